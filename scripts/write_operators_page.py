@@ -1,0 +1,53 @@
+"""Write docs/operators.md from the operators' own docstrings, ports and properties: `python scripts/write_operators_page.py`."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+import ridgeline.operators
+from ridgeline.api.operator import REQUIRED, Operator, Unifier, operator_type
+from ridgeline.api.schema import Schema
+
+PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
+HEAD = """# The library of operators
+
+One section per file of `ridgeline.operators`, made from the code by `python scripts/write_operators_page.py`.
+"""
+
+
+def render() -> str:
+    """The page's text."""
+    sections: dict[str, list[str]] = {}
+    for name in ridgeline.operators.__all__:
+        kind = getattr(ridgeline.operators, name)
+        if inspect.isclass(kind) and issubclass(kind, Operator) and not issubclass(kind, Unifier):
+            sections.setdefault(kind.__module__.rpartition(".")[2], []).append(_describe(kind))
+    return HEAD + "".join(f"\n## {stem}\n\n" + "\n".join(parts) for stem, parts in sorted(sections.items()))
+
+
+def _describe(kind: type[Operator]) -> str:
+    declared = operator_type(kind)
+    text = f"`{kind.__name__}`: {inspect.getdoc(kind)}\n"
+    ports = [f"in `{name}`{_schema(port.declared)}" for name, port in declared.inputs.items()]
+    ports += [f"out `{name}`{_schema(port.declared)}" for name, port in declared.outputs.items()]
+    text += f"\nPorts: {', '.join(ports)}.\n"
+    rows = [f"| `{name}` | {_default(default)} |" for name, default in declared.properties.items() if name != "context"]
+    return text + ("\n| property | default |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else "")
+
+
+def _schema(declared: Any) -> str:
+    return "" if declared is Any else f" ({Schema(declared).describe()})"
+
+
+def _default(default: Any) -> str:
+    if isinstance(default, FieldInfo):
+        default = REQUIRED if default.is_required() else default.get_default(call_default_factory=True)
+    return "required" if default is REQUIRED else f"`{default!r}`"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render())
