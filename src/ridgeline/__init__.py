@@ -1,0 +1,4 @@
+"""Ridgeline: streaming applications in Python on Spark that know where their time goes."""
+
+from ridgeline.api import *  # noqa: F403
+from ridgeline.api import __all__ as __all__

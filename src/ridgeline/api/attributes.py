@@ -1,0 +1,107 @@
+"""Attributes: what belongs to the platform, not to the operator's function. The one list of names, types, defaults and rules."""
+
+from __future__ import annotations
+
+import enum
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ridgeline.api.errors import did_you_mean
+from ridgeline.api.partitioner import Partitioner
+
+
+class ProcessingMode(enum.StrEnum):
+    """What happens to a window in which an operator fails."""
+
+    AT_LEAST_ONCE = "AT_LEAST_ONCE"
+    EXACTLY_ONCE = "EXACTLY_ONCE"
+    AT_MOST_ONCE = "AT_MOST_ONCE"
+
+
+class Locality(enum.StrEnum):
+    """Where the operators of a stream run: the first two in one container, the next two in separate ones."""
+
+    THREAD_LOCAL = "THREAD_LOCAL"
+    CONTAINER_LOCAL = "CONTAINER_LOCAL"
+    NODE_LOCAL = "NODE_LOCAL"
+    RACK_LOCAL = "RACK_LOCAL"
+
+    @property
+    def together(self) -> bool:
+        """True if the operators must share a container."""
+        return self in (Locality.THREAD_LOCAL, Locality.CONTAINER_LOCAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute: its `scope` is `operator` or `application`, `kind` its type, `minimum` the least number allowed."""
+
+    name: str
+    scope: str
+    kind: type
+    default: Any
+    help: str
+    minimum: int | None = None
+
+    def check(self, value: Any) -> tuple[Any, str | None]:
+        """The value in the attribute's type and None, or the value as it is and the rule that it breaks."""
+        if value is None and self.default is None:
+            return None, None
+        if self.kind is Partitioner:
+            return value, None if isinstance(value, Partitioner) else "must be a `Partitioner`"
+        if issubclass(self.kind, enum.Enum):
+            names = [member.name for member in self.kind]
+            name = getattr(value, "name", str(value)).upper()
+            return (self.kind[name], None) if name in names else (value, f"must be one of {', '.join(names)}")
+        if self.kind is bool:
+            text = str(value).lower()
+            return (text == "true", None) if text in ("true", "false") else (value, "must be true or false")
+        return self._check_number(value)
+
+    def _check_number(self, value: Any) -> tuple[Any, str | None]:
+        try:
+            number = int(value) if isinstance(value, str) else operator.index(value)
+        except (TypeError, ValueError):
+            number = None
+        if number is None or isinstance(value, bool):
+            return value, "must be a whole number"
+        if self.minimum is not None and number < self.minimum:
+            return value, f"must be at least {self.minimum}"
+        return number, None
+
+
+_ALL = (
+    Attribute("partitions", "operator", int, 1, "number of instances of the operator", 1),
+    Attribute("partitioner", "operator", Partitioner, None, "who gets which tuples; default: sticky by the first connected port's key"),
+    Attribute("application_window_count", "operator", int, 1, "streaming windows that the operator sees as one", 1),
+    Attribute("processing_mode", "operator", ProcessingMode, ProcessingMode.AT_LEAST_ONCE, "what happens to a window in which it fails"),
+    Attribute("recovery_attempts", "operator", int, 3, "how often a window that failed is started again before the application fails", 0),
+    Attribute("unifier_limit", "operator", int, None, "greatest number of partitions that one unifier merges; more make a cascade", 2),
+    Attribute(
+        "partition_parallel",
+        "operator",
+        bool,
+        default=False,
+        help="partitions follow the upstream operator's, one to one, without a shuffle",
+    ),
+    Attribute("error_tuples_kept", "operator", int, 0, "how many tuples of error ports are kept per window and shown", 0),
+    Attribute("snapshot_interval", "application", int, 16, "deltas of an operator's state before the next full snapshot", 1),
+    Attribute("windows_kept", "application", int, 5, "committed windows whose manifests and state are kept before they are purged", 1),
+)
+OPERATOR_ATTRIBUTES: Mapping[str, Attribute] = {attribute.name: attribute for attribute in _ALL if attribute.scope == "operator"}
+APPLICATION_ATTRIBUTES: Mapping[str, Attribute] = {attribute.name: attribute for attribute in _ALL if attribute.scope == "application"}
+_ELSEWHERE = {
+    "checkpoint_window_count": "every window is a checkpoint here; leave it out",
+    "locality": "locality belongs to a stream: `add_stream(..., locality=...)`",
+    "stateless": "an operator without declared state is stateless; leave it out",
+    "window": 'the streaming window is the application\'s: `Application(name, window="1s")`',
+    "memory_mb": "memory is Spark's: `--conf spark.executor.memory=...`",
+    "vcores": "cores are Spark's: `--conf spark.executor.cores=...`",
+}
+
+
+def unknown_attribute(name: str, known: Mapping[str, Attribute]) -> str:
+    """The remedy for an attribute that does not exist."""
+    return _ELSEWHERE.get(name) or did_you_mean(name, known)

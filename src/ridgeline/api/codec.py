@@ -1,0 +1,143 @@
+"""Which partition a tuple belongs to: hashes that are the same in every process, on every machine."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ridgeline.api.tuples import Tuples
+
+Hashes = npt.NDArray[np.uint64]
+_MASK64 = (1 << 64) - 1
+
+
+def _mix(values: Hashes) -> Hashes:
+    """Spread the bits of 64-bit integers: the finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def _mix_one(value: int) -> int:
+    value = (value + 0x9E3779B97F4A7C15) & _MASK64
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK64
+    return value ^ (value >> 31)
+
+
+def stable_hash(value: Any) -> int:  # noqa: PLR0911  one return per kind of value
+    """A 64-bit hash of a key that never depends on process, machine or PYTHONHASHSEED.
+
+    Equal to what `hash_columns` gives for the same key in an Arrow column. Raises TypeError for a value that cannot be a key.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None:
+        return 0
+    if isinstance(value, (bool, int)):
+        return _mix_one(int(value) & _MASK64)
+    if isinstance(value, str):
+        return _mix_one(zlib.crc32(value.encode()))
+    if isinstance(value, float):
+        return _mix_one(int.from_bytes(struct.pack("<d", value + 0.0), "little"))
+    if isinstance(value, (bytes, bytearray)):
+        return _mix_one(zlib.crc32(value))
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        whole = aware - datetime(1970, 1, 1, tzinfo=UTC)
+        return _mix_one(((whole.days * 86_400 + whole.seconds) * 1_000_000 + whole.microseconds) & _MASK64)
+    if isinstance(value, date):
+        return _mix_one((value.toordinal() - 719_163) & _MASK64)
+    if isinstance(value, (tuple, list)):
+        total = stable_hash(value[0]) if value else 0
+        for part in value[1:]:
+            total = _mix_one((total * 31 + stable_hash(part)) & _MASK64)
+        return total
+    msg = f"a {type(value).__name__} cannot be a key; use int, str, bytes, float, bool, date, datetime or a tuple of them"
+    raise TypeError(msg)
+
+
+def hash_column(column: pa.Array) -> Hashes:
+    """The stable hash of each value of an Arrow array; null hashes to 0."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.dictionary_decode(), kind.value_type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        encoded = column.dictionary_encode()
+        words = encoded.dictionary.cast(pa.large_binary()).to_pylist()
+        table = np.append(_mix(np.fromiter(map(zlib.crc32, words), np.uint64, len(words))), np.uint64(0))
+        hashes: Hashes = table[encoded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
+        return hashes
+    if pa.types.is_floating(kind):
+        hashes = _mix((column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0).view(np.uint64))
+    elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        wide = pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
+        hashes = _mix(column.cast(wide).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64))
+    elif pa.types.is_timestamp(kind):
+        whole = column.cast(pa.timestamp("us", kind.tz), safe=False)  # what is finer than a microsecond does not count
+        hashes = _mix(whole.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64))
+    elif pa.types.is_date32(kind):
+        days = column.cast(pa.int32()).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        hashes = _mix(days.view(np.uint64))
+    else:
+        return np.fromiter(map(stable_hash, column.to_pylist()), np.uint64, len(column))
+    if column.null_count:
+        hashes = np.where(pc.is_null(column).to_numpy(zero_copy_only=False), np.uint64(0), hashes)
+    return hashes
+
+
+def hash_columns(batch: pa.RecordBatch, names: Sequence[str]) -> Hashes:
+    """The stable hash of each row's key columns; several columns hash like the tuple of their values. Raises KeyError."""
+    total = hash_column(batch.column(names[0]))
+    for name in names[1:]:
+        total = _mix(total * np.uint64(31) + hash_column(batch.column(name)))
+    return total
+
+
+class StreamCodec(ABC):
+    """Decides the partition key of a port's tuples. Write `hash`; override `hashes` where whole batches are faster."""
+
+    @abstractmethod
+    def hash(self, tuple: Any) -> int:
+        """Any integer; equal for tuples that must meet, the same in every process. `stable_hash` helps."""
+
+    def hashes(self, tuples: Tuples) -> Hashes:
+        """One 64-bit hash per tuple."""
+        return np.fromiter((int(self.hash(row)) & _MASK64 for row in tuples.rows), np.uint64, len(tuples))
+
+
+class ColumnCodec(StreamCodec):
+    """The hash of one or several columns: what a port with `key="account"` uses."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns = tuple(columns)
+
+    def hash(self, tuple: Any) -> int:
+        """The stable hash of the key columns' values."""
+        values = [tuple[name] if isinstance(tuple, dict) else getattr(tuple, name) for name in self.columns]
+        return stable_hash(values[0] if len(values) == 1 else values)
+
+    def hashes(self, tuples: Tuples) -> Hashes:
+        """Vectorised over the Arrow columns."""
+        return hash_columns(tuples.batch, self.columns)
+
+
+class FunctionCodec(StreamCodec):
+    """The stable hash of what a function makes of a tuple: what a port with `key=lambda tuple: ...` uses."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def hash(self, tuple: Any) -> int:
+        """The stable hash of the function's result."""
+        return stable_hash(self.function(tuple))

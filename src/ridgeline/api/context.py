@@ -1,0 +1,53 @@
+"""What an operator knows about where and when it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ridgeline.api.clock import Clock
+
+
+class OperatorContext:
+    """`self.context` of a running operator.
+
+    `name` (logical), `application`, `partition` (0 to `partitions` - 1), `window_id` (of the streaming window that runs; -1 before the
+    first), `clock`; `attempt` counts how often this window has been tried before, `container_attempt` is unique to the attempt; `run_id` is
+    the same for all runs on one checkpoint; `staging` is the URI of a folder inside of the checkpoint for files that wait for the commit.
+    """
+
+    def __init__(
+        self,
+        *,
+        application: str,
+        name: str,
+        operator_id: int,
+        partition: int,
+        partitions: int,
+        clock: Clock,
+        run_id: str,
+        staging: str = "",
+    ) -> None:
+        self.application = application
+        self.name = name
+        self.operator_id = operator_id
+        self.partition = partition
+        self.partitions = partitions
+        self.clock = clock
+        self.run_id = run_id
+        self.staging = staging
+        self.window_id = -1
+        self.attempt = 0
+        self.container_attempt = ""
+        self._handed_over: list[Any] = []
+
+    def hand_over(self, value: Any) -> None:
+        """Give a picklable value to this operator's `Publisher` on the driver; it gets it if and only if the window is committed.
+
+        Raises nothing; call it in a window.
+        """
+        self._handed_over.append(value)
+
+    def take_handed_over(self) -> list[Any]:
+        """What was handed over since the last call."""
+        values, self._handed_over = self._handed_over, []
+        return values

@@ -1,0 +1,309 @@
+"""Operators: what an application is made of."""
+
+from __future__ import annotations
+
+import copy
+import dis
+import inspect
+import typing
+import warnings
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pydantic
+from pydantic.fields import FieldInfo
+
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.errors import StateError, did_you_mean
+from ridgeline.api.ports import InputPort, OutputPort, Port
+from ridgeline.api.publisher import Publisher
+from ridgeline.api.schema import Schema
+from ridgeline.api.state import Declaration, StateCell, cell_of
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorType:
+    """What a class body declares: ports, state, and the names of properties with their defaults as given."""
+
+    inputs: Mapping[str, InputPort]
+    outputs: Mapping[str, OutputPort]
+    states: Mapping[str, Declaration]
+    properties: Mapping[str, Any]
+
+
+_TYPES: weakref.WeakKeyDictionary[type, OperatorType] = weakref.WeakKeyDictionary()
+REQUIRED: Any = type("Required", (), {"__repr__": lambda _self: "<required>"})()
+
+
+def operator_type(cls: type[Operator]) -> OperatorType:
+    """What an operator class declares, its bases included. Worked out once a class."""
+    known = _TYPES.get(cls)
+    if known is None:
+        found: dict[str, Any] = {}
+        annotated: dict[str, Any] = {}
+        for base in reversed(cls.__mro__):
+            if base is not object:  # a mixin need not be an operator
+                found.update(vars(base))
+                annotated.update(inspect.get_annotations(base))
+        ports = {name: value for name, value in found.items() if isinstance(value, Port)}
+        for name, value in found.items():
+            for port, attribute in getattr(value, "_processes", ()) if inspect.isfunction(value) else ():
+                if port.name not in ports:
+                    continue  # the subclass made something else of the name
+                ports[port.name] = copy.copy(ports[port.name])
+                setattr(ports[port.name], attribute, name)
+        properties = {
+            name: found.get(name, REQUIRED)
+            for name, kind in annotated.items()
+            if not name.startswith("_") and "ClassVar" not in str(kind) and not isinstance(found.get(name), (Port, Declaration))
+        }
+        known = _TYPES[cls] = OperatorType(
+            {name: port for name, port in ports.items() if isinstance(port, InputPort)},
+            {name: port for name, port in ports.items() if isinstance(port, OutputPort)},
+            {name: value for name, value in found.items() if isinstance(value, Declaration)},
+            properties,
+        )
+    return known
+
+
+_NOT_DECLARED = (
+    "`{kind}.{name}` {what}: what is not declared lives until the end of its window; "
+    "declare it, `{name} = State(...)`, `KeyedState(...)` or `ListState(...)`, to keep it"
+)
+
+
+def _stored_names(cls: type) -> set[str]:
+    """Attributes that methods of an operator class assign, in whichever window or worker that may be."""
+    functions = [value for base in cls.__mro__ if base is not object for value in vars(base).values() if inspect.isfunction(value)]
+    return {str(step.argval) for function in functions for step in dis.get_instructions(function) if step.opname == "STORE_ATTR"}
+
+
+class Operator:
+    """One step of an application: ports, properties, declared state, callbacks.
+
+    Life cycle, all in one thread: `setup(context)`, [`activate()`], (`begin_window(id)`, the ports' `process` methods, `end_window()`)*,
+    [`deactivate()`], `teardown()`. With an application window, `begin_window` and `end_window` are called at its borders only.
+
+    Properties are plain annotated fields (`limit: int = Field(10, gt=0)`), given as keyword arguments; they are checked, all together,
+    when the application is validated. What is not declared as state lives until the end of its window; what `setup` makes lives
+    until the container goes, which may be between any two windows, and is made again.
+    """
+
+    partitioner_default: ClassVar[Any] = None
+    """The `Partitioner` that an operator class brings; the attribute `partitioner` wins over it."""
+    parallelizable: ClassVar[bool] = True
+    """False: the operator cannot have more than one partition."""
+
+    context: OperatorContext
+
+    def __init__(self, **properties: Any) -> None:
+        declared = operator_type(type(self))
+        values = self.__dict__
+        values["_given"] = dict(properties)
+        values["_schemas"] = {}
+        for name, default in declared.properties.items():
+            if name == "context":
+                continue
+            value = default
+            if isinstance(default, FieldInfo):
+                value = REQUIRED if default.is_required() else default.get_default(call_default_factory=True)
+            value = properties.get(name, value)
+            if value is not REQUIRED:
+                values[name] = copy.copy(value) if isinstance(value, (list, dict, set)) else value
+
+    # What authors override -----------------------------------------------------------------------------------------
+
+    def setup(self, context: OperatorContext) -> None:
+        """Make what is not state: connections, files, caches. Called before the first window in a container, and again in another."""
+
+    def activate(self) -> None:
+        """The operator is about to see its first window in this container."""
+
+    def begin_window(self, window_id: int) -> None:
+        """A window begins; with an application window, its first streaming window's id."""
+
+    def end_window(self) -> None:
+        """All tuples of the window have been processed; what is emitted here still belongs to the window."""
+
+    def deactivate(self) -> None:
+        """No more windows in this container."""
+
+    def teardown(self) -> None:
+        """Release what `setup` made."""
+
+    def committed(self, window_id: int) -> None:
+        """The window is committed: its results can never be taken back. Called after the commit, at least once; no emission.
+
+        Windows may be passed over: every window up to `window_id` is committed.
+        """
+
+    def publisher(self) -> Publisher | None:
+        """The driver's half of an output operator (see `Publisher`); None for all other operators."""
+        return None
+
+    def property_faults(self) -> list[tuple[str, Any, str]]:
+        """What is wrong with properties together, beyond their types: (property, value, rule) each, such as ("speed_up", 2.0, "needs ...").
+
+        Called when the application is validated, on a copy with validated properties, only if each of them is right by itself.
+        No I/O; raises nothing.
+        """
+        return []
+
+    def settle_properties(self) -> None:
+        """Settle what depends on the driver's surroundings, such as relative paths: they are relative to the folder the command runs in.
+
+        Called on the driver, once the application is valid, on the copy that is shipped to the containers; again if it is validated
+        again, so it must be idempotent. No I/O; raises nothing.
+        """
+
+    def unifier_of(self, port: str) -> Unifier | type[Unifier] | None:
+        """What merges the partitions' outputs on a port: what the port declares. Override it where it depends on properties."""
+        return operator_type(type(self)).outputs[port].unifier
+
+    # What the platform uses ----------------------------------------------------------------------------------------
+
+    def declare_schema(self, port: str, schema: Any) -> None:
+        """Give a port declared as `typing.Any` the schema of this instance. Call it in `__init__`. Raises KeyError for an unknown port."""
+        declared = operator_type(type(self))
+        if port not in declared.inputs and port not in declared.outputs:
+            raise KeyError(port)
+        self.__dict__.setdefault("_schemas", {})[port] = schema
+
+    def port_schema(self, port: str) -> Schema | None:
+        """The schema of a port of this instance; None if it takes whatever stream it is connected to. Raises SchemaError."""
+        declared = operator_type(type(self))
+        definition: Port[Any] = declared.inputs.get(port) or declared.outputs[port]
+        schema = self.__dict__.get("_schemas", {}).get(port, definition.declared)
+        return None if schema is Any else definition.schema if schema is definition.declared else Schema(schema)
+
+    @property
+    def cells(self) -> dict[str, StateCell]:
+        """The state cells of this instance, by name."""
+        return {name: cell_of(self, declaration) for name, declaration in operator_type(type(self)).states.items()}
+
+    @property
+    def stateless(self) -> bool:
+        """True if the class declares no state."""
+        return not operator_type(type(self)).states
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        forgotten = self.__dict__.get("_forgotten", {})
+        kind = type(self).__name__
+        if name in forgotten:
+            what = f"was set in window {forgotten[name]} and is gone"
+            raise StateError(_NOT_DECLARED.format(kind=kind, name=name, what=what))
+        if name in _stored_names(type(self)):
+            raise StateError(_NOT_DECLARED.format(kind=kind, name=name, what="is not there"))
+        if name == "context":
+            msg = f"`{kind}` has no context before it runs; use it from `setup` on"
+            raise AttributeError(msg)
+        declared = operator_type(type(self))
+        if declared.properties.get(name, None) is not None:
+            msg = f"property `{name}` of `{kind}` was not given; pass `{name}=...`"
+            raise AttributeError(msg)
+        names = [*declared.inputs, *declared.outputs, *declared.states, *declared.properties, *vars(self)]
+        msg = f"`{kind}` has no attribute `{name}`; {did_you_mean(name, [known for known in names if not known.startswith('_')])}"
+        raise AttributeError(msg)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Properties and what `__init__` made: neither ports, state, context nor anything of a window."""
+        hidden = {"_points", "_cells", "_forgotten", "context"}
+        return {name: value for name, value in self.__dict__.items() if name not in hidden}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class InputOperator(Operator):
+    """An operator without input ports that makes tuples; its position belongs into declared state."""
+
+    def emit_tuples(self) -> None:
+        """Emit this window's tuples. Called once a window, between `begin_window` and `end_window`."""
+        msg = f"`{type(self).__name__}` must override `emit_tuples`"
+        raise NotImplementedError(msg)
+
+    def finish(self) -> None:
+        """Nothing more will come: `emit_tuples` is not called again. When all inputs have finished, the application ends by itself."""
+        self.__dict__["_finished"] = True
+
+    def progress(self) -> tuple[float, float | None] | None:
+        """(work consumed, work remaining or None if unknown), in any unit, after the window; None if nothing is known."""
+        return None
+
+
+class SparkSource(InputOperator):
+    """An input operator whose tuples Spark reads: one of the sources of the application's Structured Streaming query.
+
+    The engine calls `frame` once, on the driver; in the containers it emits the rows of each micro-batch on `output`.
+    """
+
+    output = OutputPort(Any)
+
+    def frame(self, spark: Any) -> Any:
+        """The streaming DataFrame, with the columns of the output port's schema, for a SparkSession."""
+        raise NotImplementedError
+
+    def emit_tuples(self) -> None:
+        """Nothing: rows come from Spark."""
+
+
+class Unifier(Operator):
+    """Merges the outputs of an operator's partitions: one input port, one output port, of the schema of the port that it unifies."""
+
+
+class PassThroughUnifier(Unifier):
+    """The default unifier: all tuples of all partitions, in the partitions' order."""
+
+    input = InputPort(Any)
+    output = OutputPort(Any)
+
+
+def property_types(cls: type[Operator]) -> dict[str, Any]:
+    """The annotated types of an operator's properties, resolved. Raises NameError for a type that cannot be resolved."""
+    names = [name for name in operator_type(cls).properties if name != "context"]
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return {name: hints[name] for name in names}
+
+
+def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str, Any, str]]]:
+    """Validated values of all properties, and what is wrong: (property, value, rule). Strings are converted, as on a command line."""
+    declared = operator_type(type(operator))
+    values = vars(operator)
+    given = values.get("_given", {})
+    faults = [
+        (name, value, f"there is no such property; {did_you_mean(name, set(declared.properties) - {'context'})}")
+        for name, value in given.items()
+        if name not in declared.properties and name != "context"
+    ]
+    fields: dict[str, Any] = {}
+    try:
+        hints = property_types(type(operator))
+    except NameError as error:
+        return {}, [*faults, ("", None, f"the types of its properties cannot be resolved: {error}")]
+    for name, kind in hints.items():
+        default = declared.properties[name]
+        fields[name] = (kind, ... if default is REQUIRED else default)
+    config = pydantic.ConfigDict(arbitrary_types_allowed=True, protected_namespaces=())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Field name .* shadows", UserWarning)  # `schema` and the like are good names of properties
+        model = pydantic.create_model(type(operator).__name__, __config__=config, **fields)
+    current = {name: values[name] for name in fields if name in values}
+    try:
+        checked = model(**current)
+    except pydantic.ValidationError as error:
+        for problem in error.errors():
+            name = ".".join(map(str, problem["loc"])) or "properties"
+            rule = problem["msg"][0].lower() + problem["msg"][1:]
+            faults.append((name, REQUIRED, "is required") if problem["type"] == "missing" else (name, problem["input"], rule))
+        return {}, faults
+    validated = {name: getattr(checked, name) for name in fields}
+    probe = copy.copy(operator)
+    vars(probe).update(validated)
+    return validated, [*faults, *probe.property_faults()]

@@ -1,0 +1,72 @@
+from decimal import Decimal
+
+import pytest
+
+from ridgeline import Locality, ProcessingMode, StickyPartitioner
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, unknown_attribute
+
+ALL = {**OPERATOR_ATTRIBUTES, **APPLICATION_ATTRIBUTES}
+PARTITIONER = StickyPartitioner("a")
+
+
+@pytest.mark.parametrize("attribute", ALL.values(), ids=ALL)
+def test_each_default_obeys_its_own_rule(attribute):
+    assert attribute.check(attribute.default) == (attribute.default, None)
+    assert attribute.help
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "checked"),
+    [
+        ("partitions", "3", 3),
+        ("partitions", 3, 3),
+        ("recovery_attempts", 0, 0),
+        ("unifier_limit", None, None),
+        ("partition_parallel", "True", True),
+        ("partition_parallel", False, False),
+        ("processing_mode", "at_most_once", ProcessingMode.AT_MOST_ONCE),
+        ("processing_mode", ProcessingMode.EXACTLY_ONCE, ProcessingMode.EXACTLY_ONCE),
+        ("partitioner", PARTITIONER, PARTITIONER),
+    ],
+)
+def test_values_are_taken_as_text_too(name, value, checked):
+    assert ALL[name].check(value) == (checked, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("partitions", 0, "must be at least 1"),
+        ("partitions", "0", "must be at least 1"),
+        ("partitions", 2.0, "must be a whole number"),
+        ("partitions", Decimal("2.5"), "must be a whole number"),
+        ("partitions", True, "must be a whole number"),
+        ("partitions", "two", "must be a whole number"),
+        ("partitions", None, "must be a whole number"),
+        ("recovery_attempts", -1, "must be at least 0"),
+        ("unifier_limit", 1, "must be at least 2"),
+        ("partition_parallel", 1, "must be true or false"),
+        ("processing_mode", "SOMETIMES", "must be one of AT_LEAST_ONCE, EXACTLY_ONCE, AT_MOST_ONCE"),
+        ("partitioner", "sticky", "must be a `Partitioner`"),
+        ("partitioner", StickyPartitioner, "must be a `Partitioner`"),
+    ],
+)
+def test_a_value_that_breaks_the_rule_comes_back_with_it(name, value, rule):
+    assert ALL[name].check(value) == (value, rule)
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("partition", "did you mean `partitions`?"),
+        ("locality", "locality belongs to a stream: `add_stream(..., locality=...)`"),
+        ("memory_mb", "memory is Spark's: `--conf spark.executor.memory=...`"),
+        ("checkpoint_window_count", "every window is a checkpoint here; leave it out"),
+    ],
+)
+def test_an_unknown_attribute_has_a_remedy(name, remedy):
+    assert unknown_attribute(name, OPERATOR_ATTRIBUTES) == remedy
+
+
+def test_localities_together():
+    assert [locality.name for locality in Locality if locality.together] == ["THREAD_LOCAL", "CONTAINER_LOCAL"]

@@ -1,0 +1,166 @@
+import os
+import subprocess
+import sys
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline import StreamCodec, stable_hash
+from ridgeline.api.codec import ColumnCodec, FunctionCodec, hash_column, hash_columns
+from ridgeline.api.schema import TIMESTAMP, Schema
+from ridgeline.api.tuples import Tuples
+
+MILLENNIUM = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001
+COLUMNS = [
+    (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    (pa.int8(), st.integers(-128, 127)),
+    (pa.uint64(), st.integers(0, 2**64 - 1)),
+    (pa.string(), st.text()),
+    (pa.large_string(), st.text()),
+    (pa.binary(), st.binary()),
+    (pa.large_binary(), st.binary()),
+    (pa.float64(), st.floats(allow_nan=False)),
+    (pa.float32(), st.floats(width=32, allow_nan=False)),
+    (pa.bool_(), st.booleans()),
+    (TIMESTAMP, MILLENNIUM),
+    (pa.timestamp("us"), MILLENNIUM.map(lambda time: time.replace(tzinfo=None))),
+    (pa.timestamp("s"), MILLENNIUM.map(lambda time: time.replace(tzinfo=None, microsecond=0))),
+    (pa.timestamp("us", "America/New_York"), MILLENNIUM),
+    (pa.date32(), st.dates()),
+    (pa.date64(), st.dates()),
+    (pa.dictionary(pa.int32(), pa.string()), st.text()),
+    (pa.list_(pa.int64()), st.lists(st.integers(-5, 5))),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), COLUMNS, ids=lambda value: str(value) if isinstance(value, pa.DataType) else "")
+def test_a_column_hashes_like_its_values(kind, values):
+    @settings(deadline=None, max_examples=25)
+    @given(st.lists(st.none() | values, max_size=8))
+    def check(keys):
+        column = pa.array(keys, kind)
+        assert hash_column(column).tolist() == [stable_hash(key) for key in keys]
+        assert hash_column(column[1:]).tolist() == [stable_hash(key) for key in keys[1:]]
+
+    check()
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.none() | st.integers(-(2**63), 2**63 - 1), st.none() | st.text(), st.none() | st.floats(allow_nan=False))))
+def test_several_columns_hash_like_the_tuple_of_their_values(keys):
+    columns = list(zip(*keys, strict=True)) if keys else [(), (), ()]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, [pa.int64(), pa.string(), pa.float64()], strict=True)]
+    batch = pa.RecordBatch.from_arrays(arrays, names=["a", "b", "c"])
+    assert hash_columns(batch, ["a", "b", "c"]).tolist() == [stable_hash(key) for key in keys]
+    assert hash_columns(batch, ["c"]).tolist() == [stable_hash(key[2]) for key in keys]
+
+
+def test_equal_keys_have_equal_hashes():
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    assert stable_hash(-0.0) == stable_hash(0.0)
+    assert hash_column(pa.array([-0.0, 0.0])).tolist() == [stable_hash(0.0)] * 2
+    assert stable_hash(noon) == stable_hash(noon.astimezone(timezone(timedelta(hours=5)))) == stable_hash(noon.replace(tzinfo=None))
+    assert stable_hash(np.int64(-7)) == stable_hash(-7)
+    assert stable_hash(np.str_("x")) == stable_hash("x")
+    assert stable_hash((5,)) == stable_hash(5)
+    assert stable_hash([1, "a"]) == stable_hash((1, "a")) != stable_hash(("a", 1))
+    assert stable_hash(None) == stable_hash(()) == 0
+
+
+def test_what_is_finer_than_a_microsecond_does_not_count():
+    fine = pa.array([1_767_225_600_000_000_123], pa.timestamp("ns", "UTC"))
+    assert hash_column(fine).tolist() == [stable_hash(datetime(2026, 1, 1, tzinfo=UTC))]
+
+
+def test_known_hashes_never_change():
+    """State on disk is split by these."""
+    keys = [0, 1, -1, "a", "ä", 1.5, b"a", True, date(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC), (1, "a"), None]
+    assert [f"{stable_hash(key):016x}" for key in keys] == [
+        "e220a8397b1dcdaf",
+        "910a2dec89025cc1",
+        "e4d971771b652c20",
+        "2c3debbc7335b4ee",
+        "17849747cbac9304",
+        "d6dab18e1392608a",
+        "2c3debbc7335b4ee",
+        "910a2dec89025cc1",
+        "89db5515b8de1f50",
+        "6c0c046fa14b4bc8",
+        "2ff89d95511b3068",
+        "0000000000000000",
+    ]
+
+
+def test_hashes_are_the_same_in_another_process():
+    program = "from ridgeline import stable_hash; print([stable_hash(key) for key in ('a', 'ä', 1.5, -3, b'x', (1, 'y'), None)])"
+    source = str(Path(sys.modules["ridgeline"].__file__).parents[1])
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONPATH": source, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert outputs == {f"{[stable_hash(key) for key in ('a', 'ä', 1.5, -3, b'x', (1, 'y'), None)]}\n".encode()}
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_hashes_spread_over_partitions(count):
+    for keys in (range(0, 16_000, 16), [f"SYM{n}" for n in range(1_000)], [n / 8 for n in range(1_000)]):
+        sizes = np.bincount([stable_hash(key) % count for key in keys], minlength=count)
+        assert sizes.min() > 0.75 * 1_000 / count
+
+
+@pytest.mark.parametrize("key", [Decimal(1), timedelta(1), {"a": 1}, {1}, object()])
+def test_what_cannot_be_a_key_is_refused(key):
+    text = f"a {type(key).__name__} cannot be a key; use int, str, bytes, float, bool, date, datetime or a tuple of them"
+    with pytest.raises(TypeError) as error:
+        stable_hash(key)
+    assert str(error.value) == text
+
+
+class Trade(NamedTuple):
+    symbol: str
+    venue: int
+
+
+TRADES = [Trade("IBM", 1), Trade("AAPL", 2), Trade("IBM", 2)]
+
+
+@pytest.mark.parametrize("columns", [["symbol"], ["venue", "symbol"]])
+@pytest.mark.parametrize("schema", [Schema(Trade), Schema(Schema(Trade).arrow)])
+def test_a_column_codec_hashes_tuples_as_it_hashes_batches(columns, schema):
+    codec = ColumnCodec(columns)
+    rows = TRADES if schema.type is Trade else [trade._asdict() for trade in TRADES]
+    tuples = Tuples.of_rows(schema, rows)
+    assert codec.hashes(tuples).tolist() == [codec.hash(row) for row in tuples.rows]
+
+
+def test_a_column_that_is_not_there_is_an_error():
+    with pytest.raises(KeyError):
+        ColumnCodec(["price"]).hashes(Tuples.of_rows(Schema(Trade), TRADES))
+
+
+def test_a_function_codec_hashes_what_the_function_makes():
+    codec = FunctionCodec(lambda trade: trade.symbol)
+    assert codec.hashes(Tuples.of_rows(Schema(Trade), TRADES)).tolist() == [stable_hash(trade.symbol) for trade in TRADES]
+    assert codec.hash(TRADES[0]) == ColumnCodec(["symbol"]).hash(TRADES[0])
+
+
+class ByVenue(StreamCodec):
+    def hash(self, tuple):
+        return np.int64(-tuple.venue)
+
+
+def test_an_author_s_codec_may_give_any_integer():
+    assert ByVenue().hashes(Tuples.of_rows(Schema(Trade), TRADES)).tolist() == [2**64 - 1, 2**64 - 2, 2**64 - 2]
+    assert ByVenue().hashes(Tuples.of_rows(Schema(Trade), [])).dtype == np.uint64

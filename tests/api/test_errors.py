@@ -1,0 +1,75 @@
+import pickle
+
+import pytest
+
+from ridgeline import CheckpointError, Fault, OperatorError, RidgelineError, SchemaError, StateError, ValidationError
+from ridgeline.api.errors import ContainerAbortError, Failure, FencedError, did_you_mean, shorten
+
+FAILURE = Failure("payments", "check", 1, 7, "process of port payments", "ValueError: no", "Payment(account=1)", "Traceback ...")
+
+
+class Broken:
+    def __repr__(self):
+        raise RuntimeError
+
+
+def test_a_failure_tells_who_where_when_and_what():
+    assert str(FAILURE) == (
+        "operator `check` (partition 1) of application `payments` failed in window 7 in `process of port payments`: ValueError: no; "
+        "the tuple was Payment(account=1)"
+    )
+    whole = Failure("payments", "", 0, 7, "window", "containers [2] did not report")
+    assert str(whole) == "application `payments` failed in window 7 in `window`: containers [2] did not report"
+    assert FAILURE.to_dict()["operator"] == "check"
+
+
+def test_a_validation_error_lists_all_faults():
+    error = ValidationError("app", [Fault("a", "is wrong", "mend it"), Fault("b.in", "got 3", "give 2")])
+    assert str(error) == "application `app` is not valid; 2 faults:\n  - `a`: is wrong; mend it\n  - `b.in`: got 3; give 2"
+    assert str(ValidationError("app", [Fault("a", "b", "c")])).startswith("application `app` is not valid; 1 fault:")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OperatorError(FAILURE),
+        ValidationError("app", [Fault("a", "b", "c")]),
+        SchemaError("text"),
+        StateError("text"),
+        CheckpointError("text"),
+        FencedError("text"),
+        ContainerAbortError("text"),
+    ],
+)
+def test_errors_survive_pickling(error):
+    back = pickle.loads(pickle.dumps(error))
+    assert type(back) is type(error)
+    assert str(back) == str(error)
+    assert vars(back) == vars(error)
+    assert isinstance(back, RidgelineError)
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "text"),
+    [
+        ("partition", ["partitions", "other"], "did you mean `partitions`?"),
+        ("x", ["b", "a"], "known are `a`, `b`"),
+        ("x", [], "there are none"),
+    ],
+)
+def test_did_you_mean(name, known, text):
+    assert did_you_mean(name, known) == text
+
+
+@pytest.mark.parametrize("limit", [20, 21, 200])
+def test_shorten_cuts_in_the_middle(limit):
+    text = shorten("x" * 1_000 + "y", limit)
+    assert len(text) <= limit
+    assert text.startswith("'xx")
+    assert text.endswith("xy'")
+    assert " ... " in text
+
+
+def test_shorten_leaves_short_values_and_survives_broken_ones():
+    assert shorten((1, "a")) == "(1, 'a')"
+    assert shorten(Broken()) == "<Broken whose repr raised RuntimeError>"

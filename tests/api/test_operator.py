@@ -1,0 +1,242 @@
+import copy
+import pickle
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import cloudpickle
+import pytest
+from pydantic import Field
+
+from ridgeline import InputOperator, InputPort, KeyedState, Operator, OutputPort, State, StateError
+from ridgeline.api.operator import REQUIRED, SparkSource, check_properties, operator_type, property_types
+
+
+class Pair(NamedTuple):
+    key: int
+    value: float
+
+
+class WithPath:
+    path: str = "out"
+
+
+class Base(Operator):
+    pairs = InputPort(Pair)
+    out = OutputPort(Pair)
+    limit: int = Field(10, gt=0)
+    names: list[str] = ["a"]  # noqa: RUF012
+    _private: int = 3
+    kind: ClassVar[str] = "base"
+    total = State(0)
+
+
+class Derived(WithPath, Base):
+    rest = OutputPort(Any, optional=True)
+    limit = 20
+    factor: float
+    ratio: Annotated[float, Field(le=1)] = 0.5
+    sums = KeyedState(int)
+
+    @Base.pairs.process
+    def take(self, pair: Pair) -> None:
+        self.out.emit(pair)
+
+
+def faults(operator: Operator) -> list[tuple[str, Any, str]]:
+    return check_properties(operator)[1]
+
+
+def test_ports_state_and_properties_are_inherited():
+    declared = operator_type(Derived)
+    assert list(declared.inputs) == ["pairs"]
+    assert list(declared.outputs) == ["out", "rest"]
+    assert list(declared.states) == ["total", "sums"]
+    assert [name for name in declared.properties if name != "context"] == ["limit", "names", "path", "factor", "ratio"]
+    assert declared.properties["limit"] == 20
+    assert declared.properties["factor"] is REQUIRED
+    assert property_types(Derived)["names"] == list[str]
+    assert operator_type(Derived) is declared
+
+
+def test_a_subclass_may_process_what_its_base_declares():
+    class Other(Base):
+        @Base.pairs.process_batch
+        def take_batch(self, batch):
+            """Nothing."""
+
+    names = [
+        (port.process_name, port.process_batch_name) for port in (operator_type(kind).inputs["pairs"] for kind in (Base, Derived, Other))
+    ]
+    assert names == [(None, None), ("take", None), (None, "take_batch")]
+
+
+def test_properties_have_their_defaults():
+    operator = Derived(factor=2)
+    assert (operator.limit, operator.names, operator.path, operator.factor, operator.ratio) == (20, ["a"], "out", 2, 0.5)
+    operator.names.append("b")
+    assert Derived(factor=2).names == ["a"]
+    assert Base().limit == 10
+
+
+def test_properties_are_converted_as_on_a_command_line():
+    values, found = check_properties(Derived(limit="5", factor="2.5", names=("x", "y")))
+    assert found == []
+    assert values == {"limit": 5, "names": ["x", "y"], "path": "out", "factor": 2.5, "ratio": 0.5}
+
+
+def test_all_faults_of_properties_are_found_at_once():
+    operator = Derived(limits=3, limit="many", names=["a", 2], ratio=3)
+    assert faults(operator) == [
+        ("limits", 3, "there is no such property; did you mean `limit`?"),
+        ("limit", "many", "input should be a valid integer, unable to parse string as an integer"),
+        ("names.1", 2, "input should be a valid string"),
+        ("factor", REQUIRED, "is required"),
+        ("ratio", 3, "input should be less than or equal to 1"),
+    ]
+    assert faults(Base(limit=0)) == [("limit", 0, "input should be greater than 0")]
+    assert faults(Base(x=1)) == [("x", 1, "there is no such property; known are `limit`, `names`")]
+
+
+def test_a_type_that_cannot_be_resolved_is_a_fault():
+    class Lost(Operator):
+        value: "Nowhere" = 3  # noqa: F821
+
+    assert faults(Lost()) == [("", None, "the types of its properties cannot be resolved: name 'Nowhere' is not defined")]
+
+
+def test_properties_may_be_checked_together():
+    class Two(Operator):
+        low: int = 0
+        high: int = 10
+
+        def property_faults(self):
+            return [("low", self.low, "must be below `high`")] if self.low >= self.high else []
+
+    assert faults(Two(low="20")) == [("low", 20, "must be below `high`")]
+    assert faults(Two(low="x")) == [("low", "x", "input should be a valid integer, unable to parse string as an integer")]
+
+
+def test_properties_may_be_called_schema_or_json():
+    class Named(Operator):
+        schema: Any = None
+        json: str = "a"
+        model_name: str = "b"
+
+    assert check_properties(Named(json="x")) == ({"schema": None, "json": "x", "model_name": "b"}, [])
+
+
+def test_a_property_that_was_not_given_is_named():
+    with pytest.raises(AttributeError, match=r"^property `factor` of `Derived` was not given; pass `factor=\.\.\.`$"):
+        Derived().factor  # noqa: B018
+
+
+def test_an_unknown_attribute_gets_a_suggestion():
+    with pytest.raises(AttributeError, match=r"^`Derived` has no attribute `totl`; did you mean `total`\?$"):
+        Derived().totl  # noqa: B018
+    with pytest.raises(
+        AttributeError, match=r"^`Base` has no attribute `zzz`; known are `context`, `limit`, `names`, `out`, `pairs`, `total`$"
+    ):
+        Base().zzz  # noqa: B018
+    assert not hasattr(Base(), "__len__")
+
+
+def test_there_is_no_context_before_the_operator_runs():
+    with pytest.raises(AttributeError, match=r"^`Base` has no context before it runs; use it from `setup` on$"):
+        Base().context  # noqa: B018
+
+
+def test_state_that_somebody_forgot_to_declare_is_told():
+    operator = Base()
+    vars(operator)["_forgotten"] = {"seen": 4}
+    text = (
+        "`Base.seen` was set in window 4 and is gone: what is not declared lives until the end of its window; "
+        "declare it, `seen = State(...)`, `KeyedState(...)` or `ListState(...)`, to keep it"
+    )
+    with pytest.raises(StateError) as error:
+        operator.seen  # noqa: B018
+    assert str(error.value) == text
+    operator.seen = 3
+    assert operator.seen == 3
+
+
+def test_an_init_of_its_own_may_forget_its_base():
+    class Careless(Operator):
+        out = OutputPort(Any)
+
+        def __init__(self, schema):
+            self.declare_schema("out", schema)
+
+    assert Careless(Pair).port_schema("out").type is Pair
+
+
+def test_the_schema_of_an_instance():
+    class Anything(Operator):
+        data = InputPort(Any)
+        out = OutputPort(Pair)
+
+    first, second = Anything(), Anything()
+    first.declare_schema("data", Pair)
+    assert first.port_schema("data").type is Pair
+    assert second.port_schema("data") is None
+    assert second.port_schema("out").type is Pair
+    assert copy.deepcopy(first).port_schema("data").type is Pair
+    with pytest.raises(KeyError):
+        first.declare_schema("dat", Pair)
+
+
+def local_operator() -> Operator:
+    class Item(NamedTuple):
+        name: str
+
+    class Local(Operator):
+        items = InputPort(Item, key=lambda item: item.name)
+        out = OutputPort(Item)
+        size: int = 3
+        counts = KeyedState(int, default=0)
+
+        def __init__(self, **properties):
+            super().__init__(**properties)
+            self.made = Item("made")
+
+        @items.process
+        def take(self, item):
+            self.counts[item.name] += 1
+            self.out.emit(item)
+
+    return Local(size=5)
+
+
+@pytest.mark.parametrize("travel", [copy.deepcopy, copy.copy, lambda value: pickle.loads(cloudpickle.dumps(value))])
+def test_an_operator_travels_with_its_properties_and_without_its_state(travel):
+    operator = local_operator()
+    operator.counts["a"] += 1
+    operator.out.open()
+    operator.out.emit(("a",))
+    arrived = travel(operator)
+    assert arrived.size == 5
+    assert arrived.made == ("made",)
+    assert len(arrived.counts) == 0
+    assert arrived.out is not operator.out
+    assert arrived.out.operator is arrived
+    arrived.out.open()
+    arrived.take(arrived.made)
+    assert [part.rows for part in arrived.out.drain()] == [[("made",)]]
+    assert check_properties(arrived) == ({"size": 5}, [])
+    assert operator_type(type(arrived)).inputs["items"].process_name == "take"
+
+
+def test_operators_are_stateless_unless_they_declare_state():
+    assert InputOperator().stateless
+    assert not Base().stateless
+    assert repr(Base()) == "Base()"
+
+
+def test_inputs_must_say_what_they_emit():
+    with pytest.raises(NotImplementedError, match="`InputOperator` must override `emit_tuples`"):
+        InputOperator().emit_tuples()
+    assert InputOperator().progress() is None
+    assert SparkSource().emit_tuples() is None
+    with pytest.raises(NotImplementedError):
+        SparkSource().frame(None)
+    operator = InputOperator()
+    operator.finish()
+    assert vars(operator)["_finished"]

@@ -1,0 +1,64 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ridgeline import KeyedPartitioner, Partition, Partitioner, PartitionKeys, RoundRobinPartitioner, StickyPartitioner
+from ridgeline.api.partitioner import PortInfo, assign_keys
+
+KEYED, PLAIN, LOOSE = PortInfo("keyed", True, True), PortInfo("plain", False, True), PortInfo("loose", True, False)
+
+
+@given(st.integers(1, 300))
+def test_every_key_belongs_to_exactly_one_partition(count):
+    partitions = assign_keys(count)
+    masks = {keys.mask for keys in partitions}
+    assert len(partitions) == count
+    assert len(masks) == 1
+    mask = masks.pop()
+    assert mask + 1 >= count > (mask + 1) // 2
+    assert sorted(key for keys in partitions for key in keys.keys) == list(range(mask + 1))
+    assert all(key % count == number for number, keys in enumerate(partitions) for key in keys.keys)
+
+
+def test_three_partitions_as_apex_makes_them():
+    assert assign_keys(3) == [PartitionKeys(3, frozenset({0, 3})), PartitionKeys(3, frozenset({1})), PartitionKeys(3, frozenset({2}))]
+    assert assign_keys(1) == [PartitionKeys(0, frozenset({0}))]
+
+
+def test_sticky_divides_the_first_connected_port():
+    assert StickyPartitioner().define_partitions(2, [LOOSE, KEYED, PLAIN]) == [Partition({"keyed": keys}) for keys in assign_keys(2)]
+    assert StickyPartitioner().define_partitions(2, [PLAIN, KEYED]) == [Partition({}, frozenset({"plain"}))] * 2
+
+
+def test_sticky_divides_the_named_ports():
+    partitions = StickyPartitioner("keyed", "plain").define_partitions(2, [PLAIN, KEYED])
+    assert partitions == [Partition({"keyed": keys}, frozenset({"plain"})) for keys in assign_keys(2)]
+    with pytest.raises(ValueError, match=r"^there is no input port `other`$"):
+        StickyPartitioner("other").define_partitions(2, [KEYED])
+
+
+def test_keyed_divides_all_ports_with_a_key_alike():
+    other = PortInfo("other", True, True)
+    assert KeyedPartitioner().define_partitions(3, [KEYED, PLAIN, other]) == [
+        Partition({"keyed": keys, "other": keys}) for keys in assign_keys(3)
+    ]
+    with pytest.raises(ValueError, match=r"^no input port has a key$"):
+        KeyedPartitioner().define_partitions(2, [PLAIN])
+
+
+def test_round_robin_deals_the_first_connected_port():
+    assert RoundRobinPartitioner().define_partitions(2, [LOOSE, KEYED, PLAIN]) == [Partition({}, frozenset({"keyed"}))] * 2
+
+
+def test_partitioners_show_what_they_were_made_with():
+    class Mine(Partitioner):
+        def __init__(self):
+            self.b, self.a = 2, "x"
+
+        def define_partitions(self, count, ports):
+            return []
+
+    assert repr(Mine()) == "Mine(a='x', b=2)"
+    assert repr(StickyPartitioner("a")) == "StickyPartitioner(ports=('a',))"
+    with pytest.raises(NotImplementedError, match="repartitioning while running is not available yet"):
+        Mine().merge_state([])

@@ -1,0 +1,159 @@
+import dataclasses
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from ridgeline import InputPort, Operator, OutputPort, RidgelineError, SchemaError
+from ridgeline.api.codec import ColumnCodec, FunctionCodec
+from ridgeline.api.schema import Schema
+
+
+class Pair(NamedTuple):
+    key: int
+    value: float
+
+
+class Pass(Operator):
+    pairs = InputPort(Pair, key="key")
+    others = InputPort(Any, optional=True)
+    out = OutputPort(Pair)
+    extra = OutputPort(object, optional=True)
+    errors = OutputPort(Pair, error=True, optional=False)
+
+    @pairs.process
+    def take(self, pair: Pair) -> None:
+        self.out.emit(pair)
+
+    @others.process_batch
+    def take_batch(self, batch: pa.RecordBatch) -> None:
+        self.out.emit_batch(batch)
+
+
+def opened() -> Pass:
+    operator = Pass()
+    operator.out.open()
+    return operator
+
+
+def emitted(operator: Pass) -> list[list[Any]]:
+    return [part.rows for part in operator.out.drain()]
+
+
+def test_the_class_tells_what_its_ports_are():
+    assert (Pass.pairs.name, Pass.pairs.process_name, Pass.pairs.process_batch_name) == ("pairs", "take", None)
+    assert (Pass.others.optional, Pass.others.process_batch_name) == (True, "take_batch")
+    assert (Pass.out.optional, Pass.out.required) == (False, False)
+    assert (Pass.extra.optional, Pass.extra.required) == (True, False)
+    assert (Pass.errors.error, Pass.errors.required) == (True, True)
+    assert Pass.pairs.schema == Schema(Pair)
+
+
+def test_each_instance_has_its_own_points():
+    first, second = Pass(), Pass()
+    assert first.out is first.out is not second.out
+    assert first.pairs.operator is first
+    assert first.pairs.schema == Schema(Pair)
+
+
+def test_the_declared_schema_of_an_instance_is_that_of_its_points():
+    operator = Pass()
+    operator.declare_schema("others", Pair)
+    assert operator.others.schema == Schema(Pair)
+    with pytest.raises(KeyError):
+        operator.declare_schema("other", Pair)
+
+
+def test_a_port_cannot_be_assigned():
+    with pytest.raises(AttributeError, match=r"^`Pass\.out` is a port; it cannot be assigned$"):
+        Pass().out = 3
+
+
+@pytest.mark.parametrize("emit", [lambda out: out.emit(Pair(1, 1.0)), lambda out: out.emit_batch(Schema(Pair).encode([Pair(1, 1.0)]))])
+def test_emission_outside_of_a_window_is_refused(emit):
+    operator = Pass()
+    text = r"^`out` cannot emit outside of a window; emit in `begin_window`, `process`, `emit_tuples` or `end_window`$"
+    with pytest.raises(RidgelineError, match=text):
+        emit(operator.out)
+    operator.out.open()
+    emit(operator.out)
+    operator.out.close()
+    with pytest.raises(RidgelineError, match=text):
+        emit(operator.out)
+    assert emitted(operator) == [[Pair(1, 1.0)]]
+
+
+def test_tuples_and_batches_keep_their_order():
+    operator = opened()
+    operator.out.emit(Pair(1, 1.0))
+    operator.out.emit(Pair(2, 2.0))
+    operator.out.emit_batch(pa.RecordBatch.from_pydict({"value": [3.0], "key": [3]}))
+    operator.out.emit(Pair(4, 4.0))
+    assert emitted(operator) == [[Pair(1, 1.0), Pair(2, 2.0)], [Pair(3, 3.0)], [Pair(4, 4.0)]]
+    assert emitted(operator) == []
+
+
+def test_a_batch_is_cast_to_the_port_s_schema():
+    operator = opened()
+    operator.out.emit_batch(pa.RecordBatch.from_pydict({"value": [1, 2], "key": pa.array([3, 4], pa.uint8())}))
+    assert emitted(operator) == [[Pair(3, 1.0), Pair(4, 2.0)]]
+
+
+def test_an_empty_batch_may_have_any_columns():
+    operator = opened()
+    operator.out.emit_batch(pa.RecordBatch.from_pydict({"nothing": []}))
+    assert emitted(operator) == []
+
+
+def test_a_table_is_refused():
+    with pytest.raises(
+        SchemaError, match=r"^`out\.emit_batch` takes a `pyarrow\.RecordBatch`; got a Table; for a table, emit each of its batches$"
+    ):
+        opened().out.emit_batch(pa.table({"key": [1], "value": [1.0]}))
+
+
+def test_a_tuple_that_does_not_fit_is_told_when_the_window_ends():
+    operator = opened()
+    operator.out.emit(Pair(1, "x"))
+    with pytest.raises(SchemaError, match="`value` must be double; got 'x'"):
+        operator.out.drain()
+
+
+def test_a_port_that_nobody_listens_to_takes_anything():
+    operator = opened()
+    operator.out.connected = False
+    operator.out.emit("not a pair")
+    operator.out.emit_batch(pa.RecordBatch.from_pydict({"nothing": [1]}))
+    assert [len(part) for part in operator.out.drain()] == [1, 1]
+
+
+def test_what_a_failed_window_emitted_is_discarded():
+    operator = opened()
+    operator.out.emit(Pair(1, 1.0))
+    operator.out.emit_batch(Schema(Pair).encode([Pair(1, 1.0)]))
+    operator.out.discard()
+    assert emitted(operator) == []
+    with pytest.raises(RidgelineError):
+        operator.out.emit(Pair(1, 1.0))
+
+
+def test_records_have_no_times_of_their_own_yet():
+    with pytest.raises(NotImplementedError, match=r'declare `OutputPort\(\.\.\., timestamp="column"\)`$'):
+        opened().out.emit(Pair(1, 1.0), timestamp=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_keys_become_codecs():
+    assert isinstance(InputPort(Pair, key="key").codec, ColumnCodec)
+    assert InputPort(Pair, key=["key", "value"]).codec.columns == ("key", "value")
+    assert isinstance(InputPort(Pair, key=lambda pair: pair.key).codec, FunctionCodec)
+    assert InputPort(Pair, key=lambda pair: pair.key).key_columns == ()
+    assert InputPort(Pair).codec is None
+    codec = ColumnCodec(["value"])
+    assert InputPort(Pair, key="key", codec=codec).codec is codec
+
+
+def test_a_port_of_what_is_no_schema_says_so_when_asked():
+    with pytest.raises(SchemaError):
+        InputPort(int).schema  # noqa: B018
+    assert InputPort(dataclasses.make_dataclass("D", [("a", int)])).schema.describe() == "D(a: int64)"

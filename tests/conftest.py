@@ -1,0 +1,40 @@
+"""What all tests share: one Spark session a process, and helpers that wait instead of sleeping."""
+
+import os
+import sys
+import time
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spark_folder(tmp_path_factory):
+    """The shared session's `spark.local.dir`: what it writes lies here."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="session")
+def spark_context(spark_folder):
+    """The one SparkContext of this process: two slots, with what Structured Streaming needs. Tests leave it running."""
+    from ridgeline.engine.session import start_context
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {"spark.local.dir": str(spark_folder), "spark.sql.warehouse.dir": str(spark_folder / "warehouse")}
+    context = start_context("ridgeline-tests", "local[2]", settings, streaming=True, local_checkpoint=True)
+    yield context
+    context.stop()
+
+
+@pytest.fixture
+def wait_until():
+    """`wait_until(condition, "what it waits for")` returns the condition's first true value; after `seconds` the test fails."""
+
+    def wait(condition, what, *, seconds=60.0, every=0.01):
+        deadline = time.monotonic() + seconds
+        while not (value := condition()):
+            if time.monotonic() > deadline:
+                pytest.fail(f"waited {seconds:g} s in vain for {what}")
+            time.sleep(every)
+        return value
+
+    return wait
