@@ -1,0 +1,36 @@
+"""Plans as data: logical, physical, execution. No Spark, no I/O."""
+
+from ridgeline.plan.duration import parse_duration
+from ridgeline.plan.execution import Container, ExecutionPlan, Plan, Stage
+from ridgeline.plan.fusing import build_execution
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
+from ridgeline.plan.physical import Dealt, PhysicalOperator, PhysicalPlan, PhysicalStream
+from ridgeline.plan.physical_builder import build_physical
+from ridgeline.plan.planner import plan_application, plan_logical
+from ridgeline.plan.text import describe
+from ridgeline.plan.to_json import to_dict
+from ridgeline.plan.validation import find_faults, validate
+
+__all__ = [
+    "Container",
+    "Dealt",
+    "ExecutionPlan",
+    "LogicalOperator",
+    "LogicalPlan",
+    "LogicalStream",
+    "PhysicalOperator",
+    "PhysicalPlan",
+    "PhysicalStream",
+    "Plan",
+    "PortRef",
+    "Stage",
+    "build_execution",
+    "build_physical",
+    "describe",
+    "find_faults",
+    "parse_duration",
+    "plan_application",
+    "plan_logical",
+    "to_dict",
+    "validate",
+]

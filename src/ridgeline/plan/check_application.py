@@ -1,0 +1,79 @@
+"""The application itself: its name, window and attributes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ridgeline.api.application import Application
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, Attribute, unknown_attribute
+from ridgeline.api.errors import shorten
+from ridgeline.plan.draft import Draft
+from ridgeline.plan.duration import FORMS, parse_duration
+from ridgeline.plan.overrides import WINDOW, Overrides
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def check_name(draft: Draft, noun: str, name: object, position: int | None = None) -> str:
+    """The name as errors show it; a fault if it is none. `position` counts things of one kind from 1."""
+    shown = name if isinstance(name, str) and name.strip() else shorten(name)
+    where = f"{noun} {position}" if position is not None and shown != name else str(shown)
+    if name == "" or (isinstance(name, str) and not name.strip()):
+        draft.fault(noun if position is None else where, f"the name of the {noun} is empty", "give it a name")
+    elif not isinstance(name, str):
+        draft.fault(where, f"the name of the {noun} is {shown}, which is no text", "give a text of letters, digits, `_` and `-`")
+    elif not _NAME.fullmatch(name):
+        wrong = sorted({letter for letter in name if not _NAME.fullmatch(letter)})
+        what = f"the name of the {noun} has {', '.join(map(repr, wrong))} in it"
+        draft.fault(where, what, "use letters, digits, `_` and `-` only: names go into files, metrics and addresses")
+    return where
+
+
+def check_application(draft: Draft, app: Application, overrides: Overrides) -> None:
+    """Name, window and attributes of the application."""
+    check_name(draft, "application", app.name)
+    given = {**app.attributes, **overrides.application}
+    window = given.pop(WINDOW, app.window)
+    try:
+        draft.window_seconds = parse_duration(window)
+    except ValueError as error:
+        what, _, _ = str(error).partition("; ")
+        draft.fault(WINDOW, f"the window of the application: {what}", f"give {FORMS}; 0 runs windows as fast as they get")
+    draft.attributes, _ = check_attributes(draft, "", given, APPLICATION_ATTRIBUTES)
+    if not app.operators:
+        where = draft.application or "application"
+        draft.fault(where, "the application has no operators", "add one with `app.add_operator(name, operator)`")
+
+
+def check_attributes(draft: Draft, owner: str, given: Mapping[str, Any], known: Mapping[str, Attribute]) -> tuple[dict[str, Any], set[str]]:
+    """All attributes with defaults filled in, and the names of those whose values are faulty. `owner` is the operator's name or empty."""
+    values = {name: attribute.default for name, attribute in known.items()}
+    doubtful = set()
+    prefix = f"{owner}." if owner else ""
+    for name, value in given.items():
+        where = f"{prefix}{name}"
+        if name not in known:
+            draft.fault(where, f"there is no attribute `{name}` of {_owners(owner)}", _elsewhere(name, owner, known))
+            continue
+        values[name], rule = known[name].check(value)
+        if rule is not None:
+            doubtful.add(name)
+            values[name] = known[name].default
+            default = "" if known[name].default is None else f"; default: {known[name].default}"
+            remedy = f"give another value ({known[name].help}{default})"
+            draft.fault(where, f"attribute `{name}` {rule}; got {shorten(value)}", remedy)
+    return values, doubtful
+
+
+def _owners(owner: str) -> str:
+    return "operators" if owner else "applications"
+
+
+def _elsewhere(name: str, owner: str, known: Mapping[str, Attribute]) -> str:
+    if owner and name in APPLICATION_ATTRIBUTES:
+        return f"it belongs to the application: `Application(name, {name}=...)`"
+    if not owner and name in OPERATOR_ATTRIBUTES:
+        return f"it belongs to an operator: `add_operator(name, operator, {name}=...)`"
+    return unknown_attribute(name, known)

@@ -1,0 +1,83 @@
+"""The shape of the graph: cycles, schemas along the streams, processing modes."""
+
+from __future__ import annotations
+
+from ridgeline.api.attributes import ProcessingMode
+from ridgeline.api.schema import Schema
+from ridgeline.plan.check_ports import declared_schema
+from ridgeline.plan.draft import Draft, DraftOperator, listed
+from ridgeline.plan.topology import find_cycles, reachable, successors, topological_order
+
+
+def check_cycles(draft: Draft) -> None:
+    """Each cycle, written out."""
+    for cycle in find_cycles(len(draft.operators), draft.pairs()):
+        names = [draft.operators[index].name for index in cycle]
+        draft.fault(names[0], f"the operators form a cycle: `{' -> '.join(names)}`", "remove one of the streams between them")
+
+
+def ordered(draft: Draft) -> list[DraftOperator]:
+    """In topological order; what lies on or behind a cycle comes last, in the order of adding."""
+    order = topological_order(len(draft.operators), draft.pairs())
+    rest = [operator.index for operator in draft.operators if operator.index not in set(order)]
+    return [draft.operators[index] for index in (*order, *rest)]
+
+
+def resolve_schemas(draft: Draft) -> None:
+    """The schemas of all ports, those declared as `Any` from the streams; then what differs along the streams."""
+    for operator in ordered(draft):
+        open_inputs = []
+        for name in operator.declared.inputs:
+            sound, schema = declared_schema(draft, operator, name)
+            if sound and schema is None:
+                open_inputs.append(name)
+                stream = operator.entered.get(name)
+                schema = stream.schema if stream else None
+            if schema is not None:
+                operator.inputs[name] = schema
+        for name in operator.declared.outputs:
+            sound, schema = declared_schema(draft, operator, name)
+            if sound and schema is None:
+                schema = _passed_on(draft, operator, name, open_inputs)
+            if schema is not None:
+                operator.outputs[name] = schema
+        for stream in draft.streams:
+            if stream.source is not None and stream.source.operator is operator:
+                stream.schema = operator.outputs.get(stream.source.port)
+    for stream, source, sink in draft.edges():
+        given, taken = stream.schema, sink.operator.inputs.get(sink.port)
+        difference = given.difference(taken) if given is not None and taken is not None else None
+        if given is not None and taken is not None and difference is not None:
+            schemas = f"`{source}` gives {given.describe()}, `{sink}` takes {taken.describe()}"
+            what = f"schema mismatch on stream `{stream.name}`: {schemas}: {difference}"
+            draft.fault(str(sink), what, "declare the same columns on both ports, or convert the tuples in an operator between them")
+
+
+def _passed_on(draft: Draft, operator: DraftOperator, name: str, open_inputs: list[str]) -> Schema | None:
+    """The schema of an output declared as `Any`: that of the first connected input declared so."""
+    for entry in open_inputs:
+        if entry in operator.entered:
+            return operator.inputs.get(entry)
+    told = operator.vague or any(entry in operator.touched or not operator.declared.inputs[entry].optional for entry in open_inputs)
+    if name in operator.touched and not told:
+        remedy = f'declare it on the port, or call `self.declare_schema("{name}", ...)` in `__init__`'
+        draft.fault(operator.port(name), "the output port is declared as `Any`, and no input gives it a schema", remedy)
+    return None
+
+
+def check_modes(draft: Draft) -> None:
+    """At-most-once may only be followed by at-most-once: what it drops, the others cannot get."""
+    following = successors(len(draft.operators), draft.pairs())
+
+    def at_most_once(index: int) -> bool:
+        return draft.operators[index].attributes["processing_mode"] is ProcessingMode.AT_MOST_ONCE
+
+    for operator in draft.operators:
+        index = operator.index
+        if at_most_once(index) and not all(map(at_most_once, following[index])):
+            others = [other for other in sorted(reachable(index, following)) if not at_most_once(other)]
+            others = [other for other in others if "processing_mode" not in draft.operators[other].doubtful]
+            if others:
+                names = listed([draft.operators[other].name for other in others])
+                what = f"it is AT_MOST_ONCE, but upstream of operators that are not: {names}"
+                draft.fault(operator.port("processing_mode"), what, "make these AT_MOST_ONCE too, or this one AT_LEAST_ONCE")

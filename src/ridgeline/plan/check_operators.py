@@ -1,0 +1,79 @@
+"""What was added as operators: names, instances, properties, attributes."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from ridgeline.api.application import AddedOperator, Application
+from ridgeline.api.attributes import OPERATOR_ATTRIBUTES
+from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.api.operator import Operator
+from ridgeline.plan.check_application import check_attributes, check_name
+from ridgeline.plan.draft import Draft, DraftOperator, listed
+from ridgeline.plan.overrides import Overrides
+from ridgeline.plan.properties import decoded, property_faults
+
+
+def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict[int, DraftOperator]:
+    """Add the operators that can be worked with to the draft. Returns them by the identity of the author's instance."""
+    owners: dict[int, DraftOperator] = {}
+    names: dict[int, list[str]] = {}
+    first_uses = []
+    for position, added in enumerate(app.operators, 1):
+        if isinstance(added.operator, Operator):
+            names.setdefault(id(added.operator), []).append(str(added.name))
+            if len(names[id(added.operator)]) > 1:
+                continue
+        first_uses.append(added.name)
+        where = check_name(draft, "operator", added.name, position)
+        if isinstance(added.operator, Operator):
+            owners[id(added.operator)] = operator = _read(draft, where, added, overrides)
+            draft.operators.append(operator)
+        else:
+            _refuse(draft, where, added.operator)
+    for identity, uses in names.items():
+        if len(uses) > 1:
+            operator = owners[identity]
+            what = f"the same `{operator.kind}` is added {len(uses)} times, as {listed(list(dict.fromkeys(uses)))}"
+            draft.fault(operator.name, what, f"make a new `{operator.kind}(...)` for each")
+    for name, uses_of_name in Counter(map(str, first_uses)).items():
+        if uses_of_name > 1 and name:
+            draft.fault(name, f"{uses_of_name} operators have the name `{name}`", "give each operator a name of its own")
+    return owners
+
+
+def _refuse(draft: Draft, where: str, thing: object) -> None:
+    if isinstance(thing, type) and issubclass(thing, Operator):
+        draft.fault(where, f"the class `{thing.__name__}` was added, not an operator", f"add an instance: `{thing.__name__}(...)`")
+    else:
+        draft.fault(where, f"{shorten(thing)} was added, which is no operator", "add an instance of a subclass of `Operator`")
+
+
+def _read(draft: Draft, where: str, added: AddedOperator, overrides: Overrides) -> DraftOperator:
+    operator = DraftOperator(len(draft.operators), where, copy.copy(added.operator))
+    values = vars(operator.operator)
+    if "_schemas" not in values:
+        what = f"`{operator.kind}.__init__` does not call the `__init__` of `Operator`"
+        draft.fault(where, what, "call `super().__init__(**properties)` in it")
+    values["_schemas"] = dict(values.get("_schemas", {}))
+    values["_given"] = dict(values.get("_given", {}))
+    _check_properties(draft, operator, overrides.properties.get(added.name, {}))
+    given = {**added.attributes, **overrides.attributes.get(added.name, {})}
+    operator.attributes, operator.doubtful = check_attributes(draft, where, given, OPERATOR_ATTRIBUTES)
+    return operator
+
+
+def _check_properties(draft: Draft, operator: DraftOperator, overrides: Mapping[str, Any]) -> None:
+    known = set(operator.declared.properties) - {"context"}
+    values = vars(operator.operator)
+    for name, value in overrides.items():
+        if name in known:
+            values[name] = decoded(operator.operator, name, value)
+        else:
+            draft.fault(operator.port(name), f"`{operator.kind}` has no property `{name}`", did_you_mean(name, known))
+    for name, what, remedy in property_faults(operator.operator):
+        option = f" or with `-D {operator.port(name)}=...`" if name in known else ""
+        draft.fault(operator.port(name) if name else operator.name, what, f"{remedy}{option}")

@@ -1,0 +1,69 @@
+"""How many partitions each operator has, who gets which tuples, and what must share a container."""
+
+from __future__ import annotations
+
+from ridgeline.plan.check_graph import ordered
+from ridgeline.plan.colocation import Edge, Node, find_groups
+from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.partitioning import PartitioningError, define_partitions, parallel_ports
+from ridgeline.plan.topology import topological_order
+
+
+def check_partitions(draft: Draft) -> None:
+    """Count and define the partitions of each operator."""
+    for operator in ordered(draft):
+        connected = [name for name in operator.declared.inputs if name in operator.touched]
+        operator.partitions = count = _count(draft, operator, connected)
+        if count is not None and count > 1 and not operator.operator.parallelizable:
+            what = f"it has {count} partitions, but `{operator.kind}` cannot have more than one"
+            draft.fault(operator.port("partitions"), what, "leave `partitions` out")
+            operator.partitions = None
+        elif count is not None and "partitioner" not in operator.doubtful and not operator.vague:
+            operator.attributes["partitions"] = count
+            try:
+                operator.divided = define_partitions(operator.operator, operator.attributes, count, connected)
+            except PartitioningError as error:
+                draft.fault(operator.name, error.what, error.remedy)
+
+
+def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int | None:
+    """The partitions of the operators that its parallel ports follow, else the attribute; None if a fault hides it."""
+    if "partition_parallel" in operator.doubtful:
+        return None
+    upstream = {}
+    for port in parallel_ports(operator.operator, operator.attributes, connected):
+        stream = operator.entered.get(port)
+        upstream[port] = stream.source.operator if stream is not None and stream.source is not None else None
+    if not upstream:
+        return None if "partitions" in operator.doubtful else int(operator.attributes["partitions"])
+    counts = {source.partitions if source is not None else None for source in upstream.values()}
+    if None in counts:
+        return None
+    if len(counts) > 1:
+        sources = {port: source for port, source in upstream.items() if source is not None}
+        told = ", ".join(f"`{port}` follows `{source.name}` with {source.partitions}" for port, source in sources.items())
+        remedy = "give these operators the same number of partitions, or declare `InputPort(..., parallel=True)` for one port only"
+        draft.fault(operator.name, f"its parallel ports follow different numbers of partitions: {told}", remedy)
+        return None
+    return counts.pop()
+
+
+def check_localities(draft: Draft) -> None:
+    """Whether operators that a locality puts into one container can be there. Says nothing while there is a cycle."""
+    pairs = draft.pairs()
+    if len(topological_order(len(draft.operators), pairs)) < len(draft.operators):
+        return
+    nodes = [Node(operator.name, operator.is_input, operator.partitions) for operator in draft.operators]
+    edges = []
+    for stream, source, sink in draft.edges():
+        operator = sink.operator
+        followed = parallel_ports(operator.operator, operator.attributes, operator.touched)
+        way = _way(operator, sink.port)
+        edges.append(Edge(stream.name, source.operator.index, operator.index, sink.port, sink.port in followed, way, stream.locality))
+    draft.faults.extend(find_groups(nodes, edges).faults)
+
+
+def _way(operator: DraftOperator, port: str) -> str:
+    if any(port in part.keys for part in operator.divided):
+        return "divided by key"
+    return "dealt in turn" if any(port in part.round_robin for part in operator.divided) else "broadcast"

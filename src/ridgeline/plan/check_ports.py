@@ -1,0 +1,110 @@
+"""What operators declare of their ports: schemas, keys, times, methods, unifiers. And what is connected."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ridgeline.api.errors import SchemaError, did_you_mean, shorten
+from ridgeline.api.operator import Unifier
+from ridgeline.api.ports import InputPort, OutputPort
+from ridgeline.api.schema import Schema
+from ridgeline.plan.draft import Draft, DraftOperator, listed
+from ridgeline.plan.unifiers import unifier_faults
+
+_SCHEMAS = "give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
+_NO_KEY = (pa.types.is_decimal, pa.types.is_struct, pa.types.is_map, pa.types.is_duration, pa.types.is_time)
+
+
+def check_connections(draft: Draft) -> None:
+    """Ports that must be connected and are not; roots that cannot be one; input operators that are not roots."""
+    for operator in draft.operators:
+        inputs = operator.declared.inputs
+        loose = [name for name, port in inputs.items() if not port.optional and name not in operator.touched]
+        if operator.is_input:
+            if inputs:
+                what = f"the input operator `{operator.kind}` has input ports: {listed(list(inputs))}"
+                draft.fault(operator.name, what, "derive it from `Operator`, or remove them")
+        elif not operator.vague:
+            for name in loose:
+                remedy = f"end a stream there, `add_stream(name, ..., {operator.port(name)})`, or declare it with `optional=True`"
+                draft.fault(operator.port(name), "the input port is not connected", remedy)
+            if not loose and not operator.touched.intersection(inputs):
+                ports = listed([operator.port(name) for name in inputs])
+                remedy = f"connect one of its input ports: {ports}" if inputs else "give it an input port"
+                what = f"nothing leads to it, but `{operator.kind}` is no input operator"
+                draft.fault(operator.name, what, f"{remedy}, or derive it from `InputOperator`")
+        if not operator.vague:
+            _check_outputs(draft, operator)
+
+
+def _check_outputs(draft: Draft, operator: DraftOperator) -> None:
+    outputs = operator.declared.outputs
+    loose = [name for name, port in outputs.items() if port.required and name not in operator.touched]
+    for name in loose:
+        remedy = f"begin a stream there: `add_stream(name, {operator.port(name)}, ...)`"
+        draft.fault(operator.port(name), "the output port must be connected and is not", remedy)
+    wanted = [name for name, port in outputs.items() if not port.optional and not port.error]
+    if wanted and not loose and not operator.touched.intersection(outputs):
+        ports = listed([operator.port(name) for name in outputs])
+        what = "its output port is not connected" if len(outputs) == 1 else "none of its output ports is connected"
+        draft.fault(operator.name, what, f"begin a stream at {ports}" if len(outputs) == 1 else f"begin a stream at one of {ports}")
+
+
+def check_declarations(draft: Draft) -> None:
+    """Faults in what the class of each operator says of its ports, with the schemas that are known by now."""
+    for operator in draft.operators:
+        for name, entry in operator.declared.inputs.items():
+            _check_input(draft, operator, name, entry)
+        for name, leaving in operator.declared.outputs.items():
+            _check_output(draft, operator, name, leaving)
+
+
+def declared_schema(draft: Draft, operator: DraftOperator, name: str) -> tuple[bool, Schema | None]:
+    """Whether the port's declaration can be a schema, and the schema, None for one that takes whatever comes."""
+    try:
+        return True, operator.operator.port_schema(name)
+    except SchemaError as error:
+        what, _, remedy = str(error).rpartition("; ")
+        draft.fault(operator.port(name), what or remedy, remedy if what else _SCHEMAS)
+    except TypeError:
+        port = operator.declared.inputs.get(name) or operator.declared.outputs[name]
+        what = f"{shorten(port.declared)} cannot be a schema"
+        draft.fault(operator.port(name), what, _SCHEMAS)
+    return False, None
+
+
+def _check_input(draft: Draft, operator: DraftOperator, name: str, port: InputPort) -> None:
+    where = operator.port(name)
+    methods = [method for method in (port.process_name, port.process_batch_name) if method is not None]
+    if not methods and not isinstance(operator.operator, Unifier) and not operator.is_input:
+        remedy = f"decorate a method with `@{name}.process` or `@{name}.process_batch`"
+        draft.fault(where, f"no method of `{operator.kind}` processes the tuples of the input port", remedy)
+    schema = operator.inputs.get(name)
+    if schema is None or port.declared_codec is not None:
+        return
+    if schema.pickled and port.key_columns:
+        what = f"the key is {listed(list(port.key_columns))}, but tuples of `object` have no columns"
+        draft.fault(where, what, "give a function: `key=lambda tuple: ...`")
+        return
+    for column in port.key_columns:
+        if column not in schema.arrow.names:
+            what = f"the key column `{column}` is not in {schema.describe()}"
+            draft.fault(where, what, did_you_mean(column, schema.arrow.names))
+        elif any(refuses(schema.arrow.field(column).type) for refuses in _NO_KEY):
+            what = f"the column `{column}` is {schema.arrow.field(column).type}, which cannot be a key"
+            draft.fault(where, what, "take columns of int, str, bytes, float, bool, date or datetime, or give a function")
+
+
+def _check_output(draft: Draft, operator: DraftOperator, name: str, port: OutputPort) -> None:
+    where, schema = operator.port(name), operator.outputs.get(name)
+    for what, remedy in unifier_faults(operator.operator, name, schema):
+        draft.fault(where, what, remedy)
+    if port.timestamp is None or schema is None:
+        return
+    if schema.pickled or port.timestamp not in schema.arrow.names:
+        names = [] if schema.pickled else [field.name for field in schema.arrow if pa.types.is_timestamp(field.type)]
+        remedy = did_you_mean(port.timestamp, names) if names else "leave `timestamp` out, or give the tuples a column of type datetime"
+        draft.fault(where, f"the timestamp column `{port.timestamp}` is not in {schema.describe()}", remedy)
+    elif not pa.types.is_timestamp(schema.arrow.field(port.timestamp).type):
+        what = f"the timestamp column `{port.timestamp}` is {schema.arrow.field(port.timestamp).type}, not a time"
+        draft.fault(where, what, "declare it as `datetime`")

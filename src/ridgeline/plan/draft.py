@@ -1,0 +1,109 @@
+"""An application while it is being validated: what is known so far, and the faults found so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ridgeline.api.attributes import Locality
+from ridgeline.api.errors import Fault
+from ridgeline.api.operator import InputOperator, Operator, OperatorType, operator_type
+from ridgeline.api.partitioner import Partition
+from ridgeline.api.schema import Schema
+
+
+@dataclass(slots=True, eq=False)
+class DraftOperator:
+    """An operator that can be worked with; `operator` is a copy of the author's instance.
+
+    `touched` are the ports that some stream names, be it a faulty one; `entered` are the streams of the connected input ports. `doubtful`
+    names attributes with faulty values. `vague`: a stream names the operator instead of one of its ports.
+    """
+
+    index: int
+    name: str
+    operator: Operator
+    attributes: dict[str, Any] = field(default_factory=dict)
+    doubtful: set[str] = field(default_factory=set)
+    touched: set[str] = field(default_factory=set)
+    entered: dict[str, DraftStream] = field(default_factory=dict)
+    vague: bool = False
+    inputs: dict[str, Schema] = field(default_factory=dict)
+    outputs: dict[str, Schema] = field(default_factory=dict)
+    partitions: int | None = None
+    """How many partitions it will have; None while that is not known."""
+    divided: tuple[Partition, ...] = ()
+
+    @property
+    def declared(self) -> OperatorType:
+        """What its class declares."""
+        return operator_type(type(self.operator))
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return type(self.operator).__name__
+
+    @property
+    def is_input(self) -> bool:
+        """True if it makes tuples rather than receiving them."""
+        return isinstance(self.operator, InputOperator)
+
+    def port(self, name: str) -> str:
+        """A port as errors name it."""
+        return f"{self.name}.{name}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class End:
+    """One end of a stream: a port of an operator of the application."""
+
+    operator: DraftOperator
+    port: str
+
+    def __str__(self) -> str:
+        return self.operator.port(self.port)
+
+
+@dataclass(slots=True, eq=False)
+class DraftStream:
+    """A stream; ends that are faulty are left out."""
+
+    name: str
+    source: End | None
+    sinks: list[End]
+    locality: Locality | None = None
+    schema: Schema | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """The application, as far as it can be understood."""
+
+    application: str
+    window_seconds: float = 0.0
+    attributes: dict[str, Any] = field(default_factory=dict)
+    operators: list[DraftOperator] = field(default_factory=list)
+    streams: list[DraftStream] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+    def fault(self, where: str, what: str, remedy: str) -> None:
+        """Note a fault."""
+        self.faults.append(Fault(where, what, remedy))
+
+    def edges(self) -> Iterator[tuple[DraftStream, End, End]]:
+        """Every (stream, source, sink) of which both ends are sound."""
+        for stream in self.streams:
+            if stream.source is not None:
+                for sink in stream.sinks:
+                    yield stream, stream.source, sink
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """The edges as numbers of operators."""
+        return [(source.operator.index, sink.operator.index) for _, source, sink in self.edges()]
+
+
+def listed(names: Iterator[str] | list[str]) -> str:
+    """Names in backticks: `a`, `b`."""
+    return ", ".join(f"`{name}`" for name in names)

@@ -1,0 +1,33 @@
+"""Durations as authors write them: `0.5`, `"200ms"`, `"1s"`, `"5m"`, `"1h"`."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|m|h)?\s*")
+FORMS = 'a number of seconds, or a text such as "200ms", "1s", "5m" or "1h"'
+
+
+def parse_duration(value: object) -> float:
+    """The seconds of a duration; a number without a unit is seconds. Raises ValueError.
+
+    >>> parse_duration("200ms"), parse_duration("5m"), parse_duration(0)
+    (0.2, 300.0, 0.0)
+    """
+    seconds = math.nan
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        seconds = float(value)
+    elif isinstance(value, str):
+        match = _TEXT.fullmatch(value)
+        if match:
+            number, unit = match.groups()
+            seconds = float(number) / 1000 if unit == "ms" else float(number) * _SECONDS[unit or "s"]
+    if not math.isfinite(seconds):
+        msg = f"{value!r} is no duration; give {FORMS}"
+        raise ValueError(msg)
+    if seconds < 0:
+        msg = f"{value!r} is less than 0; give {FORMS}"
+        raise ValueError(msg)
+    return seconds

@@ -1,0 +1,47 @@
+"""The execution plan: which operators run together in a container, and which containers in a stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.physical import PhysicalPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The operators (physical ids, in topological order) that one task runs together. `id` counts from 0 over all stages, in order."""
+
+    id: int
+    stage: int
+    operators: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The containers between two shuffles."""
+
+    index: int
+    containers: tuple[Container, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionPlan:
+    """A chain of stages. A container gets blocks from containers of earlier stages only; each of stage 0 holds one input operator."""
+
+    stages: tuple[Stage, ...]
+
+    @property
+    def containers(self) -> tuple[Container, ...]:
+        """All containers, by id."""
+        return tuple(container for stage in self.stages for container in stage.containers)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The three plans of an application, and the version that counts its changes."""
+
+    logical: LogicalPlan
+    physical: PhysicalPlan
+    execution: ExecutionPlan
+    version: int = 0

@@ -1,0 +1,120 @@
+"""From a physical to an execution plan: which operators share a container, and in which stage it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ridgeline.api.errors import ValidationError
+from ridgeline.plan.colocation import Edge, Node, find_groups, one_to_one
+from ridgeline.plan.execution import Container, ExecutionPlan, Stage
+from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.partitioning import parallel_ports
+from ridgeline.plan.physical import PhysicalPlan
+
+
+def build_execution(logical: LogicalPlan, physical: PhysicalPlan) -> ExecutionPlan:
+    """The execution plan: groups that a locality demands, then whatever can be fused.
+
+    A partition is fused into the container of an upstream partition if it gets all it gets on that stream from there, if the stream is not
+    NODE_LOCAL or RACK_LOCAL, and if everything else that it waits for is in that container too, or in an earlier stage.
+    Raises ValidationError if localities demand what cannot be.
+    """
+    planner = _Planner(logical, physical)
+    groups = find_groups(planner.nodes, planner.edges)
+    if groups.faults:
+        raise ValidationError(logical.application, groups.faults)
+    for group in groups.groups:
+        planner.place(group)
+    return planner.plan()
+
+
+@dataclass(slots=True, eq=False)
+class _Box:
+    """A container to be."""
+
+    stage: int
+    operators: list[int] = field(default_factory=list)
+
+
+class _Planner:
+    """Places group after group, in topological order."""
+
+    def __init__(self, logical: LogicalPlan, physical: PhysicalPlan) -> None:
+        self.partitions: dict[str, list[int]] = {operator.name: [] for operator in logical.operators}
+        self.before: dict[int, list[int]] = {operator.id: [] for operator in physical.operators}
+        self.finals: dict[int, list[int]] = {operator.id: [] for operator in physical.operators}
+        self.merging: dict[str, list[int]] = {operator.name: [] for operator in logical.operators}
+        self.home: dict[int, _Box] = {}
+        self.boxes: list[_Box] = []
+        final = set()
+        fed: dict[int, set[int]] = {operator.id: set() for operator in physical.operators}
+        for stream in physical.streams:
+            self.before[stream.sink].append(stream.source)
+            fed[stream.source].add(stream.sink)
+        for unifier in (operator.id for operator in physical.operators if operator.unifier):
+            (sink, *others) = sorted(fed[unifier])
+            if not others and not physical.operator(sink).unifier:
+                self.finals[sink].append(unifier)
+                final.add(unifier)
+        for operator in physical.operators:
+            if not operator.unifier:
+                self.partitions[operator.name].append(operator.id)
+            elif operator.id not in final:
+                self.merging[operator.name].append(operator.id)
+        self.names = list(self.partitions)
+        self.nodes = [Node(op.name, op.is_input, len(self.partitions[op.name])) for op in logical.operators]
+        self.edges = _edges(logical)
+
+    def place(self, group: tuple[int, ...]) -> None:
+        """Put the partitions of a group of operators, and the unifiers before and behind them, into containers."""
+        operators = [self.partitions[self.names[node]] for node in group]
+        for partition in range(len(operators[0])):
+            unit = [identity for ids in operators for identity in (*self.finals[ids[partition]], ids[partition])]
+            waits = [self.home[source] for identity in unit for source in self.before[identity] if source not in unit]
+            box = self.fusable(group, partition, waits) or self.new(1 + max((other.stage for other in waits), default=-1))
+            self.fill(box, unit)
+        for node in group:
+            for identity in self.merging[self.names[node]]:
+                self.fill(self.new(1 + max(self.home[source].stage for source in self.before[identity])), [identity])
+
+    def fusable(self, group: tuple[int, ...], partition: int, waits: Sequence[_Box]) -> _Box | None:
+        """The container upstream that a partition of a group may run in. There is never more than one: all others are in earlier stages."""
+        entering = [edge for edge in self.edges if edge.sink in group and edge.source not in group]
+        apart = {id(self.home[identity]) for edge in entering if edge.apart for identity in self.partitions[self.names[edge.source]]}
+        for edge in entering:
+            if not edge.apart and one_to_one(self.nodes, edge):
+                box = self.home[self.partitions[self.names[edge.source]][partition]]
+                if id(box) not in apart and all(other is box or other.stage < box.stage for other in waits):
+                    return box
+        return None
+
+    def new(self, stage: int) -> _Box:
+        """An empty container."""
+        box = _Box(stage)
+        self.boxes.append(box)
+        return box
+
+    def fill(self, box: _Box, identities: Sequence[int]) -> None:
+        """Put physical operators into a container."""
+        box.operators.extend(identities)
+        for identity in identities:
+            self.home[identity] = box
+
+    def plan(self) -> ExecutionPlan:
+        """Stages in order, their containers by their first operator, operators by id."""
+        ordered = sorted(self.boxes, key=lambda box: (box.stage, min(box.operators)))
+        containers = [Container(number, box.stage, tuple(sorted(box.operators))) for number, box in enumerate(ordered)]
+        stages = 1 + max(box.stage for box in ordered)
+        return ExecutionPlan(tuple(Stage(index, tuple(box for box in containers if box.stage == index)) for index in range(stages)))
+
+
+def _edges(logical: LogicalPlan) -> list[Edge]:
+    index = {operator.name: number for number, operator in enumerate(logical.operators)}
+    edges = []
+    for stream in logical.streams:
+        for sink in stream.sinks:
+            operator = logical.operators[index[sink.operator]]
+            parallel = sink.port in parallel_ports(operator.operator, operator.attributes, operator.inputs)
+            edges.append(Edge(stream.name, index[stream.source.operator], index[sink.operator], sink.port, parallel, "", stream.locality))
+    return edges

@@ -1,0 +1,67 @@
+"""The logical plan: a validated application as frozen data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ridgeline.api.attributes import Locality
+from ridgeline.api.operator import InputOperator, Operator
+from ridgeline.api.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalOperator:
+    """An operator with validated properties and all attributes (defaults filled in); schemas of connected ports, resolved."""
+
+    name: str
+    operator: Operator
+    attributes: Mapping[str, Any]
+    inputs: Mapping[str, Schema]
+    outputs: Mapping[str, Schema]
+
+    @property
+    def is_input(self) -> bool:
+        """True if it makes tuples rather than receiving them."""
+        return isinstance(self.operator, InputOperator)
+
+
+@dataclass(frozen=True, slots=True)
+class PortRef:
+    """A port of a logical operator."""
+
+    operator: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.operator}.{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalStream:
+    """One output port joined to one or more input ports."""
+
+    name: str
+    source: PortRef
+    sinks: tuple[PortRef, ...]
+    schema: Schema
+    locality: Locality | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalPlan:
+    """A valid application: operators in topological order (ties in the order of adding), streams in the order of adding."""
+
+    application: str
+    window_seconds: float
+    attributes: Mapping[str, Any]
+    operators: tuple[LogicalOperator, ...]
+    streams: tuple[LogicalStream, ...]
+
+    def operator(self, name: str) -> LogicalOperator:
+        """The operator of that name. Raises KeyError."""
+        for operator in self.operators:
+            if operator.name == name:
+                return operator
+        raise KeyError(name)

@@ -1,0 +1,102 @@
+"""The partitions of an operator: how many, and which tuples each gets of each input port."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ridgeline.api.errors import shorten
+from ridgeline.api.operator import Operator, operator_type
+from ridgeline.api.partitioner import Partition, Partitioner, PartitionKeys, PortInfo, StickyPartitioner
+
+_GREATEST_MASK = (1 << 16) - 1
+
+
+class PartitioningError(ValueError):
+    """A partitioner gave partitions that cannot be: `what` is wrong, and the `remedy`."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        self.what = what
+        self.remedy = remedy
+        super().__init__(f"{what}; {remedy}")
+
+
+def parallel_ports(operator: Operator, attributes: Mapping[str, Any], connected: Collection[str]) -> list[str]:
+    """The connected input ports at which every partition follows one partition upstream."""
+    inputs = operator_type(type(operator)).inputs
+    return [name for name, port in inputs.items() if name in connected and (port.parallel or attributes["partition_parallel"])]
+
+
+def define_partitions(operator: Operator, attributes: Mapping[str, Any], count: int, connected: Collection[str]) -> tuple[Partition, ...]:
+    """The partitions of an operator, restricted to its connected ports that are not parallel. Raises PartitioningError.
+
+    The attribute `partitioner` decides, else the class's `partitioner_default`, else sticky by the first connected port. Where a port
+    is parallel, all others are broadcast unless a partitioner is given.
+    """
+    inputs = operator_type(type(operator)).inputs
+    followed = parallel_ports(operator, attributes, connected)
+    given: Partitioner | None = attributes["partitioner"] or operator.partitioner_default
+    if given is None and followed:
+        return (Partition(),) * count
+    partitioner = given or StickyPartitioner()
+    if not isinstance(partitioner, Partitioner):
+        what = f"`{type(operator).__name__}.partitioner_default` is {shorten(partitioner)}, which is no `Partitioner`"
+        raise PartitioningError(what, "give an instance of a subclass of `Partitioner`")
+    ports = [PortInfo(name, port.codec is not None, name in connected) for name, port in inputs.items() if name not in followed]
+    try:
+        partitions = partitioner.define_partitions(count, ports)
+    except Exception as error:
+        told = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        what = f"{shorten(partitioner)} cannot make {count} partitions: {told}"
+        raise PartitioningError(what, "choose another partitioner or number of partitions") from error
+    _check(partitioner, partitions, count, ports)
+    open_ports = {port.name for port in ports if port.connected}
+    return tuple(
+        Partition({name: keys for name, keys in part.keys.items() if name in open_ports}, frozenset(part.round_robin) & open_ports)
+        for part in partitions
+    )
+
+
+def _check(partitioner: Partitioner, partitions: Sequence[Partition], count: int, ports: Sequence[PortInfo]) -> None:
+    name = shorten(partitioner)
+    if not isinstance(partitions, (list, tuple)) or not all(isinstance(part, Partition) for part in partitions):
+        what = f"{name} gave {shorten(partitions)}, which is no list of `Partition`"
+        raise PartitioningError(what, "return a list of `Partition(keys, round_robin)`")
+    if len(partitions) != count:
+        what = f"{name} gave {len(partitions)} partitions; {count} were asked for"
+        raise PartitioningError(what, "return as many as `count` says, or set `partitions` to what it gives")
+    known = {port.name: port for port in ports}
+    for port in dict.fromkeys(port for part in partitions for port in (*part.keys, *sorted(part.round_robin))):
+        if port not in known:
+            what = f"{name} divides an input port `{port}` that is not there"
+            raise PartitioningError(what, "name input ports of the operator")
+        sticky = sum(port in part.keys for part in partitions)
+        dealt = sum(port in part.round_robin for part in partitions)
+        if sorted((sticky, dealt)) != [0, count]:
+            what = f"{name} divides port `{port}` by key for {sticky} and in turn for {dealt} of {count} partitions"
+            raise PartitioningError(what, "divide a port in one way for all partitions, or leave it out: then each gets all tuples")
+        if sticky and not known[port].keyed:
+            what = f"{name} divides port `{port}` by key, but the port has none"
+            raise PartitioningError(what, f"declare `{port} = InputPort(..., key=...)`, or deal it in turn")
+        if sticky:
+            check_cover(name, port, [part.keys[port] for part in partitions])
+
+
+def check_cover(name: str, port: str, keys: Sequence[PartitionKeys]) -> None:
+    """Every hash must belong to exactly one of the partitions. Raises PartitioningError."""
+    mask = 0
+    for part in keys:
+        mask |= part.mask
+        if not 0 <= part.mask <= _GREATEST_MASK:
+            what = f"{name} gave port `{port}` the mask {part.mask}"
+            raise PartitioningError(what, f"use masks from 0 to {_GREATEST_MASK}")
+        beyond = sorted(key for key in part.keys if key & ~part.mask)
+        if beyond:
+            what = f"{name} gave port `{port}` the key {beyond[0]}, which no hash has under the mask {part.mask}"
+            raise PartitioningError(what, "use keys within the mask")
+    for value in range(1 << mask.bit_length()):
+        takers = [number for number, part in enumerate(keys) if value & part.mask in part.keys]
+        if len(takers) != 1:
+            by = f"by partitions {', '.join(map(str, takers))}" if takers else "by no partition"
+            what = f"{name}: tuples of port `{port}` whose hash ends in {value} (mask {mask}) are taken {by}"
+            raise PartitioningError(what, "give every key to exactly one partition")

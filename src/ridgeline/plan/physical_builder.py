@@ -1,0 +1,189 @@
+"""From a logical to a physical plan: partitions, unifiers, and who gets which tuples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ridgeline.api.attributes import OPERATOR_ATTRIBUTES
+from ridgeline.api.operator import operator_type
+from ridgeline.api.partitioner import Partition, PartitionKeys
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
+from ridgeline.plan.partitioning import define_partitions, parallel_ports
+from ridgeline.plan.physical import Dealt, PhysicalOperator, PhysicalPlan, PhysicalStream
+from ridgeline.plan.unifiers import cascade, make_unifier, unifier_ports
+
+_KEPT_BY_UNIFIERS = ("processing_mode", "recovery_attempts")
+
+
+def build_physical(logical: LogicalPlan) -> PhysicalPlan:
+    """The physical plan of a valid logical plan. The same plan gives the same ids."""
+    builder = _Builder(logical)
+    for operator in logical.operators:
+        builder.add(operator)
+    return PhysicalPlan(tuple(builder.operators), tuple(builder.streams))
+
+
+@dataclass(slots=True)
+class _Head:
+    """Where the tuples of an output port can be had: a partition, or a unifier of several."""
+
+    id: int
+    port: str
+
+
+@dataclass(slots=True)
+class _Output:
+    """A connected output port of a logical operator: its partitions, what is left of them after cascading, and its unifiers so far."""
+
+    operator: LogicalOperator
+    port: str
+    stream: LogicalStream
+    partitions: list[_Head] = field(default_factory=list)
+    heads: list[_Head] = field(default_factory=list)
+    unifiers: int = 0
+    unifiers_made: int = 0
+
+
+class _Builder:
+    """Adds one logical operator after the other, in topological order."""
+
+    def __init__(self, logical: LogicalPlan) -> None:
+        self.operators: list[PhysicalOperator] = []
+        self.streams: list[PhysicalStream] = []
+        self.outputs: dict[str, list[_Output]] = {}
+        self.entering: dict[tuple[str, str], _Output] = {}
+        self.counts: dict[str, int] = {}
+        by_name = {operator.name: operator for operator in logical.operators}
+        for stream in logical.streams:
+            output = _Output(by_name[stream.source.operator], stream.source.port, stream)
+            self.outputs.setdefault(stream.source.operator, []).append(output)
+            for sink in stream.sinks:
+                self.entering[sink.operator, sink.port] = output
+        self.followed = {op.name: parallel_ports(op.operator, op.attributes, op.inputs) for op in logical.operators}
+        for operator in logical.operators:
+            upstream = [self.entering[operator.name, port].operator.name for port in self.followed[operator.name]]
+            self.counts[operator.name] = self.counts[upstream[0]] if upstream else int(operator.attributes["partitions"])
+
+    def add(self, operator: LogicalOperator) -> None:
+        """The final unifiers before an operator, its partitions, and the intermediate unifiers behind it."""
+        count = self.counts[operator.name]
+        divided = define_partitions(operator.operator, operator.attributes, count, operator.inputs)
+        ports = [port for port in operator_type(type(operator.operator)).inputs if port in operator.inputs]
+        sources = {port: self.unify(operator, port, divided) for port in ports}
+        for partition, part in enumerate(divided):
+            identity = self.make(operator, partition, count, part)
+            for port in ports:
+                for head, route, codec in sources[port][partition]:
+                    self.join(self.entering[operator.name, port].stream, head, identity, port, route, codec)
+            for output in self.outputs.get(operator.name, []):
+                output.partitions.append(_Head(identity, output.port))
+        for output in self.outputs.get(operator.name, []):
+            self.cascade(output)
+
+    def unify(self, operator: LogicalOperator, port: str, divided: tuple[Partition, ...]) -> list[list[tuple[_Head, Any, Any]]]:
+        """For each partition of an operator the heads that feed the port, with route and codec; a unifier where there are several."""
+        output = self.entering[operator.name, port]
+        if port in self.followed[operator.name]:
+            return [[(head, None, None)] for head in output.partitions]
+        codec = operator_type(type(operator.operator)).inputs[port].codec
+        sources: list[list[tuple[_Head, Any, Any]]] = []
+        for partition, part in enumerate(divided):
+            route = _route(part, port, partition, len(divided))
+            hashed = codec if isinstance(route, PartitionKeys) else None
+            if len(output.heads) == 1:
+                sources.append([(output.heads[0], route, hashed)])
+            else:
+                sources.append([(self.unifier(output, output.heads, route, hashed), None, None)])
+        return sources
+
+    def cascade(self, output: _Output) -> None:
+        """The intermediate unifiers of an output port, if somebody needs its partitions merged.
+
+        A unifier that passes on stands before each partition of the sink and gets that partition's tuples only. One that an author wrote
+        must see all tuples, or it would merge parts: if a sink has partitions, one unifier merges for all sinks; its output is divided.
+        """
+        count = len(output.partitions)
+        sinks = [self.counts[sink.operator] for sink in output.stream.sinks if sink.port not in self.followed[sink.operator]]
+        output.heads = list(output.partitions)
+        if count == 1 or not sinks:
+            return
+        levels = cascade(count, output.operator.attributes["unifier_limit"])
+        finals = sum(sinks)
+        if max(sinks) > 1 and not self.passes_on(output):
+            levels.append([len(levels[-1]) if levels else count])
+            finals = 0
+        output.unifiers = finals + sum(size > 1 for level in levels for size in level)
+        for level in levels:
+            merged = []
+            for size in level:
+                group, output.heads = output.heads[:size], output.heads[size:]
+                merged.append(self.unifier(output, group, None, None) if size > 1 else group[0])
+            output.heads = merged
+
+    def passes_on(self, output: _Output) -> bool:
+        """True if the port declares no unifier of its own."""
+        return output.operator.operator.unifier_of(output.port) is None
+
+    def unifier(self, output: _Output, heads: list[_Head], route: PartitionKeys | Dealt | None, codec: Any) -> _Head:
+        """One unifier of some heads of an output port."""
+        prototype = make_unifier(output.operator.operator, output.port)
+        entry, leaving = unifier_ports(prototype)
+        defaults = {name: attribute.default for name, attribute in OPERATOR_ATTRIBUTES.items()}
+        attributes = defaults | {name: output.operator.attributes[name] for name in _KEPT_BY_UNIFIERS}
+        identity = len(self.operators) + 1
+        schema = output.stream.schema
+        self.operators.append(
+            PhysicalOperator(
+                id=identity,
+                name=output.operator.name,
+                partition=output.unifiers_made,
+                partitions=output.unifiers,
+                unifier=True,
+                port=output.port,
+                operator=prototype,
+                attributes=attributes,
+                inputs={entry: prototype.port_schema(entry) or schema},
+                outputs={leaving: prototype.port_schema(leaving) or schema},
+                keys={},
+                round_robin=frozenset(),
+            )
+        )
+        output.unifiers_made += 1
+        for head in heads:
+            self.join(output.stream, head, identity, entry, route, codec)
+        return _Head(identity, leaving)
+
+    def make(self, operator: LogicalOperator, partition: int, count: int, part: Partition) -> int:
+        """One partition of an operator. Returns its id."""
+        identity = len(self.operators) + 1
+        self.operators.append(
+            PhysicalOperator(
+                id=identity,
+                name=operator.name,
+                partition=partition,
+                partitions=count,
+                unifier=False,
+                port=None,
+                operator=operator.operator,
+                attributes=operator.attributes,
+                inputs=operator.inputs,
+                outputs=operator.outputs,
+                keys=part.keys,
+                round_robin=part.round_robin,
+            )
+        )
+        return identity
+
+    def join(self, stream: LogicalStream, head: _Head, sink: int, port: str, route: PartitionKeys | Dealt | None, codec: Any) -> None:
+        """One physical stream."""
+        schema = self.operators[head.id - 1].outputs[head.port]
+        self.streams.append(PhysicalStream(stream.name, head.id, head.port, sink, port, schema, route, codec))
+
+
+def _route(part: Partition, port: str, partition: int, count: int) -> PartitionKeys | Dealt | None:
+    if count == 1:
+        return None
+    if port in part.keys:
+        return part.keys[port]
+    return Dealt(partition, count) if port in part.round_robin else None

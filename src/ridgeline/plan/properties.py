@@ -1,0 +1,52 @@
+"""Properties of operators and unifiers: validated values, and what is wrong with the given ones."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+from ridgeline.api.errors import shorten
+from ridgeline.api.operator import REQUIRED, Operator, check_properties
+
+
+def property_faults(operator: Operator) -> list[tuple[str, str, str]]:
+    """Write validated properties on an operator. Returns what is wrong: (property or "", what, remedy)."""
+    kind = type(operator).__name__
+    validated, problems = check_properties(operator)
+    if not problems:
+        vars(operator).update(validated)
+    faults = []
+    for name, value, rule in problems:
+        given = f"`{kind}({name.partition('.')[0]}=...)`"
+        if rule.startswith("there is no such property; "):
+            faults.append((name, f"`{kind}` has no property `{name}`", rule.partition("; ")[2]))
+        elif not name:
+            faults.append(("", f"properties of `{kind}`: {rule}", "define or import these types at module level"))
+        elif value is REQUIRED:
+            faults.append((name, f"property `{name}` of `{kind}` is required and was not given", f"give it, in {given}"))
+        else:
+            faults.append((name, f"property `{name}` of `{kind}` is {shorten(value)}; {rule}", f"give another value, in {given}"))
+    return faults
+
+
+def decoded(operator: Operator, name: str, value: Any) -> Any:
+    """A text from the command line as it is, or what it says as JSON if only that suits the property."""
+    if not isinstance(value, str) or _suits(operator, name, value):
+        return value
+    try:
+        decoded = json.loads(value)
+    except ValueError:
+        return value
+    return decoded if _suits(operator, name, decoded) else value
+
+
+def _suits(operator: Operator, name: str, value: Any) -> bool:
+    trial = copy.copy(operator)
+    vars(trial)[name] = value
+    return all(problem.partition(".")[0] != name for problem, _, _ in check_properties(trial)[1])
+
+
+def settle(operator: Operator) -> None:
+    """Let a valid operator, a copy for the plan, settle what depends on the driver's surroundings."""
+    operator.settle_properties()

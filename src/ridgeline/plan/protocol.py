@@ -1,0 +1,69 @@
+"""What STRAM asks of a container and what the container answers: the whole contract between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ridgeline.api.errors import Failure
+
+StateVersion = tuple[str, ...]
+"""Names of state files that make up an operator's state: a snapshot (or nothing) and the deltas since, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRequest:
+    """Run this window. `attempt` counts the tries of the window from 0, `epoch` the drivers that have owned the checkpoint.
+
+    `final`: all inputs will have finished with this window, so open application windows end. `finished`: ids of input operators that have
+    finished before. `states`: the version after window `window_id - 1` of every operator (by physical id) that has state.
+    """
+
+    window_id: int
+    attempt: int
+    epoch: int
+    final: bool = False
+    finished: frozenset[int] = frozenset()
+    states: Mapping[int, StateVersion] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class OperatorReport:
+    """What one physical operator did in one window. Times are seconds; `ended` is the wall clock when its output had been routed."""
+
+    id: int
+    began: float = 0.0
+    ended: float = 0.0
+    compute_seconds: float = 0.0
+    tuples_in: dict[str, int] = field(default_factory=dict)
+    tuples_out: dict[str, int] = field(default_factory=dict)
+    errors: int = 0
+    error_tuples: list[str] = field(default_factory=list)
+    finished: bool = False
+    dropped: Failure | None = None
+    state_version: StateVersion = ()
+    state_bytes: int = 0
+    handed_over: list[Any] = field(default_factory=list)
+    progress: tuple[float, float | None] | None = None
+
+
+@dataclass(slots=True)
+class WindowReport:
+    """What one container did in one window.
+
+    `tag` names the attempt, `seen` the attempt of every container whose blocks it got. Times are seconds.
+    """
+
+    container: int
+    window_id: int
+    attempt: int
+    tag: str
+    seen: dict[int, str]
+    operators: list[OperatorReport]
+    host: str = ""
+    pid: int = 0
+    restore_seconds: float = 0.0
+    run_seconds: float = 0.0
+    write_seconds: float = 0.0
+    bytes_out: int = 0

@@ -1,0 +1,123 @@
+"""Plans as text for a terminal: plain, aligned, to be read from top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES
+from ridgeline.api.partitioner import PartitionKeys
+from ridgeline.plan.execution import ExecutionPlan, Plan
+from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.physical import Dealt, PhysicalPlan, PhysicalStream
+from ridgeline.plan.to_json import set_attributes, shown_properties
+
+_SHOWN = 4
+
+
+def describe(plan: Plan) -> str:
+    """The logical, the physical and the execution plan."""
+    logical = plan.logical
+    window = f"window {logical.window_seconds:g} s" if logical.window_seconds else "windows as fast as they get"
+    settings = _settings(set_attributes(logical.attributes, APPLICATION_ATTRIBUTES))
+    lines = [", ".join(part for part in (f"application {logical.application}", window, f"plan version {plan.version}", settings) if part)]
+    lines += [
+        "",
+        *_describe_logical(logical),
+        "",
+        *_describe_physical(plan.physical),
+        "",
+        *_describe_execution(plan.physical, plan.execution),
+    ]
+    return "\n".join(lines)
+
+
+def _describe_logical(logical: LogicalPlan) -> list[str]:
+    operators = [
+        (
+            operator.name,
+            type(operator.operator).__name__,
+            _settings({"partitions": operator.attributes["partitions"]} | set_attributes(operator.attributes, OPERATOR_ATTRIBUTES)),
+            _settings(shown_properties(operator)),
+        )
+        for operator in logical.operators
+    ]
+    streams = [
+        (
+            stream.name,
+            f"{stream.source} -> {', '.join(map(str, stream.sinks))}",
+            stream.locality.name if stream.locality is not None else "",
+            stream.schema.describe(),
+        )
+        for stream in logical.streams
+    ]
+    return [
+        f"logical plan: {_count(operators, 'operator')}, {_count(streams, 'stream')}",
+        *_aligned(("operator", "class", "attributes", "properties"), operators),
+        "",
+        *_aligned(("stream", "from, to", "locality", "schema"), streams),
+    ]
+
+
+def _describe_physical(physical: PhysicalPlan) -> list[str]:
+    entering: dict[int, dict[str, list[PhysicalStream]]] = {}
+    for stream in physical.streams:
+        entering.setdefault(stream.sink, {}).setdefault(stream.sink_port, []).append(stream)
+    rows = []
+    for operator in physical.operators:
+        ports = entering.get(operator.id, {})
+        gets = [f"{port}: {_share(streams[0])} of {_titles(physical, streams)}" for port, streams in ports.items()]
+        rows.append((str(operator.id), operator.title, "; ".join(gets)))
+    return [
+        f"physical plan: {_count(physical.operators, 'operator')}, {_count(physical.streams, 'stream')}",
+        *_aligned(("id", "operator", "gets"), rows),
+    ]
+
+
+def _share(stream: PhysicalStream) -> str:
+    if isinstance(stream.route, PartitionKeys):
+        return f"hash & {stream.route.mask} in {{{', '.join(map(str, sorted(stream.route.keys)))}}}"
+    if isinstance(stream.route, Dealt):
+        return f"one tuple in {stream.route.of}, from number {stream.route.index},"
+    return "all"
+
+
+def _titles(physical: PhysicalPlan, streams: Sequence[PhysicalStream]) -> str:
+    titles = [physical.operator(stream.source).title for stream in streams]
+    more = [f"{len(titles) - _SHOWN} more"] if len(titles) > _SHOWN + 1 else []
+    return ", ".join(titles[:_SHOWN] + more if more else titles)
+
+
+def _describe_execution(physical: PhysicalPlan, execution: ExecutionPlan) -> list[str]:
+    rows = [
+        (str(container.stage), str(container.id), ", ".join(physical.operator(operator).title for operator in container.operators))
+        for container in execution.containers
+    ]
+    return [
+        f"execution plan: {_count(execution.stages, 'stage')}, {_count(execution.containers, 'container')}",
+        *_aligned(("stage", "container", "operators"), rows),
+    ]
+
+
+def _settings(values: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _count(things: Sequence[object], noun: str) -> str:
+    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"
+
+
+def _aligned(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """A table, two spaces in; columns in which nothing stands are left out, numbers go to the right."""
+    table = list(rows)
+    kept = [column for column in range(len(head)) if any(row[column] for row in table)]
+    lines = [[line[column] for column in kept] for line in (head, *table)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(kept))]
+    numbers = [all(line[column].isdigit() for line in lines[1:]) for column in range(len(kept))]
+    return [
+        "  "
+        + "  ".join(
+            cell.rjust(width) if number else cell.ljust(width) for cell, width, number in zip(line, widths, numbers, strict=True)
+        ).rstrip()
+        for line in lines
+    ]

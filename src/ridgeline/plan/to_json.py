@@ -1,0 +1,144 @@
+"""Plans as plain values that JSON can hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, Attribute
+from ridgeline.api.errors import shorten
+from ridgeline.api.operator import operator_type
+from ridgeline.api.partitioner import PartitionKeys
+from ridgeline.plan.execution import ExecutionPlan, Plan
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan
+from ridgeline.plan.physical import Dealt, PhysicalOperator, PhysicalPlan, PhysicalStream
+
+_LONG = 200
+
+
+def to_dict(plan: Plan) -> dict[str, Any]:
+    """All three plans. Of properties and attributes, values that JSON has no form for appear as their shortened `repr`."""
+    return {
+        "application": plan.logical.application,
+        "version": plan.version,
+        "logical": _logical(plan.logical),
+        "physical": _physical(plan.physical),
+        "execution": _execution(plan.execution),
+    }
+
+
+def _logical(logical: LogicalPlan) -> dict[str, Any]:
+    return {
+        "window_seconds": logical.window_seconds,
+        "attributes": set_attributes(logical.attributes, APPLICATION_ATTRIBUTES),
+        "operators": [_logical_operator(operator) for operator in logical.operators],
+        "streams": [
+            {
+                "name": stream.name,
+                "source": str(stream.source),
+                "sinks": [str(sink) for sink in stream.sinks],
+                "locality": stream.locality.name if stream.locality is not None else None,
+                "schema": stream.schema.describe(),
+            }
+            for stream in logical.streams
+        ],
+    }
+
+
+def _logical_operator(operator: LogicalOperator) -> dict[str, Any]:
+    kind = type(operator.operator)
+    partitions = {"partitions": operator.attributes["partitions"]}
+    return {
+        "name": operator.name,
+        "class": f"{kind.__module__}.{kind.__qualname__}",
+        "attributes": partitions | set_attributes(operator.attributes, OPERATOR_ATTRIBUTES),
+        "properties": shown_properties(operator),
+        "inputs": {name: schema.describe() for name, schema in operator.inputs.items()},
+        "outputs": {name: schema.describe() for name, schema in operator.outputs.items()},
+    }
+
+
+def shown_properties(operator: LogicalOperator) -> dict[str, Any]:
+    """All properties of an operator, as plain values."""
+    values = vars(operator.operator)
+    names = operator_type(type(operator.operator)).properties
+    return {name: plain(values[name]) for name in sorted(names) if name in values and name != "context"}
+
+
+def set_attributes(attributes: Mapping[str, Any], known: Mapping[str, Attribute]) -> dict[str, Any]:
+    """Those attributes that differ from their defaults, as plain values."""
+    return {name: plain(attributes[name]) for name, attribute in known.items() if attributes[name] != attribute.default}
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can hold as it is; others, and long ones, as a shortened text."""
+    if isinstance(value, str):
+        return str(value) if len(value) <= _LONG else shorten(str(value), _LONG)
+    if isinstance(value, PurePath):
+        return str(value)
+    return value if _is_plain(value) and len(repr(value)) <= _LONG else shorten(value, _LONG)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(type(key) is str and _is_plain(part) for key, part in value.items())
+    if type(value) is list:
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value))
+
+
+def _physical(physical: PhysicalPlan) -> dict[str, Any]:
+    return {
+        "operators": [_physical_operator(operator) for operator in physical.operators],
+        "streams": [_physical_stream(stream) for stream in physical.streams],
+    }
+
+
+def _physical_operator(operator: PhysicalOperator) -> dict[str, Any]:
+    return {
+        "id": operator.id,
+        "name": operator.name,
+        "title": operator.title,
+        "partition": operator.partition,
+        "partitions": operator.partitions,
+        "unifier": operator.unifier,
+        "port": operator.port,
+        "inputs": {name: _share(operator, name) for name in operator.inputs},
+    }
+
+
+def _share(operator: PhysicalOperator, port: str) -> dict[str, Any]:
+    if port in operator.keys:
+        return _keys(operator.keys[port])
+    return {"round_robin": True} if port in operator.round_robin else {}
+
+
+def _keys(keys: PartitionKeys) -> dict[str, Any]:
+    return {"mask": keys.mask, "keys": sorted(keys.keys)}
+
+
+def _physical_stream(stream: PhysicalStream) -> dict[str, Any]:
+    route: dict[str, Any] | None = None
+    if isinstance(stream.route, PartitionKeys):
+        route = _keys(stream.route)
+    elif isinstance(stream.route, Dealt):
+        route = {"index": stream.route.index, "of": stream.route.of}
+    return {
+        "name": stream.name,
+        "source": stream.source,
+        "source_port": stream.source_port,
+        "sink": stream.sink,
+        "sink_port": stream.sink_port,
+        "route": route,
+    }
+
+
+def _execution(execution: ExecutionPlan) -> dict[str, Any]:
+    return {
+        "stages": [
+            {"index": stage.index, "containers": [{"id": box.id, "operators": list(box.operators)} for box in stage.containers]}
+            for stage in execution.stages
+        ]
+    }

@@ -1,0 +1,74 @@
+"""What merges the outputs of partitions: the unifier of a port, and cascades of them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from ridgeline.api.errors import SchemaError, shorten
+from ridgeline.api.operator import Operator, PassThroughUnifier, Unifier, operator_type
+from ridgeline.api.schema import Schema
+from ridgeline.plan.properties import property_faults, settle
+
+
+def make_unifier(operator: Operator, port: str) -> Unifier:
+    """A new instance of the unifier of an operator's port, with validated properties."""
+    declared = operator.unifier_of(port)
+    unifier = PassThroughUnifier() if declared is None else declared() if isinstance(declared, type) else copy.copy(declared)
+    property_faults(unifier)
+    settle(unifier)
+    return unifier
+
+
+def unifier_ports(unifier: Unifier) -> tuple[str, str]:
+    """The names of its input and its output port."""
+    declared = operator_type(type(unifier))
+    (entry,), (leaving,) = declared.inputs, declared.outputs
+    return entry, leaving
+
+
+def unifier_faults(operator: Operator, port: str, schema: Schema | None) -> list[tuple[str, str]]:
+    """What is wrong with the unifier of an operator's port whose tuples have `schema` (None: not known): (what, remedy)."""
+    declared: Any = operator.unifier_of(port)
+    if declared is None:
+        return []
+    kind = declared if isinstance(declared, type) else type(declared)
+    if not issubclass(kind, Unifier):
+        shown = f"`{kind.__name__}`" if issubclass(kind, Operator) else shorten(declared)
+        return [(f"its unifier {shown} is no `Unifier`", "derive it from `Unifier`, with one input port and one output port")]
+    try:
+        unifier = declared() if isinstance(declared, type) else copy.copy(declared)
+    except TypeError as error:
+        return [(f"its unifier `{kind.__name__}` cannot be made: {error}", f"give an instance, `unifier={kind.__name__}(...)`")]
+    faults = [(f"its unifier: {what}", remedy) for _, what, remedy in property_faults(unifier)]
+    ports = operator_type(kind)
+    if len(ports.inputs) != 1 or len(ports.outputs) != 1:
+        what = f"its unifier `{kind.__name__}` has {len(ports.inputs)} input ports and {len(ports.outputs)} output ports"
+        return [*faults, (what, "give it one of each")]
+    for name in (*ports.inputs, *ports.outputs):
+        try:
+            own = unifier.port_schema(name)
+        except SchemaError as error:
+            faults.append((f"port `{name}` of its unifier `{kind.__name__}`: {error}", "declare a schema"))
+            continue
+        if own is not None and schema is not None and own != schema:
+            what = f"port `{name}` of its unifier `{kind.__name__}` has the schema {own.describe()}, but the port has {schema.describe()}"
+            difference = schema.difference(own) or f"`{own.name}` is not `{schema.name}`"
+            faults.append((f"{what}: {difference}", "a unifier takes and gives what the port gives"))
+    return faults
+
+
+def cascade(count: int, limit: int | None) -> list[list[int]]:
+    """The levels of intermediate unifiers that bring `count` partitions down to `limit`: of each level, the sizes of its groups.
+
+    A group of several is merged by one unifier; a group of one passes up as it is.
+
+    >>> cascade(5, 2), cascade(4, 4), cascade(4, None)
+    ([[2, 2, 1], [2, 1]], [], [])
+    """
+    levels: list[list[int]] = []
+    while limit is not None and count > limit:
+        full, rest = divmod(count, limit)
+        levels.append([limit] * full + [rest] * bool(rest))
+        count = len(levels[-1])
+    return levels

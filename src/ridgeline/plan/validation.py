@@ -1,0 +1,73 @@
+"""From an application as it was written to a logical plan: finds all faults at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ridgeline.api.application import Application
+from ridgeline.api.errors import Fault, ValidationError
+from ridgeline.plan.check_application import check_application
+from ridgeline.plan.check_graph import check_cycles, check_modes, ordered, resolve_schemas
+from ridgeline.plan.check_operators import read_operators
+from ridgeline.plan.check_partitions import check_localities, check_partitions
+from ridgeline.plan.check_ports import check_connections, check_declarations
+from ridgeline.plan.check_streams import read_streams
+from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
+from ridgeline.plan.overrides import read_overrides
+from ridgeline.plan.properties import settle
+
+_NONE: Mapping[str, Any] = {}
+
+
+def validate(app: Application, properties: Mapping[str, Any] = _NONE, attributes: Mapping[str, Any] = _NONE) -> LogicalPlan:
+    """The logical plan of an application. Raises ValidationError with all faults.
+
+    `properties` (`{"operator.property": value}`) and `attributes` (`{"operator.name": value}`; `{"name": value}` and
+    `{"window": "1s"}` for the application) win over what the application says; texts are converted. The author's operators
+    stay as they are: the plan holds copies.
+    """
+    draft = _examine(app, properties, attributes)
+    if draft.faults:
+        raise ValidationError(draft.application, draft.faults)
+    return _logical_plan(draft)
+
+
+def find_faults(app: Application, properties: Mapping[str, Any] = _NONE, attributes: Mapping[str, Any] = _NONE) -> list[Fault]:
+    """All that is wrong with an application; empty if it is valid. Arguments as `validate`."""
+    return _examine(app, properties, attributes).faults
+
+
+def _examine(app: Application, properties: Mapping[str, Any], attributes: Mapping[str, Any]) -> Draft:
+    draft = Draft(str(app.name))
+    overrides = read_overrides(draft, app, properties, attributes)
+    check_application(draft, app, overrides)
+    owners = read_operators(draft, app, overrides)
+    read_streams(draft, app, owners)
+    check_connections(draft)
+    check_cycles(draft)
+    resolve_schemas(draft)
+    check_declarations(draft)
+    check_modes(draft)
+    check_partitions(draft)
+    check_localities(draft)
+    return draft
+
+
+def _logical_plan(draft: Draft) -> LogicalPlan:
+    operators = tuple(map(_logical_operator, ordered(draft)))
+    streams = []
+    for stream in draft.streams:
+        if stream.source is not None and stream.schema is not None:  # as in every valid draft
+            source = PortRef(stream.source.operator.name, stream.source.port)
+            sinks = tuple(PortRef(sink.operator.name, sink.port) for sink in stream.sinks)
+            streams.append(LogicalStream(stream.name, source, sinks, stream.schema, stream.locality))
+    return LogicalPlan(draft.application, draft.window_seconds, draft.attributes, operators, tuple(streams))
+
+
+def _logical_operator(operator: DraftOperator) -> LogicalOperator:
+    settle(operator.operator)
+    inputs = {name: schema for name, schema in operator.inputs.items() if name in operator.touched}
+    outputs = {name: schema for name, schema in operator.outputs.items() if name in operator.touched}
+    return LogicalOperator(operator.name, operator.operator, operator.attributes, inputs, outputs)

@@ -1,0 +1,68 @@
+import subprocess
+import sys
+
+import pytest
+
+from plan import faulty_operators, faulty_partitions, faulty_streams
+from plan.faulty import Faulty
+from plan.faulty_operators import chain
+from plan.parts import Source
+from ridgeline.api import Application, ValidationError
+from ridgeline.plan import find_faults, validate
+
+CASES = [case for module in (faulty_operators, faulty_streams, faulty_partitions) for case in module.faulty.cases]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_exactly_its_faults(case: Faulty) -> None:
+    faults = find_faults(case.build(), case.properties, case.attributes)
+    assert [str(fault) for fault in faults] == list(case.faults)
+    assert case.faults
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_fault_names_a_place_and_a_remedy(case: Faulty) -> None:
+    for fault in find_faults(case.build(), case.properties, case.attributes):
+        assert fault.where
+        assert fault.what
+        assert fault.remedy
+        assert not fault.what[0].isupper() or fault.what.startswith(("None", "Given", "Keyed", "Sticky"))
+
+
+def test_at_least_thirty_applications() -> None:
+    assert len(CASES) >= 30
+    assert sum(len(case.faults) > 1 for case in CASES) >= 10
+
+
+def test_all_faults_in_one_error() -> None:
+    app = chain(Application("test"), partitions=0, parttions=1)
+    with pytest.raises(ValidationError) as caught:
+        validate(app)
+    assert str(caught.value).splitlines() == [
+        "application `test` is not valid; 2 faults:",
+        (
+            "  - `balances.partitions`: attribute `partitions` must be at least 1; got 0; "
+            "give another value (number of instances of the operator; default: 1)"
+        ),
+        "  - `balances.parttions`: there is no attribute `parttions` of operators; did you mean `partitions`?",
+    ]
+
+
+def test_finding_faults_changes_nothing() -> None:
+    app = chain(Application("test"))
+    before = [dict(vars(added.operator)) for added in app.operators]
+    find_faults(app, {"source.count": "-3"}, {"balances.partitions": "2"})
+    assert [dict(vars(added.operator)) for added in app.operators] == before
+    assert not find_faults(app)
+
+
+def test_no_spark_for_validation() -> None:
+    code = "import sys, ridgeline.plan; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_fault_of_one_port_hides_no_other() -> None:
+    app = Application("test")
+    for number in range(3):
+        app.add_operator(f"source{number}", Source())
+    assert [fault.where for fault in find_faults(app)] == ["source0", "source1", "source2"]

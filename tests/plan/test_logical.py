@@ -1,0 +1,190 @@
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from plan.faulty_operators import chain
+from plan.parts import Balance, Balances, Check, Filter, Follow, Payment, Source, Store
+from ridgeline.api import Application, InputPort, Locality, Operator, OutputPort, ProcessingMode
+from ridgeline.api.operator import PassThroughUnifier
+from ridgeline.plan import PortRef, validate
+
+
+def test_a_valid_application() -> None:
+    logical = validate(chain(Application("test", window="200ms", windows_kept="7"), partitions="3"))
+    assert logical.application == "test"
+    assert logical.window_seconds == 0.2
+    assert logical.attributes == {"snapshot_interval": 16, "windows_kept": 7}
+    assert [operator.name for operator in logical.operators] == ["source", "check", "balances", "store"]
+    assert [operator.is_input for operator in logical.operators] == [True, False, False, False]
+    assert [stream.name for stream in logical.streams] == ["payments", "valid", "balances"]
+    assert logical.streams[1].source == PortRef("check", "valid")
+    assert logical.streams[1].sinks == (PortRef("balances", "payments"),)
+    assert logical.streams[1].schema.type is Payment
+    balances = logical.operator("balances")
+    assert balances.attributes["partitions"] == 3
+    assert balances.attributes["processing_mode"] is ProcessingMode.AT_LEAST_ONCE
+    with pytest.raises(KeyError):
+        logical.operator("nobody")
+
+
+def test_topological_order_with_ties_in_the_order_of_adding() -> None:
+    app = Application("test")
+    store = app.add_operator("store", Store())
+    second = app.add_operator("second", Filter())
+    first = app.add_operator("first", Filter())
+    source = app.add_operator("source", Source())
+    app.add_operator("lonely", Source())
+    app.add_stream("lonely", app.operators[4].operator.payments, app.add_operator("end", Store()).input)
+    app.add_stream("payments", source.payments, second.data, first.data)
+    app.add_stream("kept", second.passed, store.input)
+    app.add_stream("lost", first.passed, app.add_operator("other", Store()).input)
+    names = [operator.name for operator in validate(app).operators]
+    assert names == ["source", "second", "store", "first", "lonely", "end", "other"]
+
+
+def test_only_connected_ports_have_schemas() -> None:
+    check = validate(chain(Application("test"))).operator("check")
+    assert list(check.inputs) == ["payments"]
+    assert list(check.outputs) == ["valid"]
+
+
+def test_schemas_flow_through_any() -> None:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    keep = app.add_operator("keep", Filter())
+    merge = app.add_operator("merge", PassThroughUnifier())
+    store = app.add_operator("store", Store())
+    app.add_stream("kept", keep.passed, merge.input)
+    app.add_stream("payments", source.payments, keep.data)
+    app.add_stream("merged", merge.output, store.input)
+    logical = validate(app)
+    assert {stream.schema.type for stream in logical.streams} == {Payment}
+    assert logical.operator("store").inputs["input"].type is Payment
+    assert logical.operator("keep").outputs["passed"].type is Payment
+
+
+class Declaring(Operator):
+    data = InputPort(Any)
+    out = OutputPort(Any)
+
+    schema: Any
+
+    def __init__(self, **properties: Any) -> None:
+        super().__init__(**properties)
+        self.declare_schema("out", properties["schema"])
+
+    @data.process
+    def go(self, tuple: Any) -> None: ...
+
+
+def test_schemas_of_an_instance() -> None:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    arrow = pa.schema([("account", pa.int64()), ("cents", pa.int64())])
+    one = app.add_operator("one", Declaring(schema=arrow))
+    two = app.add_operator("two", Declaring(schema=Balance))
+    merge = app.add_operator("merge", Declaring(schema=object))
+    app.add_stream("payments", source.payments, one.data)
+    app.add_stream("one", one.out, two.data)
+    app.add_stream("two", two.out, merge.data)
+    app.add_stream("three", merge.out, app.add_operator("store", Store()).input)
+    streams = {stream.name: stream.schema.describe() for stream in validate(app).streams}
+    assert streams["one"] == "pyarrow.Schema(account: int64, cents: int64)"
+    assert streams["two"] == "Balance(account: int64, cents: int64)"
+    assert streams["three"] == "object"
+
+
+def test_properties_are_validated_on_copies() -> None:
+    app = chain(Application("test"))
+    authors = app.operators[0].operator
+    authors.count = 4
+    logical = validate(app, {"source.accounts": "[3, 4]", "source.count": "12", "store.path": "[1]"})
+    source = logical.operator("source").operator
+    assert source is not authors
+    assert (source.count, source.accounts) == (12, [3, 4])  # type: ignore[attr-defined]
+    assert (authors.count, authors.accounts) == (4, [1, 2])
+    assert logical.operator("store").operator.path == "[1]"  # type: ignore[attr-defined]
+    assert "_points" not in vars(source)
+
+
+def test_settings_from_outside_win() -> None:
+    app = chain(Application("test", window="1s", windows_kept=3), partitions=2)
+    logical = validate(
+        app, {}, {"window": "50ms", "windows_kept": "9", "balances.partitions": "5", "store.processing_mode": "EXACTLY_ONCE"}
+    )
+    assert logical.window_seconds == 0.05
+    assert logical.attributes["windows_kept"] == 9
+    assert logical.operator("balances").attributes["partitions"] == 5
+    assert logical.operator("store").attributes["processing_mode"] is ProcessingMode.EXACTLY_ONCE
+
+
+class Settling(Store):
+    def settle_properties(self) -> None:
+        self.path = f"/home/{self.path}"
+
+
+def test_operators_settle_on_the_copy() -> None:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    store = app.add_operator("store", Settling())
+    app.add_stream("payments", source.payments, store.input)
+    assert validate(app, {"store.path": "x"}).operator("store").operator.path == "/home/x"  # type: ignore[attr-defined]
+    assert store.path == "store"
+
+
+def test_localities_as_text() -> None:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    app.add_stream("payments", source.payments, app.add_operator("store", Store()).input, locality="container_local")
+    assert validate(app).streams[0].locality is Locality.CONTAINER_LOCAL
+
+
+def test_parallel_operators_take_the_number_of_partitions_from_upstream() -> None:
+    app = Application("test")
+    source = app.add_operator("source", Source(), partitions=3)
+    follow = app.add_operator("follow", Follow(), partitions=7)
+    keep = app.add_operator("keep", Filter(), partition_parallel=True)
+    app.add_stream("payments", source.payments, follow.payments)
+    app.add_stream("valid", follow.valid, keep.data)
+    app.add_stream("kept", keep.passed, app.add_operator("store", Store()).input)
+    logical = validate(app)
+    assert [operator.attributes["partitions"] for operator in logical.operators] == [3, 3, 3, 1]
+
+
+class Sink(Operator):
+    input = InputPort(Payment)
+    errors = OutputPort(Payment, error=True)
+
+    @input.process
+    def write(self, payment: Payment) -> None: ...
+
+
+def test_error_ports_need_not_be_connected() -> None:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    app.add_stream("payments", source.payments, app.add_operator("sink", Sink()).input)
+    validate(app)
+
+
+def test_an_error_port_is_connection_enough() -> None:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    check = app.add_operator("check", Check())
+    app.add_stream("payments", source.payments, check.payments)
+    app.add_stream("rejected", check.rejected, app.add_operator("store", Store()).input)
+    validate(app)
+
+
+def test_at_most_once_to_the_end() -> None:
+    app = chain(Application("test"), processing_mode="AT_MOST_ONCE")
+    validate(app, {}, {"store.processing_mode": "AT_MOST_ONCE"})
+
+
+def test_balances_is_one_partition_by_default() -> None:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    balances = app.add_operator("balances", Balances())
+    app.add_stream("payments", source.payments, balances.payments)
+    app.add_stream("balances", balances.balances, app.add_operator("store", Store()).input)
+    assert validate(app).operator("balances").attributes["partitions"] == 1

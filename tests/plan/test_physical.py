@@ -1,0 +1,295 @@
+from typing import Any
+
+import pytest
+
+from plan.parts import Balances, Check, Filter, Follow, Join, MergeBalances, Payment, Source, Store, TopBalances, payments_app
+from ridgeline.api import Application, InputPort, KeyedPartitioner, Operator, OutputPort, PartitionKeys, RoundRobinPartitioner, StreamCodec
+from ridgeline.api.codec import ColumnCodec
+from ridgeline.plan import Dealt, PhysicalOperator, PhysicalPlan, build_physical, validate
+
+
+def pipeline(operator: Any, *, port: str, out: str, upstream: int = 1, store_partitions: int = 1, **attributes: Any) -> PhysicalPlan:
+    """Source -> operator -> store."""
+    app = Application("test")
+    source = app.add_operator("source", Source(), partitions=upstream)
+    added = app.add_operator("operator", operator, **attributes)
+    store = app.add_operator("store", Store(), partitions=store_partitions)
+    app.add_stream("in", source.payments, getattr(added, port))
+    app.add_stream("out", getattr(added, out), store.input)
+    return build_physical(validate(app))
+
+
+def titles(plan: PhysicalPlan) -> list[str]:
+    return [operator.title for operator in plan.operators]
+
+
+def of(plan: PhysicalPlan, name: str) -> list[PhysicalOperator]:
+    return [operator for operator in plan.operators if operator.name == name and not operator.unifier]
+
+
+def entering(plan: PhysicalPlan, title: str) -> list[tuple[str, Any]]:
+    """The sources of an operator, with routes."""
+    (identity,) = [operator.id for operator in plan.operators if operator.title == title]
+    return [(plan.operator(stream.source).title, stream.route) for stream in plan.streams if stream.sink == identity]
+
+
+def test_payments() -> None:
+    plan = build_physical(validate(payments_app()))
+    assert [operator.id for operator in plan.operators] == list(range(1, 17))
+    assert titles(plan) == [
+        "source[0]",
+        "source[1]",
+        "source.payments#unifier",
+        "check",
+        "balances[0]",
+        "balances[1]",
+        "balances[2]",
+        "balances.balances#unifier[0]",
+        "balances.balances#unifier[1]",
+        "top[0]",
+        "top[1]",
+        "balances.balances#unifier[2]",
+        "balance_store",
+        "top.top#unifier",
+        "top_store",
+        "rejected_store",
+    ]
+    assert entering(plan, "check") == [("source.payments#unifier", None)]
+    assert entering(plan, "source.payments#unifier") == [("source[0]", None), ("source[1]", None)]
+    assert entering(plan, "balances[0]") == [("check", PartitionKeys(3, frozenset({0, 3})))]
+    assert entering(plan, "balances.balances#unifier[1]") == [(f"balances[{n}]", PartitionKeys(1, frozenset({1}))) for n in range(3)]
+    assert entering(plan, "balances.balances#unifier[2]") == [(f"balances[{n}]", None) for n in range(3)]
+    assert entering(plan, "top[1]") == [("balances.balances#unifier[1]", None)]
+    assert len(plan.streams) == 22
+
+
+def test_deterministic() -> None:
+    first, second = (build_physical(validate(payments_app())) for _ in range(2))
+    assert titles(first) == titles(second)
+    strip = [[(s.name, s.source, s.source_port, s.sink, s.sink_port, s.route) for s in plan.streams] for plan in (first, second)]
+    assert strip[0] == strip[1]
+
+
+@pytest.mark.parametrize(
+    ("count", "mask", "keys"),
+    [
+        (1, 0, [{0}]),
+        (2, 1, [{0}, {1}]),
+        (3, 3, [{0, 3}, {1}, {2}]),
+        (5, 7, [{0, 5}, {1, 6}, {2, 7}, {3}, {4}]),
+    ],
+)
+def test_sticky_keys(count: int, mask: int, keys: list[set[int]]) -> None:
+    plan = pipeline(Balances(), port="payments", out="balances", partitions=count)
+    partitions = of(plan, "operator")
+    assert [operator.keys for operator in partitions] == [{"payments": PartitionKeys(mask, frozenset(part))} for part in keys]
+    assert [(operator.partition, operator.partitions) for operator in partitions] == [(n, count) for n in range(count)]
+    routes = [stream.route for stream in plan.streams if stream.name == "in"]
+    assert routes == ([None] if count == 1 else [PartitionKeys(mask, frozenset(part)) for part in keys])
+    codecs = [stream.codec for stream in plan.streams if stream.name == "in"]
+    assert all(isinstance(codec, ColumnCodec) and codec.columns == ("account",) for codec in codecs) or (count == 1 and codecs == [None])
+
+
+def test_round_robin_without_a_key() -> None:
+    plan = pipeline(Check(), port="payments", out="valid", partitions=3)
+    assert [entering(plan, f"operator[{n}]") for n in range(3)] == [[("source", Dealt(n, 3))] for n in range(3)]
+    assert of(plan, "operator")[0].round_robin == {"payments"}
+    assert of(plan, "operator")[0].keys == {}
+
+
+def test_round_robin_in_spite_of_a_key() -> None:
+    plan = pipeline(Balances(), port="payments", out="balances", partitions=2, partitioner=RoundRobinPartitioner())
+    assert entering(plan, "operator[1]") == [("source", Dealt(1, 2))]
+
+
+def test_n_to_m_has_one_unifier_for_each_downstream_partition() -> None:
+    plan = pipeline(Balances(), port="payments", out="balances", upstream=3, partitions=2, store_partitions=2)
+    assert titles(plan) == [
+        *(f"source[{n}]" for n in range(3)),
+        "source.payments#unifier[0]",
+        "source.payments#unifier[1]",
+        "operator[0]",
+        "operator[1]",
+        "operator.balances#unifier[0]",
+        "operator.balances#unifier[1]",
+        "store[0]",
+        "store[1]",
+    ]
+    assert entering(plan, "source.payments#unifier[1]") == [(f"source[{n}]", PartitionKeys(1, frozenset({1}))) for n in range(3)]
+    assert entering(plan, "operator[1]") == [("source.payments#unifier[1]", None)]
+    assert entering(plan, "operator.balances#unifier[0]") == [("operator[0]", Dealt(0, 2)), ("operator[1]", Dealt(0, 2))]
+
+
+def test_unifiers_are_operators_of_their_own() -> None:
+    plan = pipeline(
+        TopOfPayments(),
+        port="payments",
+        out="top",
+        partitions=2,
+        application_window_count=9,
+        processing_mode="EXACTLY_ONCE",
+        recovery_attempts=1,
+    )
+    (unifier,) = [operator for operator in plan.operators if operator.unifier]
+    assert (unifier.name, unifier.port, unifier.partition, unifier.partitions) == ("operator", "top", 0, 1)
+    assert isinstance(unifier.operator, MergeBalances)
+    assert unifier.operator is not TopOfPayments.top.unifier
+    assert unifier.operator.size == 3
+    assert unifier.attributes["application_window_count"] == 1
+    assert unifier.attributes["processing_mode"] == "EXACTLY_ONCE"
+    assert unifier.attributes["recovery_attempts"] == 1
+    assert unifier.attributes["partitions"] == 1
+    assert list(unifier.inputs) == ["input"]
+    assert list(unifier.outputs) == ["output"]
+    assert unifier.keys == {}
+
+
+class TopOfPayments(Operator):
+    payments = InputPort(Payment, key="account")
+    top = OutputPort(TopBalances.top.declared, unifier=MergeBalances(size=3))
+
+    @payments.process
+    def note(self, payment: Payment) -> None: ...
+
+
+def test_a_unifier_that_merges_sees_all_tuples_before_they_are_divided() -> None:
+    plan = pipeline(TopOfPayments(), port="payments", out="top", partitions=3, store_partitions=2, unifier_limit=2)
+    assert titles(plan)[1:] == [
+        "operator[0]",
+        "operator[1]",
+        "operator[2]",
+        "operator.top#unifier[0]",
+        "operator.top#unifier[1]",
+        "store[0]",
+        "store[1]",
+    ]
+    assert entering(plan, "operator.top#unifier[1]") == [("operator.top#unifier[0]", None), ("operator[2]", None)]
+    assert entering(plan, "store[1]") == [("operator.top#unifier[1]", Dealt(1, 2))]
+
+
+def test_the_default_unifier_takes_the_schema_of_the_stream() -> None:
+    plan = pipeline(Check(), port="payments", out="valid", partitions=2)
+    (unifier,) = [operator for operator in plan.operators if operator.unifier]
+    assert unifier.inputs["input"].type is Payment
+    assert unifier.outputs["output"].type is Payment
+
+
+@pytest.mark.parametrize(
+    ("count", "limit", "groups"),
+    [
+        (4, 4, [[4]]),
+        (4, 2, [[2, 2], [2]]),
+        (5, 2, [[2, 2], [2], [2]]),
+        (5, 3, [[3, 2], [2]]),
+        (4, 3, [[3], [2]]),
+        (7, 3, [[3, 3], [3]]),
+        (9, 2, [[2, 2, 2, 2], [2, 2], [2], [2]]),
+    ],
+)
+def test_cascades(count: int, limit: int, groups: list[list[int]]) -> None:
+    plan = pipeline(Check(), port="payments", out="valid", partitions=count, unifier_limit=limit)
+    unifiers = [operator for operator in plan.operators if operator.unifier]
+    sizes = [sum(stream.sink == unifier.id for stream in plan.streams) for unifier in unifiers]
+    assert sizes == [size for level in groups for size in level]
+    assert [unifier.partition for unifier in unifiers] == list(range(len(sizes)))
+    assert {unifier.partitions for unifier in unifiers} == {len(sizes)}
+    assert max(sizes) <= limit
+
+
+def test_only_the_last_unifiers_of_a_cascade_divide() -> None:
+    plan = pipeline(Check(), port="payments", out="valid", partitions=5, unifier_limit=2, store_partitions=2)
+    assert titles(plan)[6:] == [*(f"operator.valid#unifier[{n}]" for n in range(5)), "store[0]", "store[1]"]
+    assert entering(plan, "operator.valid#unifier[0]") == [("operator[0]", None), ("operator[1]", None)]
+    assert entering(plan, "operator.valid#unifier[1]") == [("operator[2]", None), ("operator[3]", None)]
+    assert entering(plan, "operator.valid#unifier[2]") == [("operator.valid#unifier[0]", None), ("operator.valid#unifier[1]", None)]
+    assert entering(plan, "operator.valid#unifier[4]") == [("operator.valid#unifier[2]", Dealt(1, 2)), ("operator[4]", Dealt(1, 2))]
+
+
+def test_parallel_partitions_need_no_unifier() -> None:
+    plan = pipeline(Follow(), port="payments", out="valid", upstream=3)
+    assert titles(plan) == [*(f"source[{n}]" for n in range(3)), *(f"operator[{n}]" for n in range(3)), "operator.valid#unifier", "store"]
+    assert [entering(plan, f"operator[{n}]") for n in range(3)] == [[(f"source[{n}]", None)] for n in range(3)]
+    assert of(plan, "operator")[1].keys == {}
+
+
+def join_app(**attributes: Any) -> PhysicalPlan:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    balances = app.add_operator("balances", Balances(), partitions=2)
+    join = app.add_operator("join", Join(), **attributes)
+    app.add_stream("payments", source.payments, join.left, balances.payments)
+    app.add_stream("balances", balances.balances, join.right)
+    return build_physical(validate(app))
+
+
+def test_other_ports_are_broadcast() -> None:
+    plan = join_app(partitions=2)
+    assert entering(plan, "join[1]") == [("source", PartitionKeys(1, frozenset({1}))), ("balances.balances#unifier[1]", None)]
+    assert entering(plan, "balances.balances#unifier[1]") == [("balances[0]", None), ("balances[1]", None)]
+    assert list(of(plan, "join")[0].keys) == ["left"]
+
+
+def test_equal_keys_meet() -> None:
+    plan = join_app(partitions=2, partitioner=KeyedPartitioner())
+    keys = PartitionKeys(1, frozenset({1}))
+    assert of(plan, "join")[1].keys == {"left": keys, "right": keys}
+    assert entering(plan, "balances.balances#unifier[1]") == [("balances[0]", keys), ("balances[1]", keys)]
+
+
+class FollowAndListen(Operator):
+    payments = InputPort(Payment, parallel=True)
+    rules = InputPort(Payment, key="account")
+    valid = OutputPort(Payment)
+
+    @payments.process
+    def check(self, payment: Payment) -> None: ...
+
+    @rules.process
+    def rule(self, payment: Payment) -> None: ...
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_other_ports_of_a_parallel_operator(keyed: bool) -> None:
+    app = Application("test")
+    source = app.add_operator("source", Source(), partitions=2)
+    rules = app.add_operator("rules", Source())
+    attributes = {"partitioner": KeyedPartitioner()} if keyed else {}
+    follow = app.add_operator("follow", FollowAndListen(), **attributes)
+    app.add_stream("payments", source.payments, follow.payments)
+    app.add_stream("rules", rules.payments, follow.rules)
+    app.add_stream("valid", follow.valid, app.add_operator("store", Store()).input)
+    plan = build_physical(validate(app))
+    route = PartitionKeys(1, frozenset({1})) if keyed else None
+    assert entering(plan, "follow[1]") == [("source[1]", None), ("rules", route)]
+
+
+class Evenly(StreamCodec):
+    def hash(self, tuple: Any) -> int:
+        return int(tuple.account)
+
+
+EVENLY = Evenly()
+
+
+class Coded(Operator):
+    payments = InputPort(Payment, codec=EVENLY)
+    out = OutputPort(Payment)
+
+    @payments.process
+    def go(self, payment: Payment) -> None: ...
+
+
+def test_codec_of_the_port() -> None:
+    plan = pipeline(Coded(), port="payments", out="out", partitions=2)
+    assert {stream.codec for stream in plan.streams if stream.name == "in"} == {EVENLY}
+
+
+def test_one_codec_for_all_partitions() -> None:
+    plan = pipeline(Balances(), port="payments", out="balances", partitions=3)
+    assert len({id(stream.codec) for stream in plan.streams if stream.name == "in"}) == 1
+
+
+def test_unconnected_ports_do_not_appear() -> None:
+    plan = pipeline(Filter(), port="data", out="passed")
+    assert [stream.sink_port for stream in plan.streams] == ["data", "input"]
+    assert titles(plan) == ["source", "operator", "store"]
