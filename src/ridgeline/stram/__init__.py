@@ -1,0 +1,1 @@
+"""The master: plain events in, instructions out."""

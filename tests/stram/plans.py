@@ -1,0 +1,74 @@
+"""Tiny plans, and reports as their containers would give them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.planner import plan_application
+from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
+
+
+class Item(NamedTuple):
+    key: int
+
+
+class Source(InputOperator):
+    out = OutputPort(Item)
+
+    def emit_tuples(self) -> None:
+        self.finish()
+
+
+class Step(Operator):
+    data = InputPort(Item, key="key")
+    out = OutputPort(Item, optional=True)
+
+    @data.process
+    def take(self, item: Item) -> None:
+        self.out.emit(item)
+
+
+def plan(inputs: int = 1, windows_seen_as_one: int = 1, partitions: int = 2, **attributes: Any) -> Plan:
+    """`inputs` sources (`source1`, ...), each to its own `step` in containers of a second stage; all steps have the attributes."""
+    app = Application("app")
+    for number in range(1, inputs + 1):
+        source = app.add_operator(f"source{number}", Source(), recovery_attempts=1)
+        given = {"partitions": partitions, "application_window_count": windows_seen_as_one, **attributes}
+        step = app.add_operator(f"step{number}", Step(), **given)
+        app.add_stream(f"items{number}", source.out, step.data)
+    return plan_application(app)
+
+
+def ids(plan: Plan, name: str) -> list[int]:
+    """The physical ids of an operator's partitions."""
+    return [operator.id for operator in plan.physical.operators if operator.name == name and not operator.unifier]
+
+
+def reports(
+    plan: Plan,
+    request: WindowRequest,
+    *,
+    finished: Collection[str] = (),
+    states: Mapping[int, StateVersion] | None = None,
+    seen: Mapping[tuple[int, int], str] | None = None,
+) -> list[WindowReport]:
+    """What all containers report of an attempt; `finished` names inputs, `seen[consumer, producer]` another attempt's tag."""
+    home = {operator: container.id for container in plan.execution.containers for operator in container.operators}
+    tags = {container.id: f"t{container.id}.{request.attempt}" for container in plan.execution.containers}
+    found = []
+    for container in plan.execution.containers:
+        producers = {home[stream.source] for stream in plan.physical.streams if home[stream.sink] == container.id} - {container.id}
+        operators = [
+            OperatorReport(
+                operator,
+                finished=plan.physical.operator(operator).name in finished,
+                state_version=(states or {}).get(operator, request.states.get(operator, ())),
+            )
+            for operator in container.operators
+        ]
+        saw = {producer: (seen or {}).get((container.id, producer), tags[producer]) for producer in producers}
+        found.append(WindowReport(container.id, request.window_id, request.attempt, tags[container.id], saw, operators))
+    return found

@@ -1,0 +1,243 @@
+"""Stories of windows: events in, instructions out."""
+
+import pytest
+
+from ridgeline.api.errors import Failure
+from ridgeline.plan.protocol import WindowRequest
+from ridgeline.stram.master import (
+    Commit,
+    GiveUp,
+    Master,
+    Publish,
+    RunWindow,
+    Skip,
+    WindowCommitted,
+    WindowDue,
+    WindowFailed,
+    WindowRan,
+    state_key,
+)
+from stram.plans import ids, plan, reports
+
+
+def failure(operator: str = "step1", window_id: int = 0) -> Failure:
+    return Failure("app", operator, 0, window_id, "process", "ValueError: no")
+
+
+def run(master: Master, instruction, **what) -> object:
+    """All containers report the attempt that STRAM asked for."""
+    assert isinstance(instruction, RunWindow)
+    return master.handle(WindowRan(reports(master.plan, instruction.request, **what)))
+
+
+def window(master: Master, window_id: int, **what) -> object:
+    """A window without trouble."""
+    commit = run(master, master.handle(WindowDue(window_id)), **what)
+    assert isinstance(commit, Commit)
+    return master.handle(WindowCommitted(window_id))
+
+
+def test_a_window_runs_is_committed_and_published():
+    master = Master(plan(), epoch=4)
+    first = master.handle(WindowDue(0))
+    assert first == RunWindow(WindowRequest(0, 0, 4))
+    step = ids(master.plan, "step1")[0]
+    found = reports(master.plan, first.request, states={step: ("a",)})
+    commit = master.handle(WindowRan(found))
+    assert commit == Commit(0, {step: ("a",)}, frozenset(), tuple(found), ends=False)
+    assert (master.committed, master.states) == (-1, {})
+    assert master.handle(WindowCommitted(0)) == Publish(0)
+    assert (master.committed, master.states, master.ended) == (0, {step: ("a",)}, False)
+    assert master.handle(WindowDue(1)) == RunWindow(WindowRequest(1, 0, 4, states={step: ("a",)}))
+
+
+def test_an_operator_without_changes_keeps_its_version():
+    master = Master(plan(), epoch=1)
+    one, two = ids(master.plan, "step1")
+    window(master, 0, states={one: ("a",), two: ("b",)})
+    window(master, 1, states={one: ("a", "c")})
+    assert master.states == {one: ("a", "c"), two: ("b",)}
+
+
+def test_a_failed_attempt_is_tried_again_from_the_same_state():
+    master = Master(plan(), epoch=1)
+    window(master, 0, states={2: ("a",)})
+    master.handle(WindowDue(1))
+    again = master.handle(WindowFailed(failure(window_id=1)))
+    assert again == RunWindow(WindowRequest(1, 1, 1, states={2: ("a",)}), str(failure(window_id=1)))
+    assert isinstance(run(master, again), Commit)
+
+
+@pytest.mark.parametrize("attempts", [0, 1, 3])
+def test_it_gives_up_after_the_operator_s_recovery_attempts(attempts):
+    master = Master(plan(recovery_attempts=attempts), epoch=1)
+    master.handle(WindowDue(0))
+    for attempt in range(attempts):
+        again = master.handle(WindowFailed(failure()))
+        assert again.request.attempt == attempt + 1
+    assert master.handle(WindowFailed(failure())) == GiveUp(failure(), attempts + 1)
+    assert (master.committed, master.states) == (-1, {})
+
+
+@pytest.mark.parametrize(
+    ("blamed", "attempts"),
+    [("source1", 1), ("step1", 2), ("step1[1]", 2), ("step1.out#unifier", 2), ("step1.out#unifier[0]", 2), ("", 2), ("nobody", 2)],
+)
+def test_each_operator_has_its_own_number_of_attempts(blamed, attempts):
+    master = Master(plan(recovery_attempts=2), epoch=1)
+    master.handle(WindowDue(0))
+    for _ in range(attempts):
+        assert isinstance(master.handle(WindowFailed(failure(blamed))), RunWindow)
+    assert isinstance(master.handle(WindowFailed(failure(blamed))), GiveUp)
+
+
+def test_failures_are_counted_for_each_window_anew():
+    master = Master(plan(recovery_attempts=1), epoch=1)
+    for window_id in range(3):
+        master.handle(WindowDue(window_id))
+        again = master.handle(WindowFailed(failure()))
+        assert isinstance(again, RunWindow)
+        assert isinstance(run(master, again), Commit)
+        master.handle(WindowCommitted(window_id))
+    assert master.committed == 2
+
+
+def test_after_giving_up_the_window_may_be_due_again():
+    master = Master(plan(recovery_attempts=0), epoch=1)
+    master.handle(WindowDue(0))
+    master.handle(WindowFailed(failure()))
+    assert master.handle(WindowDue(0)) == RunWindow(WindowRequest(0, 0, 1))
+
+
+def test_a_container_that_did_not_report_fails_the_attempt():
+    master = Master(plan(), epoch=1)
+    first = master.handle(WindowDue(0))
+    again = master.handle(WindowRan(reports(master.plan, first.request)[:-1]))
+    assert again.request.attempt == 1
+    assert again.reason == "application `app` failed in window 0 in `window`: containers [2] did not report"
+
+
+def test_a_container_that_reported_twice_fails_the_attempt():
+    master = Master(plan(), epoch=1)
+    first = master.handle(WindowDue(0))
+    found = reports(master.plan, first.request)
+    again = master.handle(WindowRan([*found, found[0]]))
+    assert again.reason == "application `app` failed in window 0 in `window`: a container reported twice"
+
+
+def test_a_consumer_that_saw_another_attempt_of_its_producer_fails_the_attempt():
+    master = Master(plan(recovery_attempts=1), epoch=1)
+    first = master.handle(WindowDue(0))
+    again = run(master, first, seen={(2, 0): "t0.of-another-task"})
+    assert again.request.attempt == 1
+    assert again.reason.endswith("container 2 saw another attempt of container 0 than the one that reported")
+    given_up = run(master, again, seen={(1, 0): "t0.of-another-task"})
+    assert isinstance(given_up, GiveUp)
+    assert given_up.failure.error == "container 1 saw another attempt of container 0 than the one that reported"
+    assert given_up.attempts == 2
+
+
+def test_the_end_with_open_application_windows_runs_the_window_again_as_the_last():
+    master = Master(plan(windows_seen_as_one=3), epoch=1)
+    window(master, 0)
+    again = run(master, master.handle(WindowDue(1)), finished=["source1"])
+    assert again == RunWindow(WindowRequest(1, 1, 1, final=True))
+    commit = run(master, again, finished=["source1"])
+    assert (commit.ends, commit.finished) == (True, frozenset(ids(master.plan, "source1")))
+    assert master.ended is False
+    master.handle(WindowCommitted(1))
+    assert master.ended is True
+
+
+@pytest.mark.parametrize(("windows_seen_as_one", "window_id"), [(1, 0), (3, 2)])
+def test_the_end_at_the_border_of_application_windows_needs_no_second_run(windows_seen_as_one, window_id):
+    master = Master(plan(windows_seen_as_one=windows_seen_as_one), epoch=1)
+    for before in range(window_id):
+        window(master, before)
+    commit = run(master, master.handle(WindowDue(window_id)), finished=["source1"])
+    assert commit.ends is True
+
+
+def test_a_failure_in_the_last_run_keeps_it_the_last():
+    master = Master(plan(windows_seen_as_one=2), epoch=1)
+    last = run(master, master.handle(WindowDue(0)), finished=["source1"])
+    again = master.handle(WindowFailed(failure()))
+    assert (last.request.final, again.request.final, again.request.attempt) == (True, True, 2)
+
+
+def test_an_input_that_changes_its_mind_goes_on():
+    master = Master(plan(windows_seen_as_one=2), epoch=1)
+    last = run(master, master.handle(WindowDue(0)), finished=["source1"])
+    again = run(master, last)
+    assert again == RunWindow(WindowRequest(0, 2, 1))
+    assert run(master, again).ends is False
+
+
+def test_the_application_ends_when_its_last_input_has_finished():
+    master = Master(plan(inputs=3), epoch=1)
+    ends = []
+    for window_id, finished in enumerate([["source2"], [], ["source1"], [], ["source3"]]):
+        request = master.handle(WindowDue(window_id))
+        commit = run(master, request, finished=finished)
+        ends.append(commit.ends)
+        master.handle(WindowCommitted(window_id))
+    assert ends == [False, False, False, False, True]
+    assert master.finished == master.inputs
+    assert master.ended
+
+
+def test_what_has_finished_is_told_to_the_containers():
+    master = Master(plan(inputs=2), epoch=1)
+    window(master, 0, finished=["source2"])
+    assert master.handle(WindowDue(1)).request.finished == frozenset(ids(master.plan, "source2"))
+
+
+def test_a_finish_that_was_not_committed_does_not_count():
+    master = Master(plan(), epoch=1)
+    run(master, master.handle(WindowDue(0)), finished=["source1"])
+    assert (master.finished, master.ended) == (frozenset(), False)
+    assert master.handle(WindowDue(0)).request.finished == frozenset()
+
+
+def test_all_partitions_of_an_input_must_finish():
+    master = Master(plan(), epoch=1)
+    assert len(master.inputs) == 1
+    app = plan(inputs=2)
+    assert Master(app, epoch=1, finished=frozenset(ids(app, "source1"))).ended is False
+
+
+def test_a_committed_window_is_not_run_again():
+    master = Master(plan(), epoch=1, committed=5)
+    assert master.handle(WindowDue(5)) == Skip(5)
+    assert master.handle(WindowDue(2)) == Skip(2)
+    assert isinstance(master.handle(WindowDue(6)), RunWindow)
+
+
+def test_a_restart_goes_on_with_the_states_of_the_last_commit():
+    tiny = plan(inputs=2)
+    one = ids(tiny, "step1")[0]
+    finished = frozenset(ids(tiny, "source1"))
+    master = Master(tiny, epoch=7, committed=3, states={one: ("s", "d")}, finished=finished)
+    assert master.handle(WindowDue(4)) == RunWindow(WindowRequest(4, 0, 7, finished=finished, states={one: ("s", "d")}))
+    assert Master(tiny, epoch=7, committed=3, finished=master.inputs).ended
+
+
+def test_a_request_is_not_changed_by_what_is_committed_later():
+    master = Master(plan(), epoch=1)
+    request = master.handle(WindowDue(0)).request
+    run(master, RunWindow(request), states={2: ("a",)})
+    master.handle(WindowCommitted(0))
+    assert request.states == {}
+
+
+def test_events_out_of_order_are_errors_of_the_engine():
+    master = Master(plan(), epoch=1)
+    with pytest.raises(AssertionError, match="no window is running"):
+        master.handle(WindowFailed(failure()))
+    with pytest.raises(AssertionError, match="window 0 was not about to be committed"):
+        master.handle(WindowCommitted(0))
+
+
+def test_state_keys_depend_on_names_and_partitions_only():
+    tiny = plan(partitions=2)
+    assert [state_key(operator) for operator in tiny.physical.operators] == ["source1/0/1", "step1/0/2", "step1/1/2"]
