@@ -1,0 +1,1 @@
+"""How plans run on Spark: the only package that imports pyspark."""

@@ -1,0 +1,229 @@
+"""A container: the operators that one task runs together, window-at-a-time in topological order.
+
+It does not know who runs it. The whole contract: `run` a window on these messages, messages out and a report; `committed`; `close`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from ridgeline.api.attributes import ProcessingMode
+from ridgeline.api.clock import Clock
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.errors import Failure, OperatorError
+from ridgeline.api.pickling import dumps
+from ridgeline.api.tuples import Tuples
+from ridgeline.engine import block, state_files
+from ridgeline.engine.block import Block, Message
+from ridgeline.engine.routing import Splitter
+from ridgeline.engine.runtime import OperatorRuntime
+from ridgeline.engine.spec import ContainerSpec, has_committed
+from ridgeline.engine.storage import Storage
+from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
+
+_HOST = socket.gethostname()
+Emitted = dict[tuple[int, str], list[Tuples]]
+
+
+class Container:
+    """The operators of one spec. Not thread-safe. State in memory is a cache: `run` brings it to the version that the request names."""
+
+    def __init__(self, spec: ContainerSpec, storage: Storage, clock: Clock, run_id: str) -> None:
+        self.spec = spec
+        self._storage = storage
+        self._clock = clock
+        self._versions: dict[int, StateVersion | None] = {}
+        self._operators: dict[int, OperatorRuntime] = {}
+        for operator in spec.operators:
+            context = OperatorContext(
+                application=spec.application,
+                name=operator.name,
+                operator_id=operator.id,
+                partition=operator.partition,
+                partitions=operator.partitions,
+                clock=clock,
+                run_id=run_id,
+                staging=f"{storage.uri}/staging",
+            )
+            self._operators[operator.id] = OperatorRuntime(operator, context)
+            self._versions[operator.id] = ()
+
+    def run(
+        self,
+        request: WindowRequest,
+        messages: Sequence[Message],
+        batches: Iterable[pa.RecordBatch],
+        tag: str,
+        task_attempt: int = 0,
+    ) -> tuple[dict[int, Message], WindowReport]:
+        """Run a window: messages for the consuming containers (by id; all of them get one) and the report.
+
+        `tag` is unique to this attempt, `task_attempt` counts those of the task within STRAM's attempt. Raises OperatorError for a failing
+        callback, StateError or OSError for state that cannot be read or written; whatever is raised, nothing of the attempt counts, and the
+        next request starts from the version that it names.
+        """
+        start = self._clock.monotonic()
+        report = WindowReport(self.spec.id, request.window_id, request.attempt, tag, {}, [], host=_HOST, pid=os.getpid())
+        for runtime in self._operators.values():
+            self._restore(runtime, request.states)
+        restored = self._clock.monotonic()
+        delivered = self._receive(messages, report)
+        outgoing: dict[int, list[Block]] = {container: [] for container in self.spec.consumers}
+        changes: dict[int, state_files.CellChanges] = {}
+        for runtime in self._operators.values():
+            runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"
+            runtime.context.attempt = request.attempt + task_attempt
+            operator_report = self._run_operator(runtime, request, batches, delivered, outgoing)
+            self._note_changes(runtime, operator_report, request, changes)
+            operator_report.ended = self._clock.wall()
+            report.operators.append(operator_report)
+        ran = self._clock.monotonic()
+        self._write(request, tag, changes, report)
+        report.bytes_out = sum(len(sent.payload) for blocks in outgoing.values() for sent in blocks)
+        report.restore_seconds, report.run_seconds = restored - start, ran - restored
+        report.write_seconds = self._clock.monotonic() - ran
+        return {container: Message(self.spec.id, tag, blocks) for container, blocks in outgoing.items()}, report
+
+    def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
+        """Tell the operators that asked for it that `window_id` is committed; `states` are the versions after it. Raises OperatorError."""
+        for runtime in self._operators.values():
+            if has_committed(runtime.spec):
+                version = states.get(runtime.spec.id, ())
+                self._restore(runtime, states)
+                runtime.committed(window_id)
+                self._versions[runtime.spec.id] = version
+
+    def close(self) -> None:
+        """`deactivate` and `teardown` all operators. The first OperatorError is raised after all have been torn down."""
+        errors = []
+        for runtime in self._operators.values():
+            try:
+                runtime.stop()
+            except OperatorError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    # State ---------------------------------------------------------------------------------------------------------
+
+    def _restore(self, runtime: OperatorRuntime, states: Mapping[int, StateVersion]) -> None:
+        """Bring an operator's state to the version asked for: from memory, by the deltas that are missing, or from its files."""
+        operator_id = runtime.spec.id
+        if not runtime.cells:
+            return
+        wanted, held = states.get(operator_id, ()), self._versions[operator_id]
+        self._versions[operator_id] = None  # unknown until the window has ended well
+        if held == wanted:
+            return
+        missing = wanted
+        if held and held[-1] in wanted:
+            missing = wanted[wanted.index(held[-1]) + 1 :]
+        else:
+            for cell in runtime.cells.values():
+                cell.reset()
+        for name in missing:
+            for cell_name, change in state_files.read(self._storage, name).get(operator_id, {}).items():
+                if cell_name in runtime.cells:
+                    runtime.cells[cell_name].apply(change)
+
+    def _note_changes(
+        self, runtime: OperatorRuntime, report: OperatorReport, request: WindowRequest, changes: dict[int, state_files.CellChanges]
+    ) -> None:
+        """Collect what an operator changed: a delta, or now and then everything."""
+        before = request.states.get(runtime.spec.id, ())
+        report.state_version = before
+        changed = {name: change for name, cell in runtime.cells.items() if (change := cell.changes()) is not None}
+        if not changed:
+            return
+        if len(before) >= self.spec.snapshot_interval:
+            changes[runtime.spec.id] = {name: cell.snapshot() for name, cell in runtime.cells.items()}
+            report.state_version = ()
+        else:
+            changes[runtime.spec.id] = changed
+
+    def _write(self, request: WindowRequest, tag: str, changes: Mapping[int, state_files.CellChanges], report: WindowReport) -> None:
+        name = state_files.file_name(request.window_id, self.spec.id, request.epoch, request.attempt, tag)
+        try:
+            size = state_files.write(self._storage, name, changes) if changes else 0
+        except OSError:
+            raise
+        except Exception as error:
+            raise self._unwritable(changes, request.window_id, error) from error
+        for operator_report in report.operators:
+            if operator_report.id in changes:
+                operator_report.state_version = (*operator_report.state_version, name)
+                operator_report.state_bytes = size // len(changes)
+            self._versions[operator_report.id] = operator_report.state_version
+
+    def _unwritable(self, changes: Mapping[int, state_files.CellChanges], window_id: int, error: Exception) -> OperatorError:
+        """Name the operator whose state cannot be pickled."""
+        name, partition, text = self._first_name, 0, f"{type(error).__name__}: {error}"
+        for operator_id, cells in changes.items():
+            for cell, change in cells.items():
+                try:
+                    dumps(change)
+                except Exception:  # noqa: BLE001  it is this one
+                    operator = self._operators[operator_id].spec
+                    name, partition = operator.title if operator.unifier else operator.name, operator.partition
+                    text = (
+                        f"state `{cell}` cannot be written: {error}; keep plain values in state, make connections and the like in `setup`"
+                    )
+        return OperatorError(Failure(self.spec.application, name, partition, window_id, "checkpoint", text))
+
+    # Tuples --------------------------------------------------------------------------------------------------------
+
+    def _receive(self, messages: Sequence[Message], report: WindowReport) -> Emitted:
+        """The tuples of all blocks by input port, in the order of producers, whatever the order in which they came."""
+        delivered: Emitted = {}
+        for message in sorted(messages, key=lambda message: message.producer):
+            report.seen[message.producer] = message.tag
+            for sent in message.blocks:
+                schema = self.spec.incoming[message.producer, sent.stream]
+                delivered.setdefault((sent.sink, sent.port), []).append(block.decode(schema, sent.payload))
+        missing = self.spec.producers - report.seen.keys()
+        if missing:
+            silent = sorted(missing)
+            msg = f"container {self.spec.id} got nothing from containers {silent} in window {report.window_id}; the window is run again"
+            raise OperatorError(Failure(self.spec.application, self._first_name, 0, report.window_id, "receive", msg))
+        return delivered
+
+    @property
+    def _first_name(self) -> str:
+        return self.spec.operators[0].name
+
+    def _run_operator(
+        self,
+        runtime: OperatorRuntime,
+        request: WindowRequest,
+        batches: Iterable[pa.RecordBatch],
+        delivered: Emitted,
+        outgoing: dict[int, list[Block]],
+    ) -> OperatorReport:
+        """Run one operator and route what it emits; an AT_MOST_ONCE operator that fails loses its window and nothing else."""
+        inputs = {port: delivered.pop((runtime.spec.id, port), []) for port in runtime.spec.inputs}
+        try:
+            runtime.start()
+            report, emitted = runtime.run(request, inputs, batches, self._clock)
+        except OperatorError as error:
+            if runtime.spec.attributes["processing_mode"] is not ProcessingMode.AT_MOST_ONCE:
+                raise
+            self._versions[runtime.spec.id] = None
+            self._restore(runtime, request.states)
+            for cell in runtime.cells.values():
+                cell.begin(request.window_id - request.window_id % runtime.window_count)
+            received = {port: sum(map(len, parts)) for port, parts in inputs.items()}
+            return OperatorReport(runtime.spec.id, began=self._clock.wall(), tuples_in=received, dropped=error.failure)
+        splitters = {port: Splitter(parts, request.window_id + runtime.spec.partition) for port, parts in emitted.items() if parts}
+        for number, route in enumerate(self.spec.routes):
+            if route.source != runtime.spec.id or route.source_port not in splitters:
+                continue
+            parts = splitters[route.source_port].select(route)
+            if route.container == self.spec.id:
+                delivered.setdefault((route.sink, route.sink_port), []).extend(parts)
+            else:
+                outgoing[route.container] += [Block(route.sink, route.sink_port, number, block.encode(part)) for part in parts]
+        return report

@@ -1,0 +1,162 @@
+"""What makes windows begin: STRAM's own clock, or the micro-batches of one Structured Streaming query."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import CheckpointError, RidgelineError
+from ridgeline.api.operator import SparkSource
+from ridgeline.engine.job import SourceBatch
+from ridgeline.engine.run import ApplicationRun
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.logical import LogicalOperator
+
+
+class Limits:
+    """When to stop: `stop` was set (Ctrl-C), so many `windows` committed in this run, or the application has ended."""
+
+    def __init__(self, run: ApplicationRun, windows: int | None, stop: threading.Event) -> None:
+        self._run = run
+        self._last = run.master.committed + windows if windows is not None else None
+        self._stop = stop
+
+    @property
+    def reached(self) -> bool:
+        """True if no further window is to begin."""
+        done = self._last is not None and self._run.master.committed >= self._last
+        return done or self._run.ended or self._stop.is_set()
+
+
+class TickDriver:
+    """Python inputs only: a window every `window_seconds`; one that is late begins at once and nothing is skipped."""
+
+    def __init__(self, run: ApplicationRun, clock: Clock, stop: threading.Event) -> None:
+        self._run = run
+        self._clock = clock
+        self._stop = stop
+
+    def drive(self, limits: Limits) -> None:
+        """Run windows until the limits are reached. Raises what a window raises."""
+        width = self._run.plan.logical.window_seconds
+        due = self._clock.monotonic()
+        while not limits.reached:
+            now = self._clock.monotonic()
+            if now < due:
+                self._clock.wait(due - now, self._stop)
+                continue
+            self._run.window(self._run.next_window)
+            due = max(due + width, self._clock.monotonic() - 10 * width)
+
+
+class QueryDriver:
+    """With Spark sources: every window is one micro-batch of one query over all of them. Python inputs of the application tick with it."""
+
+    def __init__(self, run: ApplicationRun, session: Any, checkpoint: str) -> None:
+        self._run = run
+        self._session = session
+        self._checkpoint = checkpoint
+        self._sources = [logical for logical in run.plan.logical.operators if isinstance(logical.operator, SparkSource)]
+        self._names = ", ".join(f"`{logical.name}`" for logical in self._sources)
+        self._containers = tuple(_containers(run.plan, logical.name) for logical in self._sources)
+
+    def drive(self, limits: Limits) -> None:
+        """Start the query and stay until the limits are reached.
+
+        Raises what a window raises; RidgelineError if the query fails by itself.
+        """
+        errors: list[BaseException] = []
+        over = threading.Event()
+        busy = threading.Lock()
+
+        def each_batch(frame: Any, batch_id: int) -> None:
+            with busy:
+                try:
+                    run_window(frame, batch_id)
+                except BaseException as error:
+                    errors.append(error)
+                    over.set()
+                    raise
+            if limits.reached:
+                over.set()
+
+        def run_window(frame: Any, batch_id: int) -> None:
+            if limits.reached:
+                raise _StopQueryError
+            if batch_id > self._run.next_window:
+                found = f"Spark's offset log is at window {batch_id}, the manifests at {self._run.next_window}"
+                msg = f"{found}; restore the whole checkpoint folder from a copy"
+                raise CheckpointError(msg)
+            self._run.window(batch_id, SourceBatch(frame, self._containers))
+
+        trigger = {"processingTime": f"{self._run.plan.logical.window_seconds} seconds"}
+        frame = self._frame()
+        writer = frame.writeStream.option("checkpointLocation", self._checkpoint).foreachBatch(each_batch).trigger(**trigger)
+        query = _guard(self._names, writer.start)
+        while not over.wait(0.05) and query.isActive and not limits.reached:
+            pass
+        with busy:  # the window that runs goes on to its end, publication included: stopping the query would interrupt it
+            pass
+        failure = None if errors or query.isActive else query.exception()
+        _stop(query)
+        real = [error for error in errors if not isinstance(error, _StopQueryError)]
+        if real:
+            raise real[0]
+        if failure is not None:
+            remedy = "mend the source and run again with the same `--checkpoint`"
+            msg = f"operator {self._names}: its Spark source failed: {str(failure)[:1000]}; {remedy}"
+            raise RidgelineError(msg)
+
+    def _frame(self) -> Any:
+        """The source's streaming DataFrame; of several, the union that `ingest_stage` takes apart."""
+        frames = [_guard(f"`{logical.name}`", partial(_source(logical).frame, self._session)) for logical in self._sources]
+        if len(frames) == 1:
+            return frames[0]
+        from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+
+        kinds = [frame.schema for frame in frames]
+        tagged = []
+        for number, frame in enumerate(frames):
+            columns = [
+                F.struct(*frame.columns).alias(f"source{other}") if other == number else F.lit(None).cast(kind).alias(f"source{other}")
+                for other, kind in enumerate(kinds)
+            ]
+            tagged.append(frame.select(F.lit(number).alias("number"), *columns))
+        union = tagged[0]
+        for frame in tagged[1:]:
+            union = union.unionAll(frame)
+        return union
+
+
+class _StopQueryError(Exception):
+    """Raised inside of a micro-batch that must not be run any more: Spark will repeat it after the next start."""
+
+
+def _stop(query: Any) -> None:
+    """Stop the query; the micro-batch that Spark has begun meanwhile is refused and repeated after the next start."""
+    with contextlib.suppress(Exception):  # what counts is committed; Spark complains about what it was doing
+        query.stop()
+
+
+def _source(logical: LogicalOperator) -> SparkSource:
+    return cast("SparkSource", logical.operator)
+
+
+def _containers(plan: Plan, name: str) -> tuple[int, ...]:
+    """The containers that hold the partitions of an operator, in their order."""
+    home = {operator: container.id for container in plan.execution.containers for operator in container.operators}
+    return tuple(home[physical.id] for physical in plan.physical.operators if physical.name == name and not physical.unifier)
+
+
+def _guard(name: str, function: Callable[[], Any]) -> Any:
+    try:
+        return function()
+    except RidgelineError:
+        raise
+    except Exception as error:
+        msg = f"operator {name}: Spark cannot read its source: {str(error)[:1000]}; check `format`, `options` and `schema`"
+        raise RidgelineError(msg) from error

@@ -1,0 +1,139 @@
+"""Run an application on Spark from beginning to end."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+
+from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.errors import CheckpointError
+from ridgeline.api.files import is_local, local_path
+from ridgeline.api.operator import SparkSource
+from ridgeline.api.publisher import PublisherContext
+from ridgeline.engine.checkpoint import Checkpoint
+from ridgeline.engine.run import ApplicationRun, Listener
+from ridgeline.engine.session import PRELOAD, start_context
+from ridgeline.engine.shipping import installed_modules
+from ridgeline.engine.storage import Storage, open_storage
+from ridgeline.plan.execution import Plan
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run: `checkpoint` None makes a fresh folder; `windows` stops after so many committed in this run."""
+
+    master: str = "local[*]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    checkpoint: str | None = None
+    windows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: the last committed window, whether all inputs had finished, and the checkpoint to go on from."""
+
+    windows_committed: int
+    last_window: int
+    ended: bool
+    checkpoint: str
+
+
+def launch(
+    plan: Plan,
+    options: Options,
+    *,
+    listener: Listener | None = None,
+    stop: threading.Event | None = None,
+    console: Console | None = None,
+    clock: Clock | None = None,
+    context: Any = None,
+    started: Callable[[str, int], None] | None = None,
+) -> Outcome:
+    """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
+
+    `started(checkpoint, next window)` is called before the first window. `context` is a SparkContext to use (it stays); else one is
+    started and stopped. Raises RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint goes on.
+    """
+    clock = clock or SystemClock()
+    stop = stop or threading.Event()
+    streaming = any(isinstance(operator.operator, SparkSource) for operator in plan.logical.operators)
+    uri = options.checkpoint or tempfile.mkdtemp(prefix=f"ridgeline-{plan.logical.application}-")
+    uri = local_path(uri) if is_local(uri) else uri
+    own_context = context is None
+    checkpoint: Checkpoint | None = None
+    run: ApplicationRun | None = None
+    orderly = False
+    try:
+        if is_local(uri):  # refused before Spark is started for it
+            checkpoint = Checkpoint(open_storage(uri), plan.logical.application)
+        if context is None:
+            conf = {f"spark.executorEnv.{PRELOAD}": ",".join(installed_modules(plan)), **options.conf}
+            context = start_context(plan.logical.application, options.master, conf, streaming=streaming, local_checkpoint=is_local(uri))
+        if checkpoint is None:
+            checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application)
+        run = _open_run(plan, checkpoint, context, clock, console or Console(), listener)
+        first = run.next_window
+        if started:
+            started(uri, first)
+        _drive(run, context, clock, stop, options.windows)
+        orderly = True
+        return Outcome(run.next_window - first, run.master.committed, run.ended, uri)
+    finally:
+        try:
+            if run is not None:
+                run.close(orderly=orderly)
+            elif checkpoint is not None:
+                checkpoint.close()
+        finally:
+            if own_context and context is not None:
+                context.stop()
+
+
+def _hadoop_storage(uri: str, context: Any) -> Storage:
+    from ridgeline.engine.hadoop import HadoopStorage
+
+    try:
+        return HadoopStorage(uri, context)
+    except Exception as error:
+        cause = getattr(error, "java_exception", error)
+        msg = (
+            f"checkpoint folder `{uri}` cannot be reached: {cause}; Spark needs the file system's client (`--conf spark.jars.packages=...`)"
+        )
+        raise CheckpointError(msg) from error
+
+
+def _open_run(
+    plan: Plan, checkpoint: Checkpoint, context: Any, clock: Clock, console: Console, listener: Listener | None
+) -> ApplicationRun:
+    from ridgeline.engine.job import SparkExecutor
+
+    def publisher_context(operator: str) -> PublisherContext:
+        staging = f"{checkpoint.storage.uri}/staging"
+        return PublisherContext(plan.logical.application, operator, checkpoint.run_id, clock, console, staging, lambda: _session(context))
+
+    executor = SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id)
+    return ApplicationRun(plan, checkpoint, executor, clock, publisher_context, listener)
+
+
+def _drive(run: ApplicationRun, context: Any, clock: Clock, stop: threading.Event, windows: int | None) -> None:
+    from ridgeline.engine.drivers import Limits, QueryDriver, TickDriver
+
+    limits = Limits(run, windows, stop)
+    if limits.reached:
+        return
+    if any(isinstance(operator.operator, SparkSource) for operator in run.plan.logical.operators):
+        QueryDriver(run, _session(context), f"{run.checkpoint.storage.uri}/spark").drive(limits)
+    else:
+        TickDriver(run, clock, stop).drive(limits)
+
+
+def _session(context: Any) -> Any:
+    """The SparkSession of a SparkContext, made when somebody needs one."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession(context) if SparkSession.getActiveSession() is None else SparkSession.getActiveSession()

@@ -1,0 +1,235 @@
+"""One run of an application on one checkpoint: STRAM's instructions carried out, window by window, whoever drives and executes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import CheckpointError, Failure, OperatorError, RidgelineError
+from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.engine.checkpoint import Checkpoint
+from ridgeline.engine.manifest import Manifest, digest
+from ridgeline.engine.spec import has_committed
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
+from ridgeline.stram.master import (
+    Commit,
+    GiveUp,
+    Master,
+    Publish,
+    RunWindow,
+    Skip,
+    WindowCommitted,
+    WindowDue,
+    WindowFailed,
+    WindowRan,
+    state_key,
+)
+
+
+class WindowExecutor(Protocol):
+    """Runs all containers of a plan for one window: as a Spark job, or in this process."""
+
+    def run(self, request: WindowRequest, source: Any) -> Sequence[WindowReport]:
+        """Run an attempt; blocks until all containers have reported. `source` is what the window's driver got from Spark, None for ticks.
+
+        Raises OperatorError if a container failed for good in this attempt.
+        """
+
+    def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
+        """Tell the operators that asked for it that a window is committed. Blocks. Raises OperatorError."""
+
+    def close(self) -> None:
+        """Tear the containers down."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSummary:
+    """A committed window: its reports and where its time went. `phases`: seconds of run, stage, commit, publish, in that order."""
+
+    window_id: int
+    attempts: int
+    reports: tuple[WindowReport, ...]
+    phases: Mapping[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """From the driver's fire to the end of publication."""
+        return sum(self.phases.values())
+
+
+@dataclass
+class Listener:
+    """What a user interface hears of a run. All calls come from the thread that drives the windows; they must be quick."""
+
+    window_committed: Callable[[WindowSummary], None] = field(default=lambda _summary: None)
+    window_retried: Callable[[int, int, str], None] = field(default=lambda _window, _attempt, _reason: None)
+
+
+class ApplicationRun:
+    """An application on its checkpoint: `window(w)` runs, commits and publishes one window.
+
+    Made from a checkpoint that holds a run, it goes on from the last committed window. Raises CheckpointError if the checkpoint's operators
+    are not the plan's.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        checkpoint: Checkpoint,
+        executor: WindowExecutor,
+        clock: Clock,
+        publisher_context: Callable[[str], PublisherContext],
+        listener: Listener | None = None,
+    ) -> None:
+        self.plan = plan
+        self.checkpoint = checkpoint
+        self._executor = executor
+        self._clock = clock
+        self._listener = listener or Listener()
+        self._wants_commit = _wants_commit(plan)
+        last = checkpoint.last()
+        self.master = _master(plan, checkpoint, last)
+        self._leftovers = True
+        self.publishers: dict[str, Publisher] = {}
+        for logical in plan.logical.operators:
+            publisher = logical.operator.publisher()
+            if publisher is not None:
+                self.publishers[logical.name] = publisher
+        states = last.publishers if last else {}
+        for name, publisher in self.publishers.items():
+            self._guard(name, "open", publisher.open, publisher_context(name), states.get(name))
+        if last:
+            self._publish(last.window_id)
+
+    @property
+    def next_window(self) -> int:
+        """The first window that is not committed."""
+        return self.master.committed + 1
+
+    @property
+    def ended(self) -> bool:
+        """True once all inputs have finished and their last window is committed."""
+        return self.master.ended
+
+    def window(self, window_id: int, source: Any = None) -> None:
+        """Run a window until it is committed and published; one that is committed already only returns.
+
+        Raises OperatorError when it failed more often than `recovery_attempts` allows, CheckpointError or FencedError when it could not be
+        committed: nothing of it counts then.
+        """
+        phases = {"run": 0.0, "stage": 0.0, "commit": 0.0, "publish": 0.0}
+        reports: tuple[WindowReport, ...] = ()
+        instruction = self.master.handle(WindowDue(window_id))
+        while True:
+            start = self._clock.monotonic()
+            match instruction:
+                case RunWindow(request, reason):
+                    if reason:
+                        self._listener.window_retried(window_id, request.attempt, reason)
+                    try:
+                        instruction = self.master.handle(WindowRan(self._executor.run(request, source)))
+                    except OperatorError as error:
+                        instruction = self.master.handle(WindowFailed(error.failure))
+                    phases["run"] += self._clock.monotonic() - start
+                case Commit():
+                    reports = instruction.reports
+                    manifest = self._stage(instruction)
+                    staged = self._clock.monotonic()
+                    self.checkpoint.commit(manifest)
+                    instruction = self.master.handle(WindowCommitted(window_id))
+                    phases["stage"], phases["commit"] = staged - start, self._clock.monotonic() - staged
+                case Publish():
+                    self._publish(window_id)
+                    self._purge()
+                    phases["publish"] = self._clock.monotonic() - start
+                    attempts = max((report.attempt for report in reports), default=0) + 1
+                    self._listener.window_committed(WindowSummary(window_id, attempts, reports, phases))
+                    return
+                case Skip():
+                    return
+                case GiveUp(failure, _attempts):
+                    raise OperatorError(failure)
+
+    def close(self, *, orderly: bool) -> None:
+        """End the run. `orderly`: outputs show what they still hold back. The checkpoint is given back in any case."""
+        try:
+            self._executor.close()
+            if orderly:
+                for name, publisher in self.publishers.items():
+                    self._guard(name, "close", publisher.close)
+        finally:
+            self.checkpoint.close()
+
+    def _stage(self, commit: Commit) -> Manifest:
+        states = {}
+        for name, publisher in self.publishers.items():
+            ids = [operator.id for operator in self.plan.physical.operators if operator.name == name and not operator.unifier]
+            handed = {report.id: report.handed_over for window in commit.reports for report in window.operators}
+            values = [value for operator_id in ids for value in handed.get(operator_id, [])]
+            state = self._guard(name, "stage", publisher.stage, commit.window_id, values, window_id=commit.window_id)
+            self._guard(name, "stage", json.dumps, state, window_id=commit.window_id)
+            states[name] = state
+        keys = {operator.id: state_key(operator) for operator in self.plan.physical.operators}
+        return Manifest(
+            window_id=commit.window_id,
+            epoch=self.checkpoint.epoch,
+            plan_version=self.plan.version,
+            states={keys[operator]: list(version) for operator, version in commit.states.items()},
+            finished=sorted(keys[operator] for operator in commit.finished),
+            publishers={name: state for name, state in states.items() if state is not None},
+            ended=commit.ends,
+            reports=digest(commit.reports),
+        )
+
+    def _publish(self, window_id: int) -> None:
+        for name, publisher in self.publishers.items():
+            self._guard(name, "publish", publisher.publish, window_id)
+        if self._wants_commit:
+            self._executor.committed(window_id, self.master.states)
+
+    def _purge(self) -> None:
+        if self._leftovers:
+            self.checkpoint.purge_leftovers()
+            self._leftovers = False
+        self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
+
+    def _guard(self, name: str, what: str, function: Callable[..., Any], *arguments: Any, window_id: int | None = None) -> Any:
+        """Call a publisher; its errors name the operator."""
+        try:
+            return function(*arguments)
+        except RidgelineError:
+            raise
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            window = self.master.committed if window_id is None else window_id
+            raise OperatorError(Failure(self.plan.logical.application, name, 0, window, what, text)) from error
+
+
+def _wants_commit(plan: Plan) -> bool:
+    return any(has_committed(operator) for operator in plan.physical.operators)
+
+
+def _master(plan: Plan, checkpoint: Checkpoint, last: Manifest | None) -> Master:
+    """STRAM as of the last committed window. Raises CheckpointError if the manifest's operators are not those of the plan."""
+    if last is None:
+        return Master(plan, epoch=checkpoint.epoch)
+    ids = {state_key(operator): operator.id for operator in plan.physical.operators}
+    unknown = sorted({*last.states, *last.finished} - ids.keys())
+    if unknown:
+        name, partition, partitions = unknown[0].rsplit("/", 2)
+        msg = (
+            f"checkpoint folder `{checkpoint.storage.uri}` holds state of `{name}`, partition {partition} of {partitions}, which this "
+            f"application has not; run it with the same operators and partitions, or give another `--checkpoint`"
+        )
+        raise CheckpointError(msg)
+    return Master(
+        plan,
+        epoch=checkpoint.epoch,
+        committed=last.window_id,
+        states={ids[key]: tuple(names) for key, names in last.states.items()},
+        finished=frozenset(ids[key] for key in last.finished),
+    )

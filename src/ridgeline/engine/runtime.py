@@ -1,0 +1,211 @@
+"""One physical operator in a container: its callbacks, window by window."""
+
+from __future__ import annotations
+
+import copy
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.errors import ContainerAbortError, Failure, OperatorError, StateError, shorten
+from ridgeline.api.operator import InputOperator, SparkSource, operator_type
+from ridgeline.api.ports import InputPort, OutputPoint
+from ridgeline.api.tuples import Tuples
+from ridgeline.plan.physical import PhysicalOperator
+from ridgeline.plan.protocol import OperatorReport, WindowRequest
+
+_HIDDEN = frozenset({"_points", "_cells", "_forgotten", "_finished", "context"})
+
+
+class OperatorRuntime:
+    """Runs one operator. Not thread-safe; one window after the other, each of which may be repeated from the state before."""
+
+    def __init__(self, spec: PhysicalOperator, context: OperatorContext) -> None:
+        self.spec = spec
+        self.context = context
+        self.operator = copy.deepcopy(spec.operator)
+        self.operator.context = context
+        self.cells = self.operator.cells
+        self.window_count: int = spec.attributes["application_window_count"]
+        declared = operator_type(type(self.operator))
+        self.outputs: dict[str, OutputPoint] = {name: getattr(self.operator, name) for name in declared.outputs}
+        self._inputs = {name: self._handler(port) for name, port in declared.inputs.items() if name in spec.inputs}
+        self._baseline: dict[str, Any] = {}
+        self._ready = False
+
+    def _handler(self, port: InputPort) -> tuple[bool, Callable[[Any], Any]]:
+        if port.process_batch_name:
+            return True, getattr(self.operator, port.process_batch_name)
+        if port.process_name:
+            return False, getattr(self.operator, port.process_name)
+        return True, self._pass_on  # a unifier that declares no method passes its tuples on
+
+    def _pass_on(self, batch: pa.RecordBatch) -> None:
+        next(iter(self.outputs.values())).emit_batch(batch)
+
+    # Life cycle ----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """`setup` and `activate`, once. Raises OperatorError."""
+        if not self._ready:
+            for name, point in self.outputs.items():
+                if name in self.spec.outputs:
+                    point.port_schema = self.spec.outputs[name]
+                point.connected = name in self.spec.outputs
+            self._call("setup", self.operator.setup, self.context)
+            self._call("activate", self.operator.activate)
+            self._baseline = {name: value for name, value in vars(self.operator).items() if name not in _HIDDEN}
+            self._ready = True
+
+    def stop(self) -> None:
+        """`deactivate` and `teardown`, if it was started. Raises OperatorError."""
+        if self._ready:
+            self._ready = False
+            self._call("deactivate", self.operator.deactivate)
+            self._call("teardown", self.operator.teardown)
+
+    def committed(self, window_id: int) -> None:
+        """Tell the operator that a window is committed; its cells must be at that window. Raises OperatorError."""
+        self.start()
+        self._call("committed", self._committed, window_id)
+
+    def _committed(self, window_id: int) -> None:
+        for cell in self.cells.values():
+            cell.begin(window_id - window_id % self.window_count)
+        try:
+            self.operator.committed(window_id)
+        finally:
+            self._forget(window_id)
+        changed = [name for name, cell in self.cells.items() if cell.changes() is not None]
+        if changed:
+            msg = f"`{changed[0]}` was changed after the window's commit, so the change would be lost; change state in the window"
+            raise StateError(msg)
+
+    # One window ----------------------------------------------------------------------------------------------------
+
+    def run(
+        self, request: WindowRequest, inputs: Mapping[str, Sequence[Tuples]], batches: Iterable[pa.RecordBatch], clock: Clock
+    ) -> tuple[OperatorReport, dict[str, list[Tuples]]]:
+        """Run the operator's part of a window; its cells must be at the window before. Returns its report and what it emitted by port.
+
+        Raises OperatorError naming the tuple that failed, ContainerAbortError if a test asked for it.
+        """
+        operator, context, window_id = self.operator, self.context, request.window_id
+        report = OperatorReport(self.spec.id, began=clock.wall())
+        report.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
+        context.window_id = window_id
+        start = clock.monotonic()
+        application_window = window_id - window_id % self.window_count
+        for cell in self.cells.values():
+            cell.begin(application_window)
+        vars(operator)["_finished"] = self.spec.id in request.finished
+        context.take_handed_over()  # what a failed attempt left
+        for point in self.outputs.values():
+            point.discard()
+            point.open()
+        try:
+            self._window(request, application_window, inputs, batches)
+            emitted = {name: self._call("emit", point.drain) for name, point in self.outputs.items()}
+        finally:
+            for point in self.outputs.values():
+                point.discard()
+            self._forget(window_id)
+        report.tuples_out = {name: sum(map(len, parts)) for name, parts in emitted.items()}
+        self._count_errors(report, emitted)
+        report.finished = bool(vars(operator).get("_finished"))
+        report.handed_over = context.take_handed_over()
+        if isinstance(operator, InputOperator):
+            report.progress = self._call("progress", operator.progress)
+        report.compute_seconds = clock.monotonic() - start
+        return report, emitted
+
+    def _window(
+        self, request: WindowRequest, application_window: int, inputs: Mapping[str, Sequence[Tuples]], batches: Iterable[pa.RecordBatch]
+    ) -> None:
+        operator = self.operator
+        if request.window_id == application_window:
+            self._call("begin_window", operator.begin_window, application_window)
+        if isinstance(operator, SparkSource):
+            for batch in batches:
+                self._call("emit_batch", self.outputs["output"].emit_batch, batch)
+        elif isinstance(operator, InputOperator) and self.spec.id not in request.finished:
+            self._call("emit_tuples", operator.emit_tuples)
+        for port, parts in inputs.items():
+            schema, (by_batch, handler) = self.spec.inputs[port], self._inputs[port]
+            for part in parts:
+                tuples = part.read_as(schema)
+                if by_batch:
+                    self._deliver_batch(port, handler, tuples)
+                else:
+                    self._deliver(port, handler, tuples)
+        if request.final or (request.window_id + 1) % self.window_count == 0:
+            self._call("end_window", operator.end_window)
+
+    def _deliver(self, port: str, handler: Callable[[Any], Any], tuples: Tuples) -> None:
+        value: Any = None
+        try:
+            for value in tuples.rows:
+                handler(value)
+        except Exception as error:
+            callback = f"process of port {port}"
+            raise self._failure(callback, error, shorten(value)) from error
+
+    def _deliver_batch(self, port: str, handler: Callable[[Any], Any], tuples: Tuples) -> None:
+        try:
+            handler(tuples.batch)
+        except Exception as error:
+            first = shorten(tuples.rows[0]) if len(tuples) else "none"
+            text = first if len(tuples) == 1 else f"one of a batch of {len(tuples)}, the first being {first}"
+            callback = f"process_batch of port {port}"
+            raise self._failure(callback, error, text) from error
+
+    def _count_errors(self, report: OperatorReport, emitted: Mapping[str, Sequence[Tuples]]) -> None:
+        keep = self.spec.attributes["error_tuples_kept"]
+        for name, parts in emitted.items():
+            if self.outputs[name].port.error:
+                report.errors += report.tuples_out[name]
+                for part in parts if keep else ():
+                    report.error_tuples += [shorten(row) for row in part.rows[: keep - len(report.error_tuples)]]
+
+    def _forget(self, window_id: int) -> None:
+        """Remove what the window set on the operator without declaring it, also where `__init__` or `setup` had set it before.
+
+        Properties, which the class has values for, get back the value that they had.
+        """
+        values = vars(self.operator)
+        forgotten = [name for name, value in values.items() if name not in _HIDDEN and self._baseline.get(name, values) is not value]
+        for name in forgotten:
+            del values[name]
+            if name in self._baseline and hasattr(type(self.operator), name):
+                values[name] = self._baseline[name]
+                continue
+            self._baseline.pop(name, None)
+            values.setdefault("_forgotten", {})[name] = window_id
+
+    def _call(self, callback: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except ContainerAbortError:
+            raise
+        except Exception as error:
+            raise self._failure(callback, error) from error
+
+    def _failure(self, callback: str, error: BaseException, value: str = "") -> OperatorError | ContainerAbortError:
+        if isinstance(error, ContainerAbortError):
+            return error
+        return OperatorError(
+            Failure(
+                application=self.context.application,
+                operator=self.spec.title if self.spec.unifier else self.spec.name,
+                partition=self.spec.partition,
+                window_id=self.context.window_id,
+                callback=callback,
+                error=f"{type(error).__name__}: {error}",
+                tuple=value,
+                traceback="".join(traceback.format_exception(error)),
+            )
+        )

@@ -1,0 +1,108 @@
+"""Spark for Ridgeline: the settings that matter, measured in DESIGN section 9."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import ridgeline
+from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.java import find_java
+
+_ATTEMPTS = 4
+"""Tries of a task before its job fails: Spark's default on clusters, given to `local[N]`, which has 1."""
+_SETTINGS = {
+    "spark.python.daemon.module": "ridgeline.engine.daemon",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.locality.wait": "0",
+    "spark.shuffle.compress": "false",
+    "spark.sql.streaming.stopTimeout": "20000",
+}
+_LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+
+def local_with_retries(master: str) -> str:
+    """`local[2]` as `local[2,4]`, so that tasks are retried; any other master as it is."""
+    match = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    return f"local[{match.group(1) or 1},{_ATTEMPTS}]" if match else master
+
+
+PRELOAD = "RIDGELINE_PRELOAD"
+"""The environment variable that tells the worker daemon which installed modules to import before it forks, with commas between."""
+_NOISE = (b"WARNING: Using incubator modules", b"Setting default log level to", b"To adjust logging level use", b"WARNING: package sun.")
+
+
+@contextlib.contextmanager
+def quiet_stderr() -> Iterator[None]:
+    """Processes started in this block write their standard error through a filter that drops what every Spark says at its start.
+
+    What operators print still reaches the terminal.
+    """
+    real = os.dup(2)
+    reading, writing = os.pipe()
+
+    def forward() -> None:
+        with os.fdopen(reading, "rb") as lines, os.fdopen(real, "wb", buffering=0) as out:
+            for line in lines:
+                if not line.startswith(_NOISE):
+                    out.write(line)
+
+    threading.Thread(target=forward, name="ridgeline-stderr", daemon=True).start()
+    saved = os.dup(2)
+    os.dup2(writing, 2)
+    os.close(writing)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+def start_context(application: str, master: str, conf: Mapping[str, str], *, streaming: bool, local_checkpoint: bool) -> Any:
+    """Start a SparkContext (it takes seconds). `streaming`: there is a Spark source. `conf` wins over our settings.
+
+    Raises RidgelineError if there is no Java, if Spark Connect is asked for, or if Spark does not start.
+    """
+    if master.startswith("sc://") or os.environ.get("SPARK_REMOTE"):
+        msg = "Spark Connect is not supported: windows are RDD jobs, which need a classic driver; give a `--master` such as local[*] or spark://host:7077"
+        raise RidgelineError(msg)
+    find_java()
+    from pyspark import SparkConf, SparkContext
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    home = str(Path(ridgeline.__file__).parent.parent)
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if home not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([home, *filter(None, paths)])
+    settings = dict(_SETTINGS)
+    options = [f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}", "-Dlog4j2.disable.jmx=true"]
+    if streaming:
+        options.append("-Xss16m")  # stopping a query inside foreachBatch overflows the stack otherwise
+        if local_checkpoint:
+            settings["spark.sql.streaming.checkpointFileManagerClass"] = _LOCAL_CHECKPOINTS
+    elif master.startswith("local"):
+        options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]  # the JVM only schedules: it starts faster so
+    if master.startswith("local"):
+        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+    settings["spark.driver.extraJavaOptions"] = " ".join(options)
+    if master.startswith("local-cluster"):
+        settings["spark.executor.extraJavaOptions"] = options[0]
+        settings["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
+    settings.update(conf)
+    spark_conf = SparkConf().setMaster(local_with_retries(master)).setAppName(application).setAll(list(settings.items()))
+    try:
+        with quiet_stderr():
+            return SparkContext(conf=spark_conf)
+    except Exception as error:
+        msg = f"Spark did not start on `{master}`: {str(error).splitlines()[0][:300]}; check `--master` and `--conf`"
+        raise RidgelineError(msg) from error

@@ -1,0 +1,87 @@
+"""A container's share of the plan: everything that a worker needs to know to run it, picklable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ridgeline.api.operator import Operator
+from ridgeline.api.partitioner import PartitionKeys
+from ridgeline.api.schema import Schema
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.physical import Dealt, PhysicalOperator
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One stream out of this container's operators, or between two of them (`container` is then this container's id)."""
+
+    source: int
+    source_port: str
+    sink: int
+    sink_port: str
+    container: int
+    schema: Schema
+    route: PartitionKeys | Dealt | None
+    codec: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """The operators of one container (in topological order), their routes, and who sends to it.
+
+    `incoming`: the schema of each stream that comes from another container, by (producer's container, number of the route there).
+    """
+
+    application: str
+    id: int
+    stage: int
+    operators: tuple[PhysicalOperator, ...]
+    routes: tuple[Route, ...]
+    producers: frozenset[int]
+    incoming: Mapping[tuple[int, int], Schema]
+    snapshot_interval: int
+
+    @property
+    def consumers(self) -> frozenset[int]:
+        """The other containers that this one sends to."""
+        return frozenset(route.container for route in self.routes if route.container != self.id)
+
+    @property
+    def wants_commit(self) -> bool:
+        """True if an operator overrides `committed`."""
+        return any(has_committed(operator) for operator in self.operators)
+
+
+def has_committed(operator: PhysicalOperator) -> bool:
+    """True if the operator's class overrides `Operator.committed`."""
+    return type(operator.operator).committed is not Operator.committed
+
+
+def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
+    """The specs of all containers of a plan, by container id."""
+    containers = plan.execution.containers
+    home = {operator: container.id for container in containers for operator in container.operators}
+    routes: dict[int, list[Route]] = {container.id: [] for container in containers}
+    incoming: dict[int, dict[tuple[int, int], Schema]] = {container.id: {} for container in containers}
+    for stream in plan.physical.streams:
+        source, sink = home[stream.source], home[stream.sink]
+        if source != sink:
+            incoming[sink][source, len(routes[source])] = stream.schema
+        routes[source].append(
+            Route(stream.source, stream.source_port, stream.sink, stream.sink_port, sink, stream.schema, stream.route, stream.codec)
+        )
+    return tuple(
+        ContainerSpec(
+            application=plan.logical.application,
+            id=container.id,
+            stage=container.stage,
+            operators=tuple(plan.physical.operator(operator) for operator in container.operators),
+            routes=tuple(routes[container.id]),
+            producers=frozenset(producer for producer, _ in incoming[container.id]),
+            incoming=incoming[container.id],
+            snapshot_interval=plan.logical.attributes["snapshot_interval"],
+        )
+        for container in containers
+    )

@@ -1,0 +1,228 @@
+"""The functions that Spark runs in its Python workers: constant and importable; what changes from window to window is a local property.
+
+Records between stages are `(number of the task in the next stage, (id of the addressed container, bytes))`; addressee -1 is the driver.
+What is addressed further down the chain of stages is handed on. A task runs one container, or several one after the other where a stage
+has more containers than Spark has slots: a task more would only wait, and costs milliseconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import pickle
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import ContainerAbortError, Failure, OperatorError, RidgelineError
+from ridgeline.api.pickling import dumps
+from ridgeline.engine import shipping
+from ridgeline.engine.block import Message
+from ridgeline.engine.container import Container
+from ridgeline.engine.spec import ContainerSpec
+from ridgeline.engine.storage import Storage, explain, open_storage
+from ridgeline.plan.protocol import WindowRequest
+
+PROPERTY = "ridgeline.window"
+DRIVER = -1
+Record = tuple[int, tuple[int, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a stage's tasks need to know, as Spark's local property: where the plan is, what to run, how many tasks a stage has at most.
+
+    `source_containers` (of each Spark source) and `source_schema` (an Arrow IPC schema) tell the tasks whose rows they read, and as what.
+    """
+
+    checkpoint: str
+    plan: str
+    run_id: str
+    request: WindowRequest
+    slots: int
+    source_containers: tuple[tuple[int, ...], ...] = ()
+    source_schema: bytes = b""
+
+    def encode(self) -> str:
+        """As text."""
+        return base64.b85encode(pickle.dumps(self, 5)).decode()
+
+
+class StageError(RidgelineError):
+    """A container failed; carries a Failure through Spark's error text."""
+
+    MARK = "ridgeline-failure:"
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(f"{failure}\n{self.MARK}{base64.b85encode(pickle.dumps(failure, 5)).decode()}")
+
+    def __reduce__(self) -> tuple[type[StageError], tuple[Failure]]:
+        return type(self), (self.failure,)
+
+    @classmethod
+    def find(cls, text: str) -> Failure | None:
+        """The failure in an error text, if there is one."""
+        _, found, rest = text.partition(cls.MARK)
+        return pickle.loads(base64.b85decode(rest.split(None, 1)[0])) if found else None
+
+
+class Host:
+    """The containers of one plan in this worker process."""
+
+    def __init__(self, task: Task) -> None:
+        self.storage: Storage = open_storage(task.checkpoint)
+        self.specs: tuple[ContainerSpec, ...] = shipping.receive(self.storage, task.plan)
+        self.by_stage: dict[int, list[int]] = {}
+        for spec in self.specs:
+            self.by_stage.setdefault(spec.stage, []).append(spec.id)
+        self._run_id = task.run_id
+        self._containers: dict[int, Container] = {}
+
+    def container(self, container_id: int) -> Container:
+        """The container, made at its first use here."""
+        if container_id not in self._containers:
+            self._containers[container_id] = Container(self.specs[container_id], self.storage, SystemClock(), self._run_id)
+        return self._containers[container_id]
+
+    def close(self) -> None:
+        """Tear all containers down; an operator that fails in it is not heard any more."""
+        for container in self._containers.values():
+            with contextlib.suppress(Exception):
+                container.close()
+
+    def address(self, addressee: int, stage: int, slots: int) -> int:
+        """The number, in the stage after `stage`, of the task that runs `addressee` or hands on what is for it."""
+        following = self.by_stage.get(stage + 1, [0])
+        position = addressee - following[0] if addressee in following else max(addressee, 0)
+        return position % min(slots, len(following))
+
+    def share(self, stage: int, index: int, slots: int) -> list[int]:
+        """The containers of a stage that its index-th task runs."""
+        return self.by_stage[stage][index :: min(slots, len(self.by_stage[stage]))]
+
+
+_hosts: dict[tuple[str, str, str], Host] = {}
+
+
+def _shut_down(_signal: int, _frame: object) -> None:
+    """Tear down what `setup` made, then go."""
+    for host in _hosts.values():
+        host.close()
+    os._exit(0)
+
+
+@lru_cache(maxsize=4)
+def _decode_task(text: str) -> Task:
+    return pickle.loads(base64.b85decode(text))
+
+
+def _task() -> tuple[Task, Host, Any]:
+    """The task's parameters, the containers of its plan in this process, and Spark's context."""
+    context: Any = TaskContext.get()
+    signal.signal(signal.SIGHUP, _shut_down)  # what the daemon sends at its end; pyspark resets it before every task
+    task = _decode_task(context.getLocalProperty(PROPERTY))
+    key = (task.checkpoint, task.plan, task.run_id)
+    if key not in _hosts:
+        _hosts.clear()
+        _hosts[key] = Host(task)
+    return task, _hosts[key], context
+
+
+def tick_stage(_index: int, ticks: Iterable[int]) -> Iterator[Record]:
+    """The first stage where inputs are Python operators: each tick is the id of the container to run."""
+    for container in ticks:
+        yield from _run(container, (), ())
+
+
+def source_stage(index: int, messages: Iterable[bytes]) -> Iterator[Record]:
+    """The first stage where Spark reads one source: Arrow messages of the micro-batch in, for the index-th container of the source."""
+    task, _, _ = _task()
+    yield from _run(task.source_containers[0][index], (), _source_batches(task, messages))
+
+
+def ingest_stage(index: int, messages: Iterable[bytes]) -> Iterator[Record]:
+    """Before the first stage where Spark reads several sources: hand each batch of the union to a container of its source.
+
+    The union's first column numbers the source, whose rows are the struct column of that number; a partition holds rows of one source.
+    """
+    task, host, _ = _task()
+    for position, batch in enumerate(_source_batches(task, messages)):
+        if batch.num_rows:
+            number = batch.column(0)[0].as_py()
+            containers = task.source_containers[number]
+            rows = batch.column(number + 1)
+            fields = [pa.field(field.name, field.type) for field in rows.type]
+            part = pa.RecordBatch.from_arrays(rows.flatten(), schema=pa.schema(fields))
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, part.schema) as stream:
+                stream.write_batch(part)
+            container = containers[index % len(containers)]
+            payload = pickle.dumps((index, position, sink.getvalue().to_pybytes()), 5)
+            yield host.address(container, -1, task.slots), (container, payload)
+
+
+def fed_stage(index: int, records: Iterable[Record]) -> Iterator[Record]:
+    """The first stage behind `ingest_stage`: all its containers, those of Python inputs without any batches."""
+    task, host, _ = _task()
+    found: dict[int, list[tuple[int, int, bytes]]] = {container: [] for container in host.share(0, index, task.slots)}
+    for _, (container, payload) in records:
+        found[container].append(pickle.loads(payload))
+    for container, parts in found.items():
+        batches = (batch for _, _, part in sorted(parts) for batch in pa.ipc.open_stream(part))
+        yield from _run(container, (), batches)
+
+
+def _source_batches(task: Task, messages: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+    schema = pa.ipc.read_schema(pa.py_buffer(task.source_schema))
+    return (pa.ipc.read_record_batch(pa.py_buffer(message), schema) for message in messages)
+
+
+def next_stage(stage: int, index: int, records: Iterable[Record]) -> Iterator[Record]:
+    """Every later stage: hand on what is for others, run the task's containers on what was sent to them."""
+    task, host, _ = _task()
+    inboxes: dict[int, list[Message]] = {container: [] for container in host.share(stage, index, task.slots)}
+    for _, (addressee, payload) in records:
+        if addressee in inboxes:
+            inboxes[addressee].append(Message.decode(payload))
+        else:
+            yield host.address(addressee, stage, task.slots), (addressee, payload)
+    for container, messages in inboxes.items():
+        yield from _run(container, messages, ())
+
+
+def commit_stage(_index: int, containers: Iterable[int]) -> Iterator[int]:
+    """Tell the operators of containers that the window is committed; the request's states are the versions after it."""
+    task, host, _ = _task()
+    for container in containers:
+        try:
+            host.container(container).committed(task.request.window_id, task.request.states)
+        except OperatorError as error:
+            raise StageError(error.failure) from None
+        yield container
+
+
+def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.RecordBatch]) -> Iterator[Record]:
+    """Run a container; its messages and its report as records for the next stage."""
+    task, host, context = _task()
+    spec = host.specs[container_id]
+    tag = f"t{context.taskAttemptId()}"
+    try:
+        outgoing, report = host.container(container_id).run(task.request, messages, batches, tag, context.attemptNumber())
+    except OperatorError as error:
+        raise StageError(error.failure) from None
+    except (RidgelineError, OSError) as error:
+        callback = "emit_tuples" if isinstance(error, ContainerAbortError) else "state"
+        text = explain(task.checkpoint, error) if isinstance(error, OSError) else str(error)
+        name = spec.operators[0].title
+        raise StageError(Failure(spec.application, name, 0, task.request.window_id, callback, text)) from None
+    for consumer, message in outgoing.items():
+        yield host.address(consumer, spec.stage, task.slots), (consumer, message.encode())
+    yield host.address(DRIVER, spec.stage, task.slots), (DRIVER, dumps(report))

@@ -1,0 +1,209 @@
+"""Where checkpoints lie: a handful of file operations on the local disk, on pyarrow's file systems, or in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+import pyarrow.fs
+
+from ridgeline.api.errors import CheckpointError
+from ridgeline.api.files import is_local, local_path, resolve
+
+
+class Storage(ABC):
+    """A folder. Names are relative to it, with `/` between parts. Safe for several processes; blocking. Raises OSError subclasses."""
+
+    uri: str
+
+    @abstractmethod
+    def read(self, name: str) -> bytes:
+        """The whole file. Raises FileNotFoundError."""
+
+    @abstractmethod
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file of a name that nobody else writes; it may be seen half-written, so publish its name afterwards."""
+
+    @abstractmethod
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file atomically unless it exists: False then. Exactly one of several callers gets True; nobody sees half of it."""
+
+    @abstractmethod
+    def names(self, folder: str) -> list[str]:
+        """Names of the files directly in a folder (without the folder), sorted; empty if there is no such folder."""
+
+    @abstractmethod
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove files; those that are not there are passed over."""
+
+
+class LocalStorage(Storage):
+    """A folder of the local disk, or of one that is mounted like it."""
+
+    def __init__(self, path: str) -> None:
+        self.uri = local_path(path)
+        self._folders: set[str] = set()
+
+    def _path(self, name: str) -> str:
+        return f"{self.uri}/{name}"
+
+    def _make_folder(self, name: str) -> None:
+        folder = os.path.dirname(self._path(name))  # noqa: PTH120  plain strings are faster
+        if folder not in self._folders:
+            os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+            self._folders.add(folder)
+
+    def read(self, name: str) -> bytes:
+        """The whole file."""
+        with open(self._path(name), "rb", buffering=0) as file:  # noqa: PTH123
+            return file.read()
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write and sync: what a manifest names must outlive a power cut."""
+        self._make_folder(name)
+        with open(self._path(name), "wb") as file:  # noqa: PTH123
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def create(self, name: str, data: bytes) -> bool:
+        """A hidden file beside it, then a hard link, which fails if the name exists."""
+        self._make_folder(name)
+        hidden = f"{os.path.dirname(self._path(name))}/.{uuid.uuid4().hex}"  # noqa: PTH120
+        try:
+            with open(hidden, "wb") as file:  # noqa: PTH123
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(hidden, self._path(name))
+        except FileExistsError:
+            return False
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(hidden)  # noqa: PTH108
+        return True
+
+    def names(self, folder: str) -> list[str]:
+        """Names of visible files."""
+        try:
+            with os.scandir(self._path(folder)) as entries:
+                return sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_file())
+        except FileNotFoundError:
+            return []
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Unlink each."""
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path(name))  # noqa: PTH108
+
+
+class ArrowStorage(Storage):
+    """A folder of any pyarrow file system. `create` is atomic where a move onto an existing file fails or nobody races (see docs)."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri.rstrip("/")
+        self._filesystem, self._base = resolve(self.uri)
+
+    def _path(self, name: str) -> str:
+        return f"{self._base}/{name}"
+
+    def read(self, name: str) -> bytes:
+        """The whole file."""
+        with self._filesystem.open_input_stream(self._path(name)) as stream:
+            return bytes(stream.read())
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write in one go."""
+        self._filesystem.create_dir(self._path(name).rpartition("/")[0], recursive=True)
+        with self._filesystem.open_output_stream(self._path(name)) as stream:
+            stream.write(data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """A hidden file, moved if there is none of that name yet."""
+        if self._filesystem.get_file_info(self._path(name)).type != pyarrow.fs.FileType.NotFound:
+            return False
+        folder, _, last = name.rpartition("/")
+        hidden = f"{folder}/.{last}.{uuid.uuid4().hex}" if folder else f".{last}.{uuid.uuid4().hex}"
+        self.write(hidden, data)
+        self._filesystem.move(self._path(hidden), self._path(name))
+        return True
+
+    def names(self, folder: str) -> list[str]:
+        """Names of visible files."""
+        selector = pyarrow.fs.FileSelector(self._path(folder), allow_not_found=True)
+        found = self._filesystem.get_file_info(selector)
+        return sorted(info.base_name for info in found if info.is_file and not info.base_name.startswith("."))
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete each."""
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                self._filesystem.delete_file(self._path(name))
+
+
+class MemoryStorage(Storage):
+    """A folder in this process, for the testing kit."""
+
+    def __init__(self) -> None:
+        self.uri = "memory:"
+        self._files: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def read(self, name: str) -> bytes:
+        """The whole file."""
+        try:
+            return self._files[name]
+        except KeyError:
+            raise FileNotFoundError(name) from None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Keep the bytes."""
+        self._files[name] = data
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Keep the bytes unless there are some."""
+        with self._lock:
+            if name in self._files:
+                return False
+            self._files[name] = data
+            return True
+
+    def names(self, folder: str) -> list[str]:
+        """Names of files in the folder."""
+        prefix = f"{folder}/"
+        return sorted(name[len(prefix) :] for name in list(self._files) if name.startswith(prefix) and "/" not in name[len(prefix) :])
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Forget each."""
+        for name in names:
+            self._files.pop(name, None)
+
+
+def open_storage(uri: str) -> Storage:
+    """The storage of a path or URI. Raises CheckpointError if it cannot be reached."""
+    if is_local(uri):
+        return LocalStorage(uri)
+    try:
+        return ArrowStorage(uri)
+    except Exception as error:
+        msg = f"checkpoint folder `{uri}` cannot be reached; {error}"
+        raise CheckpointError(msg) from error
+
+
+def explain(uri: str, error: OSError) -> str:
+    """What an OSError in the checkpoint folder means for its user."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        what, remedy = "no space is left", "free some room"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        what, remedy = "it cannot be written", "give this user the right to write there"
+    else:
+        what, remedy = f"{type(error).__name__}: {error}", "mend it"
+    return (
+        f"checkpoint folder `{uri}`: {what}; {remedy} and run again with the same `--checkpoint`; it goes on from the last committed window"
+    )
