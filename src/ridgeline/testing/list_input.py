@@ -1,0 +1,96 @@
+"""An input operator that plays a list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from ridgeline.api.errors import ContainerAbortError
+from ridgeline.api.operator import InputOperator
+from ridgeline.api.ports import OutputPort
+from ridgeline.api.schema import is_named_tuple, is_record, record_fields
+from ridgeline.api.state import State
+
+
+class Mark:
+    """A mark in a list input: equal to itself only, in every process."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __reduce__(self) -> str:
+        return self.name
+
+    def __deepcopy__(self, memo: object) -> Mark:
+        return self
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+END_WINDOW = Mark("END_WINDOW")
+"""The window ends here; what follows belongs to the next one."""
+ABORT = Mark("ABORT")
+"""The container dies here, once; its window is replayed."""
+EOF = Mark("EOF")
+"""The input finishes here, whatever follows."""
+
+
+def _maker(schema: Any) -> Callable[[tuple[Any, ...]], Any] | None:
+    """What makes a tuple of the schema of a plain one; None where plain tuples are the values."""
+    if is_named_tuple(schema):
+        make: Callable[[tuple[Any, ...]], Any] = schema._make
+        return make
+    if is_record(schema):
+        names = list(record_fields(schema))
+        return lambda item: schema(**dict(zip(names, item, strict=True)))
+    if isinstance(schema, pa.Schema):
+        return lambda item: dict(zip(schema.names, item, strict=True))
+    return None
+
+
+class ListInput(InputOperator):
+    """Emits the items of a list: `ListInput(Payment, [(1, 100), END_WINDOW, (2, 5)])`; finishes with the window of the last item.
+
+    Items are tuples of `schema` or plain tuples with its values. Partition p of n emits every n-th item.
+    """
+
+    output = OutputPort(Any)
+
+    position = State(0)
+
+    def __init__(self, schema: Any, items: Iterable[Any]) -> None:
+        super().__init__()
+        self.declare_schema("output", schema)
+        make = _maker(schema)
+        self.items = [make(item) if make and type(item) is tuple else item for item in items]
+
+    def emit_tuples(self) -> None:
+        """One window's items."""
+        aborts = 0
+        items, context = self.items, self.context
+        for index in range(self.position, len(items)):
+            item = items[index]
+            if item is END_WINDOW:
+                self.position = index + 1
+                break
+            if item is ABORT:
+                aborts += 1
+                if aborts > context.attempt:
+                    msg = f"`{context.name}` aborts in window {context.window_id}, as its list says"
+                    raise ContainerAbortError(msg)
+            elif item is EOF:
+                self.position = len(items)
+                break
+            elif index % context.partitions == context.partition:
+                self.output.emit(item)
+        else:
+            self.position = len(items)
+        if self.position >= len(items):
+            self.finish()
+
+    def progress(self) -> tuple[float, float | None]:
+        """Items played and items left."""
+        return float(self.position), float(len(self.items) - self.position)

@@ -1,0 +1,204 @@
+"""Run an application in this process: the same plan, containers, STRAM and commits as on Spark, without Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+
+from ridgeline.api.application import Application
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import ContainerAbortError, Failure, OperatorError, RidgelineError
+from ridgeline.api.operator import InputOperator, SparkSource, operator_type
+from ridgeline.api.publisher import PublisherContext
+from ridgeline.engine.block import Message
+from ridgeline.engine.checkpoint import Checkpoint
+from ridgeline.engine.container import Container
+from ridgeline.engine.run import ApplicationRun, Listener, WindowSummary
+from ridgeline.engine.spec import container_specs
+from ridgeline.engine.storage import MemoryStorage, Storage, explain, open_storage
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.planner import plan_application
+from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
+from ridgeline.testing.clock import SteppingClock
+from ridgeline.testing.collector import Collector
+from ridgeline.testing.list_input import ListInput
+
+
+class LocalExecutor:
+    """Runs the containers of a window one after the other, stage by stage, in this thread; blocks are encoded as on Spark."""
+
+    def __init__(self, plan: Plan, storage: Storage, clock: Clock, run_id: str) -> None:
+        self._plan = plan
+        self._specs = container_specs(plan)
+        self._make = partial(Container, storage=storage, clock=clock, run_id=run_id)
+        self._containers = [self._make(spec) for spec in self._specs]
+        self._uri = storage.uri
+
+    def run(self, request: WindowRequest, source: object) -> Sequence[WindowReport]:
+        """Run an attempt. Raises OperatorError; the death of a container kills them all."""
+        inboxes: dict[int, list[Message]] = {spec.id: [] for spec in self._specs}
+        reports = []
+        for container in self._containers:
+            try:
+                outgoing, report = container.run(request, inboxes.pop(container.spec.id), (), f"t{request.attempt}")
+            except OperatorError:
+                raise
+            except (RidgelineError, OSError) as error:
+                if isinstance(error, ContainerAbortError):
+                    self._containers = [self._make(spec) for spec in self._specs]
+                raise OperatorError(self._failure(container, request.window_id, error)) from error
+            for consumer, message in outgoing.items():
+                inboxes[consumer].append(Message.decode(message.encode()))
+            reports.append(report)
+        return reports
+
+    def _failure(self, container: Container, window_id: int, error: Exception) -> Failure:
+        """What befell a container as a whole: a test killed it, or its state could not be read or written."""
+        first = container.spec.operators[0]
+        callback = "emit_tuples" if isinstance(error, ContainerAbortError) else "state"
+        text = explain(self._uri, error) if isinstance(error, OSError) else str(error)
+        return Failure(self._plan.logical.application, first.name, first.partition, window_id, callback, text)
+
+    def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
+        """Tell the operators that asked for it."""
+        for container in self._containers:
+            if container.spec.wants_commit:
+                container.committed(window_id, states)
+
+    def close(self) -> None:
+        """Tear all containers down."""
+        for container in self._containers:
+            container.close()
+
+
+class LocalRun:
+    """What came out of `run_local`."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.windows: list[WindowSummary] = []
+        self.retries: list[tuple[int, int, str]] = []
+        self.collectors: dict[str, Collector] = {}
+
+    @property
+    def windows_committed(self) -> int:
+        """How many windows were committed in this run."""
+        return len(self.windows)
+
+    def collected(self, operator: str, window: int | None = None) -> list[Any]:
+        """The tuples that a CollectorSink got, of one window or of all. Raises KeyError naming the collectors that there are."""
+        if operator not in self.collectors:
+            msg = f"`{operator}` is not a CollectorSink; there are {sorted(self.collectors)}"
+            raise KeyError(msg)
+        return self.collectors[operator].tuples(window)
+
+    def tuples_in(self, operator: str) -> int:
+        """Tuples that all partitions of a logical operator took in."""
+        return self._sum(operator, lambda report: sum(report.tuples_in.values()))
+
+    def tuples_out(self, operator: str) -> int:
+        """Tuples that all partitions of a logical operator emitted."""
+        return self._sum(operator, lambda report: sum(report.tuples_out.values()))
+
+    def _sum(self, operator: str, count: Any) -> int:
+        ids = {physical.id for physical in self.plan.physical.operators if physical.name == operator and not physical.unifier}
+        reports = [report for summary in self.windows for window in summary.reports for report in window.operators]
+        return sum(count(report) for report in reports if report.id in ids)
+
+
+def run_local(
+    app: Application,
+    *,
+    windows: int | None = None,
+    clock: Clock | None = None,
+    properties: Mapping[str, str] | None = None,
+    attributes: Mapping[str, str] | None = None,
+    inputs: Mapping[str, Iterable[Any]] | None = None,
+    checkpoint: str | os.PathLike[str] | Storage | None = None,
+    console: Console | None = None,
+) -> LocalRun:
+    """Run an application in process until its inputs have finished, or for `windows` windows.
+
+    `clock` (default: a SteppingClock) is moved by the window's width before each window but the first. `properties` and `attributes` are
+    as `-D` and `--attribute`. `inputs` plays lists in the place of input operators, by name; Spark sources can only run so. `checkpoint`
+    (a path or a storage; default: memory) is gone on from if it holds a run. Raises ValidationError, OperatorError, CheckpointError.
+    """
+    plan = plan_application(_replace_inputs(app, inputs or {}), properties or {}, attributes or {})
+    _refuse_spark_sources(plan)
+    clock = clock or SteppingClock()
+    storage = open_storage(os.fspath(checkpoint)) if isinstance(checkpoint, (str, os.PathLike)) else checkpoint or MemoryStorage()
+    result = LocalRun(plan)
+    owned = Checkpoint(storage, plan.logical.application)
+    executor = LocalExecutor(plan, storage, clock, owned.run_id)
+    console = console or Console()
+
+    def publisher_context(operator: str) -> PublisherContext:
+        return PublisherContext(plan.logical.application, operator, owned.run_id, clock, console, f"{storage.uri}/staging", _no_spark)
+
+    listener = Listener(result.windows.append, lambda *retry: result.retries.append(retry))
+    orderly = False
+    run = None
+    try:
+        run = ApplicationRun(plan, owned, executor, clock, publisher_context, listener)
+        result.collectors = {name: publisher for name, publisher in run.publishers.items() if isinstance(publisher, Collector)}
+        while not run.ended and (windows is None or result.windows_committed < windows):
+            if result.windows:
+                clock.wait(plan.logical.window_seconds)
+            run.window(run.next_window)
+        orderly = True
+    finally:
+        if run is not None:
+            run.close(orderly=orderly)
+        else:
+            owned.close()
+    return result
+
+
+def _no_spark() -> Any:
+    msg = "there is no Spark in process; run this application with `ridgeline run`"
+    raise RidgelineError(msg)
+
+
+def _replace_inputs(app: Application, inputs: Mapping[str, Iterable[Any]]) -> Application:
+    """The application with list inputs in the place of the named operators."""
+    if not inputs:
+        return app
+    names = {added.name for added in app.operators}
+    unknown = sorted(set(inputs) - names)
+    if unknown:
+        msg = f"`inputs` names `{unknown[0]}`, which is not an operator of `{app.name}`; there are {sorted(names)}"
+        raise RidgelineError(msg)
+    copy = Application(app.name, app.window, **app.attributes)
+    replaced: dict[int, ListInput] = {}
+    for added in app.operators:
+        operator = added.operator
+        if added.name in inputs:
+            replaced[id(operator)] = operator = ListInput(_schema_of(added.name, operator), inputs[added.name])
+        copy.add_operator(added.name, operator, **added.attributes)
+    for stream in app.streams:
+        played = replaced.get(id(getattr(stream.source, "operator", None)))
+        copy.add_stream(stream.name, played.output if played else stream.source, *stream.sinks, locality=stream.locality)
+    return copy
+
+
+def _schema_of(name: str, operator: Any) -> Any:
+    """What the one output port of an input operator declares. Raises RidgelineError if it is not such an operator."""
+    outputs = operator_type(type(operator)).outputs if isinstance(operator, InputOperator) else {}
+    schema = operator.port_schema(next(iter(outputs))) if len(outputs) == 1 else None
+    if schema is None:
+        rule = "a list can play an input operator with one output port of a schema"
+        msg = f"`inputs` names `{name}`, which is a `{type(operator).__name__}`; {rule}"
+        raise RidgelineError(msg)
+    return schema.type
+
+
+def _refuse_spark_sources(plan: Plan) -> None:
+    for operator in plan.logical.operators:
+        if isinstance(operator.operator, SparkSource):
+            remedy = f'give its tuples: `run_local(app, inputs={{"{operator.name}": [...]}})`'
+            msg = f"`{operator.name}` reads through Spark, which is not there in process; {remedy}"
+            raise RidgelineError(msg)

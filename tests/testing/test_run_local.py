@@ -1,0 +1,370 @@
+"""What a user's tests can do without Spark."""
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from ridgeline import (
+    Application,
+    CheckpointError,
+    InputOperator,
+    InputPort,
+    KeyedState,
+    Operator,
+    OperatorError,
+    OutputPort,
+    RidgelineError,
+    State,
+    ValidationError,
+)
+from ridgeline.api.operator import SparkSource
+from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, SteppingClock, run_local
+
+DAY = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Payment(NamedTuple):
+    account: int
+    cents: int
+
+
+class Balance(NamedTuple):
+    account: int
+    cents: int
+
+
+class Balances(Operator):
+    payments = InputPort(Payment, key="account")
+    balances = OutputPort(Balance)
+    rejected = OutputPort(Payment, error=True)
+
+    totals = KeyedState(int, default=0)
+
+    @payments.process
+    def add(self, payment: Payment) -> None:
+        if payment.cents == 0:
+            self.rejected.emit(payment)
+        elif payment.cents < 0:
+            msg = "negative"
+            raise ValueError(msg)
+        else:
+            self.totals[payment.account] += payment.cents
+
+    def end_window(self) -> None:
+        for account, cents in self.totals.changed():
+            self.balances.emit(Balance(account, cents))
+
+
+class PaymentInput(InputOperator):
+    payments = OutputPort(Payment)
+
+    position = State(0)
+
+    def emit_tuples(self) -> None:
+        self.payments.emit(Payment(self.position % 2, 1))
+        self.position += 1
+        if self.position == 10:
+            self.finish()
+
+
+def balances(items, *, partitions=2, **attributes) -> Application:
+    app = Application("test", window="100ms")
+    source = app.add_operator("source", ListInput(Payment, items))
+    step = app.add_operator("balances", Balances(), partitions=partitions, **attributes)
+    sink = app.add_operator("sink", CollectorSink(Balance))
+    app.add_stream("payments", source.output, step.payments)
+    app.add_stream("balances", step.balances, sink.input)
+    return app
+
+
+def counted() -> Application:
+    app = Application("counted", window="1s")
+    source = app.add_operator("source", PaymentInput())
+    step = app.add_operator("balances", Balances(), partitions=2)
+    sink = app.add_operator("sink", CollectorSink(Balance))
+    app.add_stream("payments", source.payments, step.payments)
+    app.add_stream("balances", step.balances, sink.input)
+    return app
+
+
+def test_balances_survive_a_crash():
+    run = run_local(balances([(1, 100), (2, 50), END_WINDOW, (1, 1), ABORT, END_WINDOW, (2, 5)]), clock=SteppingClock())
+    assert run.windows_committed == 3
+    assert sorted(run.collected("sink", window=0)) == [Balance(1, 100), Balance(2, 50)]
+    assert run.collected("sink", window=1) == [Balance(1, 101)]
+    assert run.collected("sink", window=2) == [Balance(2, 55)]
+    assert [(window, attempt) for window, attempt, _ in run.retries] == [(1, 1)]
+    assert run.retries[0][2].endswith("failed in window 1 in `emit_tuples`: `source` aborts in window 1, as its list says")
+    assert [summary.attempts for summary in run.windows] == [1, 2, 1]
+
+
+def test_each_abort_of_a_window_kills_it_once():
+    run = run_local(balances([ABORT, (1, 1), ABORT, (1, 2), ABORT, END_WINDOW, ABORT, (1, 4)]))
+    assert run.collected("sink") == [Balance(1, 3), Balance(1, 7)]
+    assert [(window, attempt) for window, attempt, _ in run.retries] == [(0, 1), (0, 2), (0, 3), (1, 1)]
+
+
+def test_more_aborts_than_recovery_attempts_are_the_end():
+    with pytest.raises(OperatorError, match="aborts in window 0, as its list says"):
+        run_local(balances([ABORT] * 4))
+
+
+@pytest.mark.parametrize(
+    ("items", "windows"),
+    [
+        ([], 1),
+        ([(1, 1)], 1),
+        ([(1, 1), END_WINDOW], 1),
+        ([(1, 1), END_WINDOW, (1, 1)], 2),
+        ([END_WINDOW, END_WINDOW, (1, 1)], 3),
+        ([(1, 1), EOF, (1, 1), END_WINDOW, (1, 1)], 1),
+        ([(1, 1), END_WINDOW, EOF], 2),
+    ],
+)
+def test_marks_cut_the_list_into_windows(items, windows):
+    run = run_local(balances(items))
+    assert run.windows_committed == windows
+    assert [summary.window_id for summary in run.windows] == list(range(windows))
+
+
+def test_what_follows_the_end_is_not_played():
+    assert run_local(balances([(1, 1), EOF, (1, 1)])).collected("sink") == [Balance(1, 1)]
+
+
+def test_partitions_of_a_list_share_its_items():
+    app = balances([(account, 1) for account in range(7)])
+    run = run_local(app, attributes={"source.partitions": "3"})
+    assert sorted(run.collected("sink")) == [Balance(account, 1) for account in range(7)]
+    assert run.tuples_out("source") == run.tuples_in("balances") == run.tuples_out("balances") == 7
+
+
+def test_application_windows_and_the_last_partial_one():
+    items = [item for n in range(5) for item in ((1, 10**n), END_WINDOW)]
+    run = run_local(balances(items, application_window_count=2))
+    assert {window: run.collected("sink", window) for window in range(5)} == {
+        0: [],
+        1: [Balance(1, 11)],
+        2: [],
+        3: [Balance(1, 1111)],
+        4: [Balance(1, 11111)],
+    }
+    assert run.retries == []
+
+
+def test_an_abort_in_the_middle_of_an_application_window_forgets_nothing_of_it():
+    items = [(1, 1), END_WINDOW, (2, 2), ABORT, END_WINDOW, END_WINDOW]
+    run = run_local(balances(items, application_window_count=3, partitions=1))
+    assert run.collected("sink", 2) == [Balance(1, 1), Balance(2, 2)]
+
+
+def test_windows_limits_the_run():
+    run = run_local(counted(), windows=3)
+    assert run.windows_committed == 3
+    assert run.collected("sink", 2) == [Balance(0, 2)]
+    assert run_local(counted()).windows_committed == 10
+
+
+@pytest.mark.parametrize("as_path", [str, lambda path: path])
+def test_a_checkpoint_folder_is_gone_on_from(tmp_path, as_path):
+    first = run_local(counted(), windows=3, checkpoint=as_path(tmp_path))
+    second = run_local(counted(), windows=4, checkpoint=as_path(tmp_path))
+    third = run_local(counted(), checkpoint=as_path(tmp_path))
+    windows = [summary.window_id for run in (first, second, third) for summary in run.windows]
+    assert windows == list(range(10))
+    together = [row for run in (first, second, third) for row in run.collected("sink")]
+    assert together == run_local(counted()).collected("sink")
+    assert run_local(counted(), checkpoint=as_path(tmp_path)).windows_committed == 0
+
+
+def test_a_checkpoint_of_another_application_is_refused(tmp_path):
+    run_local(counted(), windows=1, checkpoint=str(tmp_path))
+    with pytest.raises(CheckpointError, match=r"belongs to application `counted`; this is `test`; give another `--checkpoint`$"):
+        run_local(balances([]), checkpoint=str(tmp_path))
+    run_local(counted(), windows=1, checkpoint=str(tmp_path))
+
+
+def test_a_checkpoint_of_other_partitions_is_refused(tmp_path):
+    run_local(counted(), windows=1, checkpoint=str(tmp_path))
+    with pytest.raises(
+        CheckpointError, match=r"holds state of `balances`, partition [01] of 2, which this application has not; run it with the same"
+    ):
+        run_local(counted(), attributes={"balances.partitions": 3}, checkpoint=str(tmp_path))
+
+
+def test_a_failed_run_is_gone_on_from_once_the_fault_is_mended(tmp_path):
+    items = [(1, 1), END_WINDOW, (1, 2), (1, -5), END_WINDOW, (1, 4)]
+    with pytest.raises(OperatorError):
+        run_local(balances(items), checkpoint=str(tmp_path))
+    items[3] = (1, 5)
+    run = run_local(balances(items), checkpoint=str(tmp_path))
+    assert run.collected("sink") == [Balance(1, 8), Balance(1, 12)]
+
+
+def test_a_tuple_that_fails_is_named():
+    with pytest.raises(OperatorError) as error:
+        run_local(balances([(1, 1), END_WINDOW, (4, 1), (4, -5)], partitions=1, recovery_attempts=2))
+    assert str(error.value) == (
+        "operator `balances` (partition 0) of application `test` failed in window 1 in `process of port payments`: ValueError: negative; "
+        "the tuple was Payment(account=4, cents=-5)"
+    )
+    assert "in add" in error.value.failure.traceback
+
+
+def test_at_most_once_drops_the_window_of_the_operator_and_goes_on():
+    app = balances([(1, 1), END_WINDOW, (1, 5), (1, -5), END_WINDOW, (1, 2)], processing_mode="AT_MOST_ONCE", partitions=1)
+    run = run_local(app, attributes={"sink.processing_mode": "AT_MOST_ONCE"})
+    assert run.retries == []
+    assert run.collected("sink") == [Balance(1, 1), Balance(1, 3)]
+    dropped = [report.dropped for summary in run.windows for window in summary.reports for report in window.operators if report.dropped]
+    assert [(failure.operator, failure.window_id, failure.tuple) for failure in dropped] == [
+        ("balances", 1, "Payment(account=1, cents=-5)")
+    ]
+
+
+def test_errors_are_counted_and_kept():
+    items = [(1, 0), (2, 0), (3, 1), END_WINDOW, (4, 0)]
+    run = run_local(balances(items, partitions=1, error_tuples_kept=1))
+    reports = [report for summary in run.windows for window in summary.reports for report in window.operators if report.errors]
+    assert [(report.errors, report.error_tuples) for report in reports] == [
+        (2, ["Payment(account=1, cents=0)"]),
+        (1, ["Payment(account=4, cents=0)"]),
+    ]
+    assert run.tuples_out("balances") == 4
+
+
+class Stamp(Operator):
+    data = InputPort(Payment)
+    times = OutputPort(object)
+
+    @data.process
+    def stamp(self, payment: Payment) -> None:
+        clock = self.context.clock
+        self.times.emit((clock.now(), clock.monotonic()))
+        clock.advance(payment.cents)
+
+
+def test_operators_reach_the_stepping_clock():
+    app = Application("stamps", window="2s")
+    source = app.add_operator("source", ListInput(Payment, [(1, 10), (1, 1), END_WINDOW, (1, 1)]))
+    stamp = app.add_operator("stamp", Stamp())
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("payments", source.output, stamp.data)
+    app.add_stream("times", stamp.times, sink.input)
+    clock = SteppingClock(DAY)
+    run = run_local(app, clock=clock)
+    assert [seconds for _, seconds in run.collected("sink")] == [0.0, 10.0, 13.0]
+    assert run.collected("sink")[0][0] == DAY
+    assert clock.monotonic() == 14.0
+
+
+def test_what_is_collected_has_the_schema_asked_for():
+    app = Application("kinds", window="1s")
+    source = app.add_operator("source", ListInput(Payment, [(1, 5)]))
+    arrow = pa.schema([("account", pa.int64()), ("cents", pa.int64())])
+    collectors = {"same": CollectorSink(Payment), "arrow": CollectorSink(arrow), "object": CollectorSink(object), "any": CollectorSink()}
+    app.add_stream("payments", source.output, *(app.add_operator(name, sink).input for name, sink in collectors.items()))
+    run = run_local(app)
+    assert run.collected("same") == run.collected("object") == [Payment(1, 5)]
+    assert type(run.collected("object")[0]) is Payment
+    assert run.collected("arrow") == run.collected("any") == [{"account": 1, "cents": 5}]
+    assert run.collected("same", window=7) == []
+
+
+def test_only_collectors_collect():
+    run = run_local(balances([(1, 1)]))
+    with pytest.raises(KeyError, match=r"`balances` is not a CollectorSink; there are \['sink'\]"):
+        run.collected("balances")
+
+
+def test_lists_play_inputs_by_name():
+    run = run_local(counted(), inputs={"source": [(7, 70), END_WINDOW, Payment(8, 80)]})
+    assert run.collected("sink") == [Balance(7, 70), Balance(8, 80)]
+    assert run_local(counted(), windows=1).collected("sink") == [Balance(0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("sources", r"^`inputs` names `sources`, which is not an operator of `counted`; there are \['balances', 'sink', 'source'\]$"),
+        (
+            "sink",
+            r"^`inputs` names `sink`, which is a `CollectorSink`; a list can play an input operator with one output port of a schema$",
+        ),
+    ],
+)
+def test_lists_for_what_is_no_input_are_refused(name, text):
+    with pytest.raises(RidgelineError, match=text):
+        run_local(counted(), inputs={name: []})
+
+
+class Rates(SparkSource):
+    def __init__(self) -> None:
+        super().__init__()
+        self.declare_schema("output", Payment)
+
+
+def test_spark_sources_run_only_as_lists():
+    app = Application("rates", window="1s")
+    source = app.add_operator("rates", Rates())
+    sink = app.add_operator("sink", CollectorSink(Payment))
+    app.add_stream("payments", source.output, sink.input)
+    text = '`rates` reads through Spark, which is not there in process; give its tuples: `run_local(app, inputs={"rates": [...]})`'
+    with pytest.raises(RidgelineError) as error:
+        run_local(app)
+    assert str(error.value) == text
+    assert run_local(app, inputs={"rates": [(1, 2)]}).collected("sink") == [Payment(1, 2)]
+
+
+def test_an_application_that_is_not_valid_does_not_run():
+    app = balances([(1, 1)])
+    app.add_stream("nothing", None)
+    with pytest.raises(ValidationError):
+        run_local(app, inputs={"source": []})
+
+
+def test_what_a_crashed_run_left_is_removed_after_the_first_commit(tmp_path):
+    run_local(counted(), windows=2, checkpoint=tmp_path)
+    left = tmp_path / "state" / "000000000002-c0-e1-r0-t0"
+    left.write_bytes(b"half")
+    run_local(counted(), windows=0, checkpoint=tmp_path)
+    assert left.exists()
+    run_local(counted(), windows=1, checkpoint=tmp_path)
+    assert not left.exists()
+
+
+def test_a_full_disk_is_explained(tmp_path, monkeypatch):
+    import errno
+
+    from ridgeline.engine.storage import LocalStorage
+
+    run_local(counted(), windows=2, checkpoint=str(tmp_path))
+    with monkeypatch.context() as patch:
+
+        def write(self, name, data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        patch.setattr(LocalStorage, "write", write)
+        with pytest.raises(
+            OperatorError, match=r"in window 2 in `state`: checkpoint folder `.*`: no space is left; free some room and run again"
+        ):
+            run_local(counted(), checkpoint=str(tmp_path))
+    assert run_local(counted(), checkpoint=str(tmp_path)).windows_committed == 8
+
+
+def test_undeclared_state_is_missed_at_once():
+    class Forgetful(Balances):
+        @Balances.payments.process
+        def count(self, payment: Payment) -> None:
+            self.seen = 1 if self.context.window_id == 0 else self.seen + 1
+
+    app = Application("forgetful")
+    source = app.add_operator("source", ListInput(Payment, [(1, 1), END_WINDOW, (1, 1)]))
+    step = app.add_operator("step", Forgetful(), recovery_attempts=0)
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("payments", source.output, step.payments)
+    app.add_stream("balances", step.balances, sink.input)
+    with pytest.raises(OperatorError) as error:
+        run_local(app)
+    assert "`Forgetful.seen` was set in window 0 and is gone" in str(error.value)
