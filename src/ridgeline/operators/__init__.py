@@ -1,0 +1,37 @@
+"""The library of operators."""
+
+from ridgeline.operators.console_output import ConsoleOutput
+from ridgeline.operators.consolidator_key_val import ConsolidatorKeyVal
+from ridgeline.operators.file_output import FileOutput
+from ridgeline.operators.file_replay_input import FileReplayInput
+from ridgeline.operators.filter import Filter
+from ridgeline.operators.map import Map
+from ridgeline.operators.random_event_generator import RandomEventGenerator, RandomInteger
+from ridgeline.operators.range_key_val import RangeKeyVal, RangeUnifier
+from ridgeline.operators.round_robin_hash_map import RoundRobinHashMap
+from ridgeline.operators.simple_moving_average import SimpleMovingAverage
+from ridgeline.operators.spark_input import SparkInput
+from ridgeline.operators.spark_output import SparkOutput
+from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
+from ridgeline.operators.top_n import TopN, TopNUnifier
+
+__all__ = [
+    "ConsoleOutput",
+    "ConsolidatorKeyVal",
+    "FileOutput",
+    "FileReplayInput",
+    "Filter",
+    "Map",
+    "RandomEventGenerator",
+    "RandomInteger",
+    "RangeKeyVal",
+    "RangeUnifier",
+    "RoundRobinHashMap",
+    "SimpleMovingAverage",
+    "SparkInput",
+    "SparkOutput",
+    "SumKeyVal",
+    "SumUnifier",
+    "TopN",
+    "TopNUnifier",
+]

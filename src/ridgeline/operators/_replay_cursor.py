@@ -1,0 +1,72 @@
+"""The place of a replay in its files, kept open from window to window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from ridgeline.operators._replay_files import Chunk, Position, Reader, ReplayFile
+
+
+class ReplayCursor:
+    """Goes through files in order. Where a window begins elsewhere than the last one ended, files are opened anew."""
+
+    def __init__(self, open_reader: Callable[[ReplayFile, int], Reader]) -> None:
+        self._open_reader = open_reader
+        self._files: Sequence[ReplayFile] = ()
+        self._reader: Reader | None = None
+        self._parsed: pa.RecordBatch | None = None
+        self._done: list[int] = [0]
+        self.position = Position()
+
+    def move(self, files: Sequence[ReplayFile], position: Position) -> None:
+        """Be at this position of these files: costs nothing if it is there."""
+        if files is not self._files or position != self.position:
+            self.close()
+            self._files, self.position = files, position
+            self._done = [0]
+            for file in files:
+                self._done.append(self._done[-1] + file.bytes)
+
+    def peek(self, rows: int) -> Chunk | None:
+        """The next rows, at most so many and of one file; None when there are no more. Raises RidgelineError."""
+        while self.position.file < len(self._files):
+            if self._reader is None:
+                self._reader = self._open_reader(self._files[self.position.file], self.position.place)
+            chunk = self._reader.peek(rows)
+            if len(chunk):
+                return chunk
+            self.close()
+            self.position = Position(self.position.file + 1, 0, self.position.row)
+        return None
+
+    def peek_parsed(self, rows: int) -> pa.RecordBatch | None:
+        """As `peek`, but parsed; what is not passed is kept for the next call."""
+        if self._parsed is None and (chunk := self.peek(rows)) is not None:
+            self._parsed = chunk.read(0, 1)
+        return self._parsed
+
+    def advance(self, rows: int) -> None:
+        """Go on by rows that were peeked."""
+        if self._reader is not None:
+            self._reader.skip(rows)
+            self.position = Position(self.position.file, self._reader.place, self.position.row + rows)
+        if self._parsed is not None:
+            self._parsed = self._parsed.slice(rows) if rows < self._parsed.num_rows else None
+
+    @property
+    def at_end(self) -> bool:
+        """True if no row follows."""
+        return self.peek(1) is None
+
+    def progress(self) -> tuple[float, float]:
+        """Bytes passed and bytes left, of all files."""
+        passed = self._done[self.position.file] + (self._reader.passed() if self._reader is not None else 0)
+        return passed, max(0.0, self._done[-1] - passed)
+
+    def close(self) -> None:
+        """Close the file that is open."""
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = self._parsed = None

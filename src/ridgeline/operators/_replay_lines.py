@@ -1,0 +1,231 @@
+"""Files of lines, read in blocks from any place on: text, CSV and JSON lines, plain or compressed."""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ridgeline.api.errors import RidgelineError, shorten
+from ridgeline.operators._replay_files import ReplayFile
+
+BLOCK_BYTES = 2**18
+HEAD_BYTES = 2**12
+CHUNK_BYTES = 64 * 2**20
+Offsets = npt.NDArray[np.int64]
+_NEWLINE, _RETURN = 10, 13
+_BOM = b"\xef\xbb\xbf"
+
+
+class LineParser(Protocol):
+    """Makes rows of lines."""
+
+    has_header: bool
+    blank_lines_are_rows: bool
+
+    def read_header(self, file: str, line: bytes) -> None:
+        """Take the first line of a file. Raises RidgelineError if it does not fit the schema."""
+
+    def parse(self, lines: bytes, count: int) -> pa.RecordBatch:
+        """The rows of so many lines. Raises ValueError or an Arrow exception if they are not exactly so many rows of the schema."""
+
+    def describe(self) -> str:
+        """What a line should be, for errors."""
+
+
+class LineReader:
+    """A file of lines, open at a byte offset (of the text, if it is compressed).
+
+    Holds what it has read and not passed: about the rows that were peeked and a block. A compressed file has to be read from its start.
+    """
+
+    def __init__(self, file: ReplayFile, parser: LineParser, place: int) -> None:
+        self.file = file
+        self.parser = parser
+        self._raw = file.open()
+        codec = compression(file.path)
+        self._source = pa.CompressedInputStream(self._raw, codec) if codec else self._raw
+        self._compressed = codec is not None
+        self._forget(0)
+        if place and not self._compressed and place > self._raw.size():
+            self._changed(place)
+        if parser.has_header or not place:
+            self._read_head(HEAD_BYTES if place else BLOCK_BYTES)
+        if place > self.place:
+            self._seek(place)
+
+    def peek(self, rows: int) -> LineChunk:
+        """The next rows, at most so many and at most 64 MiB of them; empty at the end of the file."""
+        while len(self._ends) - self._next < rows and not self._ended and self._held() < CHUNK_BYTES:
+            self._load(rows)
+        start = self._next
+        stop = min(start + rows, len(self._ends))
+        if stop > start:
+            limit = int(np.searchsorted(self._ends, self._starts[start] + CHUNK_BYTES))
+            stop = max(start + 1, min(stop, limit))
+        return LineChunk(self, self._data, self._base, self._starts[start:stop], self._ends[start:stop])
+
+    def skip(self, rows: int) -> None:
+        """Go on by rows that were peeked."""
+        self._next += rows
+
+    @property
+    def place(self) -> int:
+        """The byte offset of the next row."""
+        return self._place_of(self._next)
+
+    def passed(self) -> float:
+        """Bytes passed; of a compressed file: bytes read, which is a block more."""
+        return float(self._raw.tell()) if self._compressed else float(self.place)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+        self._raw.close()
+
+    def _held(self) -> int:
+        """Bytes of complete rows that are read and not passed."""
+        return int(self._ends[-1] - self._starts[self._next]) if self._next < len(self._ends) else 0
+
+    def _place_of(self, row: int) -> int:
+        return self._base + int(self._starts[row] if row < len(self._starts) else self._tail)
+
+    def _forget(self, base: int) -> None:
+        """Hold nothing; the next byte read is at `base`."""
+        self._data, self._base, self._next, self._tail, self._ended = b"", base, 0, 0, False
+        self._starts = self._ends = np.empty(0, np.int64)
+
+    def _read_head(self, least: int) -> None:
+        """Pass the byte order mark, and the header if there is one."""
+        self._load(1, least)
+        if self._data.startswith(_BOM):
+            self._index(len(_BOM))
+        if self.parser.has_header:
+            while not len(self._ends) and not self._ended:
+                self._load(1, least)
+            if len(self._ends):  # an empty file has no rows, whatever they are
+                self.parser.read_header(self.file.path, self._data[self._starts[0] : self._ends[0]])
+                self.skip(1)
+
+    def _seek(self, place: int) -> None:
+        if not self._compressed:
+            self._raw.seek(place)
+            self._forget(place)
+            return
+        while self._base + len(self._data) < place and not self._ended:
+            self._next = len(self._ends)
+            self._load(1)
+        if self._base + len(self._data) < place:
+            self._changed(place)
+        self._index(place - self._base)
+
+    def _load(self, rows: int, least: int = 0) -> None:
+        """Read on: as much as so many rows may need, by the length of those seen; at least a block."""
+        keep = self._place_of(self._next) - self._base
+        rest = self._data[keep:]
+        seen = len(self._ends) - self._next
+        wanted = max(least or BLOCK_BYTES, len(rest), (rows - seen) * (len(rest) // seen + 1) if seen else 0)
+        try:
+            block = self._source.read(min(wanted, CHUNK_BYTES))
+        except (OSError, pa.ArrowException) as error:
+            message = (
+                f"file `{self.file.path}` is corrupt or cannot be read, "
+                f"after byte {self._base + len(self._data)}{' of its text' if self._compressed else ''}: {error}; mend or remove it"
+            )
+            raise RidgelineError(message) from error
+        self._ended = not block
+        self._data, self._base = rest + block, self._base + keep
+        self._index(0)
+
+    def _index(self, start: int) -> None:
+        """Find the rows in what is held, from a byte on."""
+        data = np.frombuffer(self._data, np.uint8)
+        ends = np.flatnonzero(data[start:] == _NEWLINE) + start
+        self._tail = int(ends[-1]) + 1 if len(ends) else start
+        if self._ended and self._tail < len(data):
+            ends = np.append(ends, len(data))
+            self._tail = len(data)
+        starts = np.empty_like(ends)
+        starts[:1] = start
+        starts[1:] = ends[:-1] + 1
+        if not self.parser.blank_lines_are_rows and len(ends):
+            lengths = ends - starts
+            blank = (lengths == 0) | ((lengths == 1) & (data[np.minimum(starts, len(data) - 1)] == _RETURN))
+            starts, ends = starts[~blank], ends[~blank]
+        self._starts, self._ends, self._next = starts, ends, 0
+
+    def _changed(self, place: int) -> NoReturn:
+        message = (
+            f"file `{self.file.path}` has shrunk: it was read up to byte {place} before; bring it back, or start on a fresh checkpoint"
+        )
+        raise RidgelineError(message)
+
+
+class LineChunk:
+    """Some rows of a file: bytes, and where each row starts and ends in them."""
+
+    def __init__(self, reader: LineReader, data: bytes, base: int, starts: Offsets, ends: Offsets) -> None:
+        self._file, self._parser = reader.file, reader.parser
+        self._data, self._base, self._starts, self._ends = data, base, starts, ends
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def read(self, first: int, step: int) -> pa.RecordBatch:
+        """Every `step`-th row from row `first` on, parsed. Raises RidgelineError naming file and line."""
+        starts, ends = self._starts[first::step], self._ends[first::step]
+        try:
+            return self._parse(starts, ends, whole=step == 1)
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            raise self._misfit(starts, ends, error) from error
+
+    def _parse(self, starts: Offsets, ends: Offsets, *, whole: bool) -> pa.RecordBatch:
+        if not len(ends):
+            return self._parser.parse(b"", 0)
+        if whole:
+            return self._parser.parse(self._data[starts[0] : ends[-1]], len(ends))
+        data = self._data
+        return self._parser.parse(b"\n".join([data[s:e] for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]), len(ends))
+
+    def _misfit(self, starts: Offsets, ends: Offsets, error: Exception) -> RidgelineError:
+        """The error for the first line that does not fit, which is searched by halves."""
+        good, bad = 0, len(ends)
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            try:
+                self._parse(starts[:middle], ends[:middle], whole=False)
+                good = middle
+            except (pa.ArrowException, ValueError, TypeError):
+                bad = middle
+        line = self._data[starts[bad - 1] : ends[bad - 1]].removesuffix(b"\r")
+        try:
+            self._parser.parse(line, 1)
+            reason = str(error)
+        except (pa.ArrowException, ValueError, TypeError) as cause:
+            reason = str(cause)
+        place = self._base + int(starts[bad - 1])
+        reason = re.sub(r"^(CSV parse error: |JSON parse error: |Row #\d+: )+| in row 0$", "", reason).strip()
+        message = (
+            f"line {self._line_number(place)} (byte {place}) of `{self._file.path}` is not {self._parser.describe()}: {reason}; "
+            f"got {shorten(line.decode(errors='backslashreplace'))}; mend or remove the line, or change `schema`"
+        )
+        return RidgelineError(message)
+
+    def _line_number(self, place: int) -> int:
+        """Reads the file from its start: only for an error."""
+        with self._file.open() as raw:
+            codec = compression(self._file.path)
+            source = pa.CompressedInputStream(raw, codec) if codec else raw
+            number = 1
+            while place > 0 and (block := source.read(min(place, BLOCK_BYTES))):
+                number += block.count(b"\n")
+                place -= len(block)
+        return number
+
+
+def compression(path: str) -> str | None:
+    """What a file name's ending says of compression: `gzip`, `bz2`, `zstd`, `lz4` or None."""
+    return {"gz": "gzip", "gzip": "gzip", "bz2": "bz2", "zst": "zstd", "zstd": "zstd", "lz4": "lz4"}.get(path.rpartition(".")[2].lower())

@@ -1,0 +1,123 @@
+"""Parquet files, read a batch at a time from any row on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.api.schema import Schema
+from ridgeline.operators._replay_files import ReplayFile
+
+_BATCH_ROWS = 65_536
+
+
+class ParquetReader:
+    """A Parquet file, open at a row. Holds the rows that were peeked and a batch."""
+
+    def __init__(self, file: ReplayFile, schema: Schema, place: int) -> None:
+        self.file = file
+        self._schema = schema
+        self._raw = file.open()
+        try:
+            self._parquet = pq.ParquetFile(self._raw)
+        except (OSError, pa.ArrowException) as error:
+            message = f"file `{file.path}` is no Parquet file or corrupt: {error}; mend or remove it, or set `format`"
+            raise RidgelineError(message) from error
+        self._check_columns()
+        metadata = self._parquet.metadata
+        self.rows: int = metadata.num_rows
+        if place > self.rows:
+            message = f"file `{file.path}` has shrunk: it was read up to row {place} before; bring it back, or start on a fresh checkpoint"
+            raise RidgelineError(message)
+        group, first = 0, 0
+        while group < metadata.num_row_groups and first + metadata.row_group(group).num_rows <= place:
+            first += metadata.row_group(group).num_rows
+            group += 1
+        self._batches: Iterator[pa.RecordBatch] = self._parquet.iter_batches(
+            _BATCH_ROWS, row_groups=list(range(group, metadata.num_row_groups)), columns=schema.arrow.names, use_threads=False
+        )
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = 0
+        self.place = first
+        while self.place < place:
+            self.peek(1)
+            self.skip(min(place - self.place, self._held_rows))
+
+    def peek(self, rows: int) -> ParquetChunk:
+        """The next rows, at most so many; empty at the end of the file."""
+        try:
+            while self._held_rows < rows and (batch := next(self._batches, None)) is not None:
+                self._held.append(batch)
+                self._held_rows += batch.num_rows
+        except (OSError, pa.ArrowException) as error:
+            row = self.place + self._held_rows
+            message = f"file `{self.file.path}` is corrupt or cannot be read, after row {row}: {error}; mend or remove it"
+            raise RidgelineError(message) from error
+        taken: list[pa.RecordBatch] = []
+        for batch in self._held:
+            part = batch.slice(0, rows)
+            taken.append(part)
+            rows -= part.num_rows
+            if not rows:
+                break
+        return ParquetChunk(self.file.path, self._schema, taken, self.place)
+
+    def skip(self, rows: int) -> None:
+        """Go on by rows that were peeked."""
+        self.place += rows
+        self._held_rows -= rows
+        while rows:
+            batch = self._held.pop(0)
+            if batch.num_rows > rows:
+                self._held.insert(0, batch.slice(rows))
+            rows = max(0, rows - batch.num_rows)
+
+    def passed(self) -> float:
+        """The share of rows that has been passed, in bytes of the file."""
+        return self.file.bytes * self.place / max(1, self.rows)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._parquet.close()
+        self._raw.close()
+
+    def _check_columns(self) -> None:
+        found = self._parquet.schema_arrow.names
+        for name in self._schema.arrow.names:
+            if name not in found:
+                message = f"file `{self.file.path}` has no column `{name}`; {did_you_mean(name, found)} Name the columns of `schema` so"
+                raise RidgelineError(message)
+
+
+class ParquetChunk:
+    """Some rows of a file, in the file's types."""
+
+    def __init__(self, path: str, schema: Schema, batches: list[pa.RecordBatch], place: int) -> None:
+        self._path, self._schema, self._batches, self._place = path, schema, batches, place
+
+    def __len__(self) -> int:
+        return sum(batch.num_rows for batch in self._batches)
+
+    def read(self, first: int, step: int) -> pa.RecordBatch:
+        """Every `step`-th row from row `first` on, cast to the schema. Raises RidgelineError naming file, rows, column and types."""
+        if not self._batches:
+            return self._schema.encode([])
+        table = pa.Table.from_batches(self._batches)
+        if first or step > 1:
+            table = table.take(pa.array(range(first, table.num_rows, step), pa.int64()))
+        arrays = []
+        for field in self._schema.arrow:
+            column = table.column(field.name)
+            try:
+                column = column.cast(field.type)
+            except pa.ArrowException as error:
+                message = (
+                    f"column `{field.name}` of file `{self._path}` is {column.type}, `schema` says {field.type}: {error} "
+                    f"(rows {self._place} to {self._place + len(self) - 1}); change `schema`"
+                )
+                raise RidgelineError(message) from error
+            arrays.append(pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)

@@ -1,0 +1,83 @@
+"""What output operators that write whole windows have in common: the rows of the window, gathered."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.operator import Operator
+from ridgeline.api.ports import InputPort
+from ridgeline.api.state import ListState
+
+DISK_FULL = 28
+"""`errno.ENOSPC`: what a full disk says."""
+
+
+class WindowOutput(Operator):
+    """An output operator that writes the rows of each of its windows at once, in `write`.
+
+    Rows wait in state, so that they survive the streaming windows within an application window; with application windows of one
+    streaming window nothing is left of them at the window's end, and nothing is checkpointed.
+    """
+
+    input = InputPort(Any)
+
+    waiting = ListState(pa.RecordBatch)
+
+    @input.process_batch
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Keep the rows until the window ends. Raises RidgelineError for a stream of `object`, which has no columns."""
+        if (batch.schema.metadata or {}).get(b"ridgeline") == b"pickled":
+            message = (
+                f"`{self.context.name}` cannot write a stream of `object`: it has no columns; "
+                "give the output port upstream a schema (a NamedTuple, a dataclass or a `pyarrow.Schema`)"
+            )
+            raise RidgelineError(message)
+        if batch.num_rows:
+            self.waiting.append(batch)
+
+    def end_window(self) -> None:
+        """Write the window's rows, if there are any."""
+        if self.waiting:
+            table = pa.Table.from_batches(list(self.waiting)).replace_schema_metadata(None)
+            del self.waiting[:]
+            self.write(table)
+
+    def write(self, rows: pa.Table) -> None:
+        """Write the rows of one window (at least one) where nobody sees them yet, and hand over what the publisher needs to find them."""
+        raise NotImplementedError
+
+    @property
+    def file_stem(self) -> str:
+        """A file name without ending, unique to this attempt at this window and partition: `w0000000012-p0-3f2a`."""
+        attempt = safe_name(self.context.container_attempt or str(self.context.attempt))
+        return f"w{self.context.window_id:010d}-p{self.context.partition}-{attempt}"
+
+
+def safe_name(text: str) -> str:
+    """The text with nothing in it that a file name may not hold; never hidden from readers, so without a `.` or `_` in front.
+
+    >>> safe_name("daily volume"), safe_name("_late")
+    ('daily%20volume', 'o_late')
+    """
+    name = re.sub(r"[^A-Za-z0-9_.-]", lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
+    return f"o{name}" if name.startswith((".", "_")) else name
+
+
+def write_failure(operator: str, path: str, error: Exception) -> RidgelineError:
+    """The error that tells a user why an output operator could not write, and what to do."""
+    if getattr(error, "errno", None) == DISK_FULL or "No space left" in str(error):
+        what, remedy = "no space is left on the device", "free some space, then start it again"
+    elif isinstance(error, PermissionError) or "ermission denied" in str(error) or "Read-only file system" in str(error):
+        what, remedy = "permission is denied", "let the user that runs it write there, or give another `path`"
+    elif isinstance(error, FileNotFoundError):
+        what = "a file that a container wrote is not there"
+        remedy = "give a `path` on a file system that all hosts share, and do not touch its `.ridgeline` folder"
+    elif isinstance(error, (FileExistsError, NotADirectoryError)):
+        what, remedy = "a file is where a folder should be", "remove it, or give another `path`"
+    else:
+        what, remedy = "the file system refused", "mend that, then start it again"
+    return RidgelineError(f"`{operator}` cannot write to `{path}`: {what} ({error}); {remedy}; nothing that was committed is lost")

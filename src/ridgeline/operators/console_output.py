@@ -1,0 +1,197 @@
+"""Tuples as lines on the console."""
+
+from __future__ import annotations
+
+import dataclasses
+import string
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pydantic import Field
+from rich.text import Text
+
+from ridgeline.api.errors import shorten
+from ridgeline.api.operator import Operator
+from ridgeline.api.ports import InputPort
+from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.api.schema import Schema, is_named_tuple
+
+_WIDEST = 28
+"""Values longer than this many characters are printed, but not waited for by the others of their column."""
+_LONGEST = 120
+
+
+class ConsoleOutput(Operator):
+    """Print the tuples of each committed window, a line each, columns aligned: `console  symbol=IBM  price=12.3`.
+
+    `string_format` says what a line looks like: `{}` (or `%s`) stands for the whole tuple, `{price:.2f}` for one of its fields
+    (`"QUOTE: {}"`, `"{symbol} costs {price:.2f}"`). Without one, the operator's name stands in front.
+    No more than `limit` tuples a window and partition are printed, and how many there were besides.
+
+    Nothing of a window that failed is printed; what a crash catches between the commit and the printing is not printed later.
+    """
+
+    input = InputPort(Any)
+
+    string_format: str = "{}"
+    limit: int = Field(default=20, ge=0)
+
+    def property_faults(self) -> list[tuple[str, Any, str]]:
+        """A format that can be read."""
+        try:
+            list(string.Formatter().parse(_braces(self.string_format)))
+        except ValueError as error:
+            return [("string_format", self.string_format, f"is no format: {error}; use `{{}}` for the tuple, `{{{{` for a brace")]
+        return []
+
+    @input.process_batch
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Make lines of the first tuples, count the others."""
+        shown: int = vars(self).get("_shown", 0)
+        first = batch.slice(0, max(0, self.limit - shown))
+        self._shown = shown + len(first)
+        if (batch.schema.metadata or {}).get(b"ridgeline") == b"pickled":
+            rows = [(value, _fields(value)) for value in Schema(object).decode(first)]
+        else:
+            rows = [(None, row) for row in first.to_pylist()]
+        self.context.hand_over(Lines([self._line(value, fields) for value, fields in rows], len(batch) - len(first)))
+
+    def publisher(self) -> ConsolePublisher:
+        """The driver's half."""
+        return ConsolePublisher(_braces(self.string_format))
+
+    def _line(self, value: Any, fields: Mapping[str, Any] | None) -> Line:
+        template = _braces(self.string_format)
+        if _whole(template):
+            if fields is None:
+                return Line(None, (readable(value),), (False,))
+            numbers = tuple(isinstance(cell, (int, float, Decimal)) and not isinstance(cell, bool) for cell in fields.values())
+            return Line(tuple(fields), tuple(map(readable, fields.values())), numbers)
+        if fields is None:
+            text = template.format(readable(value))
+        else:
+            whole = "  ".join(f"{name}={readable(cell)}" for name, cell in fields.items())
+            text = template.format(whole, **fields)
+        return Line(None, (text,), (False,))
+
+
+class Line(NamedTuple):
+    """A tuple as texts: names of its fields (None: it has none), their values, and which of them are numbers."""
+
+    names: tuple[str, ...] | None
+    values: tuple[str, ...]
+    numbers: tuple[bool, ...]
+
+
+class Lines(NamedTuple):
+    """What a container hands over: the lines of a batch, and how many tuples are left out."""
+
+    lines: Sequence[Line]
+    left_out: int
+
+
+class ConsolePublisher(Publisher):
+    """Prints what the partitions handed over, once the window is committed."""
+
+    def __init__(self, template: str) -> None:
+        self._template = template
+        self._staged: dict[int, Sequence[Lines]] = {}
+        self._names: tuple[str, ...] | None = None
+        self._widths: list[int] = []
+
+    def open(self, context: PublisherContext, state: Any) -> None:
+        """Remember the console."""
+        self._context = context
+
+    def stage(self, window_id: int, values: Sequence[Any]) -> None:
+        """Keep the lines; nothing of them is checkpointed."""
+        self._staged = {window_id: values}
+
+    def publish(self, window_id: int) -> None:
+        """Print the lines."""
+        parts = self._staged.pop(window_id, ())
+        lines = [line for part in parts for line in part.lines]
+        for line in lines:
+            self._fit(line)
+        for line in lines:
+            self._print(self._text(line))
+        if left_out := sum(part.left_out for part in parts):
+            self._print(Text(f"{self._context.operator}  ... and {left_out:,} more in window {window_id}", "dim"))
+
+    def _print(self, text: Text) -> None:
+        text.rstrip()
+        self._context.console.print(text, soft_wrap=True, highlight=False)
+
+    def _fit(self, line: Line) -> None:
+        """Widen the columns. They never shrink, so that windows stand aligned below each other."""
+        if line.names != self._names or len(line.values) != len(self._widths):
+            self._names, self._widths = line.names, [0] * len(line.values)
+        self._widths = [
+            max(width, len(value)) if len(value) <= _WIDEST else width for width, value in zip(self._widths, line.values, strict=True)
+        ]
+
+    def _text(self, line: Line) -> Text:
+        text = Text()
+        around = _whole(self._template)
+        if around is None:
+            return text.append(line.values[0])
+        before, after = around
+        if not before and not after:
+            text.append(f"{self._context.operator}  ", "cyan")
+        text.append(before, "cyan")
+        widths = self._widths if line.names == self._names else [0] * len(line.values)
+        for number, (value, width, is_number) in enumerate(zip(line.values, widths, line.numbers, strict=True)):
+            if number:
+                text.append("  ")
+            if line.names is not None:
+                text.append(f"{line.names[number]}=", "dim")
+            last = number == len(line.values) - 1
+            text.append(value.rjust(width) if is_number else value if last else value.ljust(width))
+        return text.append(after)
+
+
+def readable(value: Any) -> str:
+    """A value as a reader likes it: no quotes, four decimals, times to the second where that is exact.
+
+    >>> readable(12.300000001), readable("IBM"), readable(None), readable(datetime(2026, 1, 1, tzinfo=UTC))
+    ('12.3', 'IBM', '-', '2026-01-01 00:00:00Z')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4f}".rstrip("0").removesuffix(".") if value == 0 or 1e-3 <= abs(value) < 1e15 else f"{value:.6g}"  # noqa: PLR2004
+    if isinstance(value, datetime):
+        text = (value.astimezone(UTC) if value.tzinfo else value).replace(tzinfo=None).isoformat(" ")
+        return f"{text}Z" if value.tzinfo else text
+    if isinstance(value, str):
+        return value if value.isprintable() and len(value) <= _LONGEST else shorten(value, _LONGEST)
+    if isinstance(value, (int, Decimal, date)):
+        return str(value)
+    return shorten(value, _LONGEST)
+
+
+def _fields(value: Any) -> Mapping[str, Any] | None:
+    """The fields of a tuple of a stream of `object`; None if it has none."""
+    if is_named_tuple(type(value)):
+        return dict(zip(value._fields, value, strict=True))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {str(name): cell for name, cell in value.items()} if isinstance(value, dict) and value else None
+
+
+def _braces(string_format: str) -> str:
+    """The format with `{}` where Apex has `%s`."""
+    return string_format.replace("%s", "{}")
+
+
+def _whole(template: str) -> tuple[str, str] | None:
+    """What stands before and after the tuple, if the tuple as a whole, once, is all that a line shows of it."""
+    pieces = list(string.Formatter().parse(template))
+    fields = [number for number, (_, name, _, _) in enumerate(pieces) if name is not None]
+    if len(fields) != 1 or any(pieces[fields[0]][1:]):
+        return None
+    literals = [literal for literal, *_ in pieces]
+    return "".join(literals[: fields[0] + 1]), "".join(literals[fields[0] + 1 :])

@@ -1,0 +1,87 @@
+"""Parquet and JSON lines files, exactly once."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+from pydantic import Field
+
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.files import is_local, local_path, resolve
+from ridgeline.operators._file_publisher import HIDDEN, FilePublisher, Settings
+from ridgeline.operators._json import json_lines
+from ridgeline.operators._window_output import WindowOutput, safe_name, write_failure
+
+
+class FileOutput(WindowOutput):
+    """Write the stream to files in a folder, exactly once: a reader never sees a row of an uncommitted window, nor a row in two files.
+
+    `path` is a folder that every host reaches: a path (relative: to the folder in which the command runs) or a URI that pyarrow knows.
+    `format`: `parquet` (zstd) or `jsonl`, one object a line, fields in the order of the schema. Types that JSON lacks: a timestamp, date or
+    time of day is ISO 8601 text (`2026-01-01T00:00:00.000000Z`), a duration a number of seconds, a decimal text, bytes are base64 text, NaN
+    and the infinities null.
+
+    Each window and partition writes a hidden segment. After the commit, all segments that wait become one published file, which appears at
+    once, when the oldest has waited `roll_seconds` (0: every window), when they hold `roll_bytes`, and at every orderly end.
+    Published files are called `<operator>-<run id>-<first window>-<last window>.<format>`.
+
+    `mode` says what a run on a fresh checkpoint does if the folder is not empty: `append` leaves what is there, `overwrite` removes
+    the `.parquet` and `.jsonl` files directly in it, `error` refuses. A run that goes on from its checkpoint always appends.
+    """
+
+    path: str | Path
+    format: Literal["parquet", "jsonl"] = "parquet"
+    roll_seconds: float = Field(default=10.0, ge=0)
+    roll_bytes: int = Field(default=128 * 2**20, gt=0)
+    mode: Literal["append", "overwrite", "error"] = "append"
+
+    def settle_properties(self) -> None:
+        """Make a relative path absolute."""
+        self.path = local_path(str(self.path)) if is_local(str(self.path)) else str(self.path)
+
+    def setup(self, context: OperatorContext) -> None:
+        """Find the file system. Raises RidgelineError if it cannot be reached."""
+        self._files, root = resolve(str(self.path))
+        self._folder = f"{root}/{HIDDEN}/{safe_name(context.name)}-{context.run_id}"
+
+    def write(self, rows: pa.Table) -> None:
+        """Write the window's rows as a hidden segment of this attempt. Raises RidgelineError if the file system refuses."""
+        name = f"{self.file_stem}.segment"
+        try:
+            size = _write_segment(self._files, f"{self._folder}/{name}", rows, self.format)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._files.delete_file(f"{self._folder}/{name}")
+            raise write_failure(self.context.name, str(self.path), error) from error
+        self.context.hand_over((name, rows.num_rows, size, _fingerprint(rows.schema)))
+
+    def publisher(self) -> FilePublisher:
+        """The driver's half."""
+        return FilePublisher(Settings(str(self.path), self.format, self.roll_seconds, self.roll_bytes, self.mode))
+
+
+def _write_segment(files: pyarrow.fs.FileSystem, path: str, rows: pa.Table, format: str) -> int:
+    """Write and close a segment; its size in bytes. The folder is made when it is missing."""
+    try:
+        stream = files.open_output_stream(path)
+    except FileNotFoundError:
+        files.create_dir(path.rpartition("/")[0], recursive=True)
+        stream = files.open_output_stream(path)
+    with stream:
+        if format == "parquet":
+            pq.write_table(rows, stream, compression="zstd")
+        else:
+            stream.write(json_lines(rows))
+        return int(stream.tell())
+
+
+def _fingerprint(schema: pa.Schema) -> str:
+    """A short text that differs if names or types do: segments of different schemas do not share a file."""
+    text: Any = "\n".join(f"{field.name}: {field.type}" for field in schema)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

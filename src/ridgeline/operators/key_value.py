@@ -1,0 +1,178 @@
+"""Key-value streams: what the operators whose names end in `KeyVal`, and their kin, share.
+
+A key-value stream is a stream of any schema whose first column is the key; the columns after it are the values: `(symbol, price)`,
+`(symbol, high, low)`. Names do not matter, positions do. Input ports of these operators take the schema of the stream that leads to them;
+the schema of what they emit is given to the constructor: `RangeKeyVal(schema=HighLow)`. Tuples stick to partitions by the first column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ridgeline.api import Operator, RidgelineError, SchemaError, StreamCodec, stable_hash
+from ridgeline.api.codec import hash_column
+from ridgeline.api.partitioner import assign_keys
+from ridgeline.api.schema import is_named_tuple
+from ridgeline.api.tuples import Tuples
+
+Index = npt.NDArray[np.int64]
+Values = npt.NDArray[Any]
+_LARGEST = 2**63 - 1
+
+
+class FirstColumnCodec(StreamCodec):
+    """The stable hash of a tuple's first column, whatever its name: equal to that of a port with `key=` this column."""
+
+    def hash(self, tuple: Any) -> int:
+        """The stable hash of the first value of a NamedTuple, a dataclass or a dictionary."""
+        if isinstance(tuple, dict):
+            return stable_hash(next(iter(tuple.values())))
+        return stable_hash(tuple[0] if is_named_tuple(type(tuple)) else getattr(tuple, next(iter(type(tuple).__dataclass_fields__))))
+
+    def hashes(self, tuples: Tuples) -> npt.NDArray[np.uint64]:
+        """Vectorised over the first Arrow column."""
+        return hash_column(tuples.batch.column(0))
+
+
+class KeyValOperator(Operator):
+    """What operators over key-value streams share: the schema of the output, and how columns are emitted.
+
+    `schema` is the schema of the tuples on the output port that `emits` names: the key, then the values, by position.
+    """
+
+    emits: ClassVar[str]
+
+    schema: Any
+
+    def __init__(self, **properties: Any) -> None:
+        super().__init__(**properties)
+        if properties.get("schema") is not None:
+            self.declare_schema(self.emits, self.schema)
+
+    def output_schema(self) -> pa.Schema:
+        """The Arrow schema of the output port."""
+        schema: pa.Schema = getattr(self, self.emits).schema.arrow
+        return schema
+
+    def emit_columns(self, columns: Sequence[Any]) -> None:
+        """Emit columns (Arrow arrays or Python lists) by position. Raises SchemaError if they do not fit the output's schema."""
+        getattr(self, self.emits).emit_batch(to_batch(self.output_schema(), columns, type(self).__name__))
+
+    def refuse_strays(self, keys: pa.Array) -> None:
+        """Raise RidgelineError if a key came to a partition that does not own it: one key's tuples must all meet.
+
+        Which partition owns a key is what `assign_keys` says, as for every sticky partitioner of the library.
+        """
+        partitions, partition = self.context.partitions, self.context.partition
+        if partitions == 1:
+            return
+        own = assign_keys(partitions)[partition]
+        hashes = hash_column(keys) & np.uint64(own.mask)
+        strays = ~np.isin(hashes, np.fromiter(own.keys, np.uint64, len(own.keys)))
+        if strays.any():
+            key = keys[int(np.argmax(strays))].as_py()
+            where = f"partition {partition} of {partitions}, which does not own it"
+            remedy = "partition by key (leave out `partitioner`), not round robin"
+            message = f"`{type(self).__name__}` needs all tuples of a key in one partition; got key {key!r} in {where}; {remedy}"
+            raise RidgelineError(message)
+
+
+def to_batch(schema: pa.Schema, columns: Sequence[Any], who: str) -> pa.RecordBatch:
+    """Columns (Arrow arrays or Python lists) as a batch of a schema, by position; `who` is named in errors. Raises SchemaError."""
+    if len(columns) != len(schema):
+        number = len(columns)
+        message = f"`{who}` emits {number} columns; got a `schema` with {len(schema)}: {schema.names}; give one of {number} columns"
+        raise SchemaError(message)
+    arrays = []
+    for field, column in zip(schema, columns, strict=True):
+        try:
+            if not isinstance(column, pa.Array):  # as an integer Arrow would take 0.5 for 0; a cast refuses
+                column = pa.array(column, None if pa.types.is_integer(field.type) else field.type)  # noqa: PLW2901  of the same values
+            arrays.append(column.cast(field.type))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            place = f"column `{field.name}` ({field.type}) of its `schema`"
+            message = f"`{who}` emits values that do not fit {place}; {error}; give another `schema`"
+            raise SchemaError(message) from error
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def check_columns(batch: pa.RecordBatch, least: int, most: int | None, who: str) -> None:
+    """Raise SchemaError if a batch has fewer than `least` or more than `most` columns."""
+    if batch.num_columns < least or (most is not None and batch.num_columns > most):
+        wanted = f"a key and {least - 1} value{'' if least == 2 else 's'}" if most == least else f"a key and at least {least - 1} value"  # noqa: PLR2004
+        message = f"`{who}` takes {wanted}; got tuples with the columns {batch.schema.names}; put a `Map` before it"
+        raise SchemaError(message)
+
+
+def distinct(column: pa.Array) -> tuple[pa.Array, Index]:
+    """The distinct values of a column in order of appearance (null is one of them), and for each row the position of its value."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
+
+
+def first_rows(index: Index, groups: int) -> Index:
+    """The first row of each group."""
+    rows = np.empty(groups, np.int64)
+    rows[index[::-1]] = np.arange(len(index))[::-1]
+    return rows
+
+
+def last_rows(index: Index, groups: int) -> Index:
+    """The last row of each group."""
+    rows = np.empty(groups, np.int64)
+    rows[index] = np.arange(len(index))
+    return rows
+
+
+def to_values(column: pa.Array) -> Values:
+    """A column without nulls as numpy values: int64, float64, or objects for all other types (and for integers beyond int64)."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        wide = pa.float64()
+    elif pa.types.is_boolean(kind) or (pa.types.is_integer(kind) and (kind != pa.uint64() or (pc.max(column).as_py() or 0) <= _LARGEST)):
+        wide = pa.int64()
+    else:
+        return np.fromiter(column.to_pylist(), dtype=object, count=len(column))
+    values: Values = column.cast(wide).to_numpy(zero_copy_only=False)
+    return values
+
+
+def without_nulls(column: pa.Array, index: Index) -> tuple[Values, Index]:
+    """The values of a column that are not null, and their groups."""
+    if column.null_count:
+        there = column.is_valid()
+        return to_values(column.filter(there)), index[there.to_numpy(zero_copy_only=False)]
+    return to_values(column), index
+
+
+def sums(column: pa.Array, index: Index, groups: int) -> list[Any]:
+    """The sum of each group: exact for integers, however large; nulls count nothing. Raises SchemaError for what has no sum."""
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+    if any(is_kind(column.type) for is_kind in kinds):
+        values, index = without_nulls(column, index)
+        if values.dtype == np.int64 and len(values) and len(values) * max(-int(values.min()), int(values.max())) > _LARGEST:
+            values = values.astype(object)  # Python's integers do not overflow
+        totals = np.zeros(groups, values.dtype)
+        np.add.at(totals, index, values)
+        return list(totals.tolist())
+    message = f"values of type {column.type} have no sum; got such a column after the key; put a `Map` before it"
+    raise SchemaError(message)
+
+
+def extremes(column: pa.Array, index: Index, groups: int, *, highest: bool) -> list[Any]:
+    """The highest (or lowest) value of each group; every group must have one and no value may be null."""
+    values = to_values(column)
+    found = values[first_rows(index, groups)]
+    if values.dtype == np.float64:
+        (np.fmax if highest else np.fmin).at(found, index, values)  # a NaN is no extreme
+    else:
+        (np.maximum if highest else np.minimum).at(found, index, values)
+    return list(found.tolist())

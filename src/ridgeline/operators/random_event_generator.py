@@ -1,0 +1,76 @@
+"""Reproducible random integers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pydantic import Field
+
+from ridgeline.api import InputOperator, OutputPort, State
+
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+
+
+class RandomInteger(NamedTuple):
+    """One random integer."""
+
+    value: int
+
+
+def random_integers(seed: int, start: int, stop: int, minimum: int, maximum: int) -> npt.NDArray[np.int64]:
+    """The random integers number `start` to `stop` - 1 of a seed, each from `minimum` to `maximum`, both included.
+
+    Number i is a hash of seed and i: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) jumped to its i-th value, taken modulo the range
+    (a bias of less than range / 2^64). So any of them can be made without those before.
+    """
+    with np.errstate(over="ignore"):
+        values = np.arange(start + 1, stop + 1, dtype=np.uint64) * _GAMMA + np.uint64(seed % 2**64)
+        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        values ^= values >> np.uint64(31)
+        return (values % np.uint64(maximum - minimum + 1)).astype(np.int64) + np.int64(minimum)
+
+
+class RandomEventGenerator(InputOperator):
+    """Random integers from `minimum` to `maximum`, both included: `tuples_per_window` a window, `count` in all (None: without end).
+
+    The sequence depends on `seed` only. Partitions share each window's part of it as runs, the first partition the first run: in the order
+    of partitions they make the same sequence, whatever their number.
+    """
+
+    integer_data = OutputPort(RandomInteger)
+
+    minimum: int = Field(default=0, ge=-(2**62), le=2**62)
+    maximum: int = Field(default=99, ge=-(2**62), le=2**62)
+    tuples_per_window: int = Field(default=1_000, ge=1)
+    count: int | None = Field(default=None, ge=0)
+    seed: int = 0
+
+    position = State(0)  # how many all partitions together have made; the same in each
+
+    def property_faults(self) -> list[tuple[str, Any, str]]:
+        """The bounds must be in order."""
+        if self.minimum <= self.maximum:
+            return []
+        return [("minimum", self.minimum, f"must not be above `maximum`, which is {self.maximum}")]
+
+    def emit_tuples(self) -> None:
+        """Emit this partition's run of the window's part."""
+        start, stop = self.position, self.position + self.tuples_per_window
+        if self.count is not None:
+            stop = min(stop, self.count)
+        size, partition, partitions = max(0, stop - start), self.context.partition, self.context.partitions
+        first, last = start + size * partition // partitions, start + size * (partition + 1) // partitions
+        if last > first:
+            values = random_integers(self.seed, first, last, self.minimum, self.maximum)
+            self.integer_data.emit_batch(pa.RecordBatch.from_arrays([pa.array(values)], names=["value"]))
+        self.position = max(start, stop)
+        if self.count is not None and self.position >= self.count:
+            self.finish()
+
+    def progress(self) -> tuple[float, float | None]:
+        """Tuples made and still to be made, of all partitions."""
+        return float(self.position), None if self.count is None else float(max(0, self.count - self.position))

@@ -1,0 +1,117 @@
+"""Any source of Structured Streaming as an input operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
+from ridgeline.api.operator import SparkSource
+from ridgeline.api.schema import Schema
+from ridgeline.operators._spark_types import loses_nothing, spark_type, what_spark_says
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
+"""Sources whose schema must be told."""
+
+
+class SparkInput(SparkSource):
+    """Read from Spark: Kafka, files, Delta, rate, whatever `spark.readStream.format(format)` knows.
+
+    `options` go to the reader. `schema` is the type of the tuples. `transform` takes the source's DataFrame and returns another one, with
+    the columns of `schema`, before Python sees a row: filters, projections, parsing; it must be stateless (no aggregation, no watermark).
+    Columns are taken by name and cast to the schema where that loses nothing; others are left out.
+
+    File sources (CSV, JSON, Parquet, ORC, text, ...) are read with `source_schema`, a type like `schema` or Spark's DDL; default: `schema`.
+    Offsets are logged before a window runs, so a window that failed or was cut off is replayed with the same rows.
+    """
+
+    format: str = Field(min_length=1)
+    options: dict[str, bool | int | float | str] = Field(default={})
+    schema: Any
+    transform: Callable[[Any], Any] | None = None
+    source_schema: Any = None
+
+    def __init__(self, **properties: Any) -> None:
+        super().__init__(**properties)
+        if "schema" in properties:
+            self.declare_schema("output", properties["schema"])
+
+    def property_faults(self) -> list[tuple[str, Any, str]]:
+        """Schemas that Spark has types for."""
+        faults: list[tuple[str, Any, str]] = []
+        for name in ("schema", "source_schema"):
+            value = getattr(self, name)
+            if value is None or (name == "source_schema" and isinstance(value, str)):
+                continue
+            try:
+                schema = Schema(value)
+            except SchemaError as error:
+                if name == "source_schema":
+                    faults.append((name, value, str(error)))
+                continue  # `schema` is told of the port
+            if schema.pickled:
+                faults.append((name, value, "must have columns: a NamedTuple, a dataclass or a `pyarrow.Schema`"))
+            without = [field for field in schema.arrow if not spark_type(field.type)]
+            faults += [(name, f"{field.name}: {field.type}", "is a column that Spark has no type for") for field in without]
+        return faults
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """The streaming DataFrame with the columns of `schema`.
+
+        Raises RidgelineError for a format that Spark does not have, options that it refuses, columns that are missing or of another type.
+        """
+        reader = spark.readStream.format(self.format).options(**self.options)
+        if self.source_schema is not None or self.format.lower() in FILE_FORMATS:
+            reader = reader.schema(_ddl(self.schema if self.source_schema is None else self.source_schema))
+        remedy = "check `format` and `options`, and that its package is there (`--conf spark.jars.packages=...`)"
+        frame = self._try(f"cannot be read; {remedy}", reader.load)
+        if self.transform is not None:
+            transform = self.transform
+            frame = self._try("cannot be transformed; check `transform`", lambda: transform(frame))
+            if not hasattr(frame, "isStreaming"):
+                message = f"`transform` of source `{self.format}` must return a DataFrame; got {type(frame).__name__}"
+                raise RidgelineError(message)
+        return self._select(frame)
+
+    def _try(self, what: str, function: Callable[[], Any]) -> Any:
+        try:
+            return function()
+        except Exception as error:
+            if (reason := what_spark_says(error)) is None:
+                raise
+            message = f"Spark source `{self.format}` {what}; Spark says: {reason}"
+            raise RidgelineError(message) from error
+
+    def _select(self, frame: DataFrame) -> DataFrame:
+        """The columns of the schema, in its order and types."""
+        found = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+        columns = []
+        for field in Schema(self.schema).arrow:
+            wanted = str(spark_type(field.type))
+            if field.name not in found:
+                message = (
+                    f"Spark source `{self.format}` has no column `{field.name}`; {did_you_mean(field.name, found)} "
+                    "Name the fields of `schema` so, or select and rename columns in `transform`"
+                )
+                raise RidgelineError(message)
+            if not loses_nothing(found[field.name], wanted):
+                message = (
+                    f"column `{field.name}` of Spark source `{self.format}` is {found[field.name]}; `schema` wants {wanted}; "
+                    f"cast it in `transform`, for example `CAST({field.name} AS {wanted.upper()})`, or change `schema`"
+                )
+                raise RidgelineError(message)
+            column = frame[f"`{field.name}`"]
+            columns.append(column if found[field.name] == wanted else column.cast(wanted).alias(field.name))
+        return frame.select(*columns)
+
+
+def _ddl(schema: Any) -> str:
+    """A schema as Spark's DDL."""
+    if isinstance(schema, str):
+        return schema
+    return ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in Schema(schema).arrow)

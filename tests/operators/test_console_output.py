@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from operators.harness import Driven, Published
+from ridgeline import Application
+from ridgeline.api.operator import check_properties
+from ridgeline.api.schema import Schema
+from ridgeline.operators import ConsoleOutput
+from ridgeline.testing import ABORT, END_WINDOW, ListInput, run_local
+
+
+class Quote(NamedTuple):
+    symbol: str
+    price: float
+    volume: int
+    time: datetime
+
+
+MORNING = datetime(2026, 1, 2, 9, 30, tzinfo=UTC)
+
+
+def printed(folder: Path, output: ConsoleOutput, *windows: pa.RecordBatch | list[pa.RecordBatch], partitions: int = 1) -> list[str]:
+    parts = [Driven(output, partition=p, partitions=partitions) for p in range(partitions)]
+    driver = Published(output, folder, name="console")
+    for window, batches in enumerate(windows):
+        values = [value for part in parts for value in part.window(*(batches if isinstance(batches, list) else [batches]))[1]]
+        assert driver.publisher.stage(window, values) is None
+        driver.publisher.publish(window)
+        driver.publisher.publish(window)
+    driver.publisher.close()
+    return driver.text.getvalue().splitlines()
+
+
+def quotes(*rows: tuple[Any, ...]) -> pa.RecordBatch:
+    return Schema(Quote).encode([Quote(*row) for row in rows])
+
+
+def test_columns_are_aligned_over_windows_and_quiet_without_a_terminal(tmp_path: Path) -> None:
+    first = quotes(("IBM", 12.3, 100, MORNING), ("GOOGL", 1234.5, 5, MORNING))
+    second = quotes(("FB", 0.1 + 0.2, 1_000_000, MORNING.replace(hour=0, minute=0)))
+    assert printed(tmp_path, ConsoleOutput(), first, second) == [
+        "console  symbol=IBM    price=  12.3  volume=100  time=2026-01-02 09:30:00Z",
+        "console  symbol=GOOGL  price=1234.5  volume=  5  time=2026-01-02 09:30:00Z",
+        "console  symbol=FB     price=   0.3  volume=1000000  time=2026-01-02 00:00:00Z",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("string_format", "line"),
+    [
+        ("QUOTE: {}", "QUOTE: symbol=IBM  price=12.3  volume=7  time=-"),
+        ("QUOTE: %s!", "QUOTE: symbol=IBM  price=12.3  volume=7  time=-!"),
+        ("{symbol} costs {price:.2f}", "IBM costs 12.30"),
+        ("{{{symbol}}} {}", "{IBM} symbol=IBM  price=12.3  volume=7  time=-"),
+        ("{{}} {}", "{} symbol=IBM  price=12.3  volume=7  time=-"),
+        ("tick", "tick"),
+    ],
+)
+def test_formats(tmp_path: Path, string_format: str, line: str) -> None:
+    assert printed(tmp_path, ConsoleOutput(string_format=string_format), quotes(("IBM", 12.3, 7, None))) == [line]
+
+
+def test_no_more_than_the_limit_a_window_and_partition(tmp_path: Path) -> None:
+    numbers = [pa.RecordBatch.from_pydict({"n": list(range(start, start + 1_000))}) for start in (0, 1_000)]
+    lines = printed(tmp_path, ConsoleOutput(limit=3), numbers, numbers[:1], [numbers[0].slice(0, 2)], partitions=2)
+    assert lines[:7] == [*[f"console  n={n}" for n in [0, 1, 2, 0, 1, 2]], "console  ... and 3,994 more in window 0"]
+    assert lines[13] == "console  ... and 1,994 more in window 1"
+    assert lines[14:] == [f"console  n={n}" for n in [0, 1, 0, 1]]
+    assert printed(tmp_path, ConsoleOutput(limit=0), numbers) == ["console  ... and 2,000 more in window 0"]
+
+
+def test_streams_of_objects(tmp_path: Path) -> None:
+    values = [{"a": 1}, 12.5, "line\nbreak", (1, 2), Quote("IBM", 1.0, 2, MORNING), None]
+    assert printed(tmp_path, ConsoleOutput(), Schema(object).encode(values)) == [
+        "console  a=1", "console  12.5", "console  'line\\nbreak'", "console  (1, 2)",
+        "console  symbol=IBM  price=1  volume=2  time=2026-01-02 09:30:00Z", "console  -",
+    ]  # fmt: skip
+    assert printed(tmp_path, ConsoleOutput(string_format="> {}"), Schema(object).encode(["[bold]x[/bold]"])) == ["> [bold]x[/bold]"]
+
+
+def test_long_values_do_not_push_the_others_aside(tmp_path: Path) -> None:
+    rows = pa.RecordBatch.from_pydict({"text": ["x" * 300, "short", "longer"], "n": [1, 2, 3]})
+    lines = printed(tmp_path, ConsoleOutput(), rows)
+    assert len(lines[0]) < 160
+    assert lines[1:] == ["console  text=short   n=2", "console  text=longer  n=3"]
+
+
+def test_colours_on_a_terminal_only(tmp_path: Path) -> None:
+    output = ConsoleOutput()
+    driver = Published(output, tmp_path)
+    text = io.StringIO()
+    vars(driver.publisher)["_context"] = type("Context", (), {"operator": "console", "console": Console(file=text, force_terminal=True)})
+    driver.commit(0, Driven(output).window(quotes(("IBM", 1.0, 2, MORNING)))[1])
+    assert "\x1b[" in text.getvalue()
+
+
+def test_a_format_that_cannot_be_read_is_a_fault() -> None:
+    [(name, value, rule)] = check_properties(ConsoleOutput(string_format="{"))[1]
+    assert (name, value) == ("string_format", "{")
+    assert rule.startswith("is no format: ")
+    assert rule.endswith("; use `{}` for the tuple, `{{` for a brace")
+
+
+def test_a_window_that_failed_prints_nothing() -> None:
+    app = Application("test", window="100ms")
+    source = app.add_operator("source", ListInput(Quote, [("A", 1.0, 1, MORNING), END_WINDOW, ("B", 2.0, 2, MORNING), ABORT, END_WINDOW]))
+    console = app.add_operator("console", ConsoleOutput(string_format="{symbol}"), application_window_count=2)
+    app.add_stream("quotes", source.output, console.input)
+    text = io.StringIO()
+    run_local(app, console=Console(file=text))
+    assert text.getvalue() == "A\nB\n"

@@ -1,0 +1,383 @@
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+
+from operators.harness import Driven, Published, batch
+from ridgeline import Application
+from ridgeline.api import RidgelineError
+from ridgeline.api.operator import check_properties
+from ridgeline.operators import FileOutput, FileReplayInput
+from ridgeline.testing import run_local
+
+
+def read(file: Path) -> list[Any]:
+    if file.suffix == ".jsonl":
+        return [json.loads(line)["n"] for line in file.read_text().splitlines()]
+    return pq.read_table(file)["n"].to_pylist()
+
+
+def visible(folder: Path, format: str = "parquet") -> list[Any]:
+    """The rows that a reader of the folder sees, looking at every file that is not hidden and every hidden one of that ending."""
+    files = sorted(folder.rglob(f"*.{format}"))
+    assert files == sorted(folder.glob(f"*.{format}"))
+    rows = [row for file in files for row in read(file)]
+    if files and format == "parquet":
+        assert sorted(pyarrow.dataset.dataset(folder, format="parquet").to_table()["n"].to_pylist()) == sorted(rows)
+    return rows
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def segments(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / ".ridgeline").rglob("*.segment"))
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+def test_many_windows_become_one_file_which_appears_when_the_oldest_segment_has_waited_long_enough(tmp_path: Path, format: str) -> None:
+    output = FileOutput(path=tmp_path / "out", format=format, roll_seconds=10)
+    partitions = [Driven(output, partition=p, partitions=2, rotate=True) for p in range(2)]
+    driver = Published(output, tmp_path)
+    for window in range(25):
+        values = [value for p, part in enumerate(partitions) for value in part.window(batch(n=[window * 2 + p]))[1]]
+        assert len(values) == 2
+        driver.commit(window, values)
+        driver.clock.seconds += 1
+        assert visible(tmp_path / "out", format) == list(range(0 if window < 10 else 22 if window < 21 else 44))
+    assert names(tmp_path / "out") == [f"under_test-run1-{first:010d}-{last:010d}.{format}" for first, last in [(0, 10), (11, 21)]]
+    assert len(segments(tmp_path / "out")) == 6
+
+    driver.publisher.close()
+
+    assert visible(tmp_path / "out", format) == list(range(50))
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names(tmp_path / "out")
+
+
+def test_zero_roll_seconds_publish_every_window(tmp_path: Path) -> None:
+    output = FileOutput(path=tmp_path, roll_seconds=0)
+    part, driver = Driven(output), Published(output, tmp_path)
+    for window in range(3):
+        driver.commit(window, part.window(batch(n=[window]))[1])
+        assert visible(tmp_path) == list(range(window + 1))
+    assert len(names(tmp_path)) == 3
+
+
+def test_roll_bytes_publish_what_is_large_enough(tmp_path: Path) -> None:
+    output = FileOutput(path=tmp_path, roll_bytes=1_100, format="jsonl")
+    part, driver = Driven(output), Published(output, tmp_path)
+    for window in range(3):
+        driver.commit(window, part.window(batch(n=[window] * 50))[1])
+    assert names(tmp_path) == ["under_test-run1-0000000000-0000000002.jsonl"]
+
+
+def test_windows_without_rows_leave_nothing(tmp_path: Path) -> None:
+    output = FileOutput(path=tmp_path / "out", roll_seconds=0)
+    part, driver = Driven(output), Published(output, tmp_path)
+    for window in range(3):
+        _, handed = part.window(batch(n=[])) if window else part.window()
+        assert handed == []
+        driver.commit(window, handed)
+    driver.publisher.close()
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_application_window_is_written_at_its_end(tmp_path: Path) -> None:
+    output = FileOutput(path=tmp_path, roll_seconds=0)
+    part = Driven(output, rotate=True)
+    assert part.window(batch(n=[1]), end=False)[1] == []
+    assert part.window(batch(n=[2]), begin=False, end=False)[1] == []
+    [(name, rows, _, _)] = part.window(batch(n=[3]), begin=False)[1]
+    assert (name, rows) == ("w0000000002-p0-a3.segment", 3)
+    assert part.window(batch(n=[4]))[1][0][1] == 1
+
+
+def test_attempts_that_failed_leave_no_rows_and_in_the_end_no_files(tmp_path: Path) -> None:
+    output = FileOutput(path=tmp_path, roll_seconds=0)
+    part, driver = Driven(output), Published(output, tmp_path)
+    part.window(batch(n=[1]), commit=False)
+    driver.commit(0, part.window(batch(n=[1]))[1])
+    assert visible(tmp_path) == [1]
+    assert segments(tmp_path) == []
+    zombie = Driven(output)
+    zombie.attempts = 7
+    zombie.window(batch(n=[1]))
+    driver.commit(1, [])
+    assert visible(tmp_path) == [1]
+    driver.publisher.close()
+    assert sorted(path.name for path in (tmp_path).iterdir()) == names(tmp_path)
+
+
+class KilledError(BaseException):
+    """Stands for the death of the driver."""
+
+
+class Fragile:
+    """A file system that dies before its n-th change."""
+
+    def __init__(self, files: Any, survive: int) -> None:
+        self.files, self.left = files, survive
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self.files, name)
+        if name not in ("move", "delete_file", "open_output_stream", "create_dir", "delete_dir"):
+            return function
+
+        def call(*args: Any, **options: Any) -> Any:
+            if self.left <= 0:
+                raise KilledError
+            self.left -= 1
+            return function(*args, **options)
+
+        return call
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+@pytest.mark.parametrize("taken_away", [False, True])
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_driver_that_dies_at_any_step_loses_nothing_and_shows_nothing_twice(
+    tmp_path: Path, format: str, taken_away: bool, partitions: int
+) -> None:
+    deaths = 0
+    for survive in range(100):
+        folder = tmp_path / f"out{survive}"
+        output = FileOutput(path=folder, format=format, roll_seconds=3)
+        parts = [Driven(output, partition=p, partitions=partitions) for p in range(partitions)]
+        driver = Published(output, tmp_path)
+        driver.publisher._files = Fragile(driver.publisher._files, survive)
+        taken: list[int] = []
+        died = False
+
+        def run(window: int, parts: list[Driven] = parts, partitions: int = partitions) -> list[Any]:
+            values = []
+            for p, part in enumerate(parts):
+                part.window_id = window
+                values += part.window(batch(n=[window * partitions + p]))[1]
+            return values
+
+        for window in range(8):
+            values = run(window)
+            try:
+                driver.commit(window, values)
+            except KilledError:
+                died = True
+                marked = [int(path.name.removeprefix("published-")) for path in folder.rglob("published-*")]
+                for file in list(folder.glob("under_test-*")):
+                    if taken_away and int(file.stem.rpartition("-")[2]) <= max(marked, default=-1):
+                        taken += read(file)
+                        file.unlink()
+                driver.crash()
+                if driver.last < window:  # dead before the commit: the window is run again
+                    driver.commit(window, run(window))
+            driver.clock.seconds += 1
+            assert len(taken + visible(folder, format)) >= (window - 3) * partitions
+        try:
+            driver.publisher.close()
+        except KilledError:
+            died = True
+            driver.crash()
+            driver.publisher.close()
+        deaths += died
+        assert sorted(taken + visible(folder, format)) == list(range(8 * partitions)), survive
+        assert sorted(path.name for path in (folder).iterdir()) == names(folder) or not died
+        if not died:
+            break
+    assert not died
+    assert deaths > 6
+
+
+def test_a_run_goes_on_after_an_orderly_end_though_its_files_were_taken_away(tmp_path: Path) -> None:
+    output = FileOutput(path=tmp_path / "out")
+    part, driver = Driven(output), Published(output, tmp_path)
+    driver.commit(0, part.window(batch(n=[1]))[1])
+    driver.publisher.close()
+    for name in names(tmp_path / "out"):
+        (tmp_path / "out" / name).unlink()
+    driver.crash()
+    driver.commit(1, part.window(batch(n=[2]))[1])
+    driver.publisher.close()
+    assert visible(tmp_path / "out") == [2]
+
+
+def test_a_schema_that_changes_between_two_runs_gets_a_file_of_its_own(tmp_path: Path) -> None:
+    output = FileOutput(path=tmp_path)
+    part, driver = Driven(output), Published(output, tmp_path)
+    driver.commit(0, part.window(batch(n=[1]))[1])
+    driver.commit(1, part.window(batch(n=[2]))[1])
+    driver.crash()
+    driver.commit(2, part.window(batch(n=["three"]))[1])
+    driver.publisher.close()
+    assert [pq.read_table(tmp_path / name)["n"].to_pylist() for name in names(tmp_path)] == [[1, 2], ["three"]]
+
+
+def test_what_waits_is_published_where_it_belongs_when_path_and_format_change(tmp_path: Path) -> None:
+    output = FileOutput(path=tmp_path / "old")
+    part, driver = Driven(output), Published(output, tmp_path)
+    driver.commit(0, part.window(batch(n=[1]))[1])
+    driver.commit(1, part.window(batch(n=[2]))[1])
+    driver.operator = FileOutput(path=str(tmp_path / "new"), format="jsonl")
+    driver.crash()
+    assert visible(tmp_path / "old") == [1, 2]
+    part = Driven(driver.operator)
+    part.window_id = 2
+    driver.commit(2, part.window(batch(n=[3]))[1])
+    driver.publisher.close()
+    assert visible(tmp_path / "new", "jsonl") == [3]
+    driver.crash()
+    assert visible(tmp_path / "old") == [1, 2]
+
+
+def test_modes(tmp_path: Path) -> None:
+    (tmp_path / "before.parquet").write_bytes(b"")
+    (tmp_path / "before.jsonl").write_text("")
+    (tmp_path / "_notes.txt").write_text("")
+    message = f"`under_test`: folder `{tmp_path}` is not empty, it holds `_notes.txt`; empty it, give another `path`, or set `mode`"
+    with pytest.raises(RidgelineError, match=re.escape(message)):
+        Published(FileOutput(path=tmp_path, mode="error"), tmp_path)
+    Published(FileOutput(path=tmp_path, mode="append"), tmp_path)
+    assert len(names(tmp_path)) == 3
+    output = FileOutput(path=tmp_path, mode="overwrite", roll_seconds=0)
+    driver = Published(output, tmp_path)
+    assert names(tmp_path) == ["_notes.txt"]
+    driver.commit(0, Driven(output).window(batch(n=[1]))[1])
+    driver.crash()
+    assert visible(tmp_path) == [1]
+    other = Published(output, tmp_path, name="second")
+    assert visible(tmp_path) == [1]
+    other.publisher.close()
+
+
+def test_json_lines_hold_every_type(tmp_path: Path) -> None:
+    moment = datetime(2026, 1, 1, 12, 30, 0, 5, tzinfo=UTC)
+    schema = pa.schema(
+        [
+            ("z_first", pa.int64()), ("ratio", pa.float64()), ("text", pa.string()), ("flag", pa.bool_()), ("raw", pa.binary()),
+            ("at", pa.timestamp("us", tz="UTC")), ("berlin", pa.timestamp("us", tz="Europe/Berlin")), ("naive", pa.timestamp("us")),
+            ("day", pa.date32()), ("hour", pa.time64("us")), ("took", pa.duration("us")), ("money", pa.decimal128(38, 2)),
+            ("list", pa.list_(pa.float64())), ("map", pa.map_(pa.int64(), pa.timestamp("us", tz="UTC"))),
+            ("struct", pa.struct([("a", pa.binary()), ("b", pa.decimal128(10, 1)), ("c", pa.duration("us")), ("d", pa.timestamp("us"))])),
+            ("code", pa.dictionary(pa.int8(), pa.string())),
+        ]
+    )  # fmt: skip
+    naive = moment.replace(tzinfo=None)
+    row = {
+        "z_first": 1, "ratio": math.nan, "text": 'ä"\n', "flag": True, "raw": b"\x00\xff", "at": moment, "berlin": moment, "naive": naive,
+        "day": date(2026, 1, 1), "hour": time(1, 2, 3), "took": timedelta(seconds=1.5), "money": Decimal("1.50"),
+        "list": [1.0, math.inf, None],
+        "map": [(1, moment)], "struct": {"a": b"x", "b": Decimal("2.5"), "c": timedelta(1), "d": naive}, "code": "c",
+    }  # fmt: skip
+    rows = pa.RecordBatch.from_pylist([row, dict.fromkeys(row)], schema=schema)
+    output = FileOutput(path=tmp_path, format="jsonl", roll_seconds=0)
+    Published(output, tmp_path).commit(0, Driven(output).window(rows)[1])
+    first, second = [json.loads(line) for line in (tmp_path / names(tmp_path)[0]).read_text("utf-8").splitlines()]
+    at = "2026-01-01T12:30:00.000005Z"
+    assert list(first) == schema.names
+    assert first == {
+        "z_first": 1, "ratio": None, "text": 'ä"\n', "flag": True, "raw": base64.b64encode(b"\x00\xff").decode(), "at": at, "berlin": at,
+        "naive": at[:-1], "day": "2026-01-01", "hour": "01:02:03.000000", "took": 1.5, "money": "1.50", "list": [1.0, None, None],
+        "map": {"1": at}, "struct": {"a": "eA==", "b": "2.5", "c": 86400.0, "d": at[:-1]}, "code": "c",
+    }  # fmt: skip
+    assert set(second.values()) == {None}
+
+
+def test_objects_have_no_columns(tmp_path: Path) -> None:
+    from ridgeline.api.schema import Schema
+
+    with pytest.raises(
+        RidgelineError, match="`under_test` cannot write a stream of `object`: it has no columns; give the output port upstream"
+    ):
+        Driven(FileOutput(path=tmp_path)).window(Schema(object).encode([1]))
+
+
+def test_properties_are_checked() -> None:
+    _, faults = check_properties(FileOutput(format="csv", roll_seconds=-1))
+    assert [(name, rule) for name, _, rule in faults] == [
+        ("path", "is required"), ("format", "input should be 'parquet' or 'jsonl'"),
+        ("roll_seconds", "input should be greater than or equal to 0"),
+    ]  # fmt: skip
+
+
+def test_a_relative_path_is_relative_to_the_folder_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    part = Driven(FileOutput(path="out"))
+    monkeypatch.chdir("/")
+    part.window(batch(n=[1]))
+    assert len(segments(tmp_path / "out")) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_says_what_to_do(tmp_path: Path) -> None:
+    part = Driven(FileOutput(path=tmp_path))
+    part.window()
+    stem = "w0000000001-p0-a2.segment"
+    (tmp_path / ".ridgeline" / "under_test-run1").mkdir(parents=True)
+    (tmp_path / ".ridgeline" / "under_test-run1" / stem).symlink_to("/dev/full")
+    with pytest.raises(
+        RidgelineError,
+        match=rf"`under_test` cannot write to `{tmp_path}`: no space is left on the device \(.*\); free some space, then start",
+    ):
+        part.window(batch(n=range(1_000_000)))
+    assert segments(tmp_path) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+def test_a_disk_that_is_full_when_a_file_is_published(tmp_path: Path, format: str) -> None:
+    output = FileOutput(path=tmp_path, format=format, roll_seconds=1)
+    part, driver = Driven(output), Published(output, tmp_path)
+    driver.commit(0, part.window(batch(n=[0]))[1])
+    driver.clock.seconds += 1
+    (tmp_path / ".ridgeline" / "under_test-run1" / "merged.tmp").symlink_to("/dev/full")
+    with pytest.raises(RidgelineError, match=r"no space is left on the device .* nothing that was committed is lost"):
+        driver.commit(1, part.window(batch(n=[1]))[1])
+    assert visible(tmp_path, format) == []
+    driver.crash()
+    assert visible(tmp_path, format) == [0, 1]
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(RidgelineError, match=r"cannot write to .*out`: .*remove it, or give another `path`"):
+        Driven(FileOutput(path=tmp_path / "out")).window(batch(n=[1]))
+
+
+def test_segments_that_another_host_keeps_for_itself_are_an_error(tmp_path: Path) -> None:
+    output = FileOutput(path=tmp_path / "out", roll_seconds=0)
+    driver = Published(output, tmp_path)
+    with pytest.raises(
+        RidgelineError, match=r"a file that a container wrote is not there .*; give a `path` on a file system that all hosts share"
+    ):
+        driver.commit(0, [("w0000000000-p0-a1.segment", 1, 100, "abc")])
+    with pytest.raises(RidgelineError, match="a file that a container wrote is not there"):
+        driver.crash()
+
+
+def test_a_replay_that_is_cut_off_and_goes_on_writes_every_row_once(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for part in range(3):
+        (tmp_path / "in" / f"{part}.jsonl").write_text("".join(f'{{"n": {part * 50 + n}}}\n' for n in range(50)))
+    for windows in (3, 5, None):
+        app = Application("copy", window="1s")
+        replay = FileReplayInput(path=tmp_path / "in", schema=pa.schema([("n", pa.int64())]), format="jsonl", rows_per_window=7)
+        source = app.add_operator("source", replay, partitions=2)
+        sink = app.add_operator("sink", FileOutput(path=tmp_path / "out", roll_seconds=4), partitions=3)
+        app.add_stream("rows", source.output, sink.input)
+        run = run_local(app, windows=windows, checkpoint=tmp_path / "checkpoint")
+        rows = visible(tmp_path / "out")
+        assert sorted(rows) == list(range(len(rows)))
+    assert run.windows_committed == -(-150 // 7) - 8
+    assert len(rows) == 150
+    assert len(names(tmp_path / "out")) == 1 + 1 + 3
+    assert names(tmp_path / "out") == sorted(path.name for path in (tmp_path / "out").iterdir())

@@ -1,0 +1,47 @@
+from typing import NamedTuple
+
+import pyarrow.compute as pc
+import pytest
+
+from operators.one_operator import collect, values
+from ridgeline.operators import Filter
+
+
+class Number(NamedTuple):
+    value: int | None
+
+
+WINDOWS = [[Number(i) for i in range(10)], [], [Number(None), Number(12), Number(13)], [Number(11)]]
+EVEN = [[(0,), (2,), (4,), (6,), (8,)], [], [(12,)], []]
+
+
+def is_even(number):
+    return number.value is not None and number.value % 2 == 0
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Filter(predicate=is_even),
+        lambda: Filter(batch_predicate=lambda batch: pc.equal(pc.bit_wise_and(batch["value"], 1), 0)),
+        lambda: Filter(batch_predicate=lambda batch: [value is not None and value % 2 == 0 for value in batch["value"].to_pylist()]),
+    ],
+)
+def test_only_what_the_predicate_likes(make, partitions):
+    got = collect(make(), {"data": (Number, WINDOWS)}, "output", partitions=partitions)
+    assert values(got) == EVEN
+    if partitions == 1:
+        assert [row["value"] for row in got[0]] == [0, 2, 4, 6, 8]
+
+
+def test_objects_are_filtered_too():
+    got = collect(Filter(predicate=lambda item: len(item) > 1), {"data": (object, [["a", "bc", [1, 2]]])}, "output")
+    assert len(got[0]) == 2
+
+
+def test_one_predicate_is_needed():
+    with pytest.raises(TypeError, match="`Filter` needs one of `predicate` and `batch_predicate`; got neither; give one"):
+        Filter()
+    with pytest.raises(TypeError, match="`Filter` needs one of `predicate` and `batch_predicate`; got both; give one"):
+        Filter(predicate=is_even, batch_predicate=is_even)

@@ -1,0 +1,55 @@
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from operators.one_operator import collect, values
+from ridgeline import OperatorError
+from ridgeline.operators import Map
+
+
+class Number(NamedTuple):
+    value: int
+
+
+class Square(NamedTuple):
+    value: int
+    square: int
+
+
+WINDOWS = [[Number(i) for i in range(10)], [], [Number(12), Number(13)]]
+SQUARES = [[(row.value, row.value**2) for row in window] for window in WINDOWS]
+
+
+def squares(batch):
+    return pa.record_batch({"square": pc.multiply(batch["value"], batch["value"]), "value": batch["value"]})
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Map(function=lambda number: Square(number.value, number.value**2), schema=Square),
+        lambda: Map(batch_function=squares, schema=Square),
+    ],
+)
+def test_each_tuple_becomes_another(make, partitions):
+    got = collect(make(), {"data": (Number, WINDOWS)}, "output", partitions=partitions)
+    assert values(got) == SQUARES
+    if partitions == 1:
+        assert [row["value"] for row in got[0]] == list(range(10))
+
+
+def test_a_tuple_of_another_schema_is_told():
+    with pytest.raises(OperatorError, match="does not fit Square"):
+        collect(Map(function=lambda number: number, schema=Square), {"data": (Number, WINDOWS)}, "output")
+    with pytest.raises(OperatorError, match=r"a batch with columns \['value'\] was emitted"):
+        collect(Map(batch_function=lambda batch: batch, schema=Square), {"data": (Number, WINDOWS)}, "output")
+
+
+def test_one_function_is_needed():
+    with pytest.raises(TypeError, match="`Map` needs one of `function` and `batch_function`; got neither; give one"):
+        Map(schema=Square)
+    with pytest.raises(TypeError, match="`Map` needs one of `function` and `batch_function`; got both; give one"):
+        Map(schema=Square, function=squares, batch_function=squares)

@@ -1,0 +1,73 @@
+from itertools import chain
+
+import numpy as np
+import pytest
+
+from ridgeline import Application, ValidationError
+from ridgeline.operators import RandomEventGenerator
+from ridgeline.operators.random_event_generator import random_integers
+from ridgeline.testing import CollectorSink, run_local
+
+
+def generate(partitions=1, windows=None, **properties):
+    app = Application("random")
+    generator = app.add_operator("generator", RandomEventGenerator(**properties), partitions=partitions)
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("numbers", generator.integer_data, sink.input)
+    run = run_local(app, windows=windows)
+    return [[row["value"] for row in run.collected("sink", window)] for window in range(run.windows_committed)]
+
+
+def splitmix64(seed, number):
+    """The n-th value of SplitMix64, in plain integers."""
+    mask = 2**64 - 1
+    z = (seed + (number + 1) * 0x9E3779B97F4A7C15) & mask
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return z ^ (z >> 31)
+
+
+@pytest.mark.parametrize("seed", [0, 1, -5, 2**63])
+def test_numbers_are_those_of_splitmix64(seed):
+    expected = [splitmix64(seed, number) % 201 - 100 for number in range(50)]
+    assert random_integers(seed, 0, 50, -100, 100).tolist() == expected
+    assert random_integers(seed, 20, 30, -100, 100).tolist() == expected[20:30]
+
+
+def test_the_first_value_is_that_of_the_published_generator():
+    assert splitmix64(1234567, 0) == 6457827717110365317  # https://rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 7])
+def test_the_sequence_is_the_same_for_any_number_of_partitions(partitions):
+    windows = generate(partitions, minimum=0, maximum=30_000, tuples_per_window=100, count=1_234, seed=7)
+    assert list(map(len, windows)) == [100] * 12 + [34]
+    assert list(chain.from_iterable(windows)) == random_integers(7, 0, 1_234, 0, 30_000).tolist()
+
+
+def test_numbers_are_even_and_within_their_bounds():
+    numbers = random_integers(3, 0, 1_000_000, 5, 14)
+    counts = np.bincount(numbers, minlength=15)
+    assert not counts[:5].any()
+    assert len(counts) == 15
+    assert ((counts[5:] - 100_000) ** 2 / 100_000).sum() < 27.9  # chi square, 9 degrees of freedom, p = 0.001
+
+
+def test_without_a_count_there_is_no_end():
+    assert list(map(len, generate(2, windows=3, tuples_per_window=10))) == [10, 10, 10]
+
+
+def test_none_at_all():
+    assert generate(2, count=0) == [[]]
+
+
+def test_bounds_in_the_wrong_order_are_told():
+    with pytest.raises(ValidationError, match="property `minimum` of `RandomEventGenerator` is 5; must not be above `maximum`, which is 4"):
+        generate(minimum=5, maximum=4)
+
+
+def test_progress():
+    generator = RandomEventGenerator(count=100)
+    generator.position = 30
+    assert generator.progress() == (30.0, 70.0)
+    assert RandomEventGenerator().progress() == (0.0, None)

@@ -1,0 +1,80 @@
+from datetime import date
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from operators.one_operator import collect, values
+from ridgeline import OperatorError, RoundRobinPartitioner
+from ridgeline.operators import RangeKeyVal
+
+
+class Price(NamedTuple):
+    symbol: str
+    price: float
+
+
+class HighLow(NamedTuple):
+    symbol: str
+    high: float
+    low: float
+
+
+RANDOM = np.random.default_rng(2)
+WINDOWS = [
+    [Price(f"s{k}", float(v)) for k, v in zip(RANDOM.integers(0, 9, n), RANDOM.normal(size=n), strict=True)]
+    for n in (40, 0, 17, 3, 25, 60, 1)
+]
+
+
+def ranges(windows):
+    found = {}
+    for window in windows:
+        for key, value in window:
+            found.setdefault(key, []).append(value)
+    return sorted((key, max(seen), min(seen)) for key, seen in found.items())
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("partitioner", [None, RoundRobinPartitioner()])
+def test_high_and_low_of_each_application_window(partitions, partitioner):
+    operator = RangeKeyVal(schema=HighLow)
+    got = values(collect(operator, {"data": (Price, WINDOWS)}, "range", partitions=partitions, partitioner=partitioner))
+    assert got == [ranges([window]) for window in WINDOWS]
+    attributes = {"partitions": partitions, "partitioner": partitioner, "application_window_count": 3}
+    got = values(collect(RangeKeyVal(schema=HighLow), {"data": (Price, WINDOWS)}, "range", **attributes))
+    assert got == [[], [], ranges(WINDOWS[:3]), [], [], ranges(WINDOWS[3:6]), ranges(WINDOWS[6:])]
+
+
+@pytest.mark.parametrize("partitioner", [None, RoundRobinPartitioner()])
+def test_neither_nulls_nor_nans_beside_numbers_count(partitioner):
+    nan = float("nan")
+    windows = [
+        [Price("a", None), Price("a", nan), Price("b", 1.0), Price("c", None), Price("b", nan)],
+        [Price("a", 2.0), Price("b", nan), Price("b", 3.0), Price("a", 1.0)],
+    ]
+    attributes = {"partitions": 2, "partitioner": partitioner, "application_window_count": 2}
+    got = collect(RangeKeyVal(schema=HighLow), {"data": (Price, windows)}, "range", **attributes)
+    assert values(got) == [[], [("a", 2.0, 1.0), ("b", 3.0, 1.0)]]
+
+
+def test_values_of_any_type_that_has_an_order():
+    class Day(NamedTuple):
+        number: int
+        day: date
+
+    class Days(NamedTuple):
+        number: int
+        last: date
+        first: date
+
+    windows = [[Day(1, date(2020, 1, 2)), Day(1, date(2020, 1, 3)), Day(2, date(2020, 1, 1)), Day(1, date(2020, 1, 1))]]
+    got = collect(RangeKeyVal(schema=Days), {"data": (Day, windows)}, "range", partitions=2)
+    assert values(got) == [[(1, date(2020, 1, 3), date(2020, 1, 1)), (2, date(2020, 1, 1), date(2020, 1, 1))]]
+
+
+def test_a_schema_that_does_not_fit_is_told():
+    with pytest.raises(
+        OperatorError, match=r"`RangeKeyVal` emits 3 columns; got a `schema` with 2: \['symbol', 'price'\]; give one of 3 columns"
+    ):
+        collect(RangeKeyVal(schema=Price), {"data": (Price, WINDOWS)}, "range")

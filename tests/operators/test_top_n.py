@@ -1,0 +1,123 @@
+import pickle
+from itertools import chain
+from typing import NamedTuple
+
+import cloudpickle
+import numpy as np
+import pytest
+
+from operators.one_operator import collect
+from ridgeline import OperatorError, RoundRobinPartitioner
+from ridgeline.operators import TopN
+
+
+class Route(NamedTuple):
+    route: str
+    minutes: int
+
+
+class Wide(NamedTuple):
+    route: str
+    flights: int
+    minutes: int
+
+
+RANDOM = np.random.default_rng(5)
+WINDOWS = [[Route(f"r{k}", int(v)) for k, v in RANDOM.integers(0, 30, (n, 2))] for n in (40, 0, 17, 3, 25, 60, 1)]
+
+
+def rows(windows):
+    return [[tuple(row.values()) for row in window] for window in windows]
+
+
+def flat(windows):
+    return list(chain.from_iterable(windows))
+
+
+def largest(tuples, size):
+    return sorted(tuples, key=lambda row: (-row[1], row[0]))[:size]
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("partitioner", [None, RoundRobinPartitioner()])
+def test_largest_of_each_application_window(partitions, partitioner):
+    attributes = {"partitions": partitions, "partitioner": partitioner}
+    got = rows(collect(TopN(by="minutes", size=4), {"data": (Route, WINDOWS)}, "top", **attributes))
+    assert got == [largest(window, 4) for window in WINDOWS]
+    got = rows(collect(TopN(by="minutes", size=4), {"data": (Route, WINDOWS)}, "top", **attributes, application_window_count=3))
+    assert got == [
+        [],
+        [],
+        largest(flat(WINDOWS[:3]), 4),
+        [],
+        [],
+        largest(flat(WINDOWS[3:6]), 4),
+        largest(WINDOWS[6], 4),
+    ]
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("partitioner", [None, RoundRobinPartitioner()])
+def test_largest_since_the_start(partitions, partitioner):
+    operator = TopN(by="minutes", size=4, cumulative=True)
+    got = rows(collect(operator, {"data": (Route, WINDOWS)}, "top", partitions=partitions, partitioner=partitioner))
+    assert got == [largest(flat(WINDOWS[: i + 1]), 4) for i in range(len(WINDOWS))]
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("cumulative", [False, True])
+def test_newer_tuples_take_the_place_of_older_ones_with_the_same_key(partitions, cumulative):
+    operator = TopN(by="minutes", size=4, keyed=True, cumulative=cumulative)
+    got = rows(collect(operator, {"data": (Route, WINDOWS)}, "top", partitions=partitions))
+    expected = []
+    for i in range(len(WINDOWS)):
+        newest = dict(flat(WINDOWS[0 if cumulative else i : i + 1]))
+        expected.append(largest(newest.items(), 4))
+    assert got == expected
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+def test_the_size_can_be_set_from_outside(partitions):
+    properties = {"operator.size": "2"}
+    got = rows(collect(TopN(by="minutes", size=4), {"data": (Route, WINDOWS)}, "top", partitions=partitions, properties=properties))
+    assert got == [largest(window, 2) for window in WINDOWS]
+
+
+def test_two_operators_have_their_own_unifiers():
+    first, second = TopN(by="minutes", size=1), TopN(by="minutes", size=2)
+    got = rows(collect(first, {"data": (Route, WINDOWS)}, "top", partitions=2))
+    assert got == [largest(window, 1) for window in WINDOWS]
+    got = rows(collect(second, {"data": (Route, WINDOWS)}, "top", partitions=2))
+    assert got == [largest(window, 2) for window in WINDOWS]
+
+
+def test_nulls_are_left_out_and_nans_come_last():
+    class Mean(NamedTuple):
+        route: str
+        mean: float | None
+
+    windows = [[Mean("a", float("nan")), Mean("b", None), Mean("c", 1.0), Mean("d", float("-inf"))]]
+    got = rows(collect(TopN(by="mean"), {"data": (Mean, windows)}, "top", partitions=2))
+    assert [route for route, _ in got[0]] == ["c", "d", "a"]
+
+
+def test_the_schema_chooses_columns():
+    windows = [[Wide("a", 1, 5), Wide("b", 2, 6)]]
+    assert rows(collect(TopN(schema=Route, by="minutes", size=1), {"data": (Wide, windows)}, "top")) == [[("b", 6)]]
+
+
+def test_a_missing_column_is_told():
+    with pytest.raises(
+        OperatorError, match=r"`TopN` needs column `delay`; got tuples with the columns \['route', 'minutes'\]; put a `Map`"
+    ):
+        collect(TopN(by="delay"), {"data": (Route, WINDOWS)}, "top")
+
+
+def test_keyed_refuses_round_robin():
+    with pytest.raises(OperatorError, match="`TopN` needs all tuples of a key in one partition; got key "):
+        collect(TopN(by="minutes", keyed=True), {"data": (Route, WINDOWS)}, "top", partitions=2, partitioner=RoundRobinPartitioner())
+
+
+def test_it_can_be_shipped():
+    copy = pickle.loads(cloudpickle.dumps(TopN(by="minutes", size=3)))
+    assert (copy.size, copy.by, copy.unifier_of("top").size, copy.unifier_of("top").by) == (3, "minutes", 3, "minutes")
