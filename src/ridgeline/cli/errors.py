@@ -1,0 +1,114 @@
+"""How the command tells what went wrong, and with which exit code it ends."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+from rich.highlighter import RegexHighlighter
+from rich.padding import Padding
+from rich.text import Text
+from rich.theme import Theme
+
+from ridgeline.api.errors import OperatorError, RidgelineError, ValidationError
+from ridgeline.cli.frames import users_frames
+
+FAILED = 1
+NOT_VALID = 2
+KILLED = 130
+_THEME = Theme({"ridgeline.name": "cyan"})
+
+
+class CommandError(RidgelineError):
+    """The command cannot be carried out as it was given; `details` are further lines, such as the end of a traceback."""
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.details = details
+
+
+class _Backticks(RegexHighlighter):
+    base_style = "ridgeline."
+    highlights = [r"(?P<name>`[^`\n]+`)"]  # noqa: RUF012  rich's way
+
+
+_BACKTICKS = _Backticks()
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A console for our texts: names in backticks are coloured on a terminal; elsewhere lines are not wrapped."""
+    console = Console(stderr=stderr, theme=_THEME, highlighter=_BACKTICKS, emoji=False, markup=False)
+    console.soft_wrap = not console.is_terminal
+    return console
+
+
+@contextmanager
+def told(after: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Tell an error of a command, call `after`, and end with its exit code: 2 for what was given, 1 for what failed."""
+    try:
+        yield
+    except RidgelineError as error:
+        tell(error, make_console(stderr=True))
+        after()
+        raise typer.Exit(exit_code(error)) from None
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:  # noqa: BLE001  told with its traceback
+        tell_unexpected(error, make_console(stderr=True))
+        after()
+        raise typer.Exit(FAILED) from None
+
+
+def exit_code(error: RidgelineError) -> int:
+    """2 if the user must change the application or the command, 1 if the run failed."""
+    return NOT_VALID if isinstance(error, (ValidationError, CommandError)) else FAILED
+
+
+def tell(error: RidgelineError, console: Console) -> None:
+    """Print an error in full."""
+    if isinstance(error, ValidationError):
+        _tell_faults(error, console)
+        return
+    _print_error(str(error), console)
+    details = ""
+    if isinstance(error, CommandError):
+        details = error.details
+    elif isinstance(error, OperatorError):
+        details = users_frames(error.failure.traceback)
+    if details:
+        console.print()
+        _print_indented(Text(details.rstrip(), "dim"), console)
+
+
+def tell_unexpected(error: BaseException, console: Console) -> None:
+    """Print an exception that nobody meant to raise, with its whole traceback."""
+    _print_error(f"{type(error).__name__}: {error}", console)
+    console.print("this is a fault of Ridgeline or of what it stands on, not of your application; its traceback:")
+    console.print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"))
+
+
+def _tell_faults(error: ValidationError, console: Console) -> None:
+    count = len(error.faults)
+    _print_error(f"application `{error.application}` is not valid; {count} fault{'s' if count != 1 else ''}:", console)
+    for number, fault in enumerate(error.faults, 1):
+        console.print()
+        console.print(Text.assemble(f"{number:3}. ", (fault.where, "bold")))
+        for text in (fault.what, fault.remedy):
+            _print_indented(Text(text), console)
+
+
+def _print_error(message: str, console: Console) -> None:
+    console.print(Text.assemble(("error: ", "bold red"), _BACKTICKS(message)))
+
+
+def _print_indented(text: Text, console: Console) -> None:
+    """Five columns in; wrapped lines too where lines are wrapped."""
+    if not text.style:
+        _BACKTICKS.highlight(text)
+    if console.soft_wrap:
+        console.print(Text("\n").join(Text("     ") + line for line in text.split()))
+    else:
+        console.print(Padding(text, (0, 0, 0, 5)))

@@ -1,0 +1,84 @@
+"""The part of a traceback that its reader wrote."""
+
+from __future__ import annotations
+
+import re
+import site
+import sysconfig
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+import ridgeline
+
+_FRAME = re.compile(r'  File "(?P<path>[^"]+)", line \d+')
+_OURS = str(Path(ridgeline.__file__).parent)
+
+
+def users_frames(text: str, limit: int = 12) -> str:
+    """A traceback's text without the frames of Ridgeline, Spark, Python and installed packages; at most `limit` frames, the last ones.
+
+    Frames of packages that stand between the user's code and the exception are counted, not shown.
+    """
+    blocks = _blocks(text)
+    frames = [block for block in blocks if block[0]]
+    if not any(_is_users(path) for path, _ in frames):
+        return ""
+    hidden_first = max(0, sum(_is_users(path) for path, _ in frames) - limit)
+    lines: list[str] = []
+    seen_users = False
+    skipped = 0
+    for path, block in blocks:
+        if path and _is_users(path):
+            seen_users = True
+            if hidden_first:
+                hidden_first -= 1
+                continue
+        elif path:
+            skipped += seen_users
+            continue
+        if skipped:
+            lines.append(f"  ... {skipped} frame{'s' if skipped > 1 else ''} of libraries\n")
+            skipped = 0
+        if not path:
+            seen_users = False
+        lines.append(block)
+    return "".join(lines)
+
+
+def last_frames(error: BaseException) -> str:
+    """The user's frames of an exception that was caught here."""
+    return users_frames("".join(traceback.format_exception(type(error), error, _without_ours(error.__traceback__))))
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    """Drop the frames that led from here to the user's code."""
+    start = trace
+    while start is not None and not _is_users(start.tb_frame.f_code.co_filename):
+        start = start.tb_next
+    return start or trace
+
+
+def _blocks(text: str) -> list[tuple[str, str]]:
+    """Cut a traceback into frames (path, lines) and what lies between ("", lines)."""
+    blocks: list[tuple[str, str]] = []
+    for line in text.splitlines(keepends=True):
+        match = _FRAME.match(line)
+        if match:
+            blocks.append((match["path"], line))
+        elif blocks and blocks[-1][0] and line.startswith("    "):
+            path, block = blocks[-1]
+            blocks[-1] = (path, block + line)
+        elif blocks and not blocks[-1][0]:
+            blocks[-1] = ("", blocks[-1][1] + line)
+        else:
+            blocks.append(("", line))
+    return blocks
+
+
+def _is_users(path: str) -> bool:
+    """True unless the file belongs to Ridgeline, Python or an installed package, on this machine or on a worker's."""
+    if path.startswith("<") or any(part in path for part in ("/site-packages/", "/dist-packages/", "/pyspark/", "/pyspark.zip/")):
+        return False
+    installed = [*site.getsitepackages(), sysconfig.get_path("stdlib"), _OURS]
+    return not any(path.startswith(f"{folder}/") for folder in installed)

@@ -1,0 +1,207 @@
+"""From the command's APP to an `Application`: a file, `file:name` or `module:attribute`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ridgeline.api.application import Application
+from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.cli.errors import CommandError
+from ridgeline.cli.frames import last_frames
+from ridgeline.cli.options import COMMAND_OPTIONS, application_arguments
+
+_FUNCTION = "application"
+_FORMS = "give a file (`app.py`), a file and a name (`app.py:second`), or `module:attribute`"
+
+
+def load_application(target: str, options: Sequence[str] = ()) -> Application:
+    """The application that APP names, made with the options that the command did not know.
+
+    Raises CommandError if there is none or its code fails, and any RidgelineError that its code raises.
+    """
+    if target.startswith("-"):
+        hint = did_you_mean(target, COMMAND_OPTIONS)
+        msg = f"unknown option `{target}`; {hint if hint.startswith('did') else 'options of the application come after APP'}"
+        raise CommandError(msg)
+    path, name = _split(target)
+    found = _find(path, name) if path is not None else _import_attribute(target)
+    if isinstance(found, Application):
+        if options:
+            option = options[0].partition("=")[0]
+            hint = did_you_mean(option, COMMAND_OPTIONS)
+            only = f"only a function `{_FUNCTION}(...)` takes options, which `{target}` has not"
+            msg = f"unknown option `{option}`; {hint if hint.startswith('did') else only}"
+            raise CommandError(msg)
+        return found
+    return _call(target, found, application_arguments(target, found, options))
+
+
+def _split(target: str) -> tuple[Path | None, str]:
+    """The file and the name in it ("" for none); no file if `target` names a module."""
+    if Path(target).is_file():
+        return Path(target), ""
+    head, colon, name = target.rpartition(":")
+    if colon and Path(head).is_file():
+        return Path(head), name
+    file = Path(head if colon and (head.endswith(".py") or not name.isidentifier()) else target)
+    if file.is_dir():
+        scripts = ", ".join(f"`{file / script.name}`" for script in sorted(file.glob("*.py"))[:10])
+        msg = f"`{target}` is a folder; give one of its files" + (f": {scripts}" if scripts else "")
+        raise CommandError(msg)
+    if file.suffix == ".py" or "/" in target:
+        near = [str(file.with_name(script.name)) for script in file.parent.glob("*.py")]
+        msg = f"there is no file `{file}`; {did_you_mean(str(file), near) if near else _FORMS}"
+        raise CommandError(msg)
+    if not colon or not head:
+        remedy = f"did you mean `{target}.py`?" if Path(f"{target}.py").is_file() else _FORMS
+        msg = f"`{target}` names no application; {remedy}"
+        raise CommandError(msg)
+    return None, ""
+
+
+# Files -----------------------------------------------------------------------------------------------------------------
+
+
+def _find(path: Path, name: str) -> Any:
+    """The file's application or function: the one of that name, its function `application`, or its only Application."""
+    module = _load_file(path)
+    if name:
+        return _attribute(module, name, str(path))
+    function = vars(module).get(_FUNCTION)
+    if callable(function) and not isinstance(function, type):
+        return function
+    found: dict[int, tuple[str, Application]] = {}
+    for variable, value in vars(module).items():
+        if isinstance(value, Application):
+            found.setdefault(id(value), (variable, value))
+    if len(found) > 1:
+        choices = ", ".join(f"`{path}:{variable}`" for variable, _ in found.values())
+        msg = f"`{path}` has {len(found)} applications; name one of them: {choices}"
+        raise CommandError(msg)
+    if not found:
+        remedy = f"make one at module level (`app = Application(...)`) or in a function `{_FUNCTION}()` that returns it"
+        msg = f"`{path}` has no application; {remedy}"
+        raise CommandError(msg)
+    return next(iter(found.values()))[1]
+
+
+def _load_file(path: Path) -> ModuleType:
+    """Run the file as a module that can be imported by its name: pickles of its classes name it."""
+    file = path.resolve()
+    name = _module_name(file)
+    _put_on_path(file.parent)
+    loaded = sys.modules.get(name)
+    if loaded is not None and getattr(loaded, "__file__", None) == str(file):
+        return loaded
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        msg = f"`{path}` is no Python file; {_FORMS}"
+        raise CommandError(msg)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        _guarded(str(path), lambda: spec.loader.exec_module(module))  # type: ignore[union-attr]
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _module_name(file: Path) -> str:
+    """The file's stem, unless something else has that name."""
+    stem = re.sub(r"\W", "_", file.stem)
+    if not stem.isidentifier():
+        stem = f"_{stem}"
+    loaded = sys.modules.get(stem)
+    if loaded is not None:
+        other = getattr(loaded, "__file__", None)
+    else:
+        try:
+            spec = importlib.util.find_spec(stem)
+        except (ImportError, ValueError):
+            spec = None
+        if spec is None:
+            return stem
+        other = spec.origin
+    return stem if other and Path(other).resolve() == file else f"ridgeline_app_{stem}"
+
+
+def _put_on_path(folder: Path) -> None:
+    """The folder's modules are found before installed ones, as for a script."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+# Modules -----------------------------------------------------------------------------------------------------------------
+
+
+def _import_attribute(target: str) -> Any:
+    module_name, _, attribute = target.rpartition(":")
+    _put_on_path(Path.cwd())
+    try:
+        missing = importlib.util.find_spec(module_name) is None
+    except ModuleNotFoundError:
+        missing = True
+    except Exception as error:  # a parent package that fails
+        raise _code_failed(module_name, error) from error
+    if missing:
+        msg = f"there is no module `{module_name}` in this folder or among what is installed; {_FORMS}"
+        raise CommandError(msg)
+    return _attribute(_guarded(module_name, lambda: importlib.import_module(module_name)), attribute, module_name)
+
+
+def _attribute(module: ModuleType, name: str, where: str) -> Any:
+    value: Any = module
+    for part in name.split("."):
+        if not hasattr(value, part):
+            usable = [known for known, other in vars(module).items() if isinstance(other, Application) or known == _FUNCTION]
+            msg = f"`{where}` has no `{name}`; " + (did_you_mean(name, usable) if usable else "it has no application either")
+            raise CommandError(msg)
+        value = getattr(value, part)
+    if isinstance(value, Application) or (callable(value) and not isinstance(value, type)):
+        return value
+    msg = f"`{where}:{name}` is no application; got {type(value).__name__}; name an Application or a function that returns one"
+    raise CommandError(msg)
+
+
+# The user's code -----------------------------------------------------------------------------------------------------------
+
+
+def _call(target: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Application:
+    made = _guarded(target, lambda: function(**arguments))
+    if isinstance(made, Application):
+        return made
+    msg = f"function `{getattr(function, '__name__', _FUNCTION)}` of `{target}` must return an Application; got {type(made).__name__}"
+    raise CommandError(msg)
+
+
+def _guarded(where: str, code: Callable[[], Any]) -> Any:
+    """Run the user's code; what it raises becomes a CommandError with the end of its traceback."""
+    try:
+        return code()
+    except RidgelineError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _code_failed(where, error) from error
+
+
+def _code_failed(where: str, error: BaseException) -> CommandError:
+    if isinstance(error, SyntaxError):
+        place = f"line {error.lineno} of `{error.filename}`"
+        line = (error.text or "").rstrip("\n")
+        caret = " " * max(0, (error.offset or 1) - 1) + "^" if line else ""
+        return CommandError(f"`{where}` cannot be read: {error.msg}, {place}; mend the file", f"{line}\n{caret}".strip("\n"))
+    what = f"{type(error).__name__}: {error}"
+    remedy = "mend it, then try again"
+    if isinstance(error, SystemExit):
+        remedy = 'put what a script does below `if __name__ == "__main__":`'
+    elif isinstance(error, ModuleNotFoundError) and error.name:
+        remedy = f"install the package that has `{error.name.partition('.')[0]}`, or put its folder on PYTHONPATH"
+    return CommandError(f"`{where}` failed while it was loaded: {what}; {remedy}", last_frames(error))

@@ -1,0 +1,176 @@
+"""The `ridgeline` command."""
+
+from __future__ import annotations
+
+import json
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from ridgeline.cli import options
+from ridgeline.cli.errors import told
+from ridgeline.cli.settings import DEFAULT_MASTER, RunSettings
+
+app = typer.Typer(
+    name="ridgeline",
+    help="Run streaming applications, written in Python, on Spark.\n\nTry `ridgeline validate APP`, then `ridgeline run APP`.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+_OWN_OPTIONS = {"ignore_unknown_options": True, "allow_extra_args": True}
+_OPTIONS_OF_APP = "Options that are not listed here belong to the application: they become arguments of its function `application(...)`."
+
+App = Annotated[
+    str,
+    typer.Argument(
+        metavar="APP",
+        help="A file (its one Application, or its function `application()`), `file.py:name`, or `module:attribute`.",
+        show_default=False,
+    ),
+]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-D", metavar="OPERATOR.PROPERTY=VALUE", help="Set a property of an operator: `-D payments.count=1000`.", show_default=False
+    ),
+]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attribute",
+        metavar="OPERATOR.NAME=VALUE",
+        help="Set an attribute of an operator, `--attribute book.partitions=3`, or of the application, `--attribute window=1s`.",
+        show_default=False,
+    ),
+]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ridgeline {_version('ridgeline')}, pyspark {_version('pyspark')}")
+        raise typer.Exit
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+@app.callback()
+def _ridgeline(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the versions and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of all commands."""
+
+
+@app.command(
+    context_settings=_OWN_OPTIONS,
+    epilog=_OPTIONS_OF_APP + " What stands behind `--` goes to the application in any case.",
+)
+def run(  # noqa: PLR0913, PLR0917  options
+    context: typer.Context,
+    target: App,
+    master: Annotated[str, typer.Option(help="Where Spark runs: `local[4]`, `spark://host:7077`, `yarn`, `k8s://...`.")] = DEFAULT_MASTER,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A setting of Spark: `--conf spark.executor.memory=4g`.", show_default=False),
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder or URI for the run's state. One that holds a run: go on from there. Not given: a fresh folder, named at start.",
+            show_default=False,
+        ),
+    ] = None,
+    properties: Properties = None,
+    attributes: Attributes = None,
+    windows: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Stop after N windows committed in this run.", show_default=False)
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and what operators print.")] = False,
+) -> None:
+    """Run an application on Spark until its inputs have finished.
+
+    Ctrl-C ends it after the window that runs: all results are published, and the same command with `--checkpoint` goes on from there.
+
+    Example: `ridgeline run payments.py --master local[2] --checkpoint state -D payments.count=1000 --windows 20`
+
+    Exit codes: 0 finished or stopped, 1 the application failed, 2 the application or the command is not valid, 130 killed.
+    """
+    with told():
+        from ridgeline.cli.load import load_application
+        from ridgeline.plan.planner import plan_application
+
+        settings = RunSettings(
+            target, options.check_master(master), conf or (), checkpoint, properties or (), attributes or (), windows, quiet, context.args
+        )
+        options.settings(settings.conf)
+        given = options.properties(settings.properties), options.attributes(settings.attributes)
+        plan = plan_application(load_application(target, context.args), *given)
+        from ridgeline.cli.run import Run
+
+        going = Run(plan, settings)
+        with told(going.tell_going_on):
+            going.run()
+
+
+@app.command(context_settings=_OWN_OPTIONS, epilog=_OPTIONS_OF_APP)
+def plan(
+    context: typer.Context,
+    target: App,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    properties: Properties = None,
+    attributes: Attributes = None,
+) -> None:
+    """Print an application's logical, physical and execution plan.
+
+    Nothing is started: neither Spark nor an operator.
+
+    Example: `ridgeline plan payments.py --attribute balances.partitions=4`
+    """
+    with told():
+        from ridgeline.cli.load import load_application
+        from ridgeline.plan.planner import plan_application
+        from ridgeline.plan.text import describe
+        from ridgeline.plan.to_json import to_dict
+
+        given = options.properties(properties or ()), options.attributes(attributes or ())
+        made = plan_application(load_application(target, context.args), *given)
+        typer.echo(json.dumps(to_dict(made), indent=2) if as_json else describe(made))
+
+
+@app.command(context_settings=_OWN_OPTIONS, epilog=_OPTIONS_OF_APP)
+def validate(context: typer.Context, target: App, properties: Properties = None, attributes: Attributes = None) -> None:
+    """Check an application without starting anything: all faults at once, each with its remedy.
+
+    Example: `ridgeline validate payments.py -D payments.per_window=0`
+
+    Exit codes: 0 valid, 2 not valid.
+    """
+    with told():
+        from ridgeline.cli.load import load_application
+        from ridgeline.cli.units import plural
+        from ridgeline.plan.validation import validate as validate_application
+
+        given = options.properties(properties or ()), options.attributes(attributes or ())
+        logical = validate_application(load_application(target, context.args), *given)
+        parts = f"{plural(len(logical.operators), 'operator')}, {plural(len(logical.streams), 'stream')}"
+        typer.echo(f"application {logical.application} is valid: {parts}")
+
+
+def main() -> None:
+    """The console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Options that are more than typer knows: assignments (`-D`, `--attribute`, `--conf`) and the options of an application."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pydantic
+
+from ridgeline.api.errors import did_you_mean
+from ridgeline.cli.errors import CommandError
+
+COMMAND_OPTIONS = ("--master", "--conf", "--checkpoint", "--attribute", "--windows", "--quiet", "--json", "--help")
+_OF_COMMAND = "is not an option of `ridgeline run` either"
+
+
+def assignments(option: str, texts: Sequence[str], form: str, example: str, *, dotted: bool = False) -> dict[str, str]:
+    """`name=value` texts as a mapping; of a name that is given twice the last value counts. Raises CommandError naming the form."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        parts = name.split(".", 1)
+        if not equals or not name or (dotted and (len(parts) < 2 or not all(parts))):  # noqa: PLR2004  operator and property
+            msg = f"`{option}` takes `{form}`; got `{text}`; for example `{option} {example}`"
+            raise CommandError(msg)
+        found[name] = value
+    return found
+
+
+def properties(texts: Sequence[str]) -> dict[str, str]:
+    """The values of `-D`. Raises CommandError."""
+    return assignments("-D", texts, "operator.property=value", "payments.count=1000", dotted=True)
+
+
+def attributes(texts: Sequence[str]) -> dict[str, str]:
+    """The values of `--attribute`; without an operator's name they are the application's. Raises CommandError."""
+    return assignments("--attribute", texts, "operator.name=value", "balances.partitions=3")
+
+
+def settings(texts: Sequence[str]) -> dict[str, str]:
+    """The values of `--conf`. Raises CommandError."""
+    return assignments("--conf", texts, "key=value", "spark.executor.memory=4g")
+
+
+def check_master(master: str) -> str:
+    """Refuse what cannot be a Spark master before Spark is started. Raises CommandError."""
+    forms = "give `local[4]`, `local[*]`, `spark://host:7077`, `yarn` or `k8s://https://host:6443`"
+    if master.startswith("sc://"):
+        msg = f"`--master {master}` is Spark Connect, which is not supported: windows are RDD jobs, which need a classic driver; {forms}"
+        raise CommandError(msg)
+    if "://" not in master and master != "yarn" and not master.startswith("local"):
+        msg = f"`--master {master}` is no Spark master; {forms}"
+        raise CommandError(msg)
+    return master
+
+
+# Options of an application -----------------------------------------------------------------------------------------------
+
+
+def application_arguments(target: str, function: Callable[..., Any], texts: Sequence[str]) -> dict[str, Any]:
+    """Keyword arguments for the function from `--name value`, `--name=value`, `--flag` and `--no-flag`, by its annotations.
+
+    Raises CommandError for options that the function does not take, values that do not fit and required ones that are missing.
+    """
+    parameters = _parameters(function)
+    found: dict[str, Any] = {}
+    rest = list(texts)
+    while rest:
+        text = rest.pop(0)
+        if not text.startswith("--") or text == "--":
+            msg = f"`{text}` belongs to no option; options of the application are `--name value`; {_takes(target, parameters)}"
+            raise CommandError(msg)
+        option, equals, value = text.partition("=")
+        name, negated = _name(option, parameters)
+        if name not in parameters:
+            raise CommandError(_unknown(option, target, parameters))
+        if name in found:
+            msg = f"`{option}` is given twice; give it once"
+            raise CommandError(msg)
+        kind = parameters[name][0]
+        if kind is bool and not equals:
+            found[name] = not negated
+            continue
+        if not equals:
+            if not rest or (rest[0].startswith("--") and rest[0] != "--"):
+                msg = f"`{option}` needs a value: `{_shown(name, parameters[name])}`"
+                raise CommandError(msg)
+            value = rest.pop(0)
+        found[name] = _convert(option, kind, value)
+    missing = [name for name, (_, default) in parameters.items() if default is inspect.Parameter.empty and name not in found]
+    if missing:
+        needed = ", ".join(f"`{_shown(name, parameters[name])}`" for name in missing)
+        msg = f"`{target}` needs {needed}; give {'it' if len(missing) == 1 else 'them'} after APP"
+        raise CommandError(msg)
+    return found
+
+
+Parameters = Mapping[str, tuple[Any, Any]]
+"""Type and default of a function's parameters by name."""
+
+
+def _parameters(function: Callable[..., Any]) -> Parameters:
+    try:
+        hints = typing.get_type_hints(function)
+    except (NameError, TypeError, AttributeError):
+        hints = {}
+    skipped = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+    found = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind not in skipped:
+            default = parameter.default
+            guess = str if default is None or default is inspect.Parameter.empty else type(default)
+            found[name] = (hints.get(name, guess), default)
+    return found
+
+
+def _name(option: str, parameters: Parameters) -> tuple[str, bool]:
+    """The parameter that an option means, and whether it is `--no-...`."""
+    name = option.removeprefix("--").replace("-", "_")
+    if name not in parameters and name.startswith("no_") and parameters.get(name.removeprefix("no_"), (None, None))[0] is bool:
+        return name.removeprefix("no_"), True
+    return name, False
+
+
+def _convert(option: str, kind: Any, text: str) -> Any:
+    """The text as the annotated type; as it is where pydantic does not know the type."""
+    try:
+        return pydantic.TypeAdapter(kind).validate_python(text)
+    except pydantic.errors.PydanticUserError:
+        return text
+    except pydantic.ValidationError as error:
+        problem = error.errors()[0]["msg"]
+        msg = f"`{option}` does not take `{text}`: {problem[0].lower()}{problem[1:]}"
+        raise CommandError(msg) from None
+
+
+def _unknown(option: str, target: str, parameters: Parameters) -> str:
+    known = [f"--{name.replace('_', '-')}" for name in parameters]
+    hint = did_you_mean(option, [*known, *COMMAND_OPTIONS])
+    if not hint.startswith("did you mean"):
+        return f"`{target}` takes no option `{option}`, which {_OF_COMMAND}; {_takes(target, parameters)}"
+    return f"`{target}` takes no option `{option}`; {hint} {_takes(target, parameters)}"
+
+
+def _takes(target: str, parameters: Parameters) -> str:
+    if not parameters:
+        return f"`{target}` takes no options"
+    return f"`{target}` takes " + ", ".join(f"`{_shown(name, parameter)}`" for name, parameter in parameters.items())
+
+
+def _shown(name: str, parameter: tuple[Any, Any]) -> str:
+    kind, _ = parameter
+    option = f"--{name.replace('_', '-')}"
+    return option if kind is bool else f"{option} {name.upper()}"

@@ -1,0 +1,75 @@
+"""Ctrl-C and SIGTERM: the first one ends the run after its window, the second one kills it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Self, TypeVar
+
+from ridgeline.cli.errors import KILLED
+
+Result = TypeVar("Result")
+_NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+
+
+class Stopper:
+    """The first signal notes its name in `stopped_by`, calls `announce` and sets `event`; the second one calls `kill` and exits.
+
+    For `with` in the main thread. The run itself belongs into another one (see `in_thread`): then a signal never meets a lock that the code
+    below it holds, and Spark, which takes over SIGINT in the main thread only, leaves it to us.
+    """
+
+    def __init__(self, announce: Callable[[], None], kill: Callable[[], None]) -> None:
+        self.event = threading.Event()
+        self.stopped_by = ""
+        self._announce = announce
+        self._kill = kill
+        self._killing = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in _NAMES:
+                self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if not self.stopped_by:
+            self.stopped_by = _NAMES[signal.Signals(number)]
+            try:
+                self._announce()
+            finally:
+                self.event.set()  # last, so that whoever waits for it finds it announced
+            return
+        if not self._killing:
+            self._killing = True
+            with contextlib.suppress(Exception):
+                self._kill()
+        os._exit(KILLED)
+
+
+def in_thread(function: Callable[[], Result]) -> Result:
+    """Call a function in a thread of its own and wait for it, signals being handled meanwhile. Raises what it raises."""
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:  # noqa: BLE001  raised again below
+            errors.append(error)
+
+    thread = threading.Thread(target=call, name="ridgeline-windows", daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]

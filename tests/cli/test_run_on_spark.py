@@ -1,0 +1,107 @@
+"""`ridgeline run` as a user calls it: a process of its own, a small application, two slots."""
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+TINY = Path(__file__).with_name("tiny.py")
+RUN = ("run", TINY, "--master", "local[2]")
+TOTALS = [(window, sum(range(10 * (window + 1)))) for window in range(5)]
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def written(folder):
+    path = folder / "totals.txt"
+    return [tuple(map(int, line.split())) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def wait_for_line(process, start):
+    """Read what the process says up to a line; fails if it ends before."""
+    assert any(line.startswith(start) for line in iter(process.stdout.readline, ""))
+
+
+def ended(process, code):
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == code, stdout + stderr
+    return stdout, stderr
+
+
+def test_a_run_that_finishes(ridgeline_process, tmp_path):
+    stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state"), 0)
+    assert stderr == ""
+    assert written(tmp_path) == TOTALS
+    lines = stdout.splitlines()
+    assert lines[:3] == [
+        "tiny on local[2]: ends when all inputs have finished; Ctrl-C ends it after the window that runs",
+        "starting Spark ...",
+        f"checkpoint {tmp_path / 'state'} (fresh)",
+    ]
+    assert re.fullmatch(r"window 0: 10 in, 10 out, [\d.]+ m?s", lines[3])
+    assert "finished: all inputs have given everything, 5 windows committed" in lines
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", stdout)
+
+
+def test_windows_and_going_on_from_the_checkpoint(ridgeline_process, tmp_path):
+    stdout, _ = ended(ridgeline_process(*RUN, "--checkpoint", "state", "--windows", "2"), 0)
+    assert "stopped after 2 windows" in stdout
+    assert f"  ridgeline run {TINY} --master 'local[2]' --windows 2 --checkpoint {tmp_path / 'state'}" in stdout
+    assert written(tmp_path) == TOTALS[:2]
+
+    stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state", "--quiet"), 0)
+    assert (stdout, stderr) == ("", "")
+    assert written(tmp_path) == TOTALS
+
+    stdout, _ = ended(ridgeline_process(*RUN, "--checkpoint", "state"), 0)
+    assert "nothing to do: all inputs had finished with window 4" in stdout
+    assert written(tmp_path) == TOTALS
+
+
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
+def test_a_signal_ends_the_run_after_its_window(ridgeline_process, tmp_path, wait_until, number, name):
+    hold = tmp_path / "hold"
+    hold.touch()
+    process = ridgeline_process(*RUN, "--checkpoint", "state", "--count", "0", "-D", f"total.hold={hold}")
+    wait_until(lambda: written(tmp_path), "the first window")  # it goes on until the file is gone
+    process.send_signal(number)
+    wait_for_line(process, "stopping after this window")
+    hold.unlink()
+    stdout, _ = ended(process, 0)
+    assert f"stopped by {name} after 1 window" in stdout
+    assert written(tmp_path) == TOTALS[:1]
+
+
+def test_the_second_signal_kills_and_the_window_is_replayed(ridgeline_process, tmp_path, wait_until):
+    hold = tmp_path / "hold"
+    hold.touch()
+    process = ridgeline_process(*RUN, "--checkpoint", "state", "-D", f"total.hold={hold}")
+    wait_until(lambda: written(tmp_path), "the first window")
+    process.send_signal(signal.SIGINT)
+    wait_for_line(process, "stopping after this window")
+    process.send_signal(signal.SIGINT)
+    _, stderr = ended(process, 130)
+    assert "killed; the window that ran is not committed and will be replayed" in stderr
+    hold.unlink()
+    ended(ridgeline_process(*RUN, "--checkpoint", "state"), 0)
+    assert written(tmp_path) == TOTALS[:1] + TOTALS
+
+
+def test_a_run_that_fails(ridgeline_process, tmp_path):
+    stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state", "-D", "total.fail_at=23"), 1)
+    lines = stderr.splitlines()
+    assert lines[0] == (
+        "error: operator `total` (partition 0) of application `tiny` failed in window 2 in `process of port numbers`: "
+        "ZeroDivisionError: division by zero; the tuple was Number(value=23)"
+    )
+    assert f'       File "{TINY}", line 53, in divide' in lines
+    assert "site-packages" not in stderr
+    assert "2 windows of this run committed" in lines
+    assert lines[-1] == f"  ridgeline run {TINY} --master 'local[2]' -D total.fail_at=23 --checkpoint {tmp_path / 'state'}"
+    assert "stopped" not in stdout
+
+
+def test_spark_that_does_not_start_is_1(ridgeline_process):
+    _, stderr = ended(ridgeline_process("run", TINY, "--master", "local[many]"), 1)
+    assert stderr.startswith("error: Spark did not start on `local[many]`")
