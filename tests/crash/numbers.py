@@ -1,0 +1,70 @@
+"""An application to be disturbed: numbers, their sums by last digit in one shuffle's reach, files; it can be told to wait in a window."""
+
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
+from ridgeline.operators import FileOutput
+
+
+class Number(NamedTuple):
+    value: int
+
+
+class Sum(NamedTuple):
+    window: int
+    digit: int
+    sum: int
+
+
+class Numbers(InputOperator):
+    numbers = OutputPort(Number)
+
+    windows: int = 10
+    per_window: int = 100
+
+    position = State(0)
+
+    def emit_tuples(self):
+        for i in range(self.position, self.position + self.per_window):
+            if i % self.context.partitions == self.context.partition:
+                self.numbers.emit(Number(i))
+        self.position += self.per_window
+        if self.position >= self.per_window * self.windows:
+            self.finish()
+
+
+class Sums(Operator):
+    """Partition 0 notes its process id in the window `wait_in` and waits until the file `go` is in `folder`."""
+
+    numbers = InputPort(Number, key="value")
+    sums = OutputPort(Sum)
+
+    wait_in: int = -1
+    folder: str = ""
+
+    totals = KeyedState(int, default=0)
+
+    @numbers.process
+    def add(self, number):
+        self.totals[number.value % 10] += number.value
+
+    def end_window(self):
+        if self.context.window_id == self.wait_in and self.context.partition == 0:
+            Path(self.folder, f"pid-{os.getpid()}").touch()
+            while not Path(self.folder, "go").exists():
+                time.sleep(0.01)
+        for digit, total in self.totals.changed():
+            self.sums.emit(Sum(self.context.window_id, digit, total))
+
+
+def application(output: str, folder: str = "", wait_in: int = -1) -> Application:
+    app = Application("numbers", window="10ms")
+    numbers = app.add_operator("numbers", Numbers(), partitions=2, recovery_attempts=1)
+    sums = app.add_operator("sums", Sums(folder=folder, wait_in=wait_in), partitions=2, recovery_attempts=1)
+    store = app.add_operator("store", FileOutput(path=output, format="jsonl", roll_seconds=0), recovery_attempts=1)
+    app.add_stream("numbers", numbers.numbers, sums.numbers)
+    app.add_stream("sums", sums.sums, store.input)
+    return app

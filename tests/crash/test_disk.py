@@ -1,0 +1,64 @@
+"""Disks fill up and folders become read-only while an application runs: it says so, and goes on from the last commit afterwards."""
+
+from pathlib import Path
+
+import pytest
+
+from crash.disks import full, read_only, small_disk
+from crash.processes import committed
+from crash.rows import multisets
+from ridgeline.cli.load import load_application
+from ridgeline.testing import run_local
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+APPLICATION = Path(__file__).with_name("numbers.py")
+GO_ON = "and run again with the same `--checkpoint`; it goes on from the last committed window"
+
+
+def test_goes_on_once_the_disk_has_room_again(start, wait_until, tmp_path):
+    with small_disk(tmp_path / "disk", 4) as disk, small_disk(tmp_path / "other", 4) as other:
+        checkpoint, output = disk / "checkpoint", other / "output"
+
+        def begin(windows=1_000_000):
+            """Start the command; once it commits, the driver and its last committed window."""
+            before = committed(checkpoint)
+            options = ("--checkpoint", checkpoint, "--master", "local[2]", "-D", f"numbers.windows={windows}")
+            driver = start(APPLICATION, "--output", output, *options, log=f"run{before}.log")
+            wait_until(lambda: committed(checkpoint) > before + 2 or driver.exit_code is not None, "windows")
+            return driver
+
+        driver = begin()
+        with full(disk):
+            assert driver.wait() == 1, driver.text
+        assert f"checkpoint folder `{checkpoint}`: no space is left; free some room {GO_ON}" in driver.text
+        assert "go on with:" in driver.text
+
+        driver = begin()
+        with full(other):
+            assert driver.wait() == 1, driver.text
+        assert f"`store` cannot write to `{output}`: no space is left on the device" in driver.text
+        assert "free some space, then start it again; nothing that was committed is lost" in driver.text
+
+        driver = begin()
+        with read_only(checkpoint / "manifests"):
+            assert driver.wait() == 1, driver.text
+        assert f"checkpoint folder `{checkpoint}`: it cannot be written; give this user the right to write there {GO_ON}" in driver.text
+
+        windows = committed(checkpoint) + 5
+        assert begin(windows).wait() == 0
+        assert committed(checkpoint) == windows - 1
+        run_local(load_application(str(APPLICATION), ["--output", str(tmp_path / "whole")]), properties={"numbers.windows": str(windows)})
+        assert multisets(output) == multisets(tmp_path / "whole")
+
+
+def test_checkpoint_that_cannot_be_written_at_all(start, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with read_only(folder):
+        driver = start(APPLICATION, "--output", tmp_path / "output", "--checkpoint", folder / "checkpoint")
+        assert driver.wait(30) == 1, driver.text
+
+    assert f"checkpoint folder `{folder}/checkpoint`: it cannot be written; give this user the right to write there" in driver.text
+    assert "Traceback" not in driver.text
+    assert not list(tmp_path.rglob("*.jsonl"))

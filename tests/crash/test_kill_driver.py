@@ -1,0 +1,72 @@
+"""The driver is killed at random moments, over and over: in the end nothing is lost and nothing is there twice."""
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from crash.processes import committed
+from crash.rows import Reader, multisets
+from ridgeline.cli.load import load_application
+from ridgeline.testing import run_local
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+KILLS = 20
+APPLICATION = Path(__file__).parents[2] / "examples" / "flights.py"
+PROPERTIES = {
+    "flights.rows_per_window": "2000",  # 169 windows, 17 application windows
+    "carriers.roll_seconds": "0.5",
+    "origins.roll_seconds": "0",
+    "routes.roll_seconds": "0.1",
+    "cancelled.roll_seconds": "0.2",
+}
+
+
+def test_driver_killed_twenty_times(start, wait_until, tmp_path):
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    whole, output, checkpoint = tmp_path / "whole", tmp_path / "output", tmp_path / "checkpoint"
+    properties = [part for name, value in PROPERTIES.items() for part in ("-D", f"{name}={value}")]
+    command = (
+        APPLICATION,
+        "--output",
+        output,
+        "--checkpoint",
+        checkpoint,
+        "--master",
+        "local[2]",
+        *properties,
+        "--attribute",
+        "window=1ms",
+        "--quiet",
+    )
+
+    uninterrupted = run_local(load_application(str(APPLICATION), ["--output", str(whole)]), properties=PROPERTIES)
+
+    reader = Reader(output, checkpoint)
+    reader.start()
+    lives = []
+    for kill in range(KILLS):
+        before = committed(checkpoint)
+        driver = start(*command)
+        if kill % 5 == 4:  # while it starts, or soon after: what a crash has left is being put right
+            moment = time.monotonic() + chance.uniform(0.0, 5.0)
+        else:
+            target = before + chance.randint(1, 3)
+            wait_until(lambda target=target, driver=driver: committed(checkpoint) >= target or driver.exit_code is not None, "a window")
+            moment = time.monotonic() + chance.uniform(0.0, 0.2)
+        wait_until(lambda moment=moment: time.monotonic() > moment, "the moment", every=0.001)
+        assert driver.exit_code is None, f"it ended before kill {kill + 1}:\n{driver.text}"
+        driver.kill()
+        lives.append(committed(checkpoint) - before)
+    print(f"windows committed in each life: {lives}, of {uninterrupted.windows_committed}")
+    survivor = start(*command)
+    assert survivor.wait(seconds=240) == 0, survivor.text
+    reader.finish()
+
+    assert committed(checkpoint) == uninterrupted.windows_committed - 1
+    assert multisets(output) == multisets(whole)
+    assert sum(multisets(output)["cancelled"].values()) == 8_255

@@ -1,0 +1,38 @@
+"""A Python worker, or an executor with all it holds, is killed in the middle of a window: the run goes on and ends right."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from crash.processes import parent
+from crash.rows import multisets
+from ridgeline.cli.load import load_application
+from ridgeline.testing import run_local
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+APPLICATION = Path(__file__).with_name("numbers.py")
+
+
+@pytest.mark.parametrize(("victim", "master"), [("worker", "local[2]"), ("executor", "local-cluster[2,1,1024]")])
+def test_killed_in_mid_window(start, wait_until, tmp_path, victim, master):
+    whole, output, folder = tmp_path / "whole", tmp_path / "output", tmp_path / "notes"
+    folder.mkdir()
+    run_local(load_application(str(APPLICATION), ["--output", str(whole)]))
+
+    options = ("--folder", folder, "--wait-in", "4", "--checkpoint", tmp_path / "checkpoint", "--master", master)
+    driver = start(APPLICATION, "--output", output, *options)
+    wait_until(lambda: list(folder.glob("pid-*")) or driver.exit_code is not None, "the operator to wait in window 4", seconds=120)
+    assert driver.exit_code is None, driver.text
+    [note] = folder.glob("pid-*")
+    worker = int(note.name.removeprefix("pid-"))
+    daemon = parent(worker)
+    os.kill(worker if victim == "worker" else parent(daemon), signal.SIGKILL)
+    (folder / "go").touch()
+
+    assert driver.wait() == 0, driver.text
+    assert len(list(folder.glob("pid-*"))) == 2  # the window was tried again, in another process
+    assert multisets(output) == multisets(whole)
+    wait_until(lambda: not driver.members(), "all processes of the run to end")

@@ -1,0 +1,13 @@
+"""docs/operators.md says what the code says."""
+
+import importlib.util
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "write_operators_page.py"
+
+
+def test_the_page_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("write_operators_page", SCRIPT)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert script.PAGE.read_text() == script.render(), "run `python scripts/write_operators_page.py`"

@@ -1,0 +1,36 @@
+import oracle_payments as oracle
+import payments_case as case
+import pytest
+from cases import MIXED
+
+from ridgeline.testing import run_local
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, MIXED])
+def test_results_equal_an_independent_computation(partitions, tmp_path):
+    run = run_local(**case.build(partitions, tmp_path, count=20_001))
+    assert run.windows_committed == 11
+    case.check(tmp_path, count=20_001)
+
+
+def test_starting_again_after_every_window_changes_nothing(tmp_path):
+    finished = False
+    while not finished:
+        run = run_local(**case.build(None, tmp_path, count=20_001), windows=1, checkpoint=str(tmp_path / "checkpoint"))
+        finished = not run.windows
+    case.check(tmp_path, count=20_001)
+
+
+def test_all_payments(tmp_path):
+    run = run_local(**case.build(None, tmp_path))
+    assert run.windows_committed == 50
+    case.check(tmp_path)
+    assert run.tuples_in("check") == 100_000
+    rejected = len(case.rows(f"{tmp_path}/rejected"))
+    assert run.tuples_in("balances") == 100_000 - rejected
+    assert sum(report.errors for window in run.windows for one in window.reports for report in one.operators) == rejected == 101
+
+
+def test_the_oracle_agrees_with_sums_made_by_hand():
+    last = dict(sorted(oracle.balances(20_001, 2_000)))  # the balance of an account never falls
+    assert sum(last.values()) == sum(i * 7919 % 10_000 for i in range(20_001) if i % 997)

@@ -1,0 +1,25 @@
+import io
+import math
+
+import pi_case as case
+import pytest
+from cases import MIXED
+from rich.console import Console
+
+from ridgeline.testing import run_local
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, MIXED])
+def test_results_equal_an_independent_computation(partitions, tmp_path):
+    run = run_local(case.build(partitions, tmp_path, count=123_457, per_window=5_001), console=Console(file=io.StringIO()))
+    assert run.windows_committed == 25
+    case.check(tmp_path, partitions=partitions, count=123_457, per_window=5_001)
+
+
+def test_it_ends_by_itself_with_a_good_estimate(tmp_path):
+    run = run_local(case.build(None, tmp_path), console=Console(file=io.StringIO()))
+    assert run.windows_committed == 100
+    case.check(tmp_path)
+    points, _, estimate = max(case.rows(tmp_path))
+    assert points == case.COUNT // 2
+    assert abs(estimate - math.pi) < 0.0005
