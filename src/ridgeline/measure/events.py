@@ -1,0 +1,267 @@
+"""The typed events that every figure is a fold of.
+
+All `at` are STRAM's wall clock, seconds since 1970-01-01 UTC. Times that a container read are on its own host's clock until a fold corrects
+them (`ridgeline.measure.clocks`); each field says which it is.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ridgeline.measure.topology import Topology
+
+Counts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationPlanned:
+    """A run begins, or its plan has changed: the topology that later events refer to. `attributes` are the application's."""
+
+    at: float
+    application: str
+    application_id: str
+    plan_version: int
+    window_seconds: float
+    topology: Topology
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """What else is known of the run: user, master, checkpoint, versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPlanned:
+    """The window's driver has fired. `due`: when it should have, by the application's schedule (wall clock of STRAM)."""
+
+    at: float
+    window_id: int
+    plan_version: int
+    due: float
+
+
+@dataclass(frozen=True, slots=True)
+class WindowStarted:
+    """An attempt is given to the containers. Attempts count from 0."""
+
+    at: float
+    window_id: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRetried:
+    """An attempt did not count; `attempt` is the number of the next one. `final`: no failure, the last window is run again to be closed."""
+
+    at: float
+    window_id: int
+    attempt: int
+    reason: str
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerWindow:
+    """What a container as a whole did in the attempt that counts; times on the clock of its host.
+
+    In this order: `task_began` (Spark's task entered Python), `began` (this container's turn in the task), `restored`
+    (state is at the version asked for), `ran` (its operators are done), `written` (state file written; the report's last clock read).
+    `received`: STRAM's clock when the report was there.
+    """
+
+    at: float
+    window_id: int
+    attempt: int
+    container: int
+    host: str
+    pid: int
+    task: str
+    """Containers with the same `task` (and stage) ran one after the other in one Spark task."""
+    task_began: float
+    began: float
+    restored: float
+    ran: float
+    written: float
+    received: float
+    bytes_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AgeSample:
+    """The ages of the records of one operator in one window, at one `place`: `source`, `state`, `emit`, or `commit`.
+
+    Seconds. At `commit` they are as of the operator's end-window timestamp; whoever folds them adds the time from there to the commit.
+    `oldest_maximum`: the greatest age of the oldest record that went into a result. `buckets`: (bucket, count) pairs of a
+    `ridgeline.measure.histogram.Histogram` with `TRANSPORT_BITS`.
+    """
+
+    place: str
+    level: str
+    count: int
+    negative: int
+    minimum: float
+    maximum: float
+    total: float
+    oldest_maximum: float
+    buckets: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorWindow:
+    """What one physical operator did in the attempt that counts.
+
+    `began`, `ended` (the end-window timestamp: `end_window()` has returned and the output is routed): clock of its host. Within
+    its container: `wait_seconds` from the restored state to its turn (its siblings ran), `compute_seconds` in its own callbacks,
+    `transfer_seconds` the rest between `began` and `ended` (decode, encode, route). `queue`: tuples that waited when its turn came.
+    """
+
+    at: float
+    window_id: int
+    attempt: int
+    operator: int
+    container: int
+    host: str
+    began: float
+    ended: float
+    compute_seconds: float
+    wait_seconds: float
+    transfer_seconds: float
+    tuples_in: Counts
+    tuples_out: Counts
+    errors: int = 0
+    queue: int = 0
+    state_bytes: int = 0
+    finished: bool = False
+    dropped: str = ""
+    error_tuples: tuple[str, ...] = ()
+    ages: tuple[AgeSample, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCommitted:
+    """The window is committed and published. All times are STRAM's wall clock, in this order.
+
+    `began`: `foreachBatch` or the tick entered Ridgeline; `planned`: the attempt that counts was begun (earlier ones had failed before);
+    `launched`: its job was given to Spark; `returned`: its reports were there; `staged`: outputs had staged; `committed`: the manifest is durable; `published`: outputs had published.
+    """
+
+    at: float
+    window_id: int
+    attempts: int
+    began: float
+    planned: float
+    launched: float
+    returned: float
+    staged: float
+    committed: float
+    published: float
+
+
+@dataclass(frozen=True, slots=True)
+class SparkTrigger:
+    """Spark's own account of a micro-batch, once it is over (applications with Spark sources). `triggered`: STRAM's wall clock.
+
+    `phases`: seconds by Spark's names (`latestOffset`, `getBatch`, `queryPlanning`, `walCommit`, `addBatch`, `commitOffsets`,
+    `triggerExecution`).
+    """
+
+    at: float
+    window_id: int
+    triggered: float
+    phases: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """How far an input operator is: `consumed` and `remaining` in `unit` (`records`, `bytes`, `work`), cumulative since the run's start.
+
+    None means unknown; a negative `remaining` means infinite. `remaining_bytes` where it is known beside records. Of one partition, or of
+    the whole source (`operator` is then its first partition, `whole` is true).
+    """
+
+    at: float
+    window_id: int
+    operator: int
+    consumed: float | None
+    remaining: float | None
+    unit: str = "records"
+    remaining_bytes: float | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunningOperator:
+    """One operator in a window that runs, for heartbeats. `state` is `waiting`, `running` or `done`.
+
+    Beam's figures: `seconds` spent in its own callbacks so far; per input port `consumed` tuples and `queued` ones (delivered to it and not
+    consumed, active ones left out); `active` tuples being processed; per output port `produced` for consumed tuples, `active_produced` for
+    active ones, `active_remaining` expected for active ones (missing: not reported; negative: infinite); `work` (consumed, remaining or
+    None) as an input operator's `progress()` says; `watermarks` the lowest time of the records in flight per output, seconds since 1970.
+    """
+
+    id: int
+    state: str
+    seconds: float = 0.0
+    consumed: Counts = field(default_factory=dict)
+    queued: Counts = field(default_factory=dict)
+    active: int = 0
+    produced: Counts = field(default_factory=dict)
+    active_produced: Counts = field(default_factory=dict)
+    active_remaining: Mapping[str, float] = field(default_factory=dict)
+    work: tuple[float, float | None] | None = None
+    watermarks: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerHeartbeat:
+    """A container's running figures. `sent`, `began` (of its window) are its host's clock, `at` is STRAM's when it was received.
+
+    `container` -1: no container runs, the message only carries its clock. `stack`: where its thread is.
+    """
+
+    at: float
+    container: int
+    host: str
+    pid: int
+    sent: float
+    window_id: int = -1
+    attempt: int = 0
+    began: float = 0.0
+    operators: tuple[RunningOperator, ...] = ()
+    stack: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatRejected:
+    """A message to the heartbeat port did not count: `reason` is `unauthenticated`, `malformed`, `too large`, `late` or `too many`."""
+
+    at: float
+    reason: str
+    peer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationEnded:
+    """The run is over: `outcome` is `finished`, `stopped` or `failed` with `reason`."""
+
+    at: float
+    outcome: str
+    reason: str = ""
+
+
+Event = (
+    ApplicationPlanned
+    | WindowPlanned
+    | WindowStarted
+    | WindowRetried
+    | ContainerWindow
+    | OperatorWindow
+    | WindowCommitted
+    | SparkTrigger
+    | SourceProgress
+    | ContainerHeartbeat
+    | HeartbeatRejected
+    | ApplicationEnded
+)
+EVENT_TYPES: Mapping[str, type] = {kind.__name__: kind for kind in typing.get_args(Event)}
