@@ -83,7 +83,7 @@ def _read(hint: Any, value: Any, where: str) -> Any:
 def _read_tuple(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
     if not isinstance(value, (list, tuple)):
         msg = f"`{where}` must be a list; got {value!r:.40}"
-        raise ValueError(msg)
+        raise ValueError(msg)  # noqa: TRY004  what a reader of logs catches
     if arguments[-1] is Ellipsis:
         return tuple(_read(arguments[0], item, where) for item in value)
     if len(value) != len(arguments):

@@ -143,7 +143,8 @@ class WindowCommitted:
     """The window is committed and published. All times are STRAM's wall clock, in this order.
 
     `began`: `foreachBatch` or the tick entered Ridgeline; `planned`: the attempt that counts was begun (earlier ones had failed before);
-    `launched`: its job was given to Spark; `returned`: its reports were there; `staged`: outputs had staged; `committed`: the manifest is durable; `published`: outputs had published.
+    `launched`: its job was given to Spark; `returned`: its reports were there; `staged`: outputs had staged; `committed`: the manifest is
+    durable; `published`: outputs had published.
     """
 
     at: float
