@@ -80,7 +80,7 @@ def rows(schema: Any, *values: Any) -> list[Tuples]:
 def run(step: OperatorRuntime, window_id: int, *keys: int, others: int = 0, final: bool = False) -> Any:
     step.start()
     inputs = {"data": rows(Item, *map(Item, keys)), "other": rows(object, *range(others))}
-    return step.run(WindowRequest(window_id, 0, 1, final), inputs, (), CLOCK)
+    return step.run(WindowRequest(window_id, 0, 1, final), inputs, ())
 
 
 def test_the_life_cycle():
@@ -164,7 +164,7 @@ def test_a_batch_that_fails_tells_its_first_tuple():
     step.start()
     parts = [Tuples.of_rows(Schema(Item), [Item(1), Item(2)])]
     with pytest.raises(OperatorError) as error:
-        step.run(WindowRequest(4, 0, 1), {"data": parts, "other": []}, (), CLOCK)
+        step.run(WindowRequest(4, 0, 1), {"data": parts, "other": []}, ())
     assert error.value.failure.callback == "process_batch of port data"
     assert error.value.failure.tuple == "one of a batch of 2, the first being Item(key=1)"
 
@@ -217,10 +217,10 @@ def test_inputs_that_have_finished_emit_no_more():
     context = OperatorContext(application="app", name="source", operator_id=1, partition=0, partitions=1, clock=CLOCK, run_id="r")
     step = OperatorRuntime(spec, context)
     step.start()
-    first, _ = step.run(WindowRequest(0, 0, 1), {}, (), CLOCK)
+    first, _ = step.run(WindowRequest(0, 0, 1), {}, ())
     assert (first.tuples_out, first.finished, first.progress) == ({"output": 1}, True, (1.0, 0.0))
     step.cells["position"].set(0)
-    second, _ = step.run(WindowRequest(1, 0, 1, finished=frozenset({1})), {}, (), CLOCK)
+    second, _ = step.run(WindowRequest(1, 0, 1, finished=frozenset({1})), {}, ())
     assert (second.tuples_out, second.finished) == ({"output": 0}, True)
 
 
@@ -236,6 +236,6 @@ def test_the_rows_of_spark_become_the_source_s_tuples():
     step = OperatorRuntime(spec, context)
     step.start()
     batches = [pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.int32())}) for keys in ([1, 2], [], [3])]
-    report, emitted = step.run(WindowRequest(0, 0, 1), {}, batches, CLOCK)
+    report, emitted = step.run(WindowRequest(0, 0, 1), {}, batches)
     assert report.tuples_out == {"output": 3}
     assert [row for part in emitted["output"] for row in part.rows] == [Item(1), Item(2), Item(3)]

@@ -48,7 +48,9 @@ def test_state_is_restored_from_a_snapshot_and_deltas(spark_context, tmp_path):
     assert first.ids + second.ids == list(range(27))
     assert [number.value for number in first.collected("store")][-1] == sum(range(250))
     assert [number.value for number in second.collected("store")] == [sum(range(275)), sum(range(300))]
-    assert second.reports("total", 25)[0].state_version[0].startswith("000000000016-")  # a snapshot; windows 0 to 15 before it were deltas
+    assert any(
+        version[0].startswith("000000000016-") for version in second.run.master.states.values()
+    )  # a snapshot; windows 0 to 15 before it were deltas
 
 
 class Listening(Sum):

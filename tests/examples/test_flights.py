@@ -22,7 +22,7 @@ def test_starting_again_after_every_window_changes_nothing(tmp_path):
     finished = False
     while not finished:
         run = run_local(case.build(2, tmp_path, count=60_001), windows=1, checkpoint=str(tmp_path / "checkpoint"))
-        finished = not run.windows
+        finished = not run.windows_committed
     case.check(tmp_path, count=60_001)
 
 
@@ -32,7 +32,7 @@ def test_all_flights(tmp_path):
     assert run.tuples_out("flights") == 336_776
     assert len(case.rows(f"{tmp_path}/cancelled")) == 8_255
     assert sum(flights for _, flights, _ in case.rows(f"{tmp_path}/origins")) == 328_521
-    assert sum(report.errors for window in run.windows for one in window.reports for report in one.operators) == 8_255
+    assert sum(run.errors(name) for name in [operator.name for operator in run.plan.logical.operators]) == 8_255
 
 
 def test_the_oracle_agrees_with_the_published_number_of_records():

@@ -21,7 +21,7 @@ def test_starting_again_after_every_window_changes_nothing(tmp_path):
     while not finished:
         app = case.build(None, tmp_path, days=6)
         run = run_local(app, windows=1, checkpoint=str(tmp_path / "checkpoint"), console=Console(file=io.StringIO()))
-        finished = not run.windows
+        finished = not run.windows_committed
     case.check(tmp_path, days=6)
 
 

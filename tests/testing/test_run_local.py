@@ -20,7 +20,8 @@ from ridgeline import (
     ValidationError,
 )
 from ridgeline.api.operator import SparkSource
-from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, SteppingClock, run_local
+from ridgeline.measure.events import OperatorWindow, WindowCommitted
+from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, LocalRun, SteppingClock, run_local
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -79,6 +80,10 @@ def balances(items, *, partitions=2, **attributes) -> Application:
     return app
 
 
+def operator_windows(run: LocalRun) -> list[OperatorWindow]:
+    return [event for event in run.events if isinstance(event, OperatorWindow)]
+
+
 def counted() -> Application:
     app = Application("counted", window="1s")
     source = app.add_operator("source", PaymentInput())
@@ -97,7 +102,7 @@ def test_balances_survive_a_crash():
     assert run.collected("sink", window=2) == [Balance(2, 55)]
     assert [(window, attempt) for window, attempt, _ in run.retries] == [(1, 1)]
     assert run.retries[0][2].endswith("failed in window 1 in `emit_tuples`: `source` aborts in window 1, as its list says")
-    assert [summary.attempts for summary in run.windows] == [1, 2, 1]
+    assert [event.attempts for event in run.events if isinstance(event, WindowCommitted)] == [1, 2, 1]
 
 
 def test_each_abort_of_a_window_kills_it_once():
@@ -126,7 +131,7 @@ def test_more_aborts_than_recovery_attempts_are_the_end():
 def test_marks_cut_the_list_into_windows(items, windows):
     run = run_local(balances(items))
     assert run.windows_committed == windows
-    assert [summary.window_id for summary in run.windows] == list(range(windows))
+    assert run.window_ids == list(range(windows))
 
 
 def test_what_follows_the_end_is_not_played():
@@ -171,7 +176,7 @@ def test_a_checkpoint_folder_is_gone_on_from(tmp_path, as_path):
     first = run_local(counted(), windows=3, checkpoint=as_path(tmp_path))
     second = run_local(counted(), windows=4, checkpoint=as_path(tmp_path))
     third = run_local(counted(), checkpoint=as_path(tmp_path))
-    windows = [summary.window_id for run in (first, second, third) for summary in run.windows]
+    windows = [window for run in (first, second, third) for window in run.window_ids]
     assert windows == list(range(10))
     together = [row for run in (first, second, third) for row in run.collected("sink")]
     assert together == run_local(counted()).collected("sink")
@@ -217,19 +222,19 @@ def test_at_most_once_drops_the_window_of_the_operator_and_goes_on():
     run = run_local(app, attributes={"sink.processing_mode": "AT_MOST_ONCE"})
     assert run.retries == []
     assert run.collected("sink") == [Balance(1, 1), Balance(1, 3)]
-    dropped = [report.dropped for summary in run.windows for window in summary.reports for report in window.operators if report.dropped]
-    assert [(failure.operator, failure.window_id, failure.tuple) for failure in dropped] == [
-        ("balances", 1, "Payment(account=1, cents=-5)")
-    ]
+    [dropped] = [event for event in operator_windows(run) if event.dropped]
+    assert dropped.window_id == 1
+    assert dropped.dropped.startswith("operator `balances` (partition 0) of application `counted` failed in window 1")
+    assert dropped.dropped.endswith("the tuple was Payment(account=1, cents=-5)")
 
 
 def test_errors_are_counted_and_kept():
     items = [(1, 0), (2, 0), (3, 1), END_WINDOW, (4, 0)]
     run = run_local(balances(items, partitions=1, error_tuples_kept=1))
-    reports = [report for summary in run.windows for window in summary.reports for report in window.operators if report.errors]
+    reports = [event for event in operator_windows(run) if event.errors]
     assert [(report.errors, report.error_tuples) for report in reports] == [
-        (2, ["Payment(account=1, cents=0)"]),
-        (1, ["Payment(account=4, cents=0)"]),
+        (2, ("Payment(account=1, cents=0)",)),
+        (1, ("Payment(account=4, cents=0)",)),
     ]
     assert run.tuples_out("balances") == 4
 

@@ -28,6 +28,19 @@ class Clock(ABC):
         return datetime.fromtimestamp(self.wall(), tz=UTC)
 
 
+class Timeline:
+    """Timestamps of one stretch of work: one reading of the wall clock, then the monotonic one, so that they never go back."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._wall = clock.wall()
+        self._start = clock.monotonic()
+
+    def now(self) -> float:
+        """Seconds since 1970-01-01 UTC; one clock reading."""
+        return self._wall + (self._clock.monotonic() - self._start)
+
+
 class SystemClock(Clock):
     """The machine's clocks."""
 

@@ -216,6 +216,11 @@ class OutputPoint:
         """No emission from here on."""
         self._open = False
 
+    @property
+    def pending(self) -> int:
+        """How many tuples were emitted since the last `drain`. May be read from any thread."""
+        return sum(map(len, list(self._parts))) + len(self._rows)
+
     def drain(self) -> list[Tuples]:
         """What was emitted since the last call, in order. Raises SchemaError for the first tuple that does not fit."""
         self._flush()

@@ -20,6 +20,7 @@ from ridgeline.plan.execution import Plan
 
 if TYPE_CHECKING:
     from ridgeline.engine.launch import Outcome
+    from ridgeline.engine.run import ApplicationRun
 
 _WIDE = 160
 
@@ -81,10 +82,10 @@ class Run:
             return LiveView(self._console, self._clock, self._statistics, self._settings)
         return PlainView(self._console, self._clock, self._plan.logical.application, self._settings)
 
-    def _started(self, checkpoint: str, first_window: int) -> None:
-        self._checkpoint = checkpoint
+    def _started(self, run: ApplicationRun) -> None:
+        self._checkpoint = run.checkpoint.storage.uri
         self._statistics.started = self._clock.monotonic()
-        self._view.started(checkpoint, first_window)
+        self._view.started(self._checkpoint, run.next_window)
 
     def _retried(self, window_id: int, attempt: int, reason: str) -> None:
         self._statistics.retries += 1

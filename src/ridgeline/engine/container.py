@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from ridgeline.api.attributes import ProcessingMode
-from ridgeline.api.clock import Clock
+from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.api.pickling import dumps
@@ -23,6 +23,7 @@ from ridgeline.engine.routing import Splitter
 from ridgeline.engine.runtime import OperatorRuntime
 from ridgeline.engine.spec import ContainerSpec, has_committed
 from ridgeline.engine.storage import Storage
+from ridgeline.measure.events import ContainerHeartbeat
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
 
 _HOST = socket.gethostname()
@@ -32,12 +33,14 @@ Emitted = dict[tuple[int, str], list[Tuples]]
 class Container:
     """The operators of one spec. Not thread-safe. State in memory is a cache: `run` brings it to the version that the request names."""
 
-    def __init__(self, spec: ContainerSpec, storage: Storage, clock: Clock, run_id: str) -> None:
+    def __init__(self, spec: ContainerSpec, storage: Storage, clock: Clock, run_id: str, host: str = _HOST) -> None:
         self.spec = spec
+        self._host = host
         self._storage = storage
         self._clock = clock
         self._versions: dict[int, StateVersion | None] = {}
         self._operators: dict[int, OperatorRuntime] = {}
+        self._now: tuple[int, int, float] | None = None
         for operator in spec.operators:
             context = OperatorContext(
                 application=spec.application,
@@ -59,34 +62,65 @@ class Container:
         batches: Iterable[pa.RecordBatch],
         tag: str,
         task_attempt: int = 0,
+        task_began: float | None = None,
     ) -> tuple[dict[int, Message], WindowReport]:
         """Run a window: messages for the consuming containers (by id; all of them get one) and the report.
 
-        `tag` is unique to this attempt, `task_attempt` counts those of the task within STRAM's attempt. Raises OperatorError for a failing
+        `tag` is unique to the task that runs it, `task_attempt` counts those of the task within STRAM's attempt, `task_began` is when the
+        task entered Python (wall clock). Raises OperatorError for a failing
         callback, StateError or OSError for state that cannot be read or written; whatever is raised, nothing of the attempt counts, and the
         next request starts from the version that it names.
         """
-        start = self._clock.monotonic()
-        report = WindowReport(self.spec.id, request.window_id, request.attempt, tag, {}, [], host=_HOST, pid=os.getpid())
+        try:
+            return self._run(request, messages, batches, tag, task_attempt, task_began)
+        finally:
+            self._now = None
+
+    def _run(
+        self,
+        request: WindowRequest,
+        messages: Sequence[Message],
+        batches: Iterable[pa.RecordBatch],
+        tag: str,
+        task_attempt: int,
+        task_began: float | None,
+    ) -> tuple[dict[int, Message], WindowReport]:
+        timeline = Timeline(self._clock)
+        report = WindowReport(self.spec.id, request.window_id, request.attempt, tag, {}, [], host=self._host, pid=os.getpid())
+        report.began = timeline.now()
+        report.task_began = report.began if task_began is None else task_began
+        self._now = (request.window_id, request.attempt, report.began)
+        for runtime in self._operators.values():
+            runtime.running.wait()
         for runtime in self._operators.values():
             self._restore(runtime, request.states)
-        restored = self._clock.monotonic()
+        report.restored = timeline.now()
         delivered = self._receive(messages, report)
         outgoing: dict[int, list[Block]] = {container: [] for container in self.spec.consumers}
         changes: dict[int, state_files.CellChanges] = {}
         for runtime in self._operators.values():
             runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"
             runtime.context.attempt = request.attempt + task_attempt
+            began = timeline.now()
             operator_report = self._run_operator(runtime, request, batches, delivered, outgoing)
             self._note_changes(runtime, operator_report, request, changes)
-            operator_report.ended = self._clock.wall()
+            operator_report.began, operator_report.ended = began, timeline.now()
             report.operators.append(operator_report)
-        ran = self._clock.monotonic()
+        report.ran = timeline.now()
         self._write(request, tag, changes, report)
         report.bytes_out = sum(len(sent.payload) for blocks in outgoing.values() for sent in blocks)
-        report.restore_seconds, report.run_seconds = restored - start, ran - restored
-        report.write_seconds = self._clock.monotonic() - ran
+        report.written = timeline.now()
         return {container: Message(self.spec.id, tag, blocks) for container, blocks in outgoing.items()}, report
+
+    def heartbeat(self) -> ContainerHeartbeat | None:
+        """What it is doing now, None if it runs no window. May be called from any thread at any moment; `at` and `sent` are its clock."""
+        running = self._now
+        if running is None:
+            return None
+        window_id, attempt, began = running
+        operators = tuple(runtime.running.figures() for runtime in self._operators.values())
+        now = self._clock.wall()
+        return ContainerHeartbeat(now, self.spec.id, self._host, os.getpid(), now, window_id, attempt, began, operators)
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
         """Tell the operators that asked for it that `window_id` is committed; `states` are the versions after it. Raises OperatorError."""
@@ -207,7 +241,7 @@ class Container:
         inputs = {port: delivered.pop((runtime.spec.id, port), []) for port in runtime.spec.inputs}
         try:
             runtime.start()
-            report, emitted = runtime.run(request, inputs, batches, self._clock)
+            report, emitted = runtime.run(request, inputs, batches)
         except OperatorError as error:
             if runtime.spec.attributes["processing_mode"] is not ProcessingMode.AT_MOST_ONCE:
                 raise
@@ -216,7 +250,7 @@ class Container:
             for cell in runtime.cells.values():
                 cell.begin(request.window_id - request.window_id % runtime.window_count)
             received = {port: sum(map(len, parts)) for port, parts in inputs.items()}
-            return OperatorReport(runtime.spec.id, began=self._clock.wall(), tuples_in=received, dropped=error.failure)
+            return OperatorReport(runtime.spec.id, queue=sum(received.values()), tuples_in=received, dropped=error.failure)
         splitters = {port: Splitter(parts, request.window_id + runtime.spec.partition) for port, parts in emitted.items() if parts}
         for number, route in enumerate(self.spec.routes):
             if route.source != runtime.spec.id or route.source_port not in splitters:

@@ -49,7 +49,7 @@ class TickDriver:
             if now < due:
                 self._clock.wait(due - now, self._stop)
                 continue
-            self._run.window(self._run.next_window)
+            self._run.window(self._run.next_window, due=self._clock.wall() - (now - due))
             due = max(due + width, self._clock.monotonic() - 10 * width)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,8 +15,10 @@ from pyspark.core.rdd import RDD
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.serializers import NoOpSerializer
 
+from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.engine import shipping
+from ridgeline.engine.run import Ran
 from ridgeline.engine.spec import container_specs
 from ridgeline.engine.stage import PROPERTY, StageError, Task, commit_stage, fed_stage, ingest_stage, next_stage, source_stage, tick_stage
 from ridgeline.engine.storage import Storage
@@ -30,8 +32,9 @@ _JOB_ERRORS = (Py4JError, CapturedException)
 class SparkExecutor:
     """Runs the containers of a window as one RDD job. One thread at a time. Stage functions and first RDDs are made once."""
 
-    def __init__(self, context: SparkContext, plan: Plan, storage: Storage, run_id: str) -> None:
+    def __init__(self, context: SparkContext, plan: Plan, storage: Storage, run_id: str, clock: Clock) -> None:
         self._context = context
+        self._clock = clock
         self._scala = context._jsc.sc()  # noqa: SLF001  the only way to shuffles
         cleaner = self._scala.cleaner()
         self._cleaner = cleaner.get() if cleaner.isDefined() else None
@@ -46,7 +49,7 @@ class SparkExecutor:
         self._ticks: dict[tuple[tuple[int, ...], int], RDD[Any]] = {}
         self._fixed_slots = context.defaultParallelism if re.match(r"local(\[|$)", str(context.master)) else None
 
-    def run(self, request: WindowRequest, source: Any) -> Sequence[WindowReport]:
+    def run(self, request: WindowRequest, source: Any) -> Ran:
         """Run an attempt; `source` is a `SourceBatch` or None. Raises OperatorError once Spark's retries are used up."""
         begin = self._new_shuffle_id()
         task = Task(self._storage.uri, self._plan, self._run_id, request, self._slots())
@@ -60,13 +63,18 @@ class SparkExecutor:
         self._context.setLocalProperty(PROPERTY, task.encode())
         for number, containers in enumerate(self._stages[1:], 1):
             first = first.partitionBy(min(len(containers), task.slots), _itself).mapPartitionsWithIndex(self._next[number])
+        launched = self._clock.wall()
         try:
             records = first.collect()
         except _JOB_ERRORS as error:
             raise OperatorError(self._failure(error, request.window_id)) from None
         finally:
             self._drop_shuffles(begin)
-        return [pickle.loads(payload) for _, (_, payload) in records]
+        received = self._clock.wall()
+        reports: list[WindowReport] = [pickle.loads(payload) for _, (_, payload) in records]
+        for report in reports:
+            report.received = received
+        return Ran(reports, launched)
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
         """A one-stage job over the containers whose operators asked for it. Raises OperatorError."""

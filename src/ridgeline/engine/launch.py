@@ -16,7 +16,7 @@ from ridgeline.api.files import is_local, local_path
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.checkpoint import Checkpoint
-from ridgeline.engine.run import ApplicationRun, Listener
+from ridgeline.engine.run import ApplicationRun, Observe
 from ridgeline.engine.session import PRELOAD, start_context
 from ridgeline.engine.shipping import installed_modules
 from ridgeline.engine.storage import Storage, open_storage
@@ -47,17 +47,17 @@ def launch(
     plan: Plan,
     options: Options,
     *,
-    listener: Listener | None = None,
+    observe: Observe | None = None,
     stop: threading.Event | None = None,
     console: Console | None = None,
     clock: Clock | None = None,
     context: Any = None,
-    started: Callable[[str, int], None] | None = None,
+    started: Callable[[ApplicationRun], None] | None = None,
 ) -> Outcome:
     """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
 
-    `started(checkpoint, next window)` is called before the first window. `context` is a SparkContext to use (it stays); else one is
-    started and stopped. Raises RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint goes on.
+    `observe` hears of every event, `started(run)` is called before the first window. `context` is a SparkContext to use (it stays); else one
+    is started and stopped. Raises RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint goes on.
     """
     clock = clock or SystemClock()
     stop = stop or threading.Event()
@@ -76,10 +76,10 @@ def launch(
             context = start_context(plan.logical.application, options.master, conf, streaming=streaming, local_checkpoint=is_local(uri))
         if checkpoint is None:
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application)
-        run = _open_run(plan, checkpoint, context, clock, console or Console(), listener)
+        run = _open_run(plan, checkpoint, context, clock, console or Console(), observe)
         first = run.next_window
         if started:
-            started(uri, first)
+            started(run)
         _drive(run, context, clock, stop, options.windows)
         orderly = True
         return Outcome(run.next_window - first, run.master.committed, run.ended, uri)
@@ -107,17 +107,15 @@ def _hadoop_storage(uri: str, context: Any) -> Storage:
         raise CheckpointError(msg) from error
 
 
-def _open_run(
-    plan: Plan, checkpoint: Checkpoint, context: Any, clock: Clock, console: Console, listener: Listener | None
-) -> ApplicationRun:
+def _open_run(plan: Plan, checkpoint: Checkpoint, context: Any, clock: Clock, console: Console, observe: Observe | None) -> ApplicationRun:
     from ridgeline.engine.job import SparkExecutor
 
     def publisher_context(operator: str) -> PublisherContext:
         staging = f"{checkpoint.storage.uri}/staging"
         return PublisherContext(plan.logical.application, operator, checkpoint.run_id, clock, console, staging, lambda: _session(context))
 
-    executor = SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id)
-    return ApplicationRun(plan, checkpoint, executor, clock, publisher_context, listener)
+    executor = SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id, clock)
+    return ApplicationRun(plan, checkpoint, executor, clock, publisher_context, observe)
 
 
 def _drive(run: ApplicationRun, context: Any, clock: Clock, stop: threading.Event, windows: int | None) -> None:

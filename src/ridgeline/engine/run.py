@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ridgeline.api.clock import Clock
+from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.errors import CheckpointError, Failure, OperatorError, RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.checkpoint import Checkpoint
 from ridgeline.engine.manifest import Manifest, digest
 from ridgeline.engine.spec import has_committed
+from ridgeline.measure import events
+from ridgeline.measure.events import Event, WindowPlanned, WindowRetried, WindowStarted
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.master import (
@@ -28,12 +30,21 @@ from ridgeline.stram.master import (
     WindowRan,
     state_key,
 )
+from ridgeline.stram.reporting import report_events
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What all containers reported of an attempt, and when its job was given to Spark (wall clock)."""
+
+    reports: Sequence[WindowReport]
+    launched: float
 
 
 class WindowExecutor(Protocol):
     """Runs all containers of a plan for one window: as a Spark job, or in this process."""
 
-    def run(self, request: WindowRequest, source: Any) -> Sequence[WindowReport]:
+    def run(self, request: WindowRequest, source: Any) -> Ran:
         """Run an attempt; blocks until all containers have reported. `source` is what the window's driver got from Spark, None for ticks.
 
         Raises OperatorError if a container failed for good in this attempt.
@@ -46,27 +57,8 @@ class WindowExecutor(Protocol):
         """Tear the containers down."""
 
 
-@dataclass(frozen=True, slots=True)
-class WindowSummary:
-    """A committed window: its reports and where its time went. `phases`: seconds of run, stage, commit, publish, in that order."""
-
-    window_id: int
-    attempts: int
-    reports: tuple[WindowReport, ...]
-    phases: Mapping[str, float]
-
-    @property
-    def seconds(self) -> float:
-        """From the driver's fire to the end of publication."""
-        return sum(self.phases.values())
-
-
-@dataclass
-class Listener:
-    """What a user interface hears of a run. All calls come from the thread that drives the windows; they must be quick."""
-
-    window_committed: Callable[[WindowSummary], None] = field(default=lambda _summary: None)
-    window_retried: Callable[[int, int, str], None] = field(default=lambda _window, _attempt, _reason: None)
+Observe = Callable[[Event], None]
+"""Who hears of what happens: called in the thread where it happens, must be quick and raise nothing."""
 
 
 class ApplicationRun:
@@ -83,13 +75,13 @@ class ApplicationRun:
         executor: WindowExecutor,
         clock: Clock,
         publisher_context: Callable[[str], PublisherContext],
-        listener: Listener | None = None,
+        observe: Observe | None = None,
     ) -> None:
         self.plan = plan
         self.checkpoint = checkpoint
         self._executor = executor
         self._clock = clock
-        self._listener = listener or Listener()
+        self._observe = observe or (lambda _event: None)
         self._wants_commit = _wants_commit(plan)
         last = checkpoint.last()
         self.master = _master(plan, checkpoint, last)
@@ -115,39 +107,48 @@ class ApplicationRun:
         """True once all inputs have finished and their last window is committed."""
         return self.master.ended
 
-    def window(self, window_id: int, source: Any = None) -> None:
+    def window(self, window_id: int, source: Any = None, due: float | None = None) -> None:
         """Run a window until it is committed and published; one that is committed already only returns.
 
-        Raises OperatorError when it failed more often than `recovery_attempts` allows, CheckpointError or FencedError when it could not be
-        committed: nothing of it counts then.
+        `due`: when it should have begun (wall clock; default: now). Raises OperatorError when it failed more often than
+        `recovery_attempts` allows, CheckpointError or FencedError when it could not be committed: nothing of it counts then.
         """
-        phases = {"run": 0.0, "stage": 0.0, "commit": 0.0, "publish": 0.0}
+        timeline = Timeline(self._clock)
+        began = planned = launched = returned = staged = committed = timeline.now()
         reports: tuple[WindowReport, ...] = ()
         instruction = self.master.handle(WindowDue(window_id))
+        if not isinstance(instruction, Skip):
+            self._observe(WindowPlanned(began, window_id, self.plan.version, began if due is None else min(due, began)))
         while True:
-            start = self._clock.monotonic()
             match instruction:
                 case RunWindow(request, reason):
-                    if reason:
-                        self._listener.window_retried(window_id, request.attempt, reason)
+                    planned = timeline.now()
+                    if request.attempt:
+                        self._observe(WindowRetried(planned, window_id, request.attempt, reason, final=request.final and not reason))
+                    self._observe(WindowStarted(planned, window_id, request.attempt))
                     try:
-                        instruction = self.master.handle(WindowRan(self._executor.run(request, source)))
+                        ran = self._executor.run(request, source)
                     except OperatorError as error:
                         instruction = self.master.handle(WindowFailed(error.failure))
-                    phases["run"] += self._clock.monotonic() - start
+                    else:
+                        launched, returned = ran.launched, timeline.now()
+                        instruction = self.master.handle(WindowRan(ran.reports))
                 case Commit():
                     reports = instruction.reports
                     manifest = self._stage(instruction)
-                    staged = self._clock.monotonic()
+                    staged = timeline.now()
                     self.checkpoint.commit(manifest)
+                    committed = timeline.now()
                     instruction = self.master.handle(WindowCommitted(window_id))
-                    phases["stage"], phases["commit"] = staged - start, self._clock.monotonic() - staged
                 case Publish():
                     self._publish(window_id)
                     self._purge()
-                    phases["publish"] = self._clock.monotonic() - start
+                    published = timeline.now()
+                    for event in report_events(reports, published):
+                        self._observe(event)
                     attempts = max((report.attempt for report in reports), default=0) + 1
-                    self._listener.window_committed(WindowSummary(window_id, attempts, reports, phases))
+                    times = (began, planned, launched, returned, staged, committed, published)
+                    self._observe(events.WindowCommitted(published, window_id, attempts, *times))
                     return
                 case Skip():
                     return

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import copy
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import length_hint
 from typing import Any
 
 import pyarrow as pa
 
-from ridgeline.api.clock import Clock
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import ContainerAbortError, Failure, OperatorError, StateError, shorten
 from ridgeline.api.operator import InputOperator, SparkSource, operator_type
 from ridgeline.api.ports import InputPort, OutputPoint
 from ridgeline.api.tuples import Tuples
+from ridgeline.engine.running import Running
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, WindowRequest
 
@@ -36,6 +38,7 @@ class OperatorRuntime:
         self._inputs = {name: self._handler(port) for name, port in declared.inputs.items() if name in spec.inputs}
         self._baseline: dict[str, Any] = {}
         self._ready = False
+        self.running = Running(spec.id, self.operator, self.outputs, context.clock)
 
     def _handler(self, port: InputPort) -> tuple[bool, Callable[[Any], Any]]:
         if port.process_batch_name:
@@ -88,17 +91,18 @@ class OperatorRuntime:
     # One window ----------------------------------------------------------------------------------------------------
 
     def run(
-        self, request: WindowRequest, inputs: Mapping[str, Sequence[Tuples]], batches: Iterable[pa.RecordBatch], clock: Clock
+        self, request: WindowRequest, inputs: Mapping[str, Sequence[Tuples]], batches: Iterable[pa.RecordBatch]
     ) -> tuple[OperatorReport, dict[str, list[Tuples]]]:
         """Run the operator's part of a window; its cells must be at the window before. Returns its report and what it emitted by port.
 
         Raises OperatorError naming the tuple that failed, ContainerAbortError if a test asked for it.
         """
         operator, context, window_id = self.operator, self.context, request.window_id
-        report = OperatorReport(self.spec.id, began=clock.wall())
+        report = OperatorReport(self.spec.id)
         report.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
+        report.queue = sum(report.tuples_in.values())
         context.window_id = window_id
-        start = clock.monotonic()
+        self.running.begin(report.tuples_in)
         application_window = window_id - window_id % self.window_count
         for cell in self.cells.values():
             cell.begin(application_window)
@@ -111,6 +115,7 @@ class OperatorRuntime:
             self._window(request, application_window, inputs, batches)
             emitted = {name: self._call("emit", point.drain) for name, point in self.outputs.items()}
         finally:
+            self.running.end()
             for point in self.outputs.values():
                 point.discard()
             self._forget(window_id)
@@ -120,7 +125,7 @@ class OperatorRuntime:
         report.handed_over = context.take_handed_over()
         if isinstance(operator, InputOperator):
             report.progress = self._call("progress", operator.progress)
-        report.compute_seconds = clock.monotonic() - start
+        report.compute_seconds = self.running.compute_seconds
         return report, emitted
 
     def _window(
@@ -128,40 +133,43 @@ class OperatorRuntime:
     ) -> None:
         operator = self.operator
         if request.window_id == application_window:
-            self._call("begin_window", operator.begin_window, application_window)
+            self._timed("begin_window", operator.begin_window, application_window)
         if isinstance(operator, SparkSource):
-            for batch in batches:
-                self._call("emit_batch", self.outputs["output"].emit_batch, batch)
+            self._timed("emit_batch", self._read, batches)
         elif isinstance(operator, InputOperator) and self.spec.id not in request.finished:
-            self._call("emit_tuples", operator.emit_tuples)
+            self._timed("emit_tuples", operator.emit_tuples)
         for port, parts in inputs.items():
             schema, (by_batch, handler) = self.spec.inputs[port], self._inputs[port]
+            deliver = self._deliver_batch if by_batch else self._deliver
             for part in parts:
-                tuples = part.read_as(schema)
-                if by_batch:
-                    self._deliver_batch(port, handler, tuples)
-                else:
-                    self._deliver(port, handler, tuples)
+                deliver(port, handler, part.read_as(schema))
         if request.final or (request.window_id + 1) % self.window_count == 0:
-            self._call("end_window", operator.end_window)
+            self._timed("end_window", operator.end_window)
+
+    def _read(self, batches: Iterable[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self.outputs["output"].emit_batch(batch)
 
     def _deliver(self, port: str, handler: Callable[[Any], Any], tuples: Tuples) -> None:
-        value: Any = None
-        try:
-            for value in tuples.rows:
-                handler(value)
-        except Exception as error:
-            callback = f"process of port {port}"
-            raise self._failure(callback, error, shorten(value)) from error
+        rows = tuples.rows
+        iterator = iter(rows)
+        with self.running.part(port, len(rows), iterator):
+            try:
+                deque(map(handler, iterator), maxlen=0)  # a `for` loop without its bytecode
+            except Exception as error:
+                callback = f"process of port {port}"
+                raise self._failure(callback, error, shorten(rows[len(rows) - length_hint(iterator) - 1])) from error
 
     def _deliver_batch(self, port: str, handler: Callable[[Any], Any], tuples: Tuples) -> None:
-        try:
-            handler(tuples.batch)
-        except Exception as error:
-            first = shorten(tuples.rows[0]) if len(tuples) else "none"
-            text = first if len(tuples) == 1 else f"one of a batch of {len(tuples)}, the first being {first}"
-            callback = f"process_batch of port {port}"
-            raise self._failure(callback, error, text) from error
+        batch = tuples.batch
+        with self.running.part(port, len(tuples), None):
+            try:
+                handler(batch)
+            except Exception as error:
+                first = shorten(tuples.rows[0]) if len(tuples) else "none"
+                text = first if len(tuples) == 1 else f"one of a batch of {len(tuples)}, the first being {first}"
+                callback = f"process_batch of port {port}"
+                raise self._failure(callback, error, text) from error
 
     def _count_errors(self, report: OperatorReport, emitted: Mapping[str, Sequence[Tuples]]) -> None:
         keep = self.spec.attributes["error_tuples_kept"]
@@ -185,6 +193,10 @@ class OperatorRuntime:
                 continue
             self._baseline.pop(name, None)
             values.setdefault("_forgotten", {})[name] = window_id
+
+    def _timed(self, callback: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        with self.running.callback():
+            return self._call(callback, function, *arguments)
 
     def _call(self, callback: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:

@@ -32,6 +32,7 @@ from ridgeline.plan.protocol import WindowRequest
 
 PROPERTY = "ridgeline.window"
 DRIVER = -1
+_CLOCK = SystemClock()
 Record = tuple[int, tuple[int, bytes]]
 
 
@@ -89,7 +90,7 @@ class Host:
     def container(self, container_id: int) -> Container:
         """The container, made at its first use here."""
         if container_id not in self._containers:
-            self._containers[container_id] = Container(self.specs[container_id], self.storage, SystemClock(), self._run_id)
+            self._containers[container_id] = Container(self.specs[container_id], self.storage, _CLOCK, self._run_id)
         return self._containers[container_id]
 
     def close(self) -> None:
@@ -138,14 +139,16 @@ def _task() -> tuple[Task, Host, Any]:
 
 def tick_stage(_index: int, ticks: Iterable[int]) -> Iterator[Record]:
     """The first stage where inputs are Python operators: each tick is the id of the container to run."""
+    began = _CLOCK.wall()
     for container in ticks:
-        yield from _run(container, (), ())
+        yield from _run(container, (), (), began)
 
 
 def source_stage(index: int, messages: Iterable[bytes]) -> Iterator[Record]:
     """The first stage where Spark reads one source: Arrow messages of the micro-batch in, for the index-th container of the source."""
+    began = _CLOCK.wall()
     task, _, _ = _task()
-    yield from _run(task.source_containers[0][index], (), _source_batches(task, messages))
+    yield from _run(task.source_containers[0][index], (), _source_batches(task, messages), began)
 
 
 def ingest_stage(index: int, messages: Iterable[bytes]) -> Iterator[Record]:
@@ -171,13 +174,14 @@ def ingest_stage(index: int, messages: Iterable[bytes]) -> Iterator[Record]:
 
 def fed_stage(index: int, records: Iterable[Record]) -> Iterator[Record]:
     """The first stage behind `ingest_stage`: all its containers, those of Python inputs without any batches."""
+    began = _CLOCK.wall()
     task, host, _ = _task()
     found: dict[int, list[tuple[int, int, bytes]]] = {container: [] for container in host.share(0, index, task.slots)}
     for _, (container, payload) in records:
         found[container].append(pickle.loads(payload))
     for container, parts in found.items():
         batches = (batch for _, _, part in sorted(parts) for batch in pa.ipc.open_stream(part))
-        yield from _run(container, (), batches)
+        yield from _run(container, (), batches, began)
 
 
 def _source_batches(task: Task, messages: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
@@ -187,6 +191,7 @@ def _source_batches(task: Task, messages: Iterable[bytes]) -> Iterator[pa.Record
 
 def next_stage(stage: int, index: int, records: Iterable[Record]) -> Iterator[Record]:
     """Every later stage: hand on what is for others, run the task's containers on what was sent to them."""
+    began = _CLOCK.wall()
     task, host, _ = _task()
     inboxes: dict[int, list[Message]] = {container: [] for container in host.share(stage, index, task.slots)}
     for _, (addressee, payload) in records:
@@ -195,7 +200,7 @@ def next_stage(stage: int, index: int, records: Iterable[Record]) -> Iterator[Re
         else:
             yield host.address(addressee, stage, task.slots), (addressee, payload)
     for container, messages in inboxes.items():
-        yield from _run(container, messages, ())
+        yield from _run(container, messages, (), began)
 
 
 def commit_stage(_index: int, containers: Iterable[int]) -> Iterator[int]:
@@ -209,13 +214,13 @@ def commit_stage(_index: int, containers: Iterable[int]) -> Iterator[int]:
         yield container
 
 
-def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.RecordBatch]) -> Iterator[Record]:
-    """Run a container; its messages and its report as records for the next stage."""
+def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.RecordBatch], began: float) -> Iterator[Record]:
+    """Run a container in the task that began then; its messages and its report as records for the next stage."""
     task, host, context = _task()
     spec = host.specs[container_id]
     tag = f"t{context.taskAttemptId()}"
     try:
-        outgoing, report = host.container(container_id).run(task.request, messages, batches, tag, context.attemptNumber())
+        outgoing, report = host.container(container_id).run(task.request, messages, batches, tag, context.attemptNumber(), began)
     except OperatorError as error:
         raise StageError(error.failure) from None
     except (RidgelineError, OSError) as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.api.errors import Failure
+from ridgeline.measure.events import AgeSample
 
 StateVersion = tuple[str, ...]
 """Names of state files that make up an operator's state: a snapshot (or nothing) and the deltas since, in order."""
@@ -30,12 +31,18 @@ class WindowRequest:
 
 @dataclass(slots=True)
 class OperatorReport:
-    """What one physical operator did in one window. Times are seconds; `ended` is the wall clock when its output had been routed."""
+    """What one physical operator did in one window.
+
+    `began` (its turn came) and `ended` (its output had been routed: the end-window timestamp) are its container's wall clock.
+    `compute_seconds` is time in its own callbacks. `queue`: tuples that waited when its turn came. `ages`: of its records, see `AgeSample`.
+    """
 
     id: int
     began: float = 0.0
     ended: float = 0.0
     compute_seconds: float = 0.0
+    queue: int = 0
+    ages: list[AgeSample] = field(default_factory=list)
     tuples_in: dict[str, int] = field(default_factory=dict)
     tuples_out: dict[str, int] = field(default_factory=dict)
     errors: int = 0
@@ -52,7 +59,8 @@ class OperatorReport:
 class WindowReport:
     """What one container did in one window.
 
-    `tag` names the attempt, `seen` the attempt of every container whose blocks it got. Times are seconds.
+    `tag` names the attempt, `seen` the attempt of every container whose blocks it got. Times are the container's wall clock: its task
+    entered Python, its own turn began, state was restored, operators had run, state was written. `received` is STRAM's: it had the report.
     """
 
     container: int
@@ -63,7 +71,10 @@ class WindowReport:
     operators: list[OperatorReport]
     host: str = ""
     pid: int = 0
-    restore_seconds: float = 0.0
-    run_seconds: float = 0.0
-    write_seconds: float = 0.0
+    task_began: float = 0.0
+    began: float = 0.0
+    restored: float = 0.0
+    ran: float = 0.0
+    written: float = 0.0
+    received: float = 0.0
     bytes_out: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,12 +17,13 @@ from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.block import Message
 from ridgeline.engine.checkpoint import Checkpoint
 from ridgeline.engine.container import Container
-from ridgeline.engine.run import ApplicationRun, Listener, WindowSummary
+from ridgeline.engine.run import ApplicationRun, Ran
 from ridgeline.engine.spec import container_specs
 from ridgeline.engine.storage import MemoryStorage, Storage, explain, open_storage
+from ridgeline.measure.events import Event, OperatorWindow, WindowCommitted, WindowRetried
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
+from ridgeline.plan.protocol import StateVersion, WindowRequest
 from ridgeline.testing.clock import SteppingClock
 from ridgeline.testing.collector import Collector
 from ridgeline.testing.list_input import ListInput
@@ -37,9 +38,11 @@ class LocalExecutor:
         self._make = partial(Container, storage=storage, clock=clock, run_id=run_id)
         self._containers = [self._make(spec) for spec in self._specs]
         self._uri = storage.uri
+        self._clock = clock
 
-    def run(self, request: WindowRequest, source: object) -> Sequence[WindowReport]:
+    def run(self, request: WindowRequest, source: object) -> Ran:
         """Run an attempt. Raises OperatorError; the death of a container kills them all."""
+        launched = self._clock.wall()
         inboxes: dict[int, list[Message]] = {spec.id: [] for spec in self._specs}
         reports = []
         for container in self._containers:
@@ -53,8 +56,9 @@ class LocalExecutor:
                 raise OperatorError(self._failure(container, request.window_id, error)) from error
             for consumer, message in outgoing.items():
                 inboxes[consumer].append(Message.decode(message.encode()))
+            report.received = self._clock.wall()
             reports.append(report)
-        return reports
+        return Ran(reports, launched)
 
     def _failure(self, container: Container, window_id: int, error: Exception) -> Failure:
         """What befell a container as a whole: a test killed it, or its state could not be read or written."""
@@ -80,14 +84,24 @@ class LocalRun:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.windows: list[WindowSummary] = []
-        self.retries: list[tuple[int, int, str]] = []
+        self.events: list[Event] = []
         self.collectors: dict[str, Collector] = {}
 
     @property
     def windows_committed(self) -> int:
         """How many windows were committed in this run."""
-        return len(self.windows)
+        return len(self.window_ids)
+
+    @property
+    def window_ids(self) -> list[int]:
+        """The windows committed in this run, in order."""
+        return [event.window_id for event in self.events if isinstance(event, WindowCommitted)]
+
+    @property
+    def retries(self) -> list[tuple[int, int, str]]:
+        """The attempts that failed: window, number of the attempt that followed (from 1), reason."""
+        retried = (event for event in self.events if isinstance(event, WindowRetried) and not event.final)
+        return [(event.window_id, event.attempt, event.reason) for event in retried]
 
     def collected(self, operator: str, window: int | None = None) -> list[Any]:
         """The tuples that a CollectorSink got, of one window or of all. Raises KeyError naming the collectors that there are."""
@@ -98,16 +112,19 @@ class LocalRun:
 
     def tuples_in(self, operator: str) -> int:
         """Tuples that all partitions of a logical operator took in."""
-        return self._sum(operator, lambda report: sum(report.tuples_in.values()))
+        return self._sum(operator, lambda event: sum(event.tuples_in.values()))
 
     def tuples_out(self, operator: str) -> int:
         """Tuples that all partitions of a logical operator emitted."""
-        return self._sum(operator, lambda report: sum(report.tuples_out.values()))
+        return self._sum(operator, lambda event: sum(event.tuples_out.values()))
 
-    def _sum(self, operator: str, count: Any) -> int:
+    def errors(self, operator: str) -> int:
+        """Tuples that all partitions of a logical operator emitted on error ports."""
+        return self._sum(operator, lambda event: event.errors)
+
+    def _sum(self, operator: str, count: Callable[[OperatorWindow], int]) -> int:
         ids = {physical.id for physical in self.plan.physical.operators if physical.name == operator and not physical.unifier}
-        reports = [report for summary in self.windows for window in summary.reports for report in window.operators]
-        return sum(count(report) for report in reports if report.id in ids)
+        return sum(count(event) for event in self.events if isinstance(event, OperatorWindow) and event.operator in ids)
 
 
 def run_local(
@@ -139,14 +156,13 @@ def run_local(
     def publisher_context(operator: str) -> PublisherContext:
         return PublisherContext(plan.logical.application, operator, owned.run_id, clock, console, f"{storage.uri}/staging", _no_spark)
 
-    listener = Listener(result.windows.append, lambda *retry: result.retries.append(retry))
     orderly = False
     run = None
     try:
-        run = ApplicationRun(plan, owned, executor, clock, publisher_context, listener)
+        run = ApplicationRun(plan, owned, executor, clock, publisher_context, result.events.append)
         result.collectors = {name: publisher for name, publisher in run.publishers.items() if isinstance(publisher, Collector)}
         while not run.ended and (windows is None or result.windows_committed < windows):
-            if result.windows:
+            if result.events:
                 clock.wait(plan.logical.window_seconds)
             run.window(run.next_window)
         orderly = True
