@@ -224,7 +224,7 @@ def test_at_most_once_drops_the_window_of_the_operator_and_goes_on():
     assert run.collected("sink") == [Balance(1, 1), Balance(1, 3)]
     [dropped] = [event for event in operator_windows(run) if event.dropped]
     assert dropped.window_id == 1
-    assert dropped.dropped.startswith("operator `balances` (partition 0) of application `counted` failed in window 1")
+    assert dropped.dropped.startswith("operator `balances` (partition 0) of application `test` failed in window 1")
     assert dropped.dropped.endswith("the tuple was Payment(account=1, cents=-5)")
 
 

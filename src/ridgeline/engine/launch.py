@@ -56,8 +56,8 @@ def launch(
 ) -> Outcome:
     """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
 
-    `observe` hears of every event, `started(run)` is called before the first window. `context` is a SparkContext to use (it stays); else one
-    is started and stopped. Raises RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint goes on.
+    `observe` hears of every event, `started(run)` is called before the first window. `context` is a SparkContext to use (it stays); else
+    one is started and stopped. Raises RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint goes on.
     """
     clock = clock or SystemClock()
     stop = stop or threading.Event()

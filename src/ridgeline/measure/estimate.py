@@ -1,0 +1,114 @@
+"""Numbers that say how well they are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Basis(StrEnum):
+    """How a number is known, the best first: counted, computed from averages, at least so much, not at all."""
+
+    EXACT = "exact"
+    ESTIMATED = "estimated"
+    LOWER_BOUND = "lower bound"
+    UNKNOWN = "unknown"
+
+
+_RANK = {basis: rank for rank, basis in enumerate(Basis)}
+_BY_RANK = tuple(Basis)
+
+
+def weakest(bases: Iterable[Basis]) -> Basis:
+    """The basis of what was computed from numbers with these: the weakest; `exact` if there are none."""
+    return _BY_RANK[max((_RANK[basis] for basis in bases), default=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number that is not negative and may be infinite, and its basis; without a number the basis is `unknown`, and the reverse.
+
+    What cannot be such a number is corrected rather than passed on: NaN is unknown, a negative number is 0. So sums and products of
+    estimates are never NaN and never negative.
+
+    >>> Estimate(2.0) * Estimate(3.0, Basis.ESTIMATED) + UNKNOWN
+    Estimate(value=6.0, basis=<Basis.LOWER_BOUND: 'lower bound'>)
+    >>> Estimate(0.0) * Estimate(math.inf)
+    Estimate(value=0.0, basis=<Basis.EXACT: 'exact'>)
+    """
+
+    value: float | None
+    basis: Basis = Basis.EXACT
+
+    def __post_init__(self) -> None:
+        if self.value is None or self.basis is Basis.UNKNOWN or math.isnan(self.value):
+            object.__setattr__(self, "value", None)
+            object.__setattr__(self, "basis", Basis.UNKNOWN)
+        elif self.value < 0:
+            object.__setattr__(self, "value", 0.0)
+
+    @property
+    def known(self) -> bool:
+        """True if there is a number, be it a lower bound."""
+        return self.value is not None
+
+    @property
+    def infinite(self) -> bool:
+        """True if the number is infinite."""
+        return self.value == math.inf
+
+    def __add__(self, other: Estimate) -> Estimate:
+        """The sum, on the weaker basis; what is known plus what is unknown is a lower bound."""
+        if self.value is None or other.value is None:
+            return Estimate(other.value if self.value is None else self.value, Basis.LOWER_BOUND)
+        return Estimate(self.value + other.value, weakest((self.basis, other.basis)))
+
+    def __mul__(self, other: Estimate) -> Estimate:
+        """The product, on the weaker basis; a certain 0 times anything, unknown or infinite, is that 0."""
+        for zero in (self, other):
+            if zero.value == 0 and zero.basis in {Basis.EXACT, Basis.ESTIMATED}:
+                return zero
+        if self.value is None or other.value is None:
+            return UNKNOWN
+        value = 0.0 if 0 in {self.value, other.value} else self.value * other.value
+        return Estimate(value, weakest((self.basis, other.basis)))
+
+    def less(self, value: float) -> Estimate:
+        """What is left when `value`, finite, has gone; at least 0. An exact number becomes an estimated one."""
+        if self.value is None or value == 0:
+            return self
+        return Estimate(self.value - value, weakest((self.basis, Basis.ESTIMATED)))
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"value": ..., "basis": ...}` for JSON; an infinite number is `{"value": null, "basis": ..., "infinite": true}`."""
+        if self.infinite:
+            return {"value": None, "basis": self.basis.value, "infinite": True}
+        return {"value": self.value, "basis": self.basis.value}
+
+
+UNKNOWN = Estimate(None, Basis.UNKNOWN)
+NOTHING = Estimate(0.0)
+
+
+def total(estimates: Iterable[Estimate]) -> Estimate:
+    """The sum on the weakest basis: a lower bound if some are unknown, unknown if all are, 0 if there are none."""
+    return _combined(estimates, sum)
+
+
+def greatest(estimates: Iterable[Estimate]) -> Estimate:
+    """The maximum on the weakest basis: a lower bound if some are unknown, unknown if all are, 0 if there are none."""
+    return _combined(estimates, max)
+
+
+def _combined(estimates: Iterable[Estimate], combine: Any) -> Estimate:
+    given = tuple(estimates)
+    if not given:
+        return NOTHING
+    values = [estimate.value for estimate in given if estimate.value is not None]
+    if not values:
+        return UNKNOWN
+    basis = weakest(estimate.basis for estimate in given)
+    return Estimate(float(combine(values)), Basis.LOWER_BOUND if basis is Basis.UNKNOWN else basis)
