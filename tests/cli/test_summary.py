@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from cli.windows import make_plan, summary
+from cli.windows import make_plan, run_window
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.statistics import RunStatistics
 from ridgeline.cli.summary import ended_line, print_summary
@@ -38,7 +38,7 @@ def printed(outcome, windows):
     run = RunStatistics(make_plan(), clock)
     for window in windows:
         clock.advance(0.5)
-        run.add(summary(run.plan, **window))
+        run_window(run, **window)
     console = Console(file=io.StringIO(), width=160, highlight=False)
     print_summary(console, outcome, run, SETTINGS, "")
     return [line.rstrip() for line in console.file.getvalue().splitlines()]

@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from cli.windows import make_plan, summary
+from cli.windows import make_plan, run_window
 from ridgeline.cli.live import LiveView
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.statistics import RunStatistics
@@ -29,7 +29,7 @@ def test_plain_lines(run, clock):
     view.starting()
     view.started("/data/state", 0)
     for window_id in range(5):  # a line a second
-        view.committed(run.add(summary(run.plan, window_id, 4000, seconds=0.042)))
+        view.committed(run_window(run, window_id, 4000, seconds=0.042))
         clock.advance(0.5)
     view.retried(5, 1, "operator `double` failed\n  in many lines")
     view.stopping()
@@ -56,7 +56,7 @@ def test_quiet_says_nothing(capsys, run):
     view = View()
     view.starting()
     view.started("/data/state", 0)
-    view.committed(run.add(summary(run.plan)))
+    view.committed(run_window(run))
     view.retried(0, 1, "why")
     view.stopping()
     view.close()
@@ -85,9 +85,9 @@ def test_before_the_first_window(live):
 
 
 def test_the_live_table(live, run, clock):
-    run.add(summary(run.plan, 0, 4000))
+    run_window(run, 0, 4000)
     clock.advance(0.5)
-    run.add(summary(run.plan, 1, 2000, seconds=0.042))
+    run_window(run, 1, 2000, seconds=0.042)
     assert shown(live) == [
         "",
         "window 1  time 42 ms  in 2,000  out 2,000  tuples/s 4,000",
@@ -100,9 +100,9 @@ def test_the_live_table(live, run, clock):
 
 
 def test_errors_drops_progress_and_silence_are_shown_where_there_are_any(live, run, clock):
-    run.add(summary(run.plan, 0, 4000, progress=(10.0, 90.0)))
+    run_window(run, 0, 4000, progress=(10.0, 90.0))
     clock.advance(2)
-    run.add(summary(run.plan, 1, 4000, progress=(20.0, 80.0), errors=["a", "b"], dropped=True))
+    run_window(run, 1, 4000, progress=(20.0, 80.0), errors=["a", "b"], dropped=True)
     clock.advance(3)
     live.stopping()
     lines = shown(live)
@@ -116,7 +116,7 @@ def test_errors_drops_progress_and_silence_are_shown_where_there_are_any(live, r
 def test_what_is_printed_stands_above_the_table(live, run):
     live.starting()
     live.started("/data/state", 0)
-    run.add(summary(run.plan))
+    run_window(run)
     live.close()
     live.close()
     text = live._console.file.getvalue()
@@ -126,6 +126,6 @@ def test_what_is_printed_stands_above_the_table(live, run):
 
 def test_narrow_terminals_get_fewer_columns(run, clock):
     live = LiveView(Console(file=io.StringIO(), force_terminal=True, width=50), clock, run, SETTINGS)
-    run.add(summary(run.plan, 0, 4000))
+    run_window(run, 0, 4000)
     assert shown(live)[2].split() == ["operator", "in", "out", "time"]
     assert "double.output#unifier" in shown(live)[5]

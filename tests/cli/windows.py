@@ -1,12 +1,11 @@
-"""Windows by hand: a plan, and what its containers would report."""
+"""Windows by hand: a plan, and the events that a committed window of it gives."""
 
 from typing import NamedTuple
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, Unifier
 from ridgeline.api.errors import Failure
-from ridgeline.engine.run import WindowSummary
+from ridgeline.measure.events import ContainerWindow, OperatorWindow, SourceProgress, WindowCommitted
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.protocol import OperatorReport, WindowReport
 
 
 class Number(NamedTuple):
@@ -55,29 +54,49 @@ def make_plan():
     return plan_application(app)
 
 
-def summary(plan, window_id=0, tuples=100, *, seconds=0.05, progress=None, errors=(), dropped=False, attempts=1):
-    """A committed window: `tuples` from the source, half for each partition of `double`, whose second one takes 8 ms."""
-    by_container = {}
-    home = {operator: container for container in plan.execution.containers for operator in container.operators}
-    for physical in plan.physical.operators:
-        report = OperatorReport(physical.id, compute_seconds=0.001)
-        if physical.name == "source":
-            report.tuples_out, report.progress = {"output": tuples}, progress
-        elif physical.unifier:
-            report.tuples_in, report.tuples_out = {"input": tuples}, {"output": tuples}
-        elif physical.name == "double":
-            report.tuples_in, report.tuples_out = {"input": tuples // 2}, {"output": tuples // 2, "refused": len(errors)}
-            report.compute_seconds = 0.004 * (1 + physical.partition)
-            if physical.partition == 0:
-                report.errors, report.error_tuples = len(errors), list(errors)
-                if dropped:
-                    report.dropped = Failure("numbers", "double", 0, window_id, "process of port input", "ValueError: 3", "Number(value=3)")
-        else:
-            report.tuples_in = {"input": tuples}
-        by_container.setdefault(home[physical.id].id, []).append(report)
-    reports = tuple(
-        WindowReport(container, window_id, 0, "t", {}, operators, restore_seconds=0.001, run_seconds=0.005, write_seconds=0.002)
-        for container, operators in by_container.items()
-    )
-    phases = {"run": seconds * 0.8, "stage": 0.0, "commit": seconds * 0.1, "publish": seconds * 0.1}
-    return WindowSummary(window_id, attempts, reports, phases)
+def window(plan, window_id=0, tuples=100, *, seconds=0.05, progress=None, errors=(), dropped=False, attempts=1):
+    """A committed window: `tuples` from the source, half for each partition of `double`, whose second one takes 8 ms.
+
+    It began at 0: 80 % is its job's time, the commit and publishing have 10 % each.
+    """
+    began = 0.0
+    returned = began + 0.8 * seconds
+    published = began + seconds
+    operators = {operator.id: operator for operator in plan.physical.operators}
+    for container in plan.execution.containers:
+        times = (began, began + 0.001, began + 0.006, began + 0.008, returned)
+        yield ContainerWindow(published, window_id, 0, container.id, "host", 1, f"t{container.id}", began, *times)
+        for operator_id in container.operators:
+            operator = operators[operator_id]
+            yield _operator(operator, container.id, window_id, published, tuples, errors, dropped)
+            if operator.name == "source" and progress:
+                yield SourceProgress(published, window_id, operator_id, *progress, unit="work")
+    times = (began, began, began, returned, returned, began + 0.9 * seconds, published)
+    yield WindowCommitted(published, window_id, attempts, *times)
+
+
+def _operator(operator, container, window_id, at, tuples, errors, dropped):
+    compute, more = 0.001, {}
+    if operator.name == "source":
+        tuples_in, tuples_out = {}, {"output": tuples}
+    elif operator.unifier:
+        tuples_in, tuples_out = {"input": tuples}, {"output": tuples}
+    elif operator.name == "double":
+        tuples_in, tuples_out = {"input": tuples // 2}, {"output": tuples // 2, "refused": len(errors)}
+        compute = 0.004 * (1 + operator.partition)
+        if operator.partition == 0:
+            more = {"errors": len(errors), "error_tuples": tuple(errors)}
+            if dropped:
+                failure = Failure("numbers", "double", 0, window_id, "process of port input", "ValueError: 3", "Number(value=3)")
+                more["dropped"] = str(failure)
+    else:
+        tuples_in, tuples_out = {"input": tuples}, {}
+    times = (0.001, 0.001 + compute, compute, 0.0, 0.0)
+    return OperatorWindow(at, window_id, 0, operator.id, container, "host", *times, tuples_in, tuples_out, **more)
+
+
+def run_window(statistics, window_id=0, tuples=100, **what):
+    """Give a run's statistics the events of one window; what it then tells of that window."""
+    for event in window(statistics.plan, window_id, tuples, **what):
+        statistics.apply(event)
+    return statistics.last

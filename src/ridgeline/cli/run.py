@@ -16,6 +16,7 @@ from ridgeline.cli.stopping import Stopper, in_thread
 from ridgeline.cli.summary import print_going_on, print_summary
 from ridgeline.cli.units import plural
 from ridgeline.cli.view import PlainView, View
+from ridgeline.measure.events import Event, WindowCommitted, WindowRetried
 from ridgeline.plan.execution import Plan
 
 if TYPE_CHECKING:
@@ -62,13 +63,12 @@ class Run:
 
     def _launch(self, stopper: Stopper) -> Outcome:
         from ridgeline.engine.launch import Options, launch
-        from ridgeline.engine.run import Listener
 
         settings = self._settings
         return launch(
             self._plan,
             Options(settings.master, options.settings(settings.conf), settings.checkpoint, settings.windows),
-            listener=Listener(lambda summary: self._view.committed(self._statistics.add(summary)), self._retried),
+            observe=self._observe,
             stop=stopper.event,
             console=self._console,
             clock=self._clock,
@@ -87,9 +87,15 @@ class Run:
         self._statistics.started = self._clock.monotonic()
         self._view.started(self._checkpoint, run.next_window)
 
-    def _retried(self, window_id: int, attempt: int, reason: str) -> None:
-        self._statistics.retries += 1
-        self._view.retried(window_id, attempt, reason)
+    def _observe(self, event: Event) -> None:
+        self._statistics.apply(event)
+        match event:
+            case WindowCommitted() if self._statistics.last:
+                self._view.committed(self._statistics.last)
+            case WindowRetried(final=False):
+                self._view.retried(event.window_id, event.attempt, event.reason)
+            case _:
+                pass
 
     def _killed(self) -> None:
         """The second Ctrl-C."""

@@ -1,4 +1,4 @@
-"""What the command tells of a run: a fold over its committed windows. No I/O, no clock of its own."""
+"""What the command tells of a run: a fold over its events. No I/O, no clock of its own."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ridgeline.api.clock import Clock
+from ridgeline.measure.events import ContainerWindow, Event, OperatorWindow, SourceProgress, WindowCommitted, WindowRetried
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
-from ridgeline.plan.protocol import OperatorReport, WindowReport
-
-if TYPE_CHECKING:
-    from ridgeline.engine.run import WindowSummary
 
 _RATE_SECONDS = 10.0
 _WINDOWS_KEPT = 100_000
@@ -41,8 +37,8 @@ class OperatorTotals:
     last_out: int = 0
     last_seconds: float = 0.0
 
-    def add(self, reports: Sequence[OperatorReport]) -> None:
-        """Take in the reports of its partitions for one window."""
+    def add(self, reports: Sequence[OperatorWindow]) -> None:
+        """Take in what its partitions did in one window."""
         self.last_in = sum(sum(report.tuples_in.values()) for report in reports)
         self.last_out = sum(sum(report.tuples_out.values()) for report in reports)
         self.last_seconds = max((report.compute_seconds for report in reports), default=0.0)
@@ -71,27 +67,29 @@ class Phases:
     windows: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*_INSIDE, _SPARK, *_OUTSIDE), 0.0))
 
-    def add(self, summary: WindowSummary, stages: Sequence[frozenset[int]]) -> None:
-        """Take in a window. What its job took beside the containers is Spark's."""
+    def add(self, window: WindowCommitted, containers: Sequence[ContainerWindow], stages: Sequence[frozenset[int]]) -> None:
+        """Take in a window. What its attempts took beside the containers is Spark's."""
         self.windows += 1
-        self.seconds[_SPARK] += summary.phases.get("run", 0.0)
-        for containers in stages:
-            slowest = max((report for report in summary.reports if report.container in containers), key=_container_seconds, default=None)
+        self.seconds[_SPARK] += window.returned - window.began
+        for stage in stages:
+            slowest = max((ran for ran in containers if ran.container in stage), key=_container_seconds, default=None)
             if slowest is not None:
-                for name, value in zip(_INSIDE, (slowest.restore_seconds, slowest.run_seconds, slowest.write_seconds), strict=True):
+                inside = (slowest.restored - slowest.began, slowest.ran - slowest.restored, slowest.written - slowest.ran)
+                for name, value in zip(_INSIDE, inside, strict=True):
                     self.seconds[name] += value
                     self.seconds[_SPARK] -= value
-        for name in _OUTSIDE:
-            self.seconds[name] += summary.phases.get(name, 0.0)
+        outside = (window.staged - window.returned, window.committed - window.staged, window.published - window.committed)
+        for name, value in zip(_OUTSIDE, outside, strict=True):
+            self.seconds[name] += value
 
 
-def _container_seconds(report: WindowReport) -> float:
-    return report.restore_seconds + report.run_seconds + report.write_seconds
+def _container_seconds(container: ContainerWindow) -> float:
+    return container.written - container.began
 
 
 @dataclass
 class RunStatistics:
-    """All that is shown while a run goes on and at its end. `add` is called by the thread of the windows, the rest by any."""
+    """All that is shown while a run goes on and at its end. `apply` is called by the thread of the windows, the rest by any."""
 
     plan: Plan
     clock: Clock
@@ -122,44 +120,63 @@ class RunStatistics:
         self.error_tuples: deque[tuple[str, int, str]] = deque(maxlen=_ERRORS_SHOWN)
         self.drops: deque[str] = deque(maxlen=_DROPS_SHOWN)
         self.started = self.committed = self.clock.monotonic()
+        self._operators: list[OperatorWindow] = []
+        self._containers: list[ContainerWindow] = []
         self._recent: deque[tuple[float, int]] = deque()
         self._progress: dict[int, tuple[float, float | None]] = {}
         self._first_fraction: tuple[float, float] | None = None
 
-    def add(self, summary: WindowSummary) -> Window:
-        """Take in a committed window."""
+    def apply(self, event: Event) -> None:
+        """Take in an event."""
         with self.lock:
-            by_row: dict[int, list[OperatorReport]] = {}
-            for report in (report for container in summary.reports for report in container.operators):
-                row = self._row_of[report.id]
-                by_row.setdefault(id(row), []).append(report)
-                self._note(row, report, summary.window_id)
-            for row in self.rows.values():
-                row.add(by_row.get(id(row), ()))
-            tuples_in = sum(self.rows[name, None].last_out for name in self._inputs)
-            tuples_out = sum(self.rows[name, None].last_in for name in self._leaves)
-            self.last = Window(summary.window_id, tuples_in, tuples_out, summary.seconds)
-            self.windows += 1
-            if self.windows == 1:
-                self.first_seconds = summary.seconds
-            else:  # the first one waits for workers to start: it is told apart
-                self.seconds.append(summary.seconds)
-                self.phases.add(summary, self._stages)
-            self.committed = self.clock.monotonic()
-            self._recent.append((self.committed, tuples_in))
-            while self._recent[0][0] < self.committed - _RATE_SECONDS:
-                self._recent.popleft()
-            fraction = self.fraction
-            if fraction is not None and self._first_fraction is None:
-                self._first_fraction = (self.committed, fraction)
-            return self.last
+            match event:
+                case OperatorWindow():
+                    self._operators.append(event)
+                case ContainerWindow():
+                    self._containers.append(event)
+                case SourceProgress():
+                    self._progress[event.operator] = (event.consumed or 0.0, event.remaining)
+                case WindowRetried(final=False):
+                    self.retries += 1
+                case WindowCommitted():
+                    self._window(event)
+                case _:
+                    pass
 
-    def _note(self, row: OperatorTotals, report: OperatorReport, window_id: int) -> None:
-        self.error_tuples.extend((row.title, window_id, text) for text in report.error_tuples)
-        if report.dropped:
-            self.drops.append(str(report.dropped))
-        if report.progress is not None:
-            self._progress[report.id] = (report.progress[0], 0.0 if report.finished else report.progress[1])
+    def _window(self, event: WindowCommitted) -> None:
+        by_row: dict[int, list[OperatorWindow]] = {}
+        for operator in self._operators:
+            row = self._row_of[operator.operator]
+            by_row.setdefault(id(row), []).append(operator)
+            self._note(row, operator)
+        for row in self.rows.values():
+            row.add(by_row.get(id(row), ()))
+        tuples_in = sum(self.rows[name, None].last_out for name in self._inputs)
+        tuples_out = sum(self.rows[name, None].last_in for name in self._leaves)
+        seconds = event.published - event.began
+        self.last = Window(event.window_id, tuples_in, tuples_out, seconds)
+        self.windows += 1
+        if self.windows == 1:
+            self.first_seconds = seconds
+        else:  # the first one waits for workers to start: it is told apart
+            self.seconds.append(seconds)
+            self.phases.add(event, self._containers, self._stages)
+        self._operators.clear()
+        self._containers.clear()
+        self.committed = self.clock.monotonic()
+        self._recent.append((self.committed, tuples_in))
+        while self._recent[0][0] < self.committed - _RATE_SECONDS:
+            self._recent.popleft()
+        fraction = self.fraction
+        if fraction is not None and self._first_fraction is None:
+            self._first_fraction = (self.committed, fraction)
+
+    def _note(self, row: OperatorTotals, operator: OperatorWindow) -> None:
+        self.error_tuples.extend((row.title, operator.window_id, text) for text in operator.error_tuples)
+        if operator.dropped:
+            self.drops.append(operator.dropped)
+        if operator.finished and operator.operator in self._progress:
+            self._progress[operator.operator] = (self._progress[operator.operator][0], 0.0)
 
     @property
     def tuples_per_second(self) -> float:
