@@ -136,7 +136,7 @@ def test_makes_a_checkpoint_folder_of_its_own(spark_context, tmp_path, monkeypat
         plan_application(sum_application()),
         Options(windows=1),
         context=spark_context,
-        started=lambda folder, window: told.append((folder, window)),
+        started=lambda run: told.append((run.checkpoint.storage.uri, run.next_window)),
     )
 
     assert told == [(outcome.checkpoint, 0)]
