@@ -42,7 +42,7 @@ format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix
 
 lock: ## Pin the dependencies anew (needs uv)
-	$(UV_COMPILE) --generate-hashes pyproject.toml --extra examples --group dev -o requirements/dev.lock
+	$(UV_COMPILE) --generate-hashes pyproject.toml --extra examples --extra otel --group dev -o requirements/dev.lock
 	$(UV_COMPILE) --generate-hashes pyproject.toml --extra examples -c requirements/dev.lock -o requirements/run.lock
 	sed -n 's/^jre = \["\(.*\)"\]/\1/p' pyproject.toml | $(UV_COMPILE) --generate-hashes - -o requirements/jre.lock
 	$(UV_COMPILE) --group build -c requirements/dev.lock -o requirements/build.lock
