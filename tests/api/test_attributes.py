@@ -2,10 +2,11 @@ from decimal import Decimal
 
 import pytest
 
-from ridgeline import Locality, ProcessingMode, StickyPartitioner
+from ridgeline import Locality, ProcessingMode, RecordingLevel, StickyPartitioner
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, unknown_attribute
 
 ALL = {**OPERATOR_ATTRIBUTES, **APPLICATION_ATTRIBUTES}
+SECONDS = 'must be a number of seconds above 0, or a text such as "500ms", "1s" or "5m"'
 PARTITIONER = StickyPartitioner("a")
 
 
@@ -27,6 +28,13 @@ def test_each_default_obeys_its_own_rule(attribute):
         ("processing_mode", "at_most_once", ProcessingMode.AT_MOST_ONCE),
         ("processing_mode", ProcessingMode.EXACTLY_ONCE, ProcessingMode.EXACTLY_ONCE),
         ("partitioner", PARTITIONER, PARTITIONER),
+        ("heartbeat_interval", 2, 2.0),
+        ("heartbeat_interval", "0.5", 0.5),
+        ("heartbeat_interval", "500ms", 0.5),
+        ("heartbeat_timeout", "2m", 120.0),
+        ("throughput_calculation_interval", "2s", 2.0),
+        ("stats_max_allowable_windows_lag", "10", 10),
+        ("metrics_recording_level", "trace", RecordingLevel.TRACE),
     ],
 )
 def test_values_are_taken_as_text_too(name, value, checked):
@@ -49,6 +57,15 @@ def test_values_are_taken_as_text_too(name, value, checked):
         ("processing_mode", "SOMETIMES", "must be one of AT_LEAST_ONCE, EXACTLY_ONCE, AT_MOST_ONCE"),
         ("partitioner", "sticky", "must be a `Partitioner`"),
         ("partitioner", StickyPartitioner, "must be a `Partitioner`"),
+        ("heartbeat_interval", 0, SECONDS),
+        ("heartbeat_interval", "0ms", SECONDS),
+        ("heartbeat_interval", -1.5, SECONDS),
+        ("heartbeat_interval", float("inf"), SECONDS),
+        ("heartbeat_timeout", "soon", SECONDS),
+        ("heartbeat_timeout", True, SECONDS),
+        ("heartbeat_timeout", None, SECONDS),
+        ("stats_max_allowable_windows_lag", 1.5, "must be a whole number"),
+        ("metrics_recording_level", "DEBUG", "must be one of OFF, INFO, TRACE"),
     ],
 )
 def test_a_value_that_breaks_the_rule_comes_back_with_it(name, value, rule):

@@ -109,7 +109,10 @@ def application_attributes() -> Application:
         "`windows_kept`: attribute `windows_kept` must be a whole number; got 'many'; give another value (committed windows "
         "whose manifests and state are kept before they are purged; default: 5)"
     ),
-    "`colour`: there is no attribute `colour` of applications; known are `snapshot_interval`, `windows_kept`",
+    (
+        "`colour`: there is no attribute `colour` of applications; known are `heartbeat_interval`, `heartbeat_timeout`, "
+        "`metrics_recording_level`, `snapshot_interval`, `stats_max_allowable_windows_lag`, `throughput_calculation_interval`, `windows_kept`"
+    ),
     attributes={"windows_kept": "many", "colour": "red"},
 )
 def application_attributes_from_outside() -> Application:

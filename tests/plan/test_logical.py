@@ -6,6 +6,7 @@ import pytest
 from plan.faulty_operators import chain
 from plan.parts import Balance, Balances, Check, Filter, Follow, Payment, Source, Store
 from ridgeline.api import Application, InputPort, Locality, Operator, OutputPort, ProcessingMode
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES
 from ridgeline.api.operator import PassThroughUnifier
 from ridgeline.plan import PortRef, validate
 
@@ -14,7 +15,8 @@ def test_a_valid_application() -> None:
     logical = validate(chain(Application("test", window="200ms", windows_kept="7"), partitions="3"))
     assert logical.application == "test"
     assert logical.window_seconds == 0.2
-    assert logical.attributes == {"snapshot_interval": 16, "windows_kept": 7}
+    defaults = {name: attribute.default for name, attribute in APPLICATION_ATTRIBUTES.items()}
+    assert logical.attributes == {**defaults, "windows_kept": 7}
     assert [operator.name for operator in logical.operators] == ["source", "check", "balances", "store"]
     assert [operator.is_input for operator in logical.operators] == [True, False, False, False]
     assert [stream.name for stream in logical.streams] == ["payments", "valid", "balances"]

@@ -1,7 +1,7 @@
 """What an operator author touches."""
 
 from ridgeline.api.application import Application
-from ridgeline.api.attributes import Locality, ProcessingMode
+from ridgeline.api.attributes import Locality, ProcessingMode, RecordingLevel
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.codec import StreamCodec, stable_hash
 from ridgeline.api.context import OperatorContext
@@ -41,6 +41,7 @@ __all__ = [
     "ProcessingMode",
     "Publisher",
     "PublisherContext",
+    "RecordingLevel",
     "RidgelineError",
     "RoundRobinPartitioner",
     "SchemaError",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ridgeline.api.duration import parse_duration
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.partitioner import Partitioner
 
@@ -18,6 +19,14 @@ class ProcessingMode(enum.StrEnum):
     AT_LEAST_ONCE = "AT_LEAST_ONCE"
     EXACTLY_ONCE = "EXACTLY_ONCE"
     AT_MOST_ONCE = "AT_MOST_ONCE"
+
+
+class RecordingLevel(enum.StrEnum):
+    """How much is measured, as in Kafka: nothing while a window runs, what everybody needs, and what costs more."""
+
+    OFF = "OFF"
+    INFO = "INFO"
+    TRACE = "TRACE"
 
 
 class Locality(enum.StrEnum):
@@ -36,7 +45,10 @@ class Locality(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute: its `scope` is `operator` or `application`, `kind` its type, `minimum` the least number allowed."""
+    """One attribute: its `scope` is `operator` or `application`, `kind` its type, `minimum` the least number allowed.
+
+    Of kind `float` are durations in seconds: above 0, as a number or a text such as "500ms".
+    """
 
     name: str
     scope: str
@@ -58,7 +70,7 @@ class Attribute:
         if self.kind is bool:
             text = str(value).lower()
             return (text == "true", None) if text in ("true", "false") else (value, "must be true or false")
-        return self._check_number(value)
+        return _check_duration(value) if self.kind is float else self._check_number(value)
 
     def _check_number(self, value: Any) -> tuple[Any, str | None]:
         try:
@@ -70,6 +82,14 @@ class Attribute:
         if self.minimum is not None and number < self.minimum:
             return value, f"must be at least {self.minimum}"
         return number, None
+
+
+def _check_duration(value: Any) -> tuple[Any, str | None]:
+    try:
+        seconds = parse_duration(value)
+    except ValueError:
+        seconds = 0.0
+    return (seconds, None) if seconds > 0 else (value, 'must be a number of seconds above 0, or a text such as "500ms", "1s" or "5m"')
 
 
 _ALL = (
@@ -89,6 +109,13 @@ _ALL = (
     Attribute("error_tuples_kept", "operator", int, 0, "how many tuples of error ports are kept per window and shown", 0),
     Attribute("snapshot_interval", "application", int, 16, "deltas of an operator's state before the next full snapshot", 1),
     Attribute("windows_kept", "application", int, 5, "committed windows whose manifests and state are kept before they are purged", 1),
+    Attribute("heartbeat_interval", "application", float, 1.0, "seconds between a container's messages in a long window"),
+    Attribute("heartbeat_timeout", "application", float, 30.0, "seconds without a heartbeat after which a container counts as silent"),
+    Attribute("throughput_calculation_interval", "application", float, 10.0, "seconds over which tuples per second are averaged"),
+    Attribute(
+        "stats_max_allowable_windows_lag", "application", int, 1000, "windows after which an operator's latency is taken from its lag", 1
+    ),
+    Attribute("metrics_recording_level", "application", RecordingLevel, RecordingLevel.INFO, "how much is measured: OFF, INFO or TRACE"),
 )
 OPERATOR_ATTRIBUTES: Mapping[str, Attribute] = {attribute.name: attribute for attribute in _ALL if attribute.scope == "operator"}
 APPLICATION_ATTRIBUTES: Mapping[str, Attribute] = {attribute.name: attribute for attribute in _ALL if attribute.scope == "application"}

@@ -1,6 +1,6 @@
 """Plans as data: logical, physical, execution. No Spark, no I/O."""
 
-from ridgeline.plan.duration import parse_duration
+from ridgeline.api.duration import parse_duration
 from ridgeline.plan.execution import Container, ExecutionPlan, Plan, Stage
 from ridgeline.plan.fusing import build_execution
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef

@@ -8,9 +8,9 @@ from typing import Any
 
 from ridgeline.api.application import Application
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, Attribute, unknown_attribute
+from ridgeline.api.duration import FORMS, parse_duration
 from ridgeline.api.errors import shorten
 from ridgeline.plan.draft import Draft
-from ridgeline.plan.duration import FORMS, parse_duration
 from ridgeline.plan.overrides import WINDOW, Overrides
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")

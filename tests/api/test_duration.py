@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from ridgeline.plan import parse_duration
+from ridgeline.api.duration import parse_duration
 
 
 @pytest.mark.parametrize(
