@@ -181,7 +181,7 @@ def test_values_that_are_no_seconds_are_refused(values):
 def test_faults_are_named():
     with pytest.raises(ValueError, match=r"of 6 and 8 bits do not merge; did you mean `rebucketed\(6\)`"):
         Histogram().merge(Histogram(TRANSPORT_BITS))
-    with pytest.raises(ValueError, match="between 0 and 1; got 99; did you mean 0.99"):
+    with pytest.raises(ValueError, match=r"between 0 and 1; got 99; did you mean 0\.99"):
         holding([1.0]).quantile(99)
     with pytest.raises(ValueError, match=r"got \(7, 1\)"):
         Histogram.of_buckets([(0, 1), (7, 1)])

@@ -1,0 +1,144 @@
+"""How far the hosts' clocks are from STRAM's, from messages that go one way.
+
+A message that was sent at s (the host's clock) and received at r (STRAM's) says r - s = offset + delay, and a delay is never negative.
+
+The average of that over the last messages is Apex's estimate: it takes the mean delay for a part of the offset. The minimum-delay
+estimate draws a line below all points (s, r - s), as near to them as it can be: its height is the offset and the smallest delay, its
+slope the drift (V. Paxson, "On Calibrating Measurements of Packet Transit Times", 1998; S. Moon, P. Skelly, D. Towsley, "Estimation and
+Removal of Clock Skew from Network Delay Measurements", 1999).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+
+STEEPEST_SLOPE = 1e-2
+"""The greatest drift that is believed: 10 ms per second.
+
+A quartz drifts by less than 0.1 ms per second and NTP slews by at most 0.5, virtual machines by some more; twice 5 ms per second passes. A
+steeper line comes of delays, or of a clock that was set, and would be far off where there are no points.
+"""
+FEWEST_SAMPLES = 5
+SHORTEST_SECONDS = 2.0
+"""With fewer samples, or all of them within less time, delays look like drift, while no clock drifts far: the plain minimum is taken."""
+_FARTHEST_SECONDS = 1e11  # 3,000 years: no clock, but a broken message
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A clock's offset as a function of its time; outside of `first` to `last` it goes on for as long again and then stays level."""
+
+    at: float
+    offset: float
+    slope: float
+    first: float
+    last: float
+
+    def value(self, at: float) -> float:
+        span = self.last - self.first
+        return self.offset + self.slope * (min(max(at, self.first - span), self.last + span) - self.at)
+
+
+class ClockOffsets:
+    """The clock offset of every host, from its last `samples` messages. One thread at a time.
+
+    All offsets are seconds to add to the host's timestamps to get STRAM's time. `own_host` is where STRAM runs: one clock, so its offset is
+    exactly 0 and its messages are no samples.
+    """
+
+    def __init__(self, samples: int = 100, own_host: str = "") -> None:
+        if samples < 1:
+            msg = f"`samples` must be at least 1; got {samples}; did you mean 100?"
+            raise ValueError(msg)
+        self.own_host = own_host
+        self.clamps = 0
+        """How many durations between hosts came out negative and were taken for 0."""
+        self._samples = samples
+        self._points: dict[str, deque[Point]] = {}
+        self._lines: dict[str, _Line] = {}
+
+    def add(self, host: str, sent: float, received: float) -> None:
+        """Note a message: `sent` on the host's clock, `received` on STRAM's, seconds. Times that cannot be are left out."""
+        if host == self.own_host or not abs(received - sent) < _FARTHEST_SECONDS:  # nor is NaN
+            return
+        points = self._points.get(host)
+        if points is None:
+            points = self._points[host] = deque(maxlen=self._samples)
+        points.append((sent, received - sent))
+        self._lines.pop(host, None)
+
+    def offset(self, host: str, at: float) -> float:
+        """The offset when the host's clock showed `at`: the minimum-delay estimate; 0 for an unknown host."""
+        return self.minimum_delay(host, at)
+
+    def average(self, host: str) -> float:
+        """Apex's estimate: the mean of received less sent over the last messages; it contains the mean delay. 0 for an unknown host."""
+        points = self._points.get(host)
+        return math.fsum(difference for _, difference in points) / len(points) if points else 0.0
+
+    def minimum_delay(self, host: str, at: float) -> float:
+        """The minimum-delay estimate when the host's clock showed `at`; it contains the smallest delay. 0 for an unknown host.
+
+        The line is the edge of the points' lower convex hull that spans their mean time: of all lines below the points it has the least
+        sum of distances. It is followed beyond the samples for no longer than they span. Where it cannot be trusted
+        (`FEWEST_SAMPLES`, `SHORTEST_SECONDS`, `STEEPEST_SLOPE`), it is level through the lowest point.
+
+        Limits: a delay that all messages share counts as offset; that can only be told from an offset by an answer. Of a clock that was set
+        back, the old samples have to go first.
+        """
+        points = self._points.get(host)
+        if not points:
+            return 0.0
+        line = self._lines.get(host)
+        if line is None:
+            line = self._lines[host] = _line_below(sorted(points))
+        return line.value(at)
+
+    def count_clamp(self) -> None:
+        """Count a duration between two hosts that came out negative."""
+        self.clamps += 1
+
+    def as_dict(self) -> dict[str, dict[str, float | int]]:
+        """By host: `offsetMs` as of its last message, `averageMs`, and the number of `samples`."""
+        return {
+            host: {
+                "offsetMs": 1000 * self.offset(host, points[-1][0]),
+                "averageMs": 1000 * self.average(host),
+                "samples": len(points),
+            }
+            for host, points in sorted(self._points.items())
+        }
+
+
+def _line_below(points: list[Point]) -> _Line:
+    """The line below sorted points, level if there is no ground for a slope."""
+    first, last = points[0][0], points[-1][0]
+    lowest = min(difference for _, difference in points)
+    level = _Line(first, lowest, 0.0, first, last)
+    if len(points) < FEWEST_SAMPLES or last - first < SHORTEST_SECONDS:
+        return level
+    mean = first + math.fsum(time - first for time, _ in points) / len(points)
+    hull = _lower_hull(points)
+    right = next((number for number, (time, _) in enumerate(hull) if time >= mean and number), len(hull) - 1)
+    (left_time, left), (right_time, height) = hull[right - 1], hull[right]
+    slope = (height - left) / (right_time - left_time)
+    return _Line(left_time, left, slope, first, last) if abs(slope) <= STEEPEST_SLOPE else level
+
+
+def _lower_hull(points: list[Point]) -> list[Point]:
+    """The lower convex hull of sorted points, from left to right (A. M. Andrew's monotone chain, 1979); each time occurs once."""
+    hull: list[Point] = []
+    for time, height in points:
+        if hull and hull[-1][0] == time:
+            continue  # the lower one came first
+        while len(hull) > 1:
+            (before, base), (middle, top) = hull[-2:]
+            if (top - base) * (time - before) < (height - base) * (middle - before):
+                break
+            hull.pop()
+        hull.append((time, height))
+    return hull

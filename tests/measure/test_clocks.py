@@ -1,0 +1,145 @@
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline.measure.clocks import ClockOffsets
+
+START = 1_700_000_000.0
+UNDELAYED = st.floats(0.0002, 0.0005)
+DELAYED = st.floats(0.010, 0.050)
+
+
+def reading(true, ahead, drift):
+    """What a host's clock shows: so much ahead of STRAM's at the start, and so much more each second."""
+    return true + ahead + drift * (true - START)
+
+
+def sending(offsets, host, delays, ahead, drift, every=1.0):
+    for number, delay in enumerate(delays):
+        true = START + number * every
+        offsets.add(host, reading(true, ahead, drift), true + delay)
+
+
+def corrected(offsets, host, true, ahead, drift):
+    shown = reading(true, ahead, drift)
+    return shown + offsets.offset(host, shown)
+
+
+@settings(deadline=None)
+@given(st.data(), st.floats(-0.0025, 0.0025))
+def test_after_ten_samples_two_drifting_hosts_agree(data, drift):
+    """250 ms apart and drifting against each other by up to 5 ms a second; most messages are delayed by tens of milliseconds."""
+    offsets = ClockOffsets(own_host="stram")
+    hosts = {"a": (0.125, drift), "b": (-0.125, -drift)}
+    for host, clock in hosts.items():
+        prompt = {data.draw(st.integers(0, 2)), data.draw(st.integers(7, 9))}
+        delays = [data.draw(UNDELAYED if number in prompt else DELAYED) for number in range(10)]
+        sending(offsets, host, delays, *clock)
+    for true in (START, START + 5, START + 10):
+        first, second = (corrected(offsets, host, true, *clock) for host, clock in hosts.items())
+        assert abs(first - second) < 0.005
+        assert abs(reading(true, *hosts["a"]) - reading(true, *hosts["b"])) > 0.195
+
+
+@pytest.mark.parametrize("drift", [-0.005, -0.0001, 0.0, 0.0001, 0.005])
+def test_a_long_run_is_followed_although_old_samples_are_forgotten(drift):
+    chance = random.Random(613)
+    offsets = ClockOffsets()
+    delays = [chance.uniform(0.0002, 0.001) if chance.random() < 0.2 else chance.uniform(0.01, 0.05) for _ in range(500)]
+    sending(offsets, "a", delays, 3600.0, drift)
+    for true in (START + 450, START + 499, START + 501):
+        assert corrected(offsets, "a", true, 3600.0, drift) == pytest.approx(true, abs=0.002)
+    assert offsets.as_dict()["a"]["samples"] == 100
+
+
+def test_the_average_is_over_the_last_samples_and_contains_the_delay():
+    offsets = ClockOffsets(samples=3)
+    for sent, received in ((10, 99), (20, 20.01), (30, 30.02), (40, 40.06)):
+        offsets.add("a", sent, received)
+    assert offsets.average("a") == pytest.approx(0.03)
+    assert offsets.offset("a", 40) == pytest.approx(0.01)  # three are too few for a slope
+    assert offsets.as_dict() == {"a": {"offsetMs": pytest.approx(10), "averageMs": pytest.approx(30), "samples": 3}}
+
+
+def test_the_line_below_the_points_is_the_edge_over_their_mean_time():
+    offsets = ClockOffsets()
+    for sent, difference in ((0, 0.100), (1, 0.130), (4, 0.104), (6, 0.150), (8, 0.112), (10, 0.125)):
+        offsets.add("a", sent, sent + difference)
+    # The hull is (0, .100), (4, .104), (8, .112), (10, .125); the mean time 29/6 lies between 4 and 8, where it rises by 2 ms a second.
+    assert offsets.minimum_delay("a", 5) == pytest.approx(0.106)
+    assert offsets.minimum_delay("a", 12) == pytest.approx(0.120)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0, 100), st.floats(-0.2, 0.2)), min_size=1, max_size=40),
+    st.floats(-1e6, 1e6),
+)
+def test_the_line_is_never_above_a_point_and_never_runs_wild(points, at):
+    offsets = ClockOffsets()
+    for sent, difference in points:
+        offsets.add("a", sent, sent + difference)
+    for sent, difference in points:
+        assert offsets.minimum_delay("a", sent) <= difference + 1e-9
+    assert abs(offsets.minimum_delay("a", at)) <= 0.2 + 0.01 * 300
+
+
+def test_a_short_span_has_no_slope():
+    offsets = ClockOffsets()
+    for number, difference in enumerate((0.001, 0.002, 0.003, 0.004, 0.005, 0.006)):
+        offsets.add("a", number * 0.3, number * 0.3 + difference)
+    assert offsets.offset("a", 1000) == pytest.approx(0.001)
+
+
+def test_a_slope_that_no_clock_has_is_not_believed():
+    offsets = ClockOffsets()
+    for number in range(10):  # the clock was set forward by a second
+        offsets.add("a", number, number + (1.0 if number < 5 else 0.0))
+    assert offsets.offset("a", 9) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_extrapolation_ends_one_span_beyond_the_samples():
+    offsets = ClockOffsets()
+    sending(offsets, "a", [0.0] * 11, 0.0, 0.001)
+    assert offsets.offset("a", START + 20) == pytest.approx(-0.020, abs=1e-4)
+    assert offsets.offset("a", START + 1e6) == pytest.approx(-0.020, abs=1e-4)
+    assert offsets.offset("a", START - 1e6) == pytest.approx(0.010, abs=1e-4)
+
+
+def test_the_order_of_arrival_does_not_matter():
+    messages = [(float(number), number + 0.01 * (number % 4) + 0.001 * number) for number in range(12)]
+    one, other = ClockOffsets(), ClockOffsets()
+    for sent, received in messages:
+        one.add("a", sent, received)
+    for sent, received in reversed(messages):
+        other.add("a", sent, received)
+    assert one.offset("a", 7.0) == pytest.approx(other.offset("a", 7.0))
+
+
+def test_the_own_host_and_unknown_ones_have_no_offset():
+    offsets = ClockOffsets(own_host="stram")
+    offsets.add("stram", 1.0, 2.0)
+    assert offsets.offset("stram", 1.0) == offsets.average("stram") == 0.0
+    assert offsets.offset("b", 1.0) == offsets.average("b") == offsets.minimum_delay("b", 1.0) == 0.0
+    assert offsets.as_dict() == {}
+
+
+@pytest.mark.parametrize("sent", [float("nan"), float("inf"), -1e308])
+def test_times_that_cannot_be_are_left_out(sent):
+    offsets = ClockOffsets()
+    offsets.add("a", sent, 1.0)
+    assert offsets.as_dict() == {}
+
+
+def test_clamps_are_counted():
+    offsets = ClockOffsets()
+    offsets.count_clamp()
+    offsets.count_clamp()
+    assert offsets.clamps == 2
+
+
+def test_without_samples_there_is_no_estimate():
+    with pytest.raises(ValueError, match=r"`samples` must be at least 1; got 0; did you mean 100\?"):
+        ClockOffsets(samples=0)
