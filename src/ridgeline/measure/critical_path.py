@@ -1,0 +1,83 @@
+"""The critical path: the way from an input to a leaf that takes longest if nobody waits for anybody but its upstream."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from ridgeline.measure.topology import Topology
+
+_PER_SECOND = 10**12
+"""Paths are compared in whole picoseconds, so that equal sums are equal in whatever order they are added."""
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalPath:
+    """`path`: ids of physical operators from an input to a leaf, unifiers too; `latency_seconds`: the sum of their own latencies."""
+
+    latency_seconds: float
+    path: tuple[int, ...]
+
+
+def critical_path(topology: Topology, own: Mapping[int, float]) -> CriticalPath:
+    """The path with the greatest sum of `own` latencies (seconds, by operator); of equal ones that whose titles sort first.
+
+    Operators that are not in `own` count 0. Time linear in operators and streams. An empty topology has an empty path.
+    """
+    rest = _longest(topology, _whole(topology, own), downstream=True)
+    path: list[int] = []
+    candidates = topology.inputs
+    while candidates:
+        path.append(min(candidates, key=lambda operator: (-rest[operator], topology.by_id[operator].title)))
+        candidates = topology.downstream[path[-1]]
+    return CriticalPath(math.fsum(own.get(operator, 0.0) for operator in path), tuple(path))
+
+
+def slack(topology: Topology, own: Mapping[int, float]) -> dict[int, float]:
+    """How many seconds slower each operator may become before a path through it becomes the critical one; 0 on the critical path.
+
+    The greatest sum of all paths less the greatest of those through the operator.
+    """
+    whole = _whole(topology, own)
+    before, rest = _longest(topology, whole, downstream=False), _longest(topology, whole, downstream=True)
+    longest = max(rest.values(), default=0)
+    return {node.id: (longest - before[node.id] - rest[node.id] + whole[node.id]) / _PER_SECOND for node in topology.operators}
+
+
+class PathHistory:
+    """The critical paths of the last `windows` windows."""
+
+    def __init__(self, windows: int = 1000) -> None:
+        self._paths: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=windows)
+        self._last: tuple[int, ...] = ()
+
+    def add(self, window_id: int, path: tuple[int, ...]) -> None:
+        """Append a window's path; windows come in order."""
+        self._last = self._last if path == self._last else path  # equal paths in a row are kept once
+        self._paths.append((window_id, self._last))
+
+    def share(self, last_n: int, until: int | None = None) -> dict[int, float]:
+        """By operator, the fraction of the last `last_n` windows (up to `until`) in which it was on the path; others are left out."""
+        paths = (path for window_id, path in reversed(self._paths) if until is None or window_id <= until)
+        counted = Counter(islice(paths, last_n))
+        windows = counted.total()
+        share: Counter[int] = Counter()
+        for path, times in counted.items():
+            share.update(dict.fromkeys(path, times))
+        return {operator: times / windows for operator, times in share.items()}
+
+
+def _whole(topology: Topology, own: Mapping[int, float]) -> dict[int, int]:
+    return {node.id: round(own.get(node.id, 0.0) * _PER_SECOND) for node in topology.operators}
+
+
+def _longest(topology: Topology, whole: Mapping[int, int], *, downstream: bool) -> dict[int, int]:
+    """The greatest sum from each operator to a leaf (`downstream`) or from an input to it, itself included."""
+    following = topology.downstream if downstream else topology.upstream
+    longest: dict[int, int] = {}
+    for node in reversed(topology.operators) if downstream else topology.operators:
+        longest[node.id] = whole[node.id] + max((longest[other] for other in following[node.id]), default=0)
+    return longest
