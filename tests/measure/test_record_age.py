@@ -190,8 +190,8 @@ def test_percentiles_at_commit_are_within_one_percent(ages_us, delay):
     ages.add_committed(1, of_ages(ages_us, "commit"), delay, NOW)
     found = ages.figures(1, "commit", NOW)
     every = [age / 1e6 + delay for age in ages_us]
-    assert found.p50 == pytest.approx(nearest_rank(every, "0.5"), rel=0.01, abs=1e-4)
-    assert found.p99 == pytest.approx(nearest_rank(every, "0.99"), rel=0.01, abs=1e-4)
+    assert found.p50 == pytest.approx(nearest_rank(every, "0.5"), rel=0.01, abs=2e-4)
+    assert found.p99 == pytest.approx(nearest_rank(every, "0.99"), rel=0.01, abs=2e-4)
 
 
 def test_negative_ages_are_recorded_as_they_are_and_counted():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,8 @@ Seconds = npt.NDArray[np.float64]
 _MANTISSA = 52
 _MOST_BITS = 16
 _OCTAVES = 60
-_WIDTHS: tuple[type[np.uint16 | np.uint32 | np.int64], ...] = (np.uint16, np.uint32, np.int64)
+_WIDTHS = tuple((width, np.dtype(width).itemsize, int(np.iinfo(width).max)) for width in (np.uint16, np.uint32, np.int64))
+_NARROWEST_BYTES, _MOST = _WIDTHS[0][1], _WIDTHS[-1][2]
 
 
 def bucket(seconds: float, bits: int) -> int:
@@ -92,7 +94,7 @@ class Histogram:
             ValueError: If a number is of no bucket, or a count is below 1.
         """
         made = cls(bits)
-        table = np.array(list(pairs), np.int64).reshape(-1, 2)
+        table = np.fromiter(chain.from_iterable(pairs), np.int64).reshape(-1, 2)
         numbers, counts = np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1])
         known = (numbers == 0) | ((numbers >= lowest_bucket(bits)) & (numbers <= bucket(sys.float_info.max, bits)))
         if not (known & (counts > 0)).all():
@@ -211,7 +213,8 @@ class Histogram:
         """The same values, all later by `shift_seconds`, in buckets of another resolution: each bucket's midpoint is shifted and counted.
 
         From `TRANSPORT_BITS` to `BITS` the relative error stays below 1 % for shifts from 0 on; without a shift it is that of `BITS`.
-        What a negative shift moves below 0 is counted as 0.
+        Of the zero bucket's values it is 0.2 ms: one 0.1 ms before the shift, one after. What a negative shift moves below 0 is counted
+        as 0.
         """
         midpoints, counts = self.values()
         made = Histogram(bits)
@@ -231,7 +234,7 @@ class Histogram:
         return ((2 * numbers + 1) << (_MANTISSA - 1 - self.bits)).view(np.float64)
 
     def _grow(self, count: int) -> None:
-        if self.count + count > np.iinfo(np.int64).max:
+        if self.count + count > _MOST:
             msg = f"a histogram holds at most 2**63 - 1 values; got {self.count} and {count} more"
             raise OverflowError(msg)
         self.count += count
@@ -246,7 +249,7 @@ class Histogram:
             self._zero += every - (numbers.size if counts is None else int(counts.sum()))
         if not numbers.size:
             return
-        base = max(int(numbers.min()), int(numbers.max()) + 1 - self._kept(np.dtype(_WIDTHS[0]).itemsize))
+        base = max(int(numbers.min()), int(numbers.max()) + 1 - self._kept(_NARROWEST_BYTES))
         places = np.maximum(numbers, base) - base
         if counts is None:
             added = np.bincount(places)
@@ -261,7 +264,7 @@ class Histogram:
         if self._counts.size:
             parts.append((self._base, self._counts))
         above = max(start + part.size for start, part in parts)
-        low = max(min(start for start, _ in parts), above - self._kept(np.dtype(_WIDTHS[0]).itemsize))
+        low = max(min(start for start, _ in parts), above - self._kept(_NARROWEST_BYTES))
         joined = np.zeros(above - low, np.int64)
         for start, part in parts:
             cut = max(0, low - start)
@@ -276,12 +279,12 @@ class Histogram:
         A value that was collapsed at some moment would be collapsed into the same bucket at the end: the highest bucket and the width
         of the counts only rise, so the lowest bucket that is kept only rises too. That is why order does not matter.
         """
-        for width in _WIDTHS:
-            cut = counts.size - self._kept(np.dtype(width).itemsize)
+        for width, width_bytes, most in _WIDTHS:
+            cut = counts.size - self._kept(width_bytes)
             if cut > 0:
                 lowest = counts[: cut + 1].sum()
                 counts, base = counts[cut:].copy(), base + cut
                 counts[0] = lowest
-            if int(counts.max()) <= np.iinfo(width).max:
+            if int(counts.max()) <= most:
                 self._base, self._counts = base, counts.astype(width)
                 return

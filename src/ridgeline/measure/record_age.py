@@ -289,8 +289,8 @@ class RecordAges:
     """The record ages of all operators over the last `window_seconds`, and since the start. One thread at a time.
 
     Memory: per operator and place a slot for each second that had records (twice as many for a while after the clock was set back), each
-    with a histogram of at most 8 KiB, or about 0.7 KiB for ages within a factor of ten. The histograms' sum is kept, so figures cost
-    the same however many windows there were.
+    with a histogram of at most 8 KiB; so half a MiB at most, and about 60 KiB for ages within a factor of ten. The histograms' sum is
+    kept, so figures cost the same however many windows there were.
     """
 
     def __init__(self, window_seconds: float = 60.0) -> None:
