@@ -1,0 +1,255 @@
+"""What a source still has to give, whether the application keeps up with it, and when it will have caught up.
+
+A source is watched through samples (at, consumed, remaining), `consumed` cumulative. Over the last `interval_seconds`:
+
+- drain rate = increase of consumed / time;
+- arrival rate = increase of (consumed + remaining) / time; growth = arrival - drain = increase of remaining / time;
+- backlog seconds = remaining / drain rate;
+- caught up at = time of the last sample + remaining / (drain - arrival), while it catches up. These rates are taken since the catching up
+  began, where that is less than an interval ago, and over three intervals, where they scatter by more than 2 % otherwise.
+
+A verdict does not follow noise. The growth is taken for 0 (`holding`) as soon as it is within 5 % of the drain rate, or within 1.5 times
+its own standard error, which the scatter of its samples gives; `holding` ends when it is beyond 10 % and beyond 5 standard errors.
+Likewise `keeping up` begins when what is left is at most what two windows drain, and ends at four.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ridgeline.measure.estimate import NOTHING, UNKNOWN, Basis, Estimate, weakest
+
+_HOLDS, _HOLDS_ERRORS = 0.05, 1.5  # of the drain rate; standard errors
+_LEAVES, _LEAVES_ERRORS = 0.1, 5.0  # ... beyond which it no longer holds
+_KEEPS_UP_WINDOWS, _LEAVES_WINDOWS = 2.0, 4.0
+_STUCK_WINDOWS, _STUCK_SECONDS = 3.0, 5.0
+_LONG_INTERVALS, _SCATTER = 3.0, 0.02
+_FEWEST = 4  # samples that are kept however old they are
+_MOST = 1e18  # amounts above are read as this: their squares do not overflow
+_LEAST_SECONDS = 1e-6  # over less there is no rate
+_SLICES = 200  # samples of an interval are merged to at most about so many
+
+
+class Verdict(StrEnum):
+    """Whether an application keeps up with what arrives, the best first.
+
+    `keeping up`: nothing is left, or what two windows drain. `catching up`: the backlog falls. `holding`: it neither falls nor grows.
+    `falling behind`: it grows. `stuck`: there is a backlog and nothing has been consumed for three windows (or three times the samples'
+    distance, where that is longer), at least 5 seconds. `unknown`: the backlog is not known, is infinite, or was not seen for long enough.
+    """
+
+    KEEPING_UP = "keeping up"
+    CATCHING_UP = "catching up"
+    HOLDING = "holding"
+    FALLING_BEHIND = "falling behind"
+    STUCK = "stuck"
+    UNKNOWN = "unknown"
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of those that are known; `unknown` if none is."""
+    order = tuple(Verdict)
+    return max((verdict for verdict in verdicts if verdict is not Verdict.UNKNOWN), key=order.index, default=Verdict.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogState:
+    """A source's backlog in its unit and in seconds; rates per second and in that unit, None if unknown.
+
+    `caught_up_at` is STRAM's wall clock, None unless the verdict is `catching up`.
+    """
+
+    backlog: Estimate
+    seconds: Estimate
+    drain_per_second: float | None
+    arrival_per_second: float | None
+    caught_up_at: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    at: float
+    consumed: float | None
+    remaining: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """The backlog's growth per second and its standard error, over so many steps."""
+
+    rate: float
+    error: float
+    steps: int
+
+
+class SourceBacklog:
+    """Follows one source. Holds the samples of three intervals, some hundred at most.
+
+    Args:
+        window_seconds: The application's window width.
+        interval_seconds: Over how long rates are taken; longer windows take at least three.
+    """
+
+    def __init__(self, *, window_seconds: float, interval_seconds: float = 10.0) -> None:
+        if not (window_seconds > 0 and interval_seconds > 0):
+            msg = f"`window_seconds` and `interval_seconds` must be above 0; got {window_seconds!r} and {interval_seconds!r}"
+            raise ValueError(msg)
+        self._window = window_seconds
+        self._interval = interval_seconds
+        self._samples: deque[_Sample] = deque()
+        self._backlog = UNKNOWN
+        self._moved_at = -math.inf
+        self._verdict = Verdict.UNKNOWN
+        self._verdict_since = -math.inf
+
+    def add(self, at: float, consumed: float | None, remaining: float | None, *, basis: Basis = Basis.EXACT) -> None:
+        """Take a sample.
+
+        Args:
+            at: STRAM's wall clock; samples that are older than the last one are ignored.
+            consumed: Since the run's start; None if unknown. If it falls, the source began anew and is judged anew.
+            remaining: None if unknown; infinite or negative if there is no end.
+            basis: Of `remaining`: `lower bound` if only a part of the source has told.
+        """
+        consumed = None if consumed is None or not math.isfinite(consumed) else min(_MOST, max(0.0, consumed))
+        if remaining is not None and not math.isnan(remaining) and remaining != math.inf:
+            remaining = min(_MOST, remaining) if remaining >= 0 else math.inf
+        if not math.isfinite(at) or (self._samples and at < self._samples[-1].at):
+            return
+        last = next((sample.consumed for sample in reversed(self._samples) if sample.consumed is not None), None)
+        if last is not None and consumed is not None and consumed < last:
+            self._samples.clear()
+            self._verdict, last = Verdict.UNKNOWN, None
+        if last is None or (consumed is not None and consumed > last):
+            self._moved_at = at
+        self._backlog = Estimate(remaining, basis)
+        self._keep(_Sample(at, consumed, None if self._backlog.infinite else self._backlog.value))
+        verdict = self._judge(at)
+        if verdict is not self._verdict:
+            self._verdict, self._verdict_since = verdict, at
+
+    def state(self, now: float) -> BacklogState:
+        """The backlog as of the last sample, judged at `now`."""
+        drain, growth = self._drain(), self._growth()
+        arrival = None if drain is None or growth is None else max(0.0, drain + growth.rate)
+        verdict = Verdict.STUCK if self._stuck(now) else self._verdict
+        caught_up_at = self._caught_up_at(now) if verdict is Verdict.CATCHING_UP else None
+        return BacklogState(self._backlog, self._seconds(drain), drain, arrival, caught_up_at, verdict)
+
+    def _keep(self, sample: _Sample) -> None:
+        samples = self._samples
+        if len(samples) > 1 and sample.at - samples[-2].at < self._interval / _SLICES:
+            samples[-1] = sample
+        else:
+            samples.append(sample)
+        while len(samples) > _FEWEST and samples[1].at <= sample.at - _LONG_INTERVALS * self._interval:
+            samples.popleft()
+
+    def _recent(self, intervals: float = 1.0, since: float = -math.inf) -> list[_Sample]:
+        """The samples of so many intervals, not before `since`; at least `_FEWEST`."""
+        if not self._samples:
+            return []
+        begin = max(self._samples[-1].at - intervals * self._interval, since) - _LEAST_SECONDS
+        fewest = len(self._samples) - _FEWEST
+        return [sample for place, sample in enumerate(self._samples) if sample.at >= begin or place >= fewest]
+
+    def _drain(self) -> float | None:
+        """Consumed per second; None if unknown."""
+        known = [(sample.at, sample.consumed) for sample in self._recent() if sample.consumed is not None]
+        if not known or known[-1][0] - known[0][0] < _LEAST_SECONDS:
+            return None
+        return (known[-1][1] - known[0][1]) / (known[-1][0] - known[0][0])
+
+    def _growth(self, intervals: float = 1.0, since: float = -math.inf) -> _Growth | None:
+        """The growth of what remains; None if unknown."""
+        known = [(sample.at, sample.remaining) for sample in self._recent(intervals, since) if sample.remaining is not None]
+        if not known or known[-1][0] - known[0][0] < _LEAST_SECONDS:
+            return None
+        seconds = known[-1][0] - known[0][0]
+        rate = (known[-1][1] - known[0][1]) / seconds
+        steps = len(known) - 1
+        scatter = sum((after[1] - before[1] - rate * (after[0] - before[0])) ** 2 for before, after in itertools.pairwise(known))
+        error = math.sqrt(scatter * steps / (steps - 1)) / seconds if steps > 1 else 0.0
+        return _Growth(rate, error, steps)
+
+    def _caught_up_at(self, now: float) -> float | None:
+        growth = self._growth(1.0, self._verdict_since)
+        if growth is not None and growth.error > _SCATTER * abs(growth.rate):
+            growth = self._growth(_LONG_INTERVALS, self._verdict_since)
+        if growth is None or growth.rate >= 0 or self._backlog.value is None:
+            return None
+        end = self._samples[-1].at - self._backlog.value / growth.rate
+        return max(now, end) if math.isfinite(end) else None
+
+    def _judge(self, at: float) -> Verdict:
+        backlog = self._backlog.value
+        if backlog is None or self._backlog.infinite:
+            return Verdict.UNKNOWN
+        drain, growth = self._drain(), self._growth()
+        windows = _LEAVES_WINDOWS if self._verdict is Verdict.KEEPING_UP else _KEEPS_UP_WINDOWS
+        if backlog <= windows * self._window * (drain or 0.0):
+            return Verdict.KEEPING_UP if self._backlog.basis is not Basis.LOWER_BOUND else Verdict.UNKNOWN
+        if self._stuck(at):
+            return Verdict.STUCK
+        if growth is None or growth.steps < 2 or drain == 0:  # noqa: PLR2004  one step has no scatter
+            return self._verdict
+        share, errors = (_LEAVES, _LEAVES_ERRORS) if self._verdict is Verdict.HOLDING else (_HOLDS, _HOLDS_ERRORS)
+        tolerance = max(share * (drain or 0.0), errors * growth.error)
+        if abs(growth.rate) <= tolerance:
+            return Verdict.HOLDING
+        return Verdict.FALLING_BEHIND if growth.rate > 0 else Verdict.CATCHING_UP
+
+    def _stuck(self, now: float) -> bool:
+        """True if there is a backlog and nothing has been consumed for too long."""
+        if not self._backlog.value or self._backlog.infinite or self._samples[-1].consumed is None:
+            return False
+        recent = self._recent()
+        distance = (recent[-1].at - recent[0].at) / max(1, len(recent) - 1)
+        return now - self._moved_at > max(_STUCK_WINDOWS * max(self._window, distance), _STUCK_SECONDS)
+
+    def _seconds(self, drain: float | None) -> Estimate:
+        backlog = self._backlog
+        if backlog.value == 0 and backlog.basis is Basis.EXACT:
+            return NOTHING
+        if backlog.value is None or drain is None:
+            return UNKNOWN
+        value = backlog.value / drain if drain > 0 else math.inf if backlog.value else 0.0
+        return Estimate(value, weakest((backlog.basis, Basis.ESTIMATED)))
+
+
+class ScheduleBacklog:
+    """Judges by the schedule alone, for applications whose sources do not know their backlog: windows that begin late are a backlog.
+
+    It is a source whose work is time: a second of it arrives every second, and what remains is how late the last window began.
+    """
+
+    def __init__(self, *, window_seconds: float, interval_seconds: float = 10.0) -> None:
+        self._window = window_seconds
+        self._source = SourceBacklog(window_seconds=window_seconds, interval_seconds=interval_seconds)
+        self._last: tuple[float, float] | None = None
+
+    def add(self, at: float, late_seconds: float) -> None:
+        """A window has begun at `at`, so much later than the schedule says."""
+        late = late_seconds if late_seconds > 0 else 0.0
+        self._last = (at, late)
+        self._source.add(at, at, late, basis=Basis.ESTIMATED)
+
+    def state(self, now: float, late_seconds: float) -> BacklogState:
+        """The state at `now`, at which the next window is so late. It is never `stuck`: a window that does not end falls behind."""
+        if self._last is None:
+            return BacklogState(UNKNOWN, UNKNOWN, None, None, None, Verdict.UNKNOWN)
+        at, late = self._last
+        state = self._source.state(at)
+        verdict, caught_up_at, current = state.verdict, state.caught_up_at, max(late, late_seconds)
+        if verdict is Verdict.UNKNOWN and late <= _KEEPS_UP_WINDOWS * self._window:
+            verdict = Verdict.KEEPING_UP
+        if current - late > _LEAVES_WINDOWS * self._window:
+            verdict, caught_up_at = Verdict.FALLING_BEHIND, None
+        seconds = Estimate(current, Basis.ESTIMATED)
+        return BacklogState(seconds, seconds, None, None, None if caught_up_at is None else max(now, caught_up_at), verdict)
