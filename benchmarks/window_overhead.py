@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ def ours(windows: int) -> list[float]:
     """Seconds per window: 2 inputs -> shuffle by key -> 2 keyed counters, state and manifest written."""
     from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort
     from ridgeline.engine.launch import Options, launch
-    from ridgeline.engine.run import Listener, WindowSummary
+    from ridgeline.measure.events import Event, WindowCommitted
     from ridgeline.plan import plan_application
 
     class Number(NamedTuple):
@@ -58,18 +59,17 @@ def ours(windows: int) -> list[float]:
     numbers = app.add_operator("numbers", Numbers(), partitions=2)
     count = app.add_operator("count", Count(), partitions=2)
     app.add_stream("numbers", numbers.output, count.data)
-    times: list[float] = []
-    phases: list[WindowSummary] = []
-
-    def note(summary: WindowSummary) -> None:
-        times.append(summary.seconds)
-        phases.append(summary)
-
-    launch(plan_application(app, {}, {}), Options("local[2]", windows=windows), listener=Listener(window_committed=note))
-    warm = phases[len(phases) // 3 :]
-    split = {name: statistics.median(summary.phases[name] for summary in warm) * 1e3 for name in warm[0].phases}
-    print("  where it goes: " + ", ".join(f"{name} {value:.1f} ms" for name, value in split.items()), file=sys.stderr)
-    return times
+    told: list[Event] = []
+    launch(plan_application(app, {}, {}), Options("local[2]", windows=windows), observe=told.append)
+    committed = [event for event in told if isinstance(event, WindowCommitted)]
+    warm = committed[len(committed) // 3 :]
+    phases = ("began", "launched", "returned", "staged", "committed", "published")
+    split = {
+        after: statistics.median(getattr(event, after) - getattr(event, before) for event in warm) * 1e3
+        for before, after in pairwise(phases)
+    }
+    print("  until: " + ", ".join(f"{name} {value:.1f} ms" for name, value in split.items()), file=sys.stderr)
+    return [event.published - event.began for event in committed]
 
 
 def by_hand(windows: int) -> list[float]:

@@ -1,0 +1,77 @@
+"""Where the time goes, on Spark, in an application whose time is known."""
+
+import time
+
+import pytest
+from ridgeline.stram.watch import Watch
+
+from engine.busy import BUSY, busy_application, really
+from engine.on_spark import run_on_spark
+from ridgeline.plan.planner import plan_application
+from ridgeline.stram.topology import planned_event
+
+pytestmark = pytest.mark.spark
+WINDOWS = 40
+
+
+def measure(app, context, folder, windows=WINDOWS):
+    """Run and fold: what the run was told, as its watch tells it."""
+    run = run_on_spark(app, context, folder / "checkpoint", windows=windows)
+    watch = Watch(time.time)
+    watch.observe(planned_event(plan_application(app), at=time.time(), application_id="busy", info={}))
+    for event in run.events:
+        watch.observe(event)
+    return watch
+
+
+def paths(watch):
+    return [[step["operator"] for step in watch.critical_path(window)["path"]] for window in range(WINDOWS)]
+
+
+def almost_all(conditions):
+    """95 % of them hold."""
+    found = list(conditions)
+    return sum(found) >= 0.95 * len(found)
+
+
+def test_separate_containers(spark_context, tmp_path):
+    watch = measure(busy_application(tmp_path, locality="NODE_LOCAL"), spark_context, tmp_path)
+
+    for name in BUSY:
+        compute = [
+            next(found["computeMs"] for found in watch.latency(window)["operators"] if found["operator"] == name) / 1e3
+            for window in range(WINDOWS)
+        ]
+        assert almost_all(abs(seconds - really(tmp_path, name, window)) < 0.005 for window, seconds in enumerate(compute)), name
+    assert almost_all(path == ["A", "C", "E"] for path in paths(watch))
+    assert watch.critical_path()["average"]["path"] == ["A", "C", "E"]
+    assert watch.critical_path()["slack"]["B"] > 50
+    for window in watch.windows():
+        blame = watch.critical_path(window["windowId"])["blame"]
+        assert sum(step["ms"] for step in blame) == pytest.approx(window["latencyMs"], abs=5)
+    named = [(step["what"], step["operator"]) for step in watch.critical_path(20)["blame"]]
+    assert {"C", "D"} <= {operator for _, operator in named}
+    assert ("barrier", "C") in named
+
+
+def test_the_path_moves_with_the_work(spark_context, tmp_path):
+    watch = measure(busy_application(tmp_path, locality="NODE_LOCAL", moved_at=20), spark_context, tmp_path)
+
+    assert almost_all(path == ["A", "C", "E"] for path in paths(watch)[:20])
+    assert almost_all(path == ["A", "B", "D"] for path in paths(watch)[22:])
+
+
+def test_fused_into_one_container(spark_context, tmp_path):
+    watch = measure(busy_application(tmp_path, locality="CONTAINER_LOCAL"), spark_context, tmp_path)
+
+    assert len(watch.containers()) == 1
+    operators = {window: {found["operator"]: found for found in watch.latency(window)["operators"]} for window in range(WINDOWS)}
+    for name in BUSY:
+        assert almost_all(abs(operators[w][name]["computeMs"] / 1e3 - really(tmp_path, name, w)) < 0.005 for w in operators), name
+    # Whoever ran last of the siblings waited for all others that are not upstream of it.
+    waits = sum(found["waitMs"] for found in operators[20].values())
+    assert waits > 100
+    assert almost_all(path == ["A", "C", "E"] for path in paths(watch))
+    what = {step["what"] for step in watch.critical_path(20)["blame"]}
+    assert "sibling" in what
+    assert "barrier" not in what
