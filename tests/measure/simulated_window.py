@@ -4,6 +4,7 @@ from collections import defaultdict
 
 from hypothesis import strategies as st
 
+from ridgeline.measure.events import ContainerWindow, OperatorWindow, WindowCommitted
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 from ridgeline.measure.window import ContainerTimes, OperatorTimes, WindowTimes
 
@@ -92,6 +93,22 @@ def run(  # every argument is a duration of the model
     due = began if due is None else due
     driver = (due, began, planned, launched, returned, staged, committed, published)
     return WindowTimes(window_id, 1, *driver, containers, operators, trigger)
+
+
+def reported(topology, times, hosts, clocks):
+    """The window as events: what each container says, on its host's clock (a function of the true time)."""
+    for number, found in times.containers.items():
+        host = hosts[number]
+        clock = clocks.get(host, float)
+        stamps = [clock(at) for at in (found.task_began, found.began, found.restored, found.ran, found.written)]
+        yield ContainerWindow(times.published, times.window_id, 0, number, host, 1, found.task, *stamps, found.received)
+        for operator in topology.containers[number]:
+            own = times.operators[operator]
+            durations = own.compute_seconds, own.wait_seconds, own.transfer_seconds
+            stamps = clock(own.began), clock(own.ended)
+            yield OperatorWindow(times.published, times.window_id, 0, operator, number, host, *stamps, *durations, {}, {})
+    driver = (times.began, times.planned, times.launched, times.returned, times.staged, times.committed, times.published)
+    yield WindowCommitted(times.published, times.window_id, 1, *driver)
 
 
 @st.composite

@@ -4,8 +4,11 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 
-from measure.simulated_window import SEED_MS, graph, ids, run, runs, seed_graph, wild_windows
+from measure.simulated_window import BASE, SEED_MS, graph, ids, reported, run, runs, seed_graph, wild_windows
+from ridgeline.measure.clocks import ClockOffsets
+from ridgeline.measure.events import ContainerWindow
 from ridgeline.measure.latency import OperatorLatency, logical_latencies, operator_latencies
+from ridgeline.measure.window import assemble
 
 close = partial(pytest.approx, abs=1e-6)  # the resolution of times since 1970
 
@@ -92,6 +95,29 @@ def test_an_operator_that_ends_before_its_upstream_has_no_latency_and_is_marked(
     assert (found.latency, found.own, found.clamped) == (0.0, 0.0, True)
     found = operator_latencies(topology, moved(times, 2, -0.005))[2]
     assert (found.latency, found.compute, found.wait, found.clamped) == (close(0.015), close(0.015), 0.0, False)
+
+
+def test_clocks_apart_and_drifting_change_nothing_once_they_are_corrected():
+    topology = seed_graph()
+    hosts = {container: "far" if container in {2, 3} else "near" for container in topology.containers}
+
+    def far(at):
+        return at + 0.25 + 0.001 * (at - BASE)
+
+    offsets, errors, uncorrected = ClockOffsets(own_host="near"), [], []
+    for window_id in range(30):
+        times = run(topology, SEED_MS, launch_ms=3, state_ms=1, window_id=window_id, began=BASE + window_id)
+        true = operator_latencies(topology, times)
+        events = list(reported(topology, times, hosts, {"far": far}))
+        delay = 0.0005 + 0.004 * (window_id * 7 % 10) / 10
+        for event in events:
+            if isinstance(event, ContainerWindow):
+                offsets.add(event.host, event.written, times.containers[event.container].written + delay)
+        for clocks, found in ((offsets, errors), (ClockOffsets(), uncorrected)):
+            measured = operator_latencies(topology, assemble(topology, events, clocks))
+            found.append(max(abs(measured[operator].latency - own.latency) for operator, own in true.items()))
+    assert max(errors[10:]) < 0.005
+    assert min(uncorrected[10:]) > 0.1
 
 
 def test_a_logical_operator_is_its_slowest_partition_with_its_slowest_unifiers():
