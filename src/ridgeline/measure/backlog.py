@@ -19,10 +19,11 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ridgeline.measure.estimate import NOTHING, UNKNOWN, Basis, Estimate, weakest
+from ridgeline.measure.estimate import NOTHING, UNKNOWN, Basis, Estimate, total, weakest
+from ridgeline.measure.events import SourceProgress
 
 _HOLDS, _HOLDS_ERRORS = 0.05, 1.5  # of the drain rate; standard errors
 _LEAVES, _LEAVES_ERRORS = 0.1, 5.0  # ... beyond which it no longer holds
@@ -253,3 +254,48 @@ class ScheduleBacklog:
             verdict, caught_up_at = Verdict.FALLING_BEHIND, None
         seconds = Estimate(current, Basis.ESTIMATED)
         return BacklogState(seconds, seconds, None, None, None if caught_up_at is None else max(now, caught_up_at), verdict)
+
+
+@dataclass(slots=True)
+class PartitionedSource:
+    """Brings together what the partitions of one input operator say of it, or the whole source; `backlog` follows their sum."""
+
+    partitions: tuple[int, ...]
+    backlog: SourceBacklog
+    unit: str | None = None
+    bytes: Estimate = UNKNOWN
+    latest: dict[int, SourceProgress] = field(default_factory=dict)
+    waiting: bool = False
+
+    def add(self, event: SourceProgress) -> None:
+        """One partition has told, or the whole source; once all have told of a window, that is a sample."""
+        self.unit = event.unit
+        if event.whole:
+            self.latest = {event.operator: event}
+        else:
+            self.latest = {one: said for one, said in self.latest.items() if not said.whole} | {event.operator: event}
+        self.waiting = True
+        if event.whole or all(one in self.latest and self.latest[one].window_id == event.window_id for one in self.partitions):
+            self.flush(event.at)
+
+    def flush(self, at: float) -> None:
+        """Make a sample of what has been told."""
+        if not self.waiting:
+            return
+        self.waiting = False
+        whole = any(said.whole for said in self.latest.values())
+        told = [self.latest.get(one) for one in ([*self.latest] if whole else self.partitions)]
+        consumed = [None if said is None else said.consumed for said in told]
+        remaining = total(_amount(None if said is None else said.remaining) for said in told)
+        self.bytes = total(_amount(None if said is None else said.remaining_bytes) for said in told)
+        known = [value for value in consumed if value is not None]
+        self.backlog.add(at, sum(known) if len(known) == len(consumed) else None, remaining.value, basis=remaining.basis)
+
+    def backlog_in(self, unit: str, backlog: Estimate) -> Estimate | None:
+        """The backlog if it is in this unit."""
+        return backlog if self.unit == unit else None
+
+
+def _amount(value: float | None) -> Estimate:
+    """An amount as a source says it: None is unknown, negative is infinite."""
+    return UNKNOWN if value is None else Estimate(math.inf if value < 0 else value)

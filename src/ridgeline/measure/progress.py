@@ -29,7 +29,7 @@ What Beam leaves open is decided so:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ridgeline.measure.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total
@@ -158,6 +158,7 @@ def window_progress(
     history: Mapping[int, History] | None = None,
     shares: Mapping[StreamEdge, Estimate] | None = None,
     ages: Mapping[int, float] | None = None,
+    finished: Collection[int] = (),
 ) -> WindowProgress:
     """The progress of a running window.
 
@@ -167,10 +168,14 @@ def window_progress(
         history: Averages of earlier windows, by operator id.
         shares: What part of its source port's tuples each stream carries; `even_shares` where missing.
         ages: By container, how many seconds ago it said so: its running operator is taken to have worked since.
+        finished: Containers that are known to be done, whatever they said last.
     """
     reporting = [topology.by_id[identity].stage for identity in running if identity in topology.by_id]
     stage = max(reporting, default=-1)
-    work = _Pass(topology, running, history or {}, even_shares(topology) | dict(shares or {}), stage, {})
+    shares = shares or {}
+    if len(shares) < len(topology.streams):
+        shares = even_shares(topology) | dict(shares)
+    work = _Pass(topology, running, history or {}, shares, stage, frozenset(finished), {})
     for node in topology.operators:
         work.visit(node, (ages or {}).get(node.container, 0.0))
     operators = work.done
@@ -204,6 +209,7 @@ class _Pass:
     history: Mapping[int, History]
     shares: Mapping[StreamEdge, Estimate]
     stage: int
+    finished: frozenset[int]
     done: dict[int, OperatorProgress]
 
     def visit(self, node: OperatorNode, age: float) -> None:
@@ -250,7 +256,7 @@ class _Pass:
     def state(self, node: OperatorNode) -> str:
         """An operator's state, with what the stages tell."""
         said = self.running.get(node.id)
-        if node.stage < self.stage or (said is not None and said.state == "done"):
+        if node.stage < self.stage or node.container in self.finished or (said is not None and said.state == "done"):
             return "done"
         if said is not None:
             return said.state
