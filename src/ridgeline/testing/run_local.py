@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -18,27 +17,40 @@ from ridgeline.engine.block import Message
 from ridgeline.engine.checkpoint import Checkpoint
 from ridgeline.engine.container import Container
 from ridgeline.engine.run import ApplicationRun, Ran
-from ridgeline.engine.spec import container_specs
+from ridgeline.engine.spec import ContainerSpec, container_specs
 from ridgeline.engine.storage import MemoryStorage, Storage, explain, open_storage
-from ridgeline.measure.events import Event, OperatorWindow, WindowCommitted, WindowRetried
+from ridgeline.measure.events import ApplicationEnded, Event, OperatorWindow, WindowCommitted, WindowRetried
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import StateVersion, WindowRequest
+from ridgeline.stram.figures import Figures
+from ridgeline.stram.identity import own_host, run_info
+from ridgeline.stram.topology import planned_event
+from ridgeline.stram.watch import Watch
 from ridgeline.testing.clock import SteppingClock
 from ridgeline.testing.collector import Collector
 from ridgeline.testing.list_input import ListInput
+
+ContainerClock = Callable[[int], tuple[str, Clock]]
+"""The name of a container's host, and that host's clock, by the container's id."""
 
 
 class LocalExecutor:
     """Runs the containers of a window one after the other, stage by stage, in this thread; blocks are encoded as on Spark."""
 
-    def __init__(self, plan: Plan, storage: Storage, clock: Clock, run_id: str) -> None:
+    def __init__(self, plan: Plan, storage: Storage, clock: Clock, run_id: str, container_clock: ContainerClock | None = None) -> None:
         self._plan = plan
         self._specs = container_specs(plan)
-        self._make = partial(Container, storage=storage, clock=clock, run_id=run_id)
-        self._containers = [self._make(spec) for spec in self._specs]
-        self._uri = storage.uri
+        self._storage = storage
         self._clock = clock
+        self._run_id = run_id
+        self._container_clock = container_clock or (lambda _container: (own_host(), clock))
+        self._uri = storage.uri
+        self._containers = [self._make(spec) for spec in self._specs]
+
+    def _make(self, spec: ContainerSpec) -> Container:
+        host, clock = self._container_clock(spec.id)
+        return Container(spec, self._storage, clock, self._run_id, host)
 
     def run(self, request: WindowRequest, source: object) -> Ran:
         """Run an attempt. Raises OperatorError; the death of a container kills them all."""
@@ -79,13 +91,20 @@ class LocalExecutor:
             container.close()
 
 
-class LocalRun:
-    """What came out of `run_local`."""
+class LocalRun(Figures):
+    """What came out of `run_local`: what was collected, what happened (`events`), and the figures, as tables and in `watch`."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, clock: Clock) -> None:
         self.plan = plan
         self.events: list[Event] = []
         self.collectors: dict[str, Collector] = {}
+        self._watch = Watch(clock.wall, own_host())
+        self._watch.subscribe(self.events.append)
+
+    @property
+    def watch(self) -> Watch:
+        """The figures as plain data, as of the end of the run."""
+        return self._watch
 
     @property
     def windows_committed(self) -> int:
@@ -127,7 +146,7 @@ class LocalRun:
         return sum(count(event) for event in self.events if isinstance(event, OperatorWindow) and event.operator in ids)
 
 
-def run_local(
+def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     app: Application,
     *,
     windows: int | None = None,
@@ -137,38 +156,47 @@ def run_local(
     inputs: Mapping[str, Iterable[Any]] | None = None,
     checkpoint: str | os.PathLike[str] | Storage | None = None,
     console: Console | None = None,
+    container_clock: ContainerClock | None = None,
 ) -> LocalRun:
     """Run an application in process until its inputs have finished, or for `windows` windows.
 
     `clock` (default: a SteppingClock) is moved by the window's width before each window but the first. `properties` and `attributes` are
     as `-D` and `--attribute`. `inputs` plays lists in the place of input operators, by name; Spark sources can only run so. `checkpoint`
-    (a path or a storage; default: memory) is gone on from if it holds a run. Raises ValidationError, OperatorError, CheckpointError.
+    (a path or a storage; default: memory) is gone on from if it holds a run. `container_clock` says on which host a container is and what
+    that host's clock shows, for tests of clock skew. Raises ValidationError, OperatorError, CheckpointError.
     """
     plan = plan_application(_replace_inputs(app, inputs or {}), properties or {}, attributes or {})
     _refuse_spark_sources(plan)
     clock = clock or SteppingClock()
     storage = open_storage(os.fspath(checkpoint)) if isinstance(checkpoint, (str, os.PathLike)) else checkpoint or MemoryStorage()
-    result = LocalRun(plan)
+    result = LocalRun(plan, clock)
     owned = Checkpoint(storage, plan.logical.application)
-    executor = LocalExecutor(plan, storage, clock, owned.run_id)
+    executor = LocalExecutor(plan, storage, clock, owned.run_id, container_clock)
+    observe = result.watch.observe
     console = console or Console()
 
     def publisher_context(operator: str) -> PublisherContext:
         return PublisherContext(plan.logical.application, operator, owned.run_id, clock, console, f"{storage.uri}/staging", _no_spark)
 
-    orderly = False
     run = None
+    outcome, reason = "failed", ""
     try:
-        run = ApplicationRun(plan, owned, executor, clock, publisher_context, result.events.append)
+        observe(planned_event(plan, at=clock.wall(), application_id=owned.run_id, info=run_info("in process", storage.uri)))
+        run = ApplicationRun(plan, owned, executor, clock, publisher_context, observe)
+        first = run.next_window
         result.collectors = {name: publisher for name, publisher in run.publishers.items() if isinstance(publisher, Collector)}
         while not run.ended and (windows is None or result.windows_committed < windows):
-            if result.events:
+            if run.next_window > first:
                 clock.wait(plan.logical.window_seconds)
             run.window(run.next_window)
-        orderly = True
+        outcome = "finished" if run.ended else "stopped"
+    except Exception as error:
+        reason = str(error)
+        raise
     finally:
+        observe(ApplicationEnded(clock.wall(), outcome, reason))
         if run is not None:
-            run.close(orderly=orderly)
+            run.close(orderly=outcome != "failed")
         else:
             owned.close()
     return result

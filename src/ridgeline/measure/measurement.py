@@ -1,0 +1,524 @@
+"""All figures of one application: the fold over its events, and the answers to every question about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ridgeline.api.errors import did_you_mean
+from ridgeline.measure.blame import milliseconds
+from ridgeline.measure.clocks import ClockOffsets
+from ridgeline.measure.events import (
+    ApplicationEnded,
+    ApplicationPlanned,
+    ContainerHeartbeat,
+    ContainerWindow,
+    Event,
+    HeartbeatRejected,
+    OperatorWindow,
+    SourceProgress,
+    SparkTrigger,
+    WindowCommitted,
+    WindowPlanned,
+    WindowRetried,
+    WindowStarted,
+)
+from ridgeline.measure.latency_fold import LatencyFold
+from ridgeline.measure.latency_totals import LatencyTotal, WindowTotal
+from ridgeline.measure.progress_fold import ProgressFold
+from ridgeline.measure.record_age import LEVELS, AgeTotals, RecordAges
+from ridgeline.measure.status import AVERAGE_WINDOWS, ContainerStatus, OperatorStatus, Statuses
+from ridgeline.measure.throughput import Throughput
+from ridgeline.measure.topology import OperatorNode, Topology
+from ridgeline.measure.window import assemble
+
+_KEPT = 4  # windows whose events stay until Spark's own account of them has come
+_NO_WIDTH = 1.0  # seconds that windows are taken to be wide that follow each other as fast as they get
+_STATES = {"finished": "FINISHED", "stopped": "STOPPED", "failed": "FAILED"}
+_NO_LATENCY: Mapping[str, Any] = {"operators": ()}
+_RUNNING = {"waiting": "WAITING", "running": "ACTIVE", "done": "DONE"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What operators and containers have in common at one moment: rows of latency, windows behind, and who runs or is silent."""
+
+    now: float
+    latencies: Mapping[int, Mapping[str, Any]]
+    behind: Mapping[int, int]
+    states: Mapping[int, str]
+    silent: frozenset[int]
+
+
+class Measurement:
+    """Feed it all events of one application in order (`apply`), and ask.
+
+    Answers are plain data for JSON: camelCase names with units, times of day in seconds since 1970, null for what is not known. Those that
+    depend on the time take `now`, STRAM's wall clock. Windows count once they are committed, all at once: no answer holds half of one.
+
+    `own_host` is where STRAM runs, whose clock needs no correction; default: `info["host"]` of the plan's event.
+
+    Memory is bounded: what single windows were is kept for `stats_max_allowable_windows_lag` windows (1,000). With
+    `metrics_recording_level` OFF only tuples, errors and states are folded. One thread at a time (`ridgeline.stram.watch` is for several).
+    """
+
+    def __init__(self, own_host: str = "") -> None:
+        self.at = 0.0
+        """When the last event was, STRAM's wall clock: `now` for a run that is over."""
+        self.topology = Topology((), ())
+        self.plan: ApplicationPlanned | None = None
+        self._clocks = ClockOffsets(own_host=own_host)
+        self._statuses = Statuses()
+        self._rejected: dict[str, int] = {}
+        self._heartbeats = 0
+        self._retries = 0
+        self._windows = 0
+        self._started = 0.0
+        self._ended: ApplicationEnded | None = None
+        self._schedule: WindowPlanned | None = None
+        self._first: WindowPlanned | None = None
+        self._running: WindowStarted | None = None
+        self._committed: int | None = None
+        self._open: list[Event] = []
+        self._folded: dict[int, list[Event]] = {}
+        self._handlers: Mapping[type, Callable[[Any], None]] = {
+            ApplicationPlanned: self._plan,
+            ApplicationEnded: self._end,
+            WindowPlanned: self._plan_window,
+            WindowStarted: self._start,
+            WindowRetried: self._retry,
+            WindowCommitted: self._commit,
+            ContainerWindow: self._open_window,
+            OperatorWindow: self._open_window,
+            SourceProgress: self._source,
+            SparkTrigger: self._trigger,
+            ContainerHeartbeat: self._heartbeat,
+            HeartbeatRejected: self._reject,
+        }
+        self._begin({}, 0.0)
+
+    def _begin(self, attributes: Mapping[str, Any], window_seconds: float) -> None:
+        """Make the folds, whose settings are a run's."""
+        interval = float(attributes.get("throughput_calculation_interval", 10.0))
+        self._measures = str(attributes.get("metrics_recording_level", "INFO")) != "OFF"
+        self._latency = LatencyFold(AVERAGE_WINDOWS, max(AVERAGE_WINDOWS, int(attributes.get("stats_max_allowable_windows_lag", 1000))))
+        self._ages = RecordAges()
+        width = window_seconds or _NO_WIDTH
+        self._throughput = Throughput(interval, window_seconds=width)
+        self._progress = ProgressFold(width, interval, float(attributes.get("heartbeat_timeout", 30.0)))
+
+    # Events in -----------------------------------------------------------------------------------------------------
+
+    def apply(self, event: Event) -> None:
+        """Take an event in. Events of operators and containers that the plan has not are left out."""
+        self.at = max(self.at, event.at)
+        self._handlers[type(event)](event)
+
+    def _plan(self, event: ApplicationPlanned) -> None:
+        if self.plan is None:
+            self._started = event.at
+            self._begin(event.attributes, event.window_seconds)
+            self._clocks.own_host = self._clocks.own_host or str(event.info.get("host", ""))
+        self.plan, self.topology, self._ended = event, event.topology, None
+        self._statuses.planned(event.topology)
+        self._progress.planned(event.topology)
+
+    def _end(self, event: ApplicationEnded) -> None:
+        self._ended, self._running = event, None
+        self._statuses.attempt()
+        self._statuses.failed(event.reason)
+
+    def _plan_window(self, event: WindowPlanned) -> None:
+        self._schedule = event
+        self._first = self._first or event
+        self._committed = event.window_id - 1 if event.window_id else None
+        self._open = [event]
+        self._progress.window_planned(event)
+
+    def _start(self, event: WindowStarted) -> None:
+        self._running = event
+        self._statuses.attempt()
+        self._progress.window_started(event)
+
+    def _retry(self, event: WindowRetried) -> None:
+        self._retries += not event.final
+        self._statuses.retried(event)
+
+    def _open_window(self, event: ContainerWindow | OperatorWindow) -> None:
+        self._open.append(event)
+
+    def _source(self, event: SourceProgress) -> None:
+        if self._committed is not None and event.window_id <= self._committed:
+            self._progress.source(event)
+        else:
+            self._open.append(event)
+
+    def _reject(self, event: HeartbeatRejected) -> None:
+        self._rejected[event.reason] = self._rejected.get(event.reason, 0) + event.count
+
+    def _heartbeat(self, event: ContainerHeartbeat) -> None:
+        self._heartbeats += 1
+        self._clocks.add(event.host, event.sent, event.at)
+        self._progress.heartbeat(event)
+        running = self._running
+        if running is not None and (event.window_id, event.attempt) == (running.window_id, running.attempt):
+            self._statuses.heartbeat(event)
+
+    def _commit(self, event: WindowCommitted) -> None:
+        """Fold a window: all that was said of it comes just before its commit."""
+        events = [one for one in self._open if getattr(one, "window_id", None) == event.window_id]
+        events.append(event)
+        for one in events:
+            if isinstance(one, ContainerWindow):
+                self._clocks.add(one.host, one.written, one.received)
+                self._statuses.container_window(one)
+            elif isinstance(one, OperatorWindow) and one.operator in self.topology.by_id:
+                self._statuses.operator_window(one)
+                self._throughput.add(one.operator, one.at, one.tuples_in, one.tuples_out)
+                self._progress.operator_window(one)
+            elif isinstance(one, SourceProgress):
+                self._progress.source(one)
+        self._progress.window_committed(event)
+        self._committed = event.window_id
+        self._windows += 1
+        self._running, self._open = None, []
+        if self._measures:
+            self._fold_times(events)
+            self._fold_ages(events, event)
+            self._folded[event.window_id] = events
+            while len(self._folded) > _KEPT:
+                del self._folded[next(iter(self._folded))]
+
+    def _trigger(self, event: SparkTrigger) -> None:
+        """Spark's account of a window comes after it: the window is folded anew."""
+        events = self._folded.get(event.window_id)
+        if events is None:
+            self._open.append(event)
+        else:
+            events.append(event)
+            self._fold_times(events)
+
+    def _fold_times(self, events: Iterable[Event]) -> None:
+        times = assemble(self.topology, events, self._clocks)
+        width = self.plan.window_seconds if self.plan is not None else 0.0
+        self._latency.add(self.topology, times, window_seconds=width, behind=self.windows_behind(times.published))
+
+    def _fold_ages(self, events: Iterable[Event], commit: WindowCommitted) -> None:
+        for event in events:
+            if not isinstance(event, OperatorWindow) or event.operator not in self.topology.by_id:
+                continue
+            for sample in event.ages:
+                if sample.place != "commit":
+                    self._ages.add(event.operator, sample, commit.at)
+                    continue
+                delay = commit.committed - event.ended - self._clocks.offset(event.host, event.ended)
+                if delay < 0:
+                    self._clocks.count_clamp()
+                self._ages.add_committed(event.operator, sample, delay, commit.at)
+
+    # Answers out: windows ------------------------------------------------------------------------------------------
+
+    def latency(self, now: float, window_id: int | None = None) -> dict[str, Any]:
+        """Latencies of all operators in a window (default: the last). Raises KeyError for a window that is not kept."""
+        found = self._latency.latency(window_id, self.windows_behind(now))
+        return {**found, "clamps": self._latency.clamps + self._clocks.clamps}
+
+    def critical_path(self, window_id: int | None = None) -> dict[str, Any]:
+        """Critical path, slack and blame chain of a window (default: the last). Raises KeyError for a window that is not kept."""
+        return self._latency.critical_path(window_id)
+
+    def windows(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """Summaries of the last windows, the newest last."""
+        return self._latency.windows(limit)
+
+    def window(self, window_id: int) -> dict[str, Any]:
+        """All of one window. Raises KeyError if it is not kept."""
+        return self._latency.window(window_id)
+
+    def windows_behind(self, now: float) -> dict[int, int]:
+        """By operator, the windows that by the schedule are over and that it has not completed; 0 once the application is over.
+
+        A window is over when the next one is due. Windows without a width have no schedule.
+        """
+        first, last, plan = self._first, self._schedule, self.plan
+        if first is None or last is None or plan is None or plan.window_seconds <= 0 or self._ended is not None:
+            return dict.fromkeys(self._statuses.operators, 0)
+        over = last.window_id + math.floor((now - last.due) / plan.window_seconds) - 1
+        done = ((operator, status.last_window) for operator, status in self._statuses.operators.items())
+        return {operator: max(0, over - (first.window_id - 1 if window is None else window)) for operator, window in done}
+
+    # Answers out: records, progress, throughput --------------------------------------------------------------------
+
+    def record_age(self, now: float, operator: str | None = None) -> dict[str, Any]:
+        """Record ages of all operators or of one (name or title) over the last minute. Raises KeyError naming the operators there are."""
+        if operator is not None:
+            self._check_name(operator)
+        nodes = (node for node in self.topology.operators if operator is None or operator in {node.name, node.title})
+        return {"operators": [self._age(node, place, now) for node in nodes for place in self._ages.places(node.id)]}
+
+    def age_totals(self) -> list[tuple[OperatorNode, str, AgeTotals]]:
+        """All record ages since the start, by operator and place: for histograms that another system folds."""
+        found = []
+        for node in self.topology.operators:
+            for place in self._ages.places(node.id):
+                totals = self._ages.totals(node.id, place)
+                if totals is not None:
+                    found.append((node, place, totals))
+        return found
+
+    def latency_totals(self) -> tuple[list[tuple[OperatorNode, LatencyTotal]], WindowTotal]:
+        """All latencies since the start, of operators and of windows: for counters and histograms that another system folds."""
+        return self._latency.totals.rows(), self._latency.totals.window()
+
+    def progress(self, now: float) -> dict[str, Any]:
+        """How far the running window and the sources are."""
+        return self._progress.progress(now)
+
+    def throughput(self, now: float) -> dict[str, Any]:
+        """Tuples of every operator since the start, and per second over the last `seconds` (`throughput_calculation_interval`)."""
+        rows = []
+        for status in self._statuses.operators.values():
+            node = status.node
+            totals, rates = self._throughput.totals(node.id), self._throughput.rates(node.id, now)
+            rows.append(
+                {
+                    "operator": node.title,
+                    "id": node.id,
+                    "name": node.name,
+                    "tuplesIn": totals.tuples_in,
+                    "tuplesOut": totals.tuples_out,
+                    "tuplesInPerSecond": rates.tuples_in,
+                    "tuplesOutPerSecond": rates.tuples_out,
+                    "seconds": rates.seconds,
+                    "ports": self._statuses.ports(status, totals, rates),
+                }
+            )
+        return {"operators": rows}
+
+    def _age(self, node: OperatorNode, place: str, now: float) -> dict[str, Any]:
+        found = self._ages.figures(node.id, place, now)
+        head = {"operator": node.title, "id": node.id, "at": place, "level": LEVELS[place]}
+        if found is None:
+            names = ("minMs", "maxMs", "avgMs", "p50Ms", "p90Ms", "p99Ms", "p999Ms", "oldestMs")
+            return {**head, **dict.fromkeys(names), "count": 0, "negative": 0}
+        return {
+            **head,
+            "minMs": milliseconds(found.minimum),
+            "maxMs": milliseconds(found.maximum),
+            "avgMs": milliseconds(found.average),
+            "p50Ms": milliseconds(found.p50),
+            "p90Ms": milliseconds(found.p90),
+            "p99Ms": milliseconds(found.p99),
+            "p999Ms": milliseconds(found.p999),
+            "oldestMs": milliseconds(found.oldest_maximum),
+            "count": found.count,
+            "negative": found.negative,
+        }
+
+    def _check_name(self, operator: str) -> None:
+        names = dict.fromkeys(name for node in self.topology.operators for name in (node.name, node.title))
+        if operator not in names:
+            msg = f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
+            raise KeyError(msg)
+
+    # Answers out: application, operators, containers ---------------------------------------------------------------
+
+    def info(self, now: float) -> dict[str, Any]:
+        """The application: who, where, since when, its state and its figures as a whole."""
+        plan = self.plan
+        if plan is None:
+            return {"state": "PENDING", "stats": {}}
+        over = self._ended
+        known = {name: plan.info.get(name) for name in ("user", "version", "checkpoint", "master")}
+        return {
+            "id": plan.application_id,
+            "name": plan.application,
+            **known,
+            "startTime": self._started,
+            "elapsedTime": max(0.0, (now if over is None else over.at) - self._started),
+            "state": "RUNNING" if over is None else _STATES.get(over.outcome, "FAILED"),
+            "reason": over.reason if over is not None else "",
+            "planVersion": plan.plan_version,
+            "windowSeconds": plan.window_seconds,
+            "attributes": dict(plan.attributes),
+            "stats": self._stats(now),
+        }
+
+    def _stats(self, now: float) -> dict[str, Any]:
+        path, last = self._latency.critical_path(), self._latency.windows(1)
+        containers = self._statuses.containers
+        ids = [node.id for node in self.topology.operators]
+        totals = [self._throughput.totals(operator) for operator in ids]
+        rates = [self._throughput.rates(operator, now) for operator in ids]
+        return {
+            "allocatedContainers": sum(container.pid is not None for container in containers.values()),
+            "plannedContainers": len(containers),
+            "failedContainers": self._statuses.failed_containers,
+            "numOperators": len(ids),
+            "latency": path["average"]["latencyMs"],
+            "criticalPath": path["average"]["path"],
+            "windowLatency": last[-1]["latencyMs"] if last else None,
+            "windowStartMillis": round(1000 * self._first.due) if self._first is not None else None,
+            "currentWindowId": self._current_window,
+            "recoveryWindowId": self._committed,
+            "windowsCommitted": self._windows,
+            "windowsRetried": self._retries,
+            "tuplesProcessedPSMA": sum(rate.tuples_in for rate in rates),
+            "totalTuplesProcessed": sum(total.tuples_in for total in totals),
+            "tuplesEmittedPSMA": sum(rate.tuples_out for rate in rates),
+            "totalTuplesEmitted": sum(total.tuples_out for total in totals),
+            "heartbeatsReceived": self._heartbeats,
+            "heartbeatsRejected": sum(self._rejected.values()),
+            "heartbeatsRejectedByReason": dict(self._rejected),
+            "clockSkew": {host: skew["offsetMs"] for host, skew in self._clocks.as_dict().items()},
+        }
+
+    @property
+    def _current_window(self) -> int | None:
+        return self._running.window_id if self._running is not None else self._committed
+
+    def operators(self, now: float) -> list[dict[str, Any]]:
+        """All physical operators."""
+        moment = self._moment(now, self._latency.latency(None, self.windows_behind(now)))
+        return [self._operator(status, moment) for status in self._statuses.operators.values()]
+
+    def operator(self, now: float, operator_id: int) -> dict[str, Any]:
+        """One physical operator. Raises KeyError naming the ids there are."""
+        status = self._statuses.operators.get(operator_id)
+        if status is None:
+            raise KeyError(_no_such("operator", operator_id, self._statuses.operators))
+        return self._operator(status, self._moment(now, self._latency.latency(None, self.windows_behind(now))))
+
+    def _moment(self, now: float, latency: Mapping[str, Any], progress: Mapping[str, Any] | None = None) -> _Moment:
+        """What all operators and containers are asked for at one moment. Who is doing what is known once a heartbeat has come."""
+        rows = {row["id"]: row for row in latency["operators"]}
+        if self._running is None or not any(container.heard for container in self._statuses.containers.values()):
+            return _Moment(now, rows, self.windows_behind(now), {}, frozenset())
+        progress = progress or self._progress.progress(now)
+        states = {row["id"]: row["state"] for row in progress["operators"]}
+        silent = frozenset(row["id"] for row in progress["containers"] if row["silent"])
+        return _Moment(now, rows, self.windows_behind(now), states, silent)
+
+    def _operator(self, status: OperatorStatus, moment: _Moment) -> dict[str, Any]:
+        node = status.node
+        latency = moment.latencies.get(node.id, {})
+        container = self._statuses.containers[node.container]
+        totals, rates = self._throughput.totals(node.id), self._throughput.rates(node.id, moment.now)
+        return {
+            "id": node.id,
+            "operator": node.title,
+            "name": node.title,
+            "logicalName": node.name,
+            "className": node.class_name,
+            "container": node.container,
+            "host": container.host,
+            "pid": container.pid,
+            "stage": node.stage,
+            "partition": node.partition,
+            "unifierClass": node.class_name if node.unifier else None,
+            "kind": node.kind,
+            "status": self._operator_state(status, moment),
+            "currentWindowId": self._current_window if moment.states.get(node.id) in _RUNNING else status.last_window,
+            "recoveryWindowId": status.last_window,
+            "totalTuplesProcessed": totals.tuples_in,
+            "totalTuplesEmitted": totals.tuples_out,
+            "tuplesProcessedPSMA": rates.tuples_in,
+            "tuplesEmittedPSMA": rates.tuples_out,
+            "cpuPercentageMA": status.cpu_percentage,
+            "latencyMA": latency.get("averageMs"),
+            "latencyMs": latency.get("latencyMs"),
+            "computeMs": latency.get("computeMs"),
+            "waitMs": latency.get("waitMs"),
+            "transferMs": latency.get("transferMs"),
+            "p50Ms": latency.get("p50Ms"),
+            "p99Ms": latency.get("p99Ms"),
+            "windowsBehind": moment.behind[node.id],
+            "failureCount": status.failures,
+            "lastHeartbeat": container.last_word,
+            "stateBytes": status.state_bytes,
+            "errors": status.errors,
+            "errorTuples": list(status.error_tuples),
+            "droppedWindows": status.dropped_windows,
+            "queueSizeMA": status.queue,
+            "ports": self._statuses.ports(status, totals, rates),
+        }
+
+    def _operator_state(self, status: OperatorStatus, moment: _Moment) -> str:
+        if self._ended is not None or status.finished:
+            return "INACTIVE"
+        if status.node.container in moment.silent:
+            return "SILENT"
+        return _RUNNING.get(moment.states.get(status.node.id, ""), "PENDING" if status.last_window is None else "ACTIVE")
+
+    def containers(self, now: float) -> list[dict[str, Any]]:
+        """All containers."""
+        moment = self._moment(now, _NO_LATENCY)
+        return [self._container(container, moment) for container in self._statuses.containers.values()]
+
+    def container(self, now: float, container_id: int) -> dict[str, Any]:
+        """One container. Raises KeyError naming the ids there are."""
+        container = self._statuses.containers.get(container_id)
+        if container is None:
+            raise KeyError(_no_such("container", container_id, self._statuses.containers))
+        return self._container(container, self._moment(now, _NO_LATENCY))
+
+    def _container(self, container: ContainerStatus, moment: _Moment) -> dict[str, Any]:
+        operators = self.topology.containers[container.id]
+        return {
+            "id": container.id,
+            "stage": container.stage,
+            "host": container.host,
+            "pid": container.pid,
+            "jvmName": f"{container.pid}@{container.host}" if container.pid is not None else None,
+            "state": self._container_state(container, moment),
+            "operators": {str(operator): self.topology.by_id[operator].title for operator in operators},
+            "numOperators": len(operators),
+            "lastHeartbeat": container.last_word,
+            "heartbeatAgeSeconds": max(0.0, moment.now - container.last_word) if container.last_word is not None else None,
+            "startedTime": container.started,
+            "stack": container.stack,
+            "bytesOut": container.bytes_out,
+            "lastWindowId": container.last_window,
+        }
+
+    def _container_state(self, container: ContainerStatus, moment: _Moment) -> str:
+        if container.id in moment.silent:
+            return "SILENT"
+        if container.heard and any(
+            moment.states.get(operator) in {"running", "waiting"} for operator in self.topology.containers[container.id]
+        ):
+            return "RUNNING"
+        return "PENDING" if container.last_word is None else "IDLE"
+
+    def streams(self) -> list[dict[str, Any]]:
+        """The physical streams: each output port, and who reads from it."""
+        found: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+        for stream in self.topology.streams:
+            sinks = found.setdefault((stream.name, stream.source, stream.source_port), [])
+            sinks.append({"operatorId": stream.sink, "portName": stream.sink_port})
+        return [
+            {"logicalName": name, "source": {"operatorId": source, "portName": port}, "sinks": sinks}
+            for (name, source, port), sinks in found.items()
+        ]
+
+    def frame(self, now: float) -> dict[str, Any]:
+        """All that a view shows, as of one moment."""
+        latency, progress = self.latency(now), self.progress(now)
+        moment = self._moment(now, latency, progress)
+        return {
+            "windowId": self._committed,
+            "at": now,
+            "info": self.info(now),
+            "latency": latency,
+            "criticalPath": self.critical_path(),
+            "recordAge": self.record_age(now),
+            "progress": progress,
+            "operators": [self._operator(status, moment) for status in self._statuses.operators.values()],
+        }
+
+
+def _no_such(kind: str, number: int, known: Mapping[int, Any]) -> str:
+    ids = ", ".join(map(str, list(known)[:20])) + (", ..." if len(known) > 20 else "")  # noqa: PLR2004  as many as fit into a message
+    return f"there is no {kind} {number}; there are {ids or 'none'}"

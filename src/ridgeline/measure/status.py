@@ -1,0 +1,172 @@
+"""What operators and containers are doing and have done: Apex's figures that are no times."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow, OperatorWindow, WindowRetried
+from ridgeline.measure.topology import OperatorNode, Topology
+
+AVERAGE_WINDOWS = 10
+"""Windows that moving averages are over, as Apex's."""
+_FAILED = re.compile(r"operator `([^`]*)` \(partition (\d+)\) of application ")  # how a failure's text begins
+
+
+@dataclass(slots=True)
+class OperatorStatus:
+    """One physical operator, as of its last committed window. `last_window` is None before the first."""
+
+    node: OperatorNode
+    last_window: int | None = None
+    errors: int = 0
+    error_tuples: tuple[str, ...] = ()
+    dropped_windows: int = 0
+    state_bytes: int = 0
+    failures: int = 0
+    finished: bool = False
+    _compute: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS + 1))
+    _queues: deque[int] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS))
+
+    def add(self, event: OperatorWindow) -> None:
+        """Take in a committed window."""
+        self.last_window = event.window_id
+        self.errors += event.errors
+        self.error_tuples = event.error_tuples or self.error_tuples
+        self.dropped_windows += bool(event.dropped)
+        self.state_bytes = event.state_bytes
+        self.finished = event.finished
+        self._compute.append((event.at, event.compute_seconds))
+        self._queues.append(event.queue)
+
+    @property
+    def queue(self) -> float | None:
+        """Tuples that waited when its turn came, on average over the last windows."""
+        return sum(self._queues) / len(self._queues) if self._queues else None
+
+    @property
+    def cpu_percentage(self) -> float | None:
+        """Compute time per wall time over the last windows, in percent; None before the second window."""
+        if len(self._compute) < 2 or self._compute[-1][0] <= self._compute[0][0]:  # noqa: PLR2004  a duration has two ends
+            return None
+        busy = sum(seconds for _, seconds in list(self._compute)[1:])
+        return 100 * busy / (self._compute[-1][0] - self._compute[0][0])
+
+
+@dataclass(slots=True)
+class ContainerStatus:
+    """One container; `last_word` is when a heartbeat or report of it came, `heard` says that a heartbeat came in the attempt that runs."""
+
+    id: int
+    stage: int
+    host: str | None = None
+    pid: int | None = None
+    started: float | None = None
+    last_word: float | None = None
+    last_window: int | None = None
+    bytes_out: int = 0
+    stack: str = ""
+    heard: bool = False
+
+    def hear(self, at: float, host: str, pid: int) -> None:
+        """Note that it lives. A new process counts as a new start."""
+        if self.started is None or (host, pid) != (self.host, self.pid):
+            self.started = at
+        self.host, self.pid, self.last_word = host, pid, at
+
+
+class Statuses:
+    """The status of all operators and containers of the present plan."""
+
+    def __init__(self) -> None:
+        self.operators: dict[int, OperatorStatus] = {}
+        self.containers: dict[int, ContainerStatus] = {}
+        self.failed_containers = 0
+
+    def planned(self, topology: Topology) -> None:
+        """Go on with a plan: who is not in it any more is forgotten."""
+        before = self.operators
+        self.operators = {}
+        for node in topology.operators:
+            known = before.get(node.id)
+            if known is not None and known.node.title == node.title:
+                known.node = node
+                self.operators[node.id] = known
+            else:
+                self.operators[node.id] = OperatorStatus(node)
+        self.containers = {
+            container: self.containers.get(container) or ContainerStatus(container, topology.stage_of[container])
+            for container in topology.containers
+        }
+        for container, status in self.containers.items():
+            status.stage = topology.stage_of[container]
+
+    def attempt(self) -> None:
+        """An attempt at a window begins: what was said of another is over."""
+        for container in self.containers.values():
+            container.heard = False
+            container.stack = ""
+
+    def heartbeat(self, event: ContainerHeartbeat) -> None:
+        """A container has said what it does."""
+        container = self.containers.get(event.container)
+        if container is not None:
+            container.hear(event.at, event.host, event.pid)
+            container.heard = True
+            container.stack = event.stack or container.stack
+
+    def container_window(self, event: ContainerWindow) -> None:
+        """A container's window is committed."""
+        container = self.containers.get(event.container)
+        if container is not None:
+            container.hear(max(event.received, container.last_word or 0.0), event.host, event.pid)
+            container.last_window = event.window_id
+            container.bytes_out += event.bytes_out
+            container.heard = False
+
+    def operator_window(self, event: OperatorWindow) -> None:
+        """An operator's window is committed."""
+        operator = self.operators.get(event.operator)
+        if operator is not None:
+            operator.add(event)
+
+    def retried(self, event: WindowRetried) -> None:
+        """An attempt did not count."""
+        if not event.final:
+            self.failed(event.reason)
+
+    def failed(self, reason: str) -> None:
+        """Count a failure with the operator that its text names, if any."""
+        named = _FAILED.search(reason)
+        if named is None:
+            return
+        name, partition = named[1], int(named[2])
+        for operator in self.operators.values():
+            node = operator.node
+            if node.name == name and node.partition == partition and not node.unifier:
+                operator.failures += 1
+                self.failed_containers += 1
+                return
+
+    def ports(self, operator: OperatorStatus, totals: Any, rates: Any) -> list[dict[str, Any]]:
+        """An operator's ports with their tuples: `totals` and `rates` are of `ridgeline.measure.throughput`."""
+        node = operator.node
+        queue = operator.queue if len(node.inputs) == 1 else None
+        found = []
+        for kind, names, counted, per_second in (
+            ("input", node.inputs, totals.inputs, rates.inputs),
+            ("output", node.outputs, totals.outputs, rates.outputs),
+        ):
+            found += [
+                {
+                    "name": name,
+                    "type": kind,
+                    "totalTuples": counted.get(name, 0),
+                    "tuplesPSMA": per_second.get(name, 0.0),
+                    "queueSizeMA": queue if kind == "input" else None,
+                }
+                for name in dict.fromkeys((*names, *counted))
+            ]
+        return found

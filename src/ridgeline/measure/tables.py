@@ -1,0 +1,138 @@
+"""Answers as Arrow tables, for notebooks: one row an operator, step or window; columns are snake_case with units.
+
+Of each table a list says which field of the answer becomes which column. Times of day are timestamps in UTC; an infinite remaining time is
+an infinite number; null is what is not known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+_TEXT, _COUNT, _NUMBER, _YES = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+_TIME = pa.timestamp("us", tz="UTC")
+_Columns = Sequence[tuple[str, str, pa.DataType]]
+
+_LATENCY: _Columns = (
+    ("operator", "operator", _TEXT),
+    ("id", "id", _COUNT),
+    ("name", "name", _TEXT),
+    ("latency_ms", "latencyMs", _NUMBER),
+    ("compute_ms", "computeMs", _NUMBER),
+    ("wait_ms", "waitMs", _NUMBER),
+    ("transfer_ms", "transferMs", _NUMBER),
+    ("average_ms", "averageMs", _NUMBER),
+    ("p50_ms", "p50Ms", _NUMBER),
+    ("p99_ms", "p99Ms", _NUMBER),
+    ("windows_behind", "windowsBehind", _COUNT),
+    ("estimated", "estimated", _YES),
+)
+_PATH: _Columns = (
+    ("operator", "operator", _TEXT),
+    ("id", "id", _COUNT),
+    ("latency_ms", "latencyMs", _NUMBER),
+    ("compute_ms", "computeMs", _NUMBER),
+    ("transfer_ms", "transferMs", _NUMBER),
+    ("share", "share", _NUMBER),
+)
+_AGE: _Columns = (
+    ("operator", "operator", _TEXT),
+    ("id", "id", _COUNT),
+    ("at", "at", _TEXT),
+    ("level", "level", _TEXT),
+    ("min_ms", "minMs", _NUMBER),
+    ("max_ms", "maxMs", _NUMBER),
+    ("avg_ms", "avgMs", _NUMBER),
+    ("p50_ms", "p50Ms", _NUMBER),
+    ("p90_ms", "p90Ms", _NUMBER),
+    ("p99_ms", "p99Ms", _NUMBER),
+    ("p999_ms", "p999Ms", _NUMBER),
+    ("oldest_ms", "oldestMs", _NUMBER),
+    ("count", "count", _COUNT),
+    ("negative", "negative", _COUNT),
+)
+_PROGRESS: _Columns = (
+    ("operator", "operator", _TEXT),
+    ("id", "id", _COUNT),
+    ("state", "state", _TEXT),
+    ("consumed", "consumed", _NUMBER),
+    ("queued", "queued", _NUMBER),
+    ("active", "active", _NUMBER),
+    ("produced", "produced", _NUMBER),
+    ("spent_seconds", "secondsSpent", _NUMBER),
+    ("input_remaining", "inputRemaining", _NUMBER),
+    ("input_remaining_basis", "inputRemaining.basis", _TEXT),
+    ("remaining_seconds", "remainingSeconds", _NUMBER),
+    ("remaining_basis", "remainingSeconds.basis", _TEXT),
+)
+_SOURCE: _Columns = (
+    ("backlog_records", "backlogRecords", _NUMBER),
+    ("backlog_seconds", "backlogSeconds", _NUMBER),
+    ("verdict", "verdict", _TEXT),
+    ("caught_up_at", "caughtUpAt", _TIME),
+)
+_WINDOW: _Columns = (
+    ("window_id", "windowId", _COUNT),
+    ("attempts", "attempts", _COUNT),
+    ("triggered_at", "triggeredAt", _TIME),
+    ("committed_at", "committedAt", _TIME),
+    ("latency_ms", "latencyMs", _NUMBER),
+    ("late_ms", "lateMs", _NUMBER),
+    ("critical_path_ms", "criticalPathMs", _NUMBER),
+    ("path", "path", pa.list_(_TEXT)),
+    ("tuples_in", "tuplesIn", _COUNT),
+    ("tuples_out", "tuplesOut", _COUNT),
+)
+_ID: _Columns = (("window_id", "windowId", _COUNT),)
+_STEP: _Columns = (("step", "step", _COUNT),)
+
+
+def latency_table(answer: Mapping[str, Any]) -> pa.Table:
+    """Latencies of a window, a row a physical operator."""
+    return _table(answer["operators"], (*_ID, *_LATENCY), windowId=answer["windowId"])
+
+
+def critical_path_table(answer: Mapping[str, Any]) -> pa.Table:
+    """The critical path of a window, a row a step from the input on; `share`: in which part of the last windows it was on the path."""
+    steps = [{**step, "step": number, "share": answer["share"].get(step["operator"])} for number, step in enumerate(answer["path"], 1)]
+    return _table(steps, (*_ID, *_STEP, *_PATH), windowId=answer["windowId"])
+
+
+def record_age_table(answer: Mapping[str, Any]) -> pa.Table:
+    """Record ages of the last minute, a row an operator and place."""
+    return _table(answer["operators"], _AGE)
+
+
+def progress_table(answer: Mapping[str, Any]) -> pa.Table:
+    """How far the window that runs is, a row a physical operator; the backlog of those that are sources stands beside it."""
+    sources = {source["operator"]: source for source in answer["sources"]}
+    rows = ({**{name: None for _, name, _ in _SOURCE}, **sources.get(row["operator"], {}), **row} for row in answer["operators"])
+    return _table(rows, (*_ID, *_PROGRESS, *_SOURCE), windowId=answer["windowId"])
+
+
+def windows_table(answer: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """The windows that are kept, a row a window, the newest last."""
+    return _table(answer, _WINDOW)
+
+
+def _table(rows: Iterable[Mapping[str, Any]], columns: _Columns, **more: Any) -> pa.Table:
+    rows = [{**row, **more} for row in rows]
+    return pa.table({name: pa.array([_value(row, field, kind) for row in rows], kind) for name, field, kind in columns})
+
+
+def _value(row: Mapping[str, Any], field: str, kind: pa.DataType) -> Any:
+    """A field's value in its column's type: of an estimate its number or, for `.basis`, its basis; of numbers per port their sum."""
+    name, _, basis = field.partition(".")
+    value = row.get(name)
+    if basis:
+        return value.get(basis) if isinstance(value, Mapping) else None
+    if isinstance(value, Mapping) and kind == _NUMBER:
+        if "basis" in value:
+            return math.inf if value.get("infinite") else value["value"]
+        return float(sum(value.values()))
+    if value is not None and kind == _TIME:
+        return round(value * 1_000_000)
+    return value

@@ -1,0 +1,42 @@
+"""An application's figures as tables, for those who hold one in Python."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import pyarrow as pa
+
+from ridgeline.measure import tables
+from ridgeline.stram.watch import Watch
+
+
+class Figures(ABC):
+    """What a notebook asks of an application that runs, or ran: each answer is a `pyarrow.Table` (`.to_pandas()` for pandas).
+
+    The same as plain data, and more (slack and blame chain, operators, containers), comes from `watch`.
+    """
+
+    @property
+    @abstractmethod
+    def watch(self) -> Watch:
+        """The figures as plain data."""
+
+    def latency(self, window_id: int | None = None) -> pa.Table:
+        """Latency of every physical operator in a window (default: the last), in milliseconds. Raises KeyError if it is not kept."""
+        return tables.latency_table(self.watch.latency(window_id))
+
+    def critical_path(self, window_id: int | None = None) -> pa.Table:
+        """The critical path of a window (default: the last), step by step. Raises KeyError if the window is not kept."""
+        return tables.critical_path_table(self.watch.critical_path(window_id))
+
+    def record_age(self, operator: str | None = None) -> pa.Table:
+        """How old records were in the last minute, of all operators or of one. Raises KeyError for an operator that does not exist."""
+        return tables.record_age_table(self.watch.record_age(operator))
+
+    def progress(self) -> pa.Table:
+        """How far the window that runs is, by operator, and the backlog of sources."""
+        return tables.progress_table(self.watch.progress())
+
+    def windows(self, limit: int | None = None) -> pa.Table:
+        """The last windows, the newest last."""
+        return tables.windows_table(self.watch.windows(limit))

@@ -1,0 +1,27 @@
+"""Who runs an application, and where."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+
+@cache
+def own_host() -> str:
+    """The name of this host, as containers on it give it."""
+    return socket.gethostname()
+
+
+def run_info(master: str, checkpoint: str) -> dict[str, Any]:
+    """What the event that a run begins with says beside the plan."""
+    return {"user": _user(), "host": own_host(), "version": version("ridgeline"), "master": master, "checkpoint": checkpoint}
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container image often has a number for a user and no name
+        return "unknown"

@@ -1,0 +1,166 @@
+"""Measurement for several threads: one folds events, others ask, subscribers hear of every event."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ridgeline.measure.events import Event
+from ridgeline.measure.latency_totals import LatencyTotal, WindowTotal
+from ridgeline.measure.measurement import Measurement
+from ridgeline.measure.record_age import AgeTotals
+from ridgeline.measure.topology import OperatorNode, Topology
+
+Subscriber = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """What a metrics system gets, all of one moment: a frame with the containers, and counters since the start."""
+
+    frame: dict[str, Any]
+    last_window: dict[str, Any] | None
+    containers: list[dict[str, Any]]
+    latencies: list[tuple[OperatorNode, LatencyTotal]]
+    windows: WindowTotal
+    ages: list[tuple[OperatorNode, str, AgeTotals]]
+
+
+class Watch:
+    """The figures of a running application. Thread-safe; every answer is of one moment.
+
+    Answers are plain data for JSON, those of `ridgeline.measure.measurement.Measurement`. Unknown names, ids and windows raise KeyError.
+
+    Args:
+        now: STRAM's wall clock, seconds since 1970.
+        own_host: The host where STRAM runs; its clock needs no correction.
+    """
+
+    def __init__(self, now: Callable[[], float], own_host: str = "") -> None:
+        self.subscribers_dropped = 0
+        """How many subscribers raised an error and are not told any more."""
+        self._now = now
+        self._measurement = Measurement(own_host)
+        self._lock = threading.Lock()
+        self._order = threading.RLock()
+        self._subscribers: dict[int, Subscriber] = {}
+        self._subscribed = 0
+
+    # Events in -----------------------------------------------------------------------------------------------------
+
+    def observe(self, event: Event) -> None:
+        """Take an event in, then tell all subscribers of it, in this thread. Events of several threads reach all of them in one order."""
+        with self._order:
+            with self._lock:
+                self._measurement.apply(event)
+                subscribers = list(self._subscribers.items())
+            for number, subscriber in subscribers:
+                try:
+                    subscriber(event)
+                except Exception:  # noqa: BLE001  whoever watches must not be the end of what is watched
+                    with self._lock:
+                        self.subscribers_dropped += self._subscribers.pop(number, None) is not None
+
+    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+        """Call back for every event from now on, once it is folded: quickly, and without waiting for another thread that observes.
+
+        A callback that raises is called no more and counted. Returns what ends the subscription; it may be called twice.
+        """
+        with self._lock:
+            number = self._subscribed
+            self._subscribed += 1
+            self._subscribers[number] = callback
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._subscribers.pop(number, None)
+
+        return unsubscribe
+
+    # Answers out ---------------------------------------------------------------------------------------------------
+
+    @property
+    def topology(self) -> Topology:
+        """The present plan's operators and streams."""
+        with self._lock:
+            return self._measurement.topology
+
+    def info(self) -> dict[str, Any]:
+        """The application as a whole: who, since when, state, `stats`."""
+        with self._lock:
+            return self._measurement.info(self._now())
+
+    def operators(self) -> list[dict[str, Any]]:
+        """All physical operators."""
+        with self._lock:
+            return self._measurement.operators(self._now())
+
+    def operator(self, operator_id: int) -> dict[str, Any]:
+        """One physical operator."""
+        with self._lock:
+            return self._measurement.operator(self._now(), operator_id)
+
+    def containers(self) -> list[dict[str, Any]]:
+        """All containers."""
+        with self._lock:
+            return self._measurement.containers(self._now())
+
+    def container(self, container_id: int) -> dict[str, Any]:
+        """One container."""
+        with self._lock:
+            return self._measurement.container(self._now(), container_id)
+
+    def streams(self) -> list[dict[str, Any]]:
+        """The physical streams."""
+        with self._lock:
+            return self._measurement.streams()
+
+    def latency(self, window_id: int | None = None) -> dict[str, Any]:
+        """The latencies of all operators in a window (default: the last)."""
+        with self._lock:
+            return self._measurement.latency(self._now(), window_id)
+
+    def critical_path(self, window_id: int | None = None) -> dict[str, Any]:
+        """Critical path, slack and blame chain of a window (default: the last)."""
+        with self._lock:
+            return self._measurement.critical_path(window_id)
+
+    def record_age(self, operator: str | None = None) -> dict[str, Any]:
+        """The record ages of the last minute, of all operators or of one."""
+        with self._lock:
+            return self._measurement.record_age(self._now(), operator)
+
+    def progress(self) -> dict[str, Any]:
+        """How far the window that runs and the sources are."""
+        with self._lock:
+            return self._measurement.progress(self._now())
+
+    def throughput(self) -> dict[str, Any]:
+        """The tuples of all operators and ports, in sum and per second."""
+        with self._lock:
+            return self._measurement.throughput(self._now())
+
+    def windows(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """Summaries of the last windows, the newest last."""
+        with self._lock:
+            return self._measurement.windows(limit)
+
+    def window(self, window_id: int) -> dict[str, Any]:
+        """All of one window."""
+        with self._lock:
+            return self._measurement.window(window_id)
+
+    def frame(self) -> dict[str, Any]:
+        """All that a view shows, of one moment: windowId, at, info, latency, criticalPath, recordAge, progress, operators."""
+        with self._lock:
+            return self._measurement.frame(self._now())
+
+    def scrape(self) -> Scrape:
+        """All that metrics are made of, of one moment."""
+        with self._lock:
+            now, measurement = self._now(), self._measurement
+            latencies, windows = measurement.latency_totals()
+            last = next(iter(measurement.windows(1)), None)
+            return Scrape(measurement.frame(now), last, measurement.containers(now), latencies, windows, measurement.age_totals())

@@ -1,0 +1,170 @@
+"""A run's events in a file, and its figures from the file."""
+
+import errno
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from ridgeline import RidgelineError
+from ridgeline.measure.events import ApplicationEnded, HeartbeatRejected, WindowCommitted, WindowPlanned
+from ridgeline.service import event_log
+from ridgeline.service.event_log import EventLogWriter, read_event_log, replay
+from ridgeline.testing import run_local
+from testing.test_figures import diamond
+
+NAMES = ["log.jsonl", "log.json", "log.parquet"]
+
+
+@pytest.fixture(scope="module")
+def run():
+    return run_local(diamond(), windows=12)
+
+
+def write(path, events):
+    log = EventLogWriter(str(path), failed=pytest.fail)
+    for event in events:
+        log.write(event)
+    return log
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_replayed_run_has_the_figures_of_the_live_one(tmp_path, run, name):
+    write(tmp_path / name, run.events).close()
+
+    replayed = replay(str(tmp_path / name))
+
+    assert list(read_event_log(str(tmp_path / name))) == run.events
+    now = run.events[-1].at
+    assert replayed.at == now
+    assert replayed.frame(now) == run.watch.frame()
+    assert replayed.windows() == run.watch.windows()
+    assert replayed.containers(now) == run.watch.containers()
+    assert replayed.throughput(now) == run.watch.throughput()
+    assert [replayed.critical_path(window) for window in range(12)] == [run.watch.critical_path(window) for window in range(12)]
+
+
+def test_json_lines_are_on_disk_after_every_window(tmp_path, run):
+    log = write(tmp_path / "log.jsonl", [])
+    for event in run.events:
+        log.write(event)
+        if isinstance(event, (WindowCommitted, WindowPlanned)):
+            lines = (tmp_path / "log.jsonl").read_text().splitlines()
+            assert json.loads(lines[-1])["window_id"] == event.window_id
+    log.close()
+
+
+def test_a_torn_last_line_is_skipped_with_a_note(tmp_path, run):
+    path = tmp_path / "log.jsonl"
+    write(path, run.events).close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-30])
+    notes = []
+
+    events = list(read_event_log(str(path), notes.append))
+
+    assert events == run.events[:-1]
+    assert notes == [
+        f"event log `{path}`, line {len(run.events)}: the last event is torn and skipped; the run was killed while it was written"
+    ]
+    assert replay(str(path)).info(0)["state"] == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ('{"event": "WindowPlanned", "at": 1', "line 2: Expecting"),
+        ('{"event": "Nonsense"}', "line 2: `Nonsense` is no event"),
+        ('{"event": "WindowPlanned"}', "line 2: `WindowPlanned.at` is missing"),
+        ("[1]", "line 2: .*"),
+    ],
+)
+def test_any_other_line_that_is_no_event_is_named(tmp_path, run, line, text):
+    path = tmp_path / "log.jsonl"
+    write(path, run.events).close()
+    lines = path.read_text().splitlines()
+    lines[1] = line
+    path.write_text("\n".join(lines) + "\n")
+
+    with pytest.raises(RidgelineError, match=f"^event log `.*log.jsonl`, {text}.*; was the file changed, or written by another version"):
+        replay(str(path))
+
+
+def test_a_parquet_log_has_a_row_an_event_and_is_whole_up_to_its_last_part(tmp_path, run):
+    log = write(tmp_path / "log.parquet", run.events[:-1])
+
+    read = list(read_event_log(str(tmp_path / "log.parquet")))  # as after a kill
+
+    assert read == run.events[: len(read)]
+    assert run.events[len(read)].at - read[-1].at < 2 * event_log.PART_SECONDS
+    assert isinstance(read[-1], (WindowCommitted, WindowPlanned))
+    log.close()
+    table = pq.read_table(tmp_path / "log.parquet")
+    assert table.schema.equals(event_log.SCHEMA)
+    assert table["event"].to_pylist() == [type(event).__name__ for event in run.events[:-1]]
+    assert table["window_id"].to_pylist()[-1] == 11
+
+
+def test_a_part_that_was_not_finished_is_not_read(tmp_path, run):
+    write(tmp_path / "log.parquet", run.events).close()
+    (tmp_path / "log.parquet" / ".part-00099.parquet").write_bytes(b"PAR1")
+    assert list(read_event_log(str(tmp_path / "log.parquet"))) == run.events
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "log.parquet"])
+def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch, name):
+    told = []
+    log = EventLogWriter(str(tmp_path / name), told.append)
+    log.write(run.events[0])
+
+    def full(*_arguments, **_more):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(event_log._Lines, "write", full)
+    monkeypatch.setattr(event_log.pq, "write_table", full)
+    for event in run.events[1:]:
+        log.write(event)
+    log.close()
+    log.close()
+
+    assert told == [f"event log `{tmp_path / name}` cannot be written: No space left on device; the run goes on without it"]
+    monkeypatch.undo()
+    assert len(list(read_event_log(str(tmp_path / name)))) <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("log.txt", r"must end in `.jsonl`, `.json` or `.parquet`; did you mean `.*log.jsonl`\?"),
+        ("there.jsonl", "exists already; give another name, or remove it"),
+        ("there.parquet", "exists already; give another name, or remove it"),
+        ("no/log.jsonl", "cannot be written: No such file or directory; give a path in a folder that exists and may be written to"),
+        ("no/log.parquet", "cannot be written: No such file or directory; give a path in a folder"),
+    ],
+)
+def test_a_log_that_cannot_be_written_is_refused_at_once(tmp_path, name, text):
+    (tmp_path / "there.jsonl").touch()
+    (tmp_path / "there.parquet").mkdir()
+    with pytest.raises(RidgelineError, match=text):
+        EventLogWriter(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("no.jsonl", "cannot be read: No such file or directory; give a file that `--event-log` has written"),
+        ("no.parquet", "cannot be read: No such file or directory"),
+        ("log.csv", "must end in"),
+        ("empty.jsonl", "holds no events"),
+        ("empty.parquet", "holds no events"),
+        ("late.jsonl", "begins with `HeartbeatRejected` instead of `ApplicationPlanned`; give a whole log"),
+        ("broken.parquet", "cannot be read: .*; give a file"),
+    ],
+)
+def test_what_is_no_log_is_refused(tmp_path, name, text):
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "empty.parquet").mkdir()
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and so on")
+    write(tmp_path / "late.jsonl", [HeartbeatRejected(1.0, "malformed"), ApplicationEnded(2.0, "finished")]).close()
+    with pytest.raises(RidgelineError, match=text):
+        replay(str(tmp_path / name))

@@ -1,0 +1,181 @@
+"""What a run in process says about its time, on clocks that operators themselves move."""
+
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, RidgelineError
+from ridgeline.api.clock import Clock
+from ridgeline.measure.clocks import ClockOffsets
+from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, OperatorWindow
+from ridgeline.measure.latency import operator_latencies
+from ridgeline.measure.measurement import Measurement
+from ridgeline.measure.window import assemble
+from ridgeline.testing import SteppingClock, run_local
+
+
+class Item(NamedTuple):
+    number: int
+
+
+class A(InputOperator):
+    out = OutputPort(Item)
+
+    def emit_tuples(self) -> None:
+        self.out.emit(Item(1))
+
+
+class Busy(Operator):
+    """Takes `milliseconds` of every window; from window `moved_at` on `then` instead."""
+
+    data = InputPort(Item)
+    out = OutputPort(Item, optional=True)
+
+    milliseconds: float = 0.0
+    then: float = 0.0
+    moved_at: int = 1_000_000
+
+    @data.process
+    def take(self, item: Item) -> None:
+        self.out.emit(item)
+
+    def end_window(self) -> None:
+        late = self.context.window_id >= self.moved_at
+        self.context.clock.advance((self.then if late else self.milliseconds) / 1000)
+
+
+BUSY = {"B": 5.0, "C": 100.0, "D": 30.0, "E": 20.0, "F": 2.0}
+
+
+def diamond(**late: Any) -> Application:
+    """A -> {B, C}, B -> D, C -> {E, F}, each in a container of its own; `late` are properties of D."""
+    app = Application("diamond", window="1s")
+    source = app.add_operator("A", A())
+    busy = {name: app.add_operator(name, Busy(milliseconds=took, **(late if name == "D" else {}))) for name, took in BUSY.items()}
+    apart = {"locality": "NODE_LOCAL"}
+    app.add_stream("a", source.out, busy["B"].data, busy["C"].data, **apart)
+    app.add_stream("b", busy["B"].out, busy["D"].data, **apart)
+    app.add_stream("c", busy["C"].out, busy["E"].data, busy["F"].data, **apart)
+    return app
+
+
+def test_the_critical_path_goes_where_the_time_goes():
+    run = run_local(diamond(), windows=20)
+
+    latency = run.latency()
+    assert isinstance(latency, pa.Table)
+    computed = dict(zip(latency["operator"].to_pylist(), latency["compute_ms"].to_pylist(), strict=True))
+    assert {name: computed[name] for name in BUSY} == pytest.approx(BUSY, abs=1e-3)
+    path = run.critical_path()
+    assert path["operator"].to_pylist() == ["A", "C", "E"]
+    assert path["step"].to_pylist() == [1, 2, 3]
+    assert path["latency_ms"].to_pylist() == pytest.approx([0.0, 100.0, 20.0], abs=1e-3)
+    assert path["share"].to_pylist() == [1.0, 1.0, 1.0]
+    assert run.watch.critical_path()["slack"] == pytest.approx({"B": 85.0, "D": 85.0, "F": 18.0}, abs=1e-3)
+    windows = run.windows()
+    assert windows["window_id"].to_pylist() == list(range(20))
+    assert windows["path"].to_pylist() == [["A", "C", "E"]] * 20
+    assert windows["latency_ms"].to_pylist() == pytest.approx([sum(BUSY.values())] * 20, abs=1e-3)
+    assert windows["tuples_in"].to_pylist() == [1] * 20
+    assert sum(step["ms"] for step in run.watch.critical_path()["blame"]) == pytest.approx(sum(BUSY.values()), abs=1e-3)
+
+
+def test_the_critical_path_moves_with_the_work():
+    run = run_local(diamond(then=180.0, moved_at=10), windows=20)
+
+    paths = [run.watch.critical_path(window)["path"] for window in range(20)]
+    assert [[step["operator"] for step in path] for path in paths] == [["A", "C", "E"]] * 10 + [["A", "B", "D"]] * 10
+    assert run.watch.critical_path()["average"]["path"] == ["A", "B", "D"]
+
+
+class SkewedClock(Clock):
+    """Another host's clock: ahead of the true one by `ahead` seconds, and by `drift` more every second."""
+
+    def __init__(self, true: SteppingClock, ahead: float, drift: float) -> None:
+        self._true, self._ahead, self._drift = true, ahead, drift
+
+    def wall(self) -> float:
+        return self._true.wall() + self._ahead + self._drift * self._true.monotonic()
+
+    def monotonic(self) -> float:
+        return self._true.monotonic() * (1 + self._drift)
+
+    def wait(self, seconds, stop=None) -> bool:
+        return self._true.wait(seconds, stop)
+
+    def advance(self, seconds: float) -> None:
+        self._true.advance(seconds)
+
+
+def test_two_hosts_clocks_that_disagree_and_drift_change_no_latency():
+    windows = 30
+    true = run_local(diamond(), windows=windows)
+    clock = SteppingClock()
+    hosts = [("left", SkewedClock(clock, -0.125, -0.002)), ("right", SkewedClock(clock, 0.125, 0.002))]
+
+    skewed = run_local(diamond(), windows=windows, clock=clock, container_clock=lambda container: hosts[container % 2])
+
+    for window in range(10, windows):
+        expected, found = (latencies(run, window) for run in (true, skewed))
+        assert found == pytest.approx(expected, abs=5.0)
+        assert skewed.watch.critical_path(window)["latencyMs"] == pytest.approx(120.0, abs=5.0)
+    skew = skewed.watch.info()["stats"]["clockSkew"]
+    assert skew["left"] - skew["right"] > 250
+    wrong = uncorrected(skewed, windows - 1)
+    assert max(abs(wrong[name] - latencies(true, windows - 1)[name]) for name in wrong) > 200
+
+
+def latencies(run, window):
+    return {row["operator"]: row["latencyMs"] for row in run.watch.latency(window)["operators"]}
+
+
+def uncorrected(run, window):
+    """The latencies that the hosts' clocks would give as they are."""
+    topology = run.watch.topology
+    events = [event for event in run.events if getattr(event, "window_id", None) == window]
+    found = operator_latencies(topology, assemble(topology, events, ClockOffsets()))
+    return {topology.by_id[number].title: 1000 * latency.latency for number, latency in found.items()}
+
+
+def test_a_run_begins_with_its_plan_and_ends_with_its_outcome():
+    run = run_local(diamond(), windows=2)
+
+    assert isinstance(run.events[0], ApplicationPlanned)
+    assert run.events[-1] == ApplicationEnded(run.events[-1].at, "stopped")
+    info = run.watch.info()
+    assert (info["name"], info["state"], info["master"]) == ("diamond", "STOPPED", "in process")
+    assert info["stats"]["windowsCommitted"] == 2
+    assert sum(isinstance(event, OperatorWindow) for event in run.events) == 12
+
+
+def test_a_run_that_fails_says_so():
+    class Fails(Busy):
+        def end_window(self) -> None:
+            msg = "no"
+            raise RidgelineError(msg)
+
+    app = Application("fails")
+    source = app.add_operator("A", A())
+    app.add_stream("a", source.out, app.add_operator("fails", Fails(), recovery_attempts=0).data)
+    seen = []
+    original = Measurement.apply
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Measurement, "apply", lambda self, event: (seen.append(event), original(self, event)))
+        with pytest.raises(RidgelineError):
+            run_local(app)
+
+    assert seen[-1].outcome == "failed"
+    assert "operator `fails` (partition 0)" in seen[-1].reason
+
+
+def test_tables_of_unknown_operators_and_windows():
+    run = run_local(diamond(), windows=2)
+
+    with pytest.raises(KeyError, match="`X` is not an operator of this application; known are `A`, `B`, `C`"):
+        run.record_age("X")
+    with pytest.raises(KeyError, match="window 7 is not known; kept are 0 to 1"):
+        run.latency(7)
+    assert run.record_age("B").num_rows == 0
+    assert run.progress().num_rows >= 0
+    assert run.windows(1)["window_id"].to_pylist() == [1]
