@@ -19,12 +19,15 @@ class Basis(StrEnum):
 
 
 _RANK = {basis: rank for rank, basis in enumerate(Basis)}
-_BY_RANK = tuple(Basis)
 
 
 def weakest(bases: Iterable[Basis]) -> Basis:
     """The basis of what was computed from numbers with these: the weakest; `exact` if there are none."""
-    return _BY_RANK[max((_RANK[basis] for basis in bases), default=0)]
+    found = Basis.EXACT
+    for basis in bases:
+        if basis is not found and _RANK[basis] > _RANK[found]:
+            found = basis
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +72,11 @@ class Estimate:
     def __mul__(self, other: Estimate) -> Estimate:
         """The product, on the weaker basis; a certain 0 times anything, unknown or infinite, is that 0."""
         for zero in (self, other):
-            if zero.value == 0 and zero.basis in {Basis.EXACT, Basis.ESTIMATED}:
+            if zero.value == 0 and zero.basis is not Basis.LOWER_BOUND:
                 return zero
         if self.value is None or other.value is None:
             return UNKNOWN
-        value = 0.0 if 0 in {self.value, other.value} else self.value * other.value
+        value = self.value * other.value if self.value and other.value else 0.0
         return Estimate(value, weakest((self.basis, other.basis)))
 
     def less(self, value: float) -> Estimate:
