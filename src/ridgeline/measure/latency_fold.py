@@ -15,6 +15,7 @@ from ridgeline.measure.blame import BlameStep, blame_chain, explain, millisecond
 from ridgeline.measure.critical_path import PathHistory, critical_path, slack
 from ridgeline.measure.histogram import Histogram
 from ridgeline.measure.latency import OperatorLatency, logical_latencies, operator_latencies
+from ridgeline.measure.latency_totals import LatencyTotals
 from ridgeline.measure.topology import Topology
 from ridgeline.measure.window import WindowTimes
 
@@ -62,6 +63,8 @@ class LatencyFold:
             raise ValueError(msg)
         self.clamps = 0
         """How often an operator ended before its upstream, by clocks that disagree."""
+        self.totals = LatencyTotals()
+        """The latencies since the start. Of windows as a whole all but the last count: Spark's own account of it may come yet."""
         self._average_windows = average_windows
         self._history = history
         self._records: dict[int, _Record] = {}
@@ -87,11 +90,14 @@ class LatencyFold:
         topology = self._last or topology
         latencies = operator_latencies(topology, times, window_seconds=window_seconds, behind=behind or {})
         record = self._record(topology, times, latencies)
-        known = self._records.get(times.window_id)
+        known, last = self._records.get(times.window_id), next(reversed(self._records.values()), None)
         self._records[times.window_id] = record
         if known is None:
             self.clamps += sum(latency.clamped for latency in latencies.values())
             self._paths.add(record.window_id, record.path)
+            self.totals.add(topology, record.figures)
+            if last is not None:
+                self.totals.add_window(last.latency_seconds, zip((self._steps[kind] for kind in last.kinds), last.seconds, strict=True))
             self._pending.append(record.figures[0])
             if len(self._pending) >= _PENDING:
                 self._count()

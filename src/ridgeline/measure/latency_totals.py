@@ -1,0 +1,86 @@
+"""Latencies since the start of a run, as counters that another system folds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.measure.metrics import LATENCY_BOUNDS_SECONDS
+from ridgeline.measure.topology import OperatorNode, Topology
+
+_BOUNDS = np.array(LATENCY_BOUNDS_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyTotal:
+    """One operator's windows since the start; seconds.
+
+    `counts`: windows whose latency was up to each of `LATENCY_BOUNDS_SECONDS`, cumulative, and last all of them.
+    """
+
+    counts: tuple[int, ...]
+    latency: float
+    compute: float
+    wait: float
+    transfer: float
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTotal:
+    """The windows since the start as wholes; `counts` as in `LatencyTotal`. `blame`: seconds by (what, operator's title)."""
+
+    counts: tuple[int, ...]
+    latency: float
+    blame: Mapping[tuple[str, str], float]
+
+
+class LatencyTotals:
+    """Sums over all windows, by operator. Operators that a new plan has no more are dropped. One thread at a time."""
+
+    def __init__(self) -> None:
+        self._windows = np.zeros(len(_BOUNDS) + 1, np.int64)
+        self._latency = 0.0
+        self._blame: defaultdict[tuple[str, str], float] = defaultdict(float)
+        self._topology = Topology((), ())
+        self._sums = np.zeros((4, 0))
+        self._counts = np.zeros((0, len(_BOUNDS) + 1), np.int64)
+
+    def add(self, topology: Topology, figures: npt.NDArray[np.float64]) -> None:
+        """Add a window: rows are latency, compute, wait and transfer in seconds, columns the topology's operators; NaN: not reported."""
+        if topology is not self._topology:
+            self._adopt(topology)
+        self._sums += np.nan_to_num(figures)
+        reported = np.flatnonzero(~np.isnan(figures[0]))
+        self._counts[reported, np.searchsorted(_BOUNDS, figures[0, reported])] += 1
+
+    def add_window(self, latency: float, blame: Iterable[tuple[tuple[str, str], float]]) -> None:
+        """Add a window as a whole: its latency in seconds, and the steps of its blame chain, ((what, operator's title), seconds)."""
+        self._windows[np.searchsorted(_BOUNDS, latency)] += 1
+        self._latency += latency
+        for step, seconds in blame:
+            self._blame[step] += seconds
+
+    def window(self) -> WindowTotal:
+        """The totals of windows as wholes."""
+        return WindowTotal(tuple(np.cumsum(self._windows).tolist()), self._latency, dict(self._blame))
+
+    def rows(self) -> list[tuple[OperatorNode, LatencyTotal]]:
+        """The totals of all operators, in the topology's order."""
+        counts = np.cumsum(self._counts, axis=1).tolist()
+        totals = (LatencyTotal(tuple(count), *sums) for count, sums in zip(counts, self._sums.T.tolist(), strict=True))
+        return list(zip(self._topology.operators, totals, strict=True))
+
+    def _adopt(self, topology: Topology) -> None:
+        columns = {(node.id, node.title): column for column, node in enumerate(self._topology.operators)}
+        sums, counts = self._sums, self._counts
+        self._topology = topology
+        self._sums = np.zeros((4, len(topology.operators)))
+        self._counts = np.zeros((len(topology.operators), counts.shape[1]), np.int64)
+        for column, node in enumerate(topology.operators):
+            before = columns.get((node.id, node.title))
+            if before is not None:
+                self._sums[:, column], self._counts[column] = sums[:, before], counts[before]
