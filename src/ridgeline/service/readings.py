@@ -1,0 +1,176 @@
+"""The values of all metrics of the registry, read off a running application at one moment."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from ridgeline.measure.metrics import BY_NAME, METRICS, STATES, VERDICTS, Metric
+
+if TYPE_CHECKING:
+    from ridgeline.stram.watch import Scrape, Watch
+
+Labels = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A histogram's values: `counts` up to each of the metric's bounds, cumulative, and last all of them; `total` their sum."""
+
+    counts: tuple[int, ...]
+    total: float
+
+
+Sample = tuple[Labels, float | Distribution]
+"""The values of a metric's labels, `application` first, and the value."""
+
+_PARTITION = re.compile(r"\[\d+\]$")
+_STATISTICS = {"minimum": "minMs", "maximum": "maxMs", "average": "avgMs"}
+_SOURCE_FIGURES = {"records": "backlogRecords", "bytes": "backlogBytes", "seconds": "backlogSeconds"}
+
+
+class Readings:
+    """Reads an application's metrics. Thread-safe."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._version = metadata.version("ridgeline")
+        self._lock = threading.Lock()
+        self._compute: dict[Labels, float] = {}
+
+    def read(self) -> list[tuple[Metric, list[Sample]]]:
+        """All metrics of the registry in its order, with their samples as of one moment; none where nothing is known. Values are finite."""
+        with self._lock:
+            scrape = self._watch.scrape()
+            found: dict[str, list[Sample]] = {metric.name: [] for metric in METRICS}
+            application = str(scrape.frame["info"].get("name", ""))
+            for name, labels, value in self._samples(scrape):
+                if value is not None and (isinstance(value, Distribution) or math.isfinite(value)):
+                    found[name].append(((application, *labels), value))
+        return [(BY_NAME[name], samples) for name, samples in found.items()]
+
+    def _samples(self, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution | None]]:
+        frame = scrape.frame
+        info = frame["info"]
+        yield "build_info", (self._version,), 1
+        if not info["stats"]:
+            return  # nothing is planned yet
+        titles = {row["name"]: _of_row(row) for row in frame["operators"]}
+        yield from _application(info, frame["progress"])
+        yield from _windows(scrape)
+        yield from _critical_path(frame["criticalPath"], titles)
+        yield from self._latencies(scrape)
+        for row in frame["operators"]:
+            yield from _operator(row, _of_row(row))
+        yield from _records(scrape, titles)
+        for source in frame["progress"]["sources"]:
+            yield from _source(source, frame["at"])
+        yield from _hosts(scrape)
+
+    def _latencies(self, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution]]:
+        spent = {row["id"]: row["secondsSpent"] or 0.0 for row in scrape.frame["progress"]["operators"]}
+        running = scrape.frame["progress"]["running"]
+        seen: dict[Labels, float] = {}
+        for node, total in scrape.latencies:
+            labels = _PARTITION.sub("", node.title), str(node.partition)
+            # What an attempt that is made again had taken is taken back; a counter must not be.
+            seen[labels] = max(total.compute + (spent.get(node.id, 0.0) if running else 0.0), self._compute.get(labels, 0.0))
+            yield "operator_window_latency_seconds", labels, Distribution(total.counts, total.latency)
+            yield "operator_compute_seconds_total", labels, seen[labels]
+            yield "operator_wait_seconds_total", labels, total.wait
+            yield "operator_transfer_seconds_total", labels, total.transfer
+        self._compute = seen
+
+
+def _of_row(row: Mapping[str, Any]) -> Labels:
+    """The labels `operator` and `partition` of a physical operator."""
+    return _PARTITION.sub("", row["name"]), str(row["partition"])
+
+
+def _seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+def _states(name: str, labels: Labels, states: Sequence[str], actual: str) -> Iterator[tuple[str, Labels, float]]:
+    for state in states:
+        yield name, (*labels, state), float(state == actual)
+
+
+def _application(info: Mapping[str, Any], progress: Mapping[str, Any]) -> Iterator[tuple[str, Labels, float | None]]:
+    stats, whole = info["stats"], progress["application"]
+    yield "application_info", tuple(str(info.get(name) or "") for name in ("id", "user", "master")), 1
+    yield from _states("application_state", (), STATES, info["state"])
+    yield "application_start_timestamp_seconds", (), info["startTime"]
+    yield from _states("verdict", (), VERDICTS, whole["verdict"])
+    yield "backlog_seconds", (), whole["backlogSeconds"]
+    yield "backlog_records", (), whole["backlogRecords"]
+    yield "windows_behind", (), whole["windowsBehind"]
+    yield "progress_remaining_seconds", (), progress["window"]["remainingSeconds"] if progress["running"] else None
+    yield "windows_committed_total", (), stats["windowsCommitted"]
+    yield "windows_retried_total", (), stats["windowsRetried"]
+    yield "heartbeats_received_total", (), stats["heartbeatsReceived"]
+    yield "heartbeats_rejected_total", (), stats["heartbeatsRejected"]
+
+
+def _windows(scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution]]:
+    yield "window_latency_seconds", (), Distribution(scrape.windows.counts, scrape.windows.latency)
+    for (what, operator), seconds in scrape.windows.blame.items():
+        yield "window_blame_seconds_total", (what, operator), seconds
+    if scrape.last_window is not None:
+        yield "last_commit_timestamp_seconds", (), scrape.last_window["committedAt"]
+
+
+def _critical_path(path: Mapping[str, Any], titles: Mapping[str, Labels]) -> Iterator[tuple[str, Labels, float | None]]:
+    yield "critical_path_seconds", (), _seconds(path["latencyMs"])
+    for position, step in enumerate(path["path"]):
+        labels = titles.get(step["operator"])
+        if labels is not None:
+            yield "critical_path_operator_seconds", labels, _seconds(step["latencyMs"])
+            yield "critical_path_info", (str(position), *labels), 1
+    for title, milliseconds in path["slack"].items():
+        if title in titles:
+            yield "operator_slack_seconds", titles[title], _seconds(milliseconds)
+
+
+def _operator(row: Mapping[str, Any], labels: Labels) -> Iterator[tuple[str, Labels, float | None]]:
+    for port in row["ports"]:
+        kind = "in" if port["type"] == "input" else "out"
+        yield f"operator_records_{kind}_total", (*labels, port["name"]), port["totalTuples"]
+    yield "operator_records_rejected_total", labels, row["errors"]
+    yield "operator_windows_dropped_total", labels, row["droppedWindows"]
+    yield "operator_failures_total", labels, row["failureCount"]
+    yield "operator_windows_behind", labels, row["windowsBehind"]
+    yield "operator_state_bytes", labels, row["stateBytes"]
+    yield "operator_queue_records", labels, row["queueSizeMA"]
+
+
+def _records(scrape: Scrape, titles: Mapping[str, Labels]) -> Iterator[tuple[str, Labels, float | Distribution | None]]:
+    for node, place, total in scrape.ages:
+        yield "record_latency_seconds", (*titles[node.title], place), Distribution(total.counts, total.sum_seconds)
+    for row in scrape.frame["recordAge"]["operators"]:
+        labels = (*titles[row["operator"]], row["at"])
+        for statistic, field in _STATISTICS.items():
+            yield f"record_latency_{statistic}_seconds", (*labels, row["level"]), _seconds(row[field])
+        yield "record_latency_negative_records", labels, row["negative"]
+
+
+def _source(row: Mapping[str, Any], now: float) -> Iterator[tuple[str, Labels, float | None]]:
+    labels = (row["operator"],)
+    for unit, field in _SOURCE_FIGURES.items():
+        yield f"source_backlog_{unit}", labels, row[field]
+    caught_up = row["caughtUpAt"]
+    yield "source_catch_up_seconds", labels, None if caught_up is None else max(0.0, caught_up - now)
+    yield from _states("source_verdict", labels, VERDICTS, row["verdict"])
+
+
+def _hosts(scrape: Scrape) -> Iterator[tuple[str, Labels, float | None]]:
+    for container in scrape.containers:
+        yield "container_heartbeat_age_seconds", (str(container["id"]), str(container["host"])), container["heartbeatAgeSeconds"]
+    for host, milliseconds in scrape.frame["info"]["stats"]["clockSkew"].items():
+        yield "clock_skew_seconds", (host,), _seconds(milliseconds)
+    yield "clock_clamps_total", (), scrape.frame["latency"]["clamps"]

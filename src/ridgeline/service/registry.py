@@ -1,0 +1,193 @@
+"""The applications of a user that run: one small file each, in a folder that nobody else can read."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pydantic
+
+from ridgeline.api.errors import RidgelineError, did_you_mean
+
+_SUFFIX = ".json"
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST = 100_000  # bytes of a file that may be an entry
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A running application. `url` is where its web service answers, without a slash at the end; `token` what it asks for.
+
+    `process`: what tells the driver's process from a later one with the same `pid`; empty: not known. `started`: seconds since 1970.
+    """
+
+    id: str
+    name: str
+    url: str
+    token: str | None = None
+    pid: int = 0
+    host: str = ""
+    started: float = 0.0
+    user: str = ""
+    checkpoint: str = ""
+    process: str = ""
+
+
+_ENTRY = pydantic.TypeAdapter(Entry)
+
+
+class Registration:
+    """An entry in the registry, until `close`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def close(self) -> None:
+        """Take the entry out. May be called twice."""
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+
+
+def own_entry(id: str, name: str, url: str, *, token: str | None, started: float, user: str = "", checkpoint: str = "") -> Entry:  # noqa: A002
+    """The entry of an application that this process runs."""
+    pid = os.getpid()
+    return Entry(id, name, url, token, pid, socket.gethostname(), started, user, checkpoint, process_identity(pid) or "")
+
+
+def folder() -> Path:
+    """Where the files are: `$RIDGELINE_HOME/applications`, else `$XDG_RUNTIME_DIR/ridgeline`, else `~/.ridgeline/applications`."""
+    home = os.environ.get("RIDGELINE_HOME")
+    if home:
+        return Path(home).expanduser() / "applications"
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.access(runtime, os.W_OK | os.X_OK):
+        return Path(runtime) / "ridgeline"
+    return Path.home() / ".ridgeline" / "applications"
+
+
+def register(entry: Entry) -> Registration:
+    """Make a running application known to this user's other commands. Raises RidgelineError if its file cannot be written."""
+    place = folder()
+    try:
+        _make_private(place)
+        path = place / (_UNSAFE.sub("_", entry.id) + _SUFFIX)
+        descriptor, temporary = tempfile.mkstemp(prefix=".", dir=place)  # readable for its owner only
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(asdict(entry), file)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink()
+            raise
+    except OSError as error:
+        msg = f"the application cannot be registered in `{place}`: {error.strerror}; set `RIDGELINE_HOME` to a folder that you may write"
+        raise RidgelineError(msg) from error
+    return Registration(path)
+
+
+def running() -> list[Entry]:
+    """The user's applications that run, by the time at which they started.
+
+    Files of processes of this host that are gone, and files of this user that are no entries, are removed on the way. Those of other hosts
+    (a home that is shared) cannot be checked and stay.
+    """
+    found = []
+    with contextlib.suppress(OSError):
+        for path in sorted(folder().glob(f"[!.]*{_SUFFIX}")):
+            entry = _read(path)
+            if entry is not None and _alive(entry):
+                found.append(entry)
+            elif entry is None or entry.host == socket.gethostname():
+                _remove_own(path)
+    return sorted(found, key=lambda entry: (entry.started, entry.id))
+
+
+def find(text: str = "") -> Entry:
+    """The running application of that id, name or URL; without a text the only one that runs.
+
+    A URL that is not registered is taken as it is: the application may run elsewhere.
+
+    Raises:
+        RidgelineError: If there is none, or several.
+    """
+    entries = running()
+    if text.startswith(("http://", "https://")):
+        url = text.rstrip("/")
+        return next((entry for entry in entries if entry.url == url), Entry("", "", url))
+    chosen = [entry for entry in entries if text in {"", entry.id}] or [entry for entry in entries if entry.name == text]
+    if len(chosen) == 1:
+        return chosen[0]
+    raise RidgelineError(_not_one(text, entries, chosen))
+
+
+def process_identity(pid: int) -> str | None:
+    """What tells a process from any other of this machine with the same id, now or before; None: it is not there, or that is not known."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        ticks = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return _started_by_ps(pid) if not Path("/proc/self").exists() else None
+    return f"{boot}:{ticks}"
+
+
+def _started_by_ps(pid: int) -> str | None:
+    """When a process was started, in words of `ps`, where there is no /proc."""
+    try:
+        asked = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607
+    except OSError:
+        return None
+    return asked.stdout.strip() or None
+
+
+def _not_one(text: str, entries: Iterable[Entry], chosen: Iterable[Entry]) -> str:
+    if not entries:
+        return "no application of yours is running; start one with `ridgeline run FILE`, or give the URL of one"
+    if chosen:
+        several = ", ".join(f"`{entry.id}`" + ("" if text else f" ({entry.name})") for entry in chosen)
+        what = f"several applications `{text}` are running" if text else "several applications are running"
+        return f"{what}; say which by its id: {several}"
+    return f"no application `{text}` is running; {did_you_mean(text, [name for entry in entries for name in (entry.name, entry.id)])}"
+
+
+def _make_private(place: Path) -> None:
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if place.stat().st_mode & 0o077:
+        place.chmod(0o700)
+
+
+def _read(path: Path) -> Entry | None:
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_uid != os.getuid():
+                return None  # what others put there is not believed
+            return _ENTRY.validate_json(file.read(_LONGEST), strict=True)
+    except (OSError, ValueError):
+        return None
+
+
+def _alive(entry: Entry) -> bool:
+    if entry.host != socket.gethostname():
+        return True
+    if entry.process:
+        return process_identity(entry.pid) == entry.process
+    try:
+        os.kill(entry.pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def _remove_own(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        if path.stat().st_uid == os.getuid():
+            path.unlink()
