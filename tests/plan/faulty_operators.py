@@ -111,7 +111,8 @@ def application_attributes() -> Application:
     ),
     (
         "`colour`: there is no attribute `colour` of applications; known are `heartbeat_interval`, `heartbeat_timeout`, "
-        "`metrics_recording_level`, `snapshot_interval`, `stats_max_allowable_windows_lag`, `throughput_calculation_interval`, `windows_kept`"
+        "`metrics_recording_level`, `snapshot_interval`, `stats_max_allowable_windows_lag`, `throughput_calculation_interval`, "
+        "`windows_kept`"
     ),
     attributes={"windows_kept": "many", "colour": "red"},
 )

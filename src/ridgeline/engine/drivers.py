@@ -12,6 +12,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.operator import SparkSource
 from ridgeline.engine.job import SourceBatch
+from ridgeline.engine.query_progress import QueryProgress
 from ridgeline.engine.run import ApplicationRun
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator
@@ -56,13 +57,15 @@ class TickDriver:
 class QueryDriver:
     """With Spark sources: every window is one micro-batch of one query over all of them. Python inputs of the application tick with it."""
 
-    def __init__(self, run: ApplicationRun, session: Any, checkpoint: str) -> None:
+    def __init__(self, run: ApplicationRun, session: Any, checkpoint: str, clock: Clock) -> None:
         self._run = run
         self._session = session
         self._checkpoint = checkpoint
         self._sources = [logical for logical in run.plan.logical.operators if isinstance(logical.operator, SparkSource)]
         self._names = ", ".join(f"`{logical.name}`" for logical in self._sources)
         self._containers = tuple(_containers(run.plan, logical.name) for logical in self._sources)
+        first_partitions = [_partitions(run.plan, logical.name)[0] for logical in self._sources]
+        self._progress = QueryProgress(run.observe, clock, first_partitions)
 
     def drive(self, limits: Limits) -> None:
         """Start the query and stay until the limits are reached.
@@ -91,16 +94,19 @@ class QueryDriver:
                 found = f"Spark's offset log is at window {batch_id}, the manifests at {self._run.next_window}"
                 msg = f"{found}; restore the whole checkpoint folder from a copy"
                 raise CheckpointError(msg)
-            self._run.window(batch_id, SourceBatch(frame, self._containers))
+            batch = SourceBatch(frame, self._containers)
+            self._run.window(batch_id, batch)
+            self._progress.committed(batch_id, batch.jobs)
 
         trigger = {"processingTime": f"{self._run.plan.logical.window_seconds} seconds"}
         frame = self._frame()
         writer = frame.writeStream.option("checkpointLocation", self._checkpoint).foreachBatch(each_batch).trigger(**trigger)
         query = _guard(self._names, writer.start)
         while not over.wait(0.05) and query.isActive and not limits.reached:
-            pass
+            self._progress.read(query)
         with busy:  # the window that runs goes on to its end, publication included: stopping the query would interrupt it
             pass
+        self._progress.finish(query)
         failure = None if errors or query.isActive else query.exception()
         _stop(query)
         real = [error for error in errors if not isinstance(error, _StopQueryError)]
@@ -149,7 +155,12 @@ def _source(logical: LogicalOperator) -> SparkSource:
 def _containers(plan: Plan, name: str) -> tuple[int, ...]:
     """The containers that hold the partitions of an operator, in their order."""
     home = {operator: container.id for container in plan.execution.containers for operator in container.operators}
-    return tuple(home[physical.id] for physical in plan.physical.operators if physical.name == name and not physical.unifier)
+    return tuple(home[operator] for operator in _partitions(plan, name))
+
+
+def _partitions(plan: Plan, name: str) -> tuple[int, ...]:
+    """The physical operators that are the partitions of an operator, in their order."""
+    return tuple(physical.id for physical in plan.physical.operators if physical.name == name and not physical.unifier)
 
 
 def _guard(name: str, function: Callable[[], Any]) -> Any:

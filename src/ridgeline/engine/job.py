@@ -18,6 +18,7 @@ from pyspark.serializers import NoOpSerializer
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.engine import shipping
+from ridgeline.engine.heartbeat import HeartbeatAddress
 from ridgeline.engine.run import Ran
 from ridgeline.engine.spec import container_specs
 from ridgeline.engine.stage import PROPERTY, StageError, Task, commit_stage, fed_stage, ingest_stage, next_stage, source_stage, tick_stage
@@ -32,7 +33,15 @@ _JOB_ERRORS = (Py4JError, CapturedException)
 class SparkExecutor:
     """Runs the containers of a window as one RDD job. One thread at a time. Stage functions and first RDDs are made once."""
 
-    def __init__(self, context: SparkContext, plan: Plan, storage: Storage, run_id: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        context: SparkContext,
+        plan: Plan,
+        storage: Storage,
+        run_id: str,
+        clock: Clock,
+        heartbeats: HeartbeatAddress | None = None,
+    ) -> None:
         self._context = context
         self._clock = clock
         self._scala = context._jsc.sc()  # noqa: SLF001  the only way to shuffles
@@ -41,6 +50,7 @@ class SparkExecutor:
         self._application = plan.logical.application
         self._storage = storage
         self._run_id = run_id
+        self._heartbeats = heartbeats
         self._specs = container_specs(plan)
         self._plan = shipping.ship(storage, self._specs)
         self._stages = [[container.id for container in stage.containers] for stage in plan.execution.stages]
@@ -52,11 +62,12 @@ class SparkExecutor:
     def run(self, request: WindowRequest, source: Any) -> Ran:
         """Run an attempt; `source` is a `SourceBatch` or None. Raises OperatorError once Spark's retries are used up."""
         begin = self._new_shuffle_id()
-        task = Task(self._storage.uri, self._plan, self._run_id, request, self._slots())
+        task = Task(self._storage.uri, self._plan, self._run_id, request, self._slots(), heartbeats=self._heartbeats)
         if source is None:
             first = self._tick_rdd(tuple(self._stages[0]), task.slots)
         else:
             messages, schema = _messages(self._context, source)
+            source.jobs += 1
             task = replace(task, source_containers=source.containers, source_schema=schema)
             several = len(source.containers) > 1
             first = self._fed_rdd(messages, task.slots) if several else self._source_rdd(messages, source.containers[0], task.slots)
@@ -134,15 +145,17 @@ class SparkExecutor:
         return Failure(self._application, "", 0, window_id, "the window's Spark job", _shortest(message), traceback=text)
 
 
-@dataclass(frozen=True)
+@dataclass
 class SourceBatch:
     """One micro-batch: the rows of all Spark sources as a DataFrame, and the containers that take the rows of each source.
 
-    With several sources the frame is their union: a column with the source's number, then one struct column per source.
+    With several sources the frame is their union: a column with the source's number, then one struct column per source. `jobs` counts those
+    that have read it.
     """
 
     frame: Any
     containers: tuple[tuple[int, ...], ...]
+    jobs: int = 0
 
 
 def _messages(context: SparkContext, source: SourceBatch) -> tuple[RDD[Any], bytes]:

@@ -10,12 +10,14 @@ from typing import Any
 
 from rich.console import Console
 
+from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import CheckpointError
 from ridgeline.api.files import is_local, local_path
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.checkpoint import Checkpoint
+from ridgeline.engine.heartbeat import HeartbeatAddress
 from ridgeline.engine.run import ApplicationRun, Observe
 from ridgeline.engine.session import PRELOAD, start_context
 from ridgeline.engine.shipping import installed_modules
@@ -43,7 +45,7 @@ class Outcome:
     checkpoint: str
 
 
-def launch(
+def launch(  # noqa: PLR0913  whoever embeds an application brings more of its surroundings
     plan: Plan,
     options: Options,
     *,
@@ -53,11 +55,13 @@ def launch(
     clock: Clock | None = None,
     context: Any = None,
     started: Callable[[ApplicationRun], None] | None = None,
+    heartbeats: HeartbeatAddress | None = None,
 ) -> Outcome:
     """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
 
     `observe` hears of every event, `started(run)` is called before the first window. `context` is a SparkContext to use (it stays); else
-    one is started and stopped. Raises RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint goes on.
+    one is started and stopped. `heartbeats`: where containers send what they do while a window takes long (never at recording level OFF).
+    Raises RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint goes on.
     """
     clock = clock or SystemClock()
     stop = stop or threading.Event()
@@ -76,7 +80,9 @@ def launch(
             context = start_context(plan.logical.application, options.master, conf, streaming=streaming, local_checkpoint=is_local(uri))
         if checkpoint is None:
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application)
-        run = _open_run(plan, checkpoint, context, clock, console or Console(), observe)
+        if plan.logical.attributes["metrics_recording_level"] is RecordingLevel.OFF:
+            heartbeats = None
+        run = _open_run(plan, checkpoint, context, clock, console or Console(), observe, heartbeats)
         first = run.next_window
         if started:
             started(run)
@@ -107,14 +113,22 @@ def _hadoop_storage(uri: str, context: Any) -> Storage:
         raise CheckpointError(msg) from error
 
 
-def _open_run(plan: Plan, checkpoint: Checkpoint, context: Any, clock: Clock, console: Console, observe: Observe | None) -> ApplicationRun:
+def _open_run(
+    plan: Plan,
+    checkpoint: Checkpoint,
+    context: Any,
+    clock: Clock,
+    console: Console,
+    observe: Observe | None,
+    heartbeats: HeartbeatAddress | None,
+) -> ApplicationRun:
     from ridgeline.engine.job import SparkExecutor
 
     def publisher_context(operator: str) -> PublisherContext:
         staging = f"{checkpoint.storage.uri}/staging"
         return PublisherContext(plan.logical.application, operator, checkpoint.run_id, clock, console, staging, lambda: _session(context))
 
-    executor = SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id, clock)
+    executor = SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id, clock, heartbeats)
     return ApplicationRun(plan, checkpoint, executor, clock, publisher_context, observe)
 
 
@@ -125,7 +139,7 @@ def _drive(run: ApplicationRun, context: Any, clock: Clock, stop: threading.Even
     if limits.reached:
         return
     if any(isinstance(operator.operator, SparkSource) for operator in run.plan.logical.operators):
-        QueryDriver(run, _session(context), f"{run.checkpoint.storage.uri}/spark").drive(limits)
+        QueryDriver(run, _session(context), f"{run.checkpoint.storage.uri}/spark", clock).drive(limits)
     else:
         TickDriver(run, clock, stop).drive(limits)
 

@@ -155,6 +155,10 @@ class ApplicationRun:
                 case GiveUp(failure, _attempts):
                     raise OperatorError(failure)
 
+    def observe(self, event: Event) -> None:
+        """Tell those who listen to this run of an event that happened outside of it, such as Spark's own account of a window."""
+        self._observe(event)
+
     def close(self, *, orderly: bool) -> None:
         """End the run. `orderly`: outputs show what they still hold back. The checkpoint is given back in any case."""
         try:

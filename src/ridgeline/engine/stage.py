@@ -26,11 +26,13 @@ from ridgeline.api.pickling import dumps
 from ridgeline.engine import shipping
 from ridgeline.engine.block import Message
 from ridgeline.engine.container import Container
+from ridgeline.engine.heartbeat import HeartbeatAddress, working
 from ridgeline.engine.spec import ContainerSpec
 from ridgeline.engine.storage import Storage, explain, open_storage
 from ridgeline.plan.protocol import WindowRequest
 
-PROPERTY = "ridgeline.window"
+PROPERTY = "ridgeline.window.secret"
+"""The local property's name. Spark redacts in its logs what is called secret (`spark.redaction.regex`): a task holds that of heartbeats."""
 DRIVER = -1
 _CLOCK = SystemClock()
 Record = tuple[int, tuple[int, bytes]]
@@ -41,6 +43,7 @@ class Task:
     """What a stage's tasks need to know, as Spark's local property: where the plan is, what to run, how many tasks a stage has at most.
 
     `source_containers` (of each Spark source) and `source_schema` (an Arrow IPC schema) tell the tasks whose rows they read, and as what.
+    `heartbeats`: where to, None for none.
     """
 
     checkpoint: str
@@ -50,6 +53,7 @@ class Task:
     slots: int
     source_containers: tuple[tuple[int, ...], ...] = ()
     source_schema: bytes = b""
+    heartbeats: HeartbeatAddress | None = None
 
     def encode(self) -> str:
         """As text."""
@@ -220,7 +224,9 @@ def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.Re
     spec = host.specs[container_id]
     tag = f"t{context.taskAttemptId()}"
     try:
-        outgoing, report = host.container(container_id).run(task.request, messages, batches, tag, context.attemptNumber(), began)
+        container = host.container(container_id)
+        with working(task.heartbeats, container, _CLOCK):
+            outgoing, report = container.run(task.request, messages, batches, tag, context.attemptNumber(), began)
     except OperatorError as error:
         raise StageError(error.failure) from None
     except (RidgelineError, OSError) as error:

@@ -235,11 +235,15 @@ class ContainerHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRejected:
-    """A message to the heartbeat port did not count: `reason` is `unauthenticated`, `malformed`, `too large`, `late` or `too many`."""
+    """Messages to the heartbeat port did not count: `reason` is `unauthenticated`, `malformed`, `too large`, `late` or `too many`.
+
+    `count` of them since the last such event of this reason; `peer` sent the last of them.
+    """
 
     at: float
     reason: str
     peer: str = ""
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,124 @@
+"""How far a Spark source is, in records: arithmetic on what Structured Streaming says of its offsets."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+class SourceReading:
+    """One source of a query, batch by batch: `read` its part of each progress, then look at the figures.
+
+    `consumed`: records read since the run began. `remaining`: records that were there and not read when the batch was planned; None where
+    Spark does not say, or not in a unit that can be turned into records. `remaining_bytes` likewise.
+
+    Offsets per topic and partition (Kafka and its like) count records: exactly, except that a topic that is compacted or has transactions
+    leaves offsets out, so that there are at most as many. Offsets that are one number count something that the source alone knows (records,
+    seconds of `rate`): how many records make one is learnt from the batches read so far.
+    """
+
+    def __init__(self) -> None:
+        self.consumed = 0.0
+        self.remaining: float | None = None
+        self.remaining_bytes: float | None = None
+        self._rows = 0.0
+        self._moved = 0.0
+
+    def read(self, source: Mapping[str, Any], jobs: int = 1) -> None:
+        """Take what a batch's progress says of the source. Spark counts the rows of each of the `jobs` that have read it."""
+        end = source.get("endOffset")
+        rows = _number(source.get("numInputRows")) or 0.0
+        moved = distance(source.get("startOffset"), end)
+        if jobs > 1:
+            unit = self._records_per_unit(end)
+            rows = moved * unit if moved is not None and unit is not None else rows / jobs
+        elif moved is not None:
+            self._rows += rows
+            self._moved += moved
+        self.consumed += rows
+        metrics = source.get("metrics") or {}
+        self.remaining = self._remaining(end, source.get("latestOffset"), metrics)
+        self.remaining_bytes = _number(metrics.get("numBytesOutstanding"))
+
+    def _remaining(self, end: Any, latest: Any, metrics: Mapping[str, Any]) -> float | None:
+        left, unit = distance(end, latest), self._records_per_unit(end)
+        if left == 0 or _number(metrics.get("numFilesOutstanding")) == 0:
+            return 0.0
+        if left is not None and unit is not None:
+            return left * unit
+        return _kafka_lag(metrics, end)
+
+    def _records_per_unit(self, offset: Any) -> float | None:
+        if _by_partition(offset) is not None:
+            return 1.0
+        return self._rows / self._moved if self._moved > 0 and self._rows > 0 else None
+
+
+def distance(start: Any, end: Any) -> float | None:
+    """How far `end` is ahead of `start` (at least 0), in the offsets' own unit; None for offsets that are no numbers, or missing.
+
+    Numbers, `{"offset": n}`, and `{topic: {partition: n}}`, each also as text. Partitions that `start` does not have began at 0, as Kafka's
+    new ones do; those that `end` does not have are gone.
+
+    >>> distance({"clicks": {"0": 10, "1": 20}}, '{"clicks": {"0": 15, "1": 20, "2": 1}}')
+    6.0
+    >>> distance(3, {"offset": "5"})
+    2.0
+    """
+    before, after = _by_partition(start), _by_partition(end)
+    if before is not None and after is not None:
+        return sum((max(0.0, offset - before.get(partition, 0.0)) for partition, offset in after.items()), 0.0)
+    first, last = _position(start), _position(end)
+    return max(0.0, last - first) if first is not None and last is not None else None
+
+
+def _by_partition(offset: Any) -> dict[tuple[str, str], float] | None:
+    """The numbers of `{topic: {partition: n}}`; None for any other form."""
+    offset = _plain(offset)
+    if not isinstance(offset, Mapping) or not offset:
+        return None
+    found = {}
+    for topic, partitions in offset.items():
+        if not isinstance(partitions := _plain(partitions), Mapping):
+            return None
+        for partition, value in partitions.items():
+            if (number := _number(value)) is None:
+                return None
+            found[str(topic), str(partition)] = number
+    return found
+
+
+def _position(offset: Any) -> float | None:
+    """The number of an offset that is one."""
+    offset = _plain(offset)
+    return _number(offset.get("offset")) if isinstance(offset, Mapping) else _number(offset)
+
+
+def _plain(offset: Any) -> Any:
+    """An offset that is JSON in a text, perhaps again in a text, as what it says."""
+    for _ in range(2):
+        if not isinstance(offset, str):
+            break
+        try:
+            offset = json.loads(offset)
+        except ValueError:
+            return None
+    return offset
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _kafka_lag(metrics: Mapping[str, Any], end: Any) -> float | None:
+    """The records that Kafka's source says it is behind, from its average over the partitions."""
+    average, partitions = _number(metrics.get("avgOffsetsBehindLatest")), _by_partition(end)
+    return average * len(partitions) if average is not None and partitions else None
