@@ -39,7 +39,8 @@ def test_a_run_that_finishes(ridgeline_process, tmp_path):
         "starting Spark ...",
         f"checkpoint {tmp_path / 'state'} (fresh)",
     ]
-    assert re.fullmatch(r"window 0: 10 in, 10 out, [\d.]+ m?s", lines[3])
+    assert re.fullmatch(r"figures at http://127\.0\.0\.1:\d+", lines[3])
+    assert re.match(r"window 0: 10 in, 10 out, [\d.]+ m?s; critical path [\d.]+ m?s numbers > total", lines[4])
     assert "finished: all inputs have given everything, 5 windows committed" in lines
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", stdout)
 

@@ -3,14 +3,17 @@ import io
 import pytest
 from rich.console import Console
 
-from cli.windows import make_plan, run_window
+from cli.frames import frame, running_progress
+from cli.windows import make_plan, run_window, watch_of, window
 from ridgeline.cli.live import LiveView
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.statistics import RunStatistics
-from ridgeline.cli.view import PlainView, View, retry_line
+from ridgeline.cli.view import PlainView, View, retry_line, service_line, window_line
+from ridgeline.stram.topology import topology_of
 from ridgeline.testing import SteppingClock
 
 SETTINGS = RunSettings("app.py", windows=20)
+PLAN = make_plan()
 
 
 @pytest.fixture
@@ -19,17 +22,17 @@ def clock():
 
 
 @pytest.fixture
-def run(clock):
-    return RunStatistics(make_plan(), clock)
+def run():
+    return RunStatistics(topology_of(PLAN))
 
 
 def test_plain_lines(run, clock):
     console = Console(file=io.StringIO(), highlight=False, width=40)
     view = PlainView(console, clock, "numbers", SETTINGS)
     view.starting()
-    view.started("/data/state", 0)
+    view.started("/data/state", 0, service_line("http://127.0.0.1:4711"))
     for window_id in range(5):  # a line a second
-        view.committed(run_window(run, window_id, 4000, seconds=0.042))
+        view.committed(run_window(run, PLAN, window_id, 4000, seconds=0.042))
         clock.advance(0.5)
     view.retried(5, 1, "operator `double` failed\n  in many lines")
     view.stopping()
@@ -38,12 +41,35 @@ def test_plain_lines(run, clock):
         "numbers on local[*]: ends after 20 windows, or when all inputs have finished; Ctrl-C ends it after the window that runs",
         "starting Spark ...",
         "checkpoint /data/state (fresh)",
+        "figures at http://127.0.0.1:4711",
         "window 0: 4,000 in, 4,000 out, 42 ms",
         "window 2: 4,000 in, 4,000 out, 42 ms",
         "window 4: 4,000 in, 4,000 out, 42 ms",
         "window 5 runs again (attempt 2): operator `double` failed in many lines",
         "stopping after this window; press Ctrl-C again to kill it",
     ]
+
+
+def test_plain_lines_have_the_critical_path_and_the_verdict(run, clock):
+    console = Console(file=io.StringIO(), highlight=False, width=40)
+    view = PlainView(console, clock, "numbers", SETTINGS)
+    events = list(window(PLAN, 0, 4000, seconds=0.042))
+    view.started("/data/state", 0, frame=watch_of(PLAN, events).frame)
+    view.committed(run_window(run, PLAN, 0, 4000, seconds=0.042))
+    assert (
+        console.file.getvalue()
+        .splitlines()[-1]
+        .startswith("window 0: 4,000 in, 4,000 out, 42 ms; critical path 8.0 ms source > double[1] > double.output#unifier > sink")
+    )
+
+
+def test_a_window_in_a_line(run, monkeypatch):
+    monkeypatch.setattr("ridgeline.cli.figures.verdict.time_of_day", lambda _: "12:27:20")
+    found = run_window(run, PLAN, 1234, 4000, seconds=0.097)
+    assert window_line(found, frame()) == (
+        "window 1234: 4,000 in, 4,000 out, 97 ms; critical path 46 ms ticks > quote[1] > console; "
+        "catching up: 12,300 records, done in 40 s (12:27:20)"
+    )
 
 
 def test_a_run_that_goes_on_says_from_where(clock):
@@ -55,8 +81,8 @@ def test_a_run_that_goes_on_says_from_where(clock):
 def test_quiet_says_nothing(capsys, run):
     view = View()
     view.starting()
-    view.started("/data/state", 0)
-    view.committed(run_window(run))
+    view.started("/data/state", 0, "figures at http://127.0.0.1:4711")
+    view.committed(run_window(run, PLAN))
     view.retried(0, 1, "why")
     view.stopping()
     view.close()
@@ -67,65 +93,78 @@ def test_long_reasons_are_cut():
     assert retry_line(3, 1, "x" * 1000) == f"window 3 runs again (attempt 2): {'x' * 240} ..."
 
 
+# The live screen ---------------------------------------------------------------------------------------------------
+
+
+def make_live(clock, run, width=100, height=40):
+    console = Console(file=io.StringIO(), force_terminal=True, width=width, height=height)
+    return LiveView(console, clock, run, "numbers", SETTINGS)
+
+
 def shown(view):
     console = Console(file=io.StringIO(), width=100, color_system=None)
     console.print(view.render())
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
-@pytest.fixture
-def live(run, clock):
-    return LiveView(Console(file=io.StringIO(), force_terminal=True, width=100), clock, run, SETTINGS)
-
-
-def test_before_the_first_window(live):
+def test_before_the_first_window(clock, run):
+    live = make_live(clock, run)
     assert shown(live)[0].endswith("starting Spark ...")
-    live.started("/data/state", 0)
+    nothing = watch_of(PLAN, []).frame
+    live.started("/data/state", 0, frame=nothing)
     assert shown(live)[0].endswith("running the first window of numbers ...")
 
 
-def test_the_live_table(live, run, clock):
-    run_window(run, 0, 4000)
-    clock.advance(0.5)
-    run_window(run, 1, 2000, seconds=0.042)
-    assert shown(live) == [
-        "",
-        "window 1  time 42 ms  in 2,000  out 2,000  tuples/s 4,000",
-        "operator               partitions     in    out    time  total in  total out",
-        "source                          1      0  2,000  1.0 ms         0      6,000",
-        "double                          2  2,000  2,000  8.0 ms     6,000      6,000",
-        "double.output#unifier           1  2,000  2,000  1.0 ms     6,000      6,000",
-        "sink                            1  2,000      0  1.0 ms     6,000          0",
-    ]
+def test_a_first_window_that_takes_long_shows_its_progress(clock, run):
+    live = make_live(clock, run)
+    live.started("/data/state", 0, frame=lambda: frame(windowId=None, progress=running_progress()))
+    assert shown(live)[-1] == "  summing 20 of 60, about 40 s left"
 
 
-def test_errors_drops_progress_and_silence_are_shown_where_there_are_any(live, run, clock):
-    run_window(run, 0, 4000, progress=(10.0, 90.0))
-    clock.advance(2)
-    run_window(run, 1, 4000, progress=(20.0, 80.0), errors=["a", "b"], dropped=True)
-    clock.advance(3)
-    live.stopping()
+def test_the_live_screen(clock, run):
+    live = make_live(clock, run)
+    events = [*window(PLAN, 0, 4000), *window(PLAN, 1, 2000, at=0.5, seconds=0.042)]
+    live.started("/data/state", 0, frame=watch_of(PLAN, events).frame)
+    for event in events:
+        run.apply(event)
+    run.committed = clock.wall()
     lines = shown(live)
-    assert lines[1].endswith("last commit 3.00 s ago")
-    assert lines[2].split()[-3:] == ["errors", "dropped", "windows"]
-    assert lines[4].split()[-2:] == ["2", "1"]
-    assert lines[-2].endswith("20% 16.0 s left")
-    assert lines[-1] == "stopping after this window; press Ctrl-C again to kill it"
+    assert lines[0] == ""
+    assert lines[2].startswith("window 1  latency 42 ms")
+    assert lines[3].startswith("critical path source 1.0 ms > double[1] 7.0 ms > double.output#unifier")
+    table = next(number for number, line in enumerate(lines) if line.startswith("operator "))
+    assert [line.split()[0] for line in lines[table : table + 6]] == ["operator", "source", "double", "double.output#unifier", "sink", "█"]
 
 
-def test_what_is_printed_stands_above_the_table(live, run):
+def test_progress_and_silence_are_shown_where_there_are_any(clock, run):
+    live = make_live(clock, run)
+    live.started("/data/state", 0, frame=frame)
+    run_window(run, PLAN, 0, 4000, at=clock.wall(), progress=(10.0, 90.0))
+    run_window(run, PLAN, 1, 4000, at=clock.wall() + 2, progress=(20.0, 80.0))
+    assert shown(live)[-1].endswith("20% 16.0 s left")
+    clock.advance(5.05)
+    live.stopping()
+    assert shown(live)[-2:] == ["last commit 3.00 s ago", "stopping after this window; press Ctrl-C again to kill it"]
+
+
+def test_figures_are_read_at_most_twice_a_second(clock, run):
+    reads = []
+    live = make_live(clock, run)
+    live.started("/data/state", 0, frame=lambda: reads.append(1) or frame())
+    for _ in range(4):
+        live.render()
+        clock.advance(0.25)
+    assert len(reads) == 2
+
+
+def test_what_is_printed_stands_above_the_screen(clock, run):
+    live = make_live(clock, run)
     live.starting()
-    live.started("/data/state", 0)
-    run_window(run)
+    live.started("/data/state", 0, "figures at http://127.0.0.1:4711", frame)
+    run_window(run, PLAN)
     live.close()
     live.close()
     text = live._console.file.getvalue()
     assert text.index("/data/state") > text.index("starting Spark")
-    assert text.endswith("\x1b[?25h") or "\x1b[?25h" in text  # the cursor is back
-
-
-def test_narrow_terminals_get_fewer_columns(run, clock):
-    live = LiveView(Console(file=io.StringIO(), force_terminal=True, width=50), clock, run, SETTINGS)
-    run_window(run, 0, 4000)
-    assert shown(live)[2].split() == ["operator", "in", "out", "time"]
-    assert "double.output#unifier" in shown(live)[5]
+    assert "figures at http://127.0.0.1:4711" in text
+    assert "\x1b[?25h" in text  # the cursor is back

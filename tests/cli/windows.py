@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, Unifier
 from ridgeline.api.errors import Failure
-from ridgeline.measure.events import ContainerWindow, OperatorWindow, SourceProgress, WindowCommitted
+from ridgeline.measure.events import ContainerWindow, OperatorWindow, SourceProgress, WindowCommitted, WindowPlanned, WindowStarted
 from ridgeline.plan.planner import plan_application
+from ridgeline.stram.topology import planned_event
+from ridgeline.stram.watch import Watch
 
 
 class Number(NamedTuple):
@@ -54,25 +56,24 @@ def make_plan():
     return plan_application(app)
 
 
-def window(plan, window_id=0, tuples=100, *, seconds=0.05, progress=None, errors=(), dropped=False, attempts=1):
+def window(plan, window_id=0, tuples=100, *, at=0.0, seconds=0.05, progress=None, errors=(), dropped=False, attempts=1):
     """A committed window: `tuples` from the source, half for each partition of `double`, whose second one takes 8 ms.
 
-    It began at 0: 80 % is its job's time, the commit and publishing have 10 % each.
+    It began at second `at`: 90 % is its job's time, 10 % the commit; nothing is published after it.
     """
-    began = 0.0
-    returned = began + 0.8 * seconds
-    published = began + seconds
+    returned, published = at + 0.9 * seconds, at + seconds
+    yield WindowPlanned(at, window_id, plan.version, at)
+    yield WindowStarted(at, window_id, 0)
     operators = {operator.id: operator for operator in plan.physical.operators}
     for container in plan.execution.containers:
-        times = (began, began + 0.001, began + 0.006, began + 0.008, returned)
-        yield ContainerWindow(published, window_id, 0, container.id, "host", 1, f"t{container.id}", began, *times)
+        times = (at, at + 0.001, at + 0.012, at + 0.014, returned)
+        yield ContainerWindow(published, window_id, 0, container.id, "host", 1, f"t{container.id}", at, *times)
         for operator_id in container.operators:
             operator = operators[operator_id]
-            yield _operator(operator, container.id, window_id, published, tuples, errors, dropped)
+            yield _operator(operator, container.id, window_id, at, tuples, errors, dropped)
             if operator.name == "source" and progress:
                 yield SourceProgress(published, window_id, operator_id, *progress, unit="work")
-    times = (began, began, began, returned, returned, began + 0.9 * seconds, published)
-    yield WindowCommitted(published, window_id, attempts, *times)
+    yield WindowCommitted(published, window_id, attempts, at, at, at, returned, returned, published, published)
 
 
 def _operator(operator, container, window_id, at, tuples, errors, dropped):
@@ -91,12 +92,22 @@ def _operator(operator, container, window_id, at, tuples, errors, dropped):
                 more["dropped"] = str(failure)
     else:
         tuples_in, tuples_out = {"input": tuples}, {}
-    times = (0.001, 0.001 + compute, compute, 0.0, 0.0)
+    began = at + 0.001
+    times = (began, began + compute, compute, 0.0, 0.0)
     return OperatorWindow(at, window_id, 0, operator.id, container, "host", *times, tuples_in, tuples_out, **more)
 
 
-def run_window(statistics, window_id=0, tuples=100, **what):
+def run_window(statistics, plan, window_id=0, tuples=100, **what):
     """Give a run's statistics the events of one window; what it then tells of that window."""
-    for event in window(statistics.plan, window_id, tuples, **what):
+    for event in window(plan, window_id, tuples, **what):
         statistics.apply(event)
     return statistics.last
+
+
+def watch_of(plan, events, now=10.0):
+    """A watch that has seen a run of the plan."""
+    watch = Watch(lambda: now, "host")
+    watch.observe(planned_event(plan, at=0.0, application_id="numbers-1", info={"user": "ann", "master": "local[2]"}))
+    for event in events:
+        watch.observe(event)
+    return watch

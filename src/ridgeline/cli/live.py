@@ -1,6 +1,9 @@
-"""The live table of a run on a terminal; what operators print scrolls above it."""
+"""The live screen of a run on a terminal; what operators print scrolls above it."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -11,106 +14,103 @@ from rich.text import Text
 
 from ridgeline.api.clock import Clock
 from ridgeline.cli.capture import StderrCapture
+from ridgeline.cli.figures.running import running_lines
+from ridgeline.cli.figures.screen import screen
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.statistics import RunStatistics, Window
-from ridgeline.cli.tables import operators_table
-from ridgeline.cli.units import count, duration
-from ridgeline.cli.view import STOPPING, View, checkpoint_line, retry_line
+from ridgeline.cli.units import duration
+from ridgeline.cli.view import STOPPING, Frame, View, checkpoint_line, retry_line
 
 _SILENCE_SECONDS = 2.0
 _BAR_WIDTH = 40
+_OWN_LINES = 4
+_FRAME_SECONDS = 0.5
 
 
 class LiveView(View):
-    """A table of operators that is drawn anew eight times a second."""
+    """A screen that is drawn anew four times a second, from figures that are read at most twice a second."""
 
-    def __init__(self, console: Console, clock: Clock, statistics: RunStatistics, settings: RunSettings) -> None:
+    def __init__(self, console: Console, clock: Clock, statistics: RunStatistics, application: str, settings: RunSettings) -> None:
         self._console = console
         self._clock = clock
         self._statistics = statistics
+        self._application = application
         self._settings = settings
         self._started = False
         self._stopping = False
+        self._frame: Frame | None = None
+        self._shown: Mapping[str, Any] | None = None
+        self._read = float("-inf")
         self._spinner = Spinner("dots", style="cyan")
-        self._live = Live(get_renderable=self.render, console=console, refresh_per_second=8, transient=True)
+        self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4, transient=True)
         self._capture = StderrCapture(lambda line: console.print(Text.from_ansi(line), soft_wrap=True))
 
     def starting(self) -> None:
         """Name the application; begin to draw."""
-        title = Text.assemble((self._statistics.plan.logical.application, "bold"), f" on {self._settings.master}")
+        title = Text.assemble((self._application, "bold"), f" on {self._settings.master}")
         self._console.print(title.append(f": {self._settings.ending}", "dim"))
         self._capture.start()
         self._live.start(refresh=True)
 
-    def started(self, checkpoint: str, first_window: int) -> None:
-        """Name the checkpoint folder."""
+    def started(self, checkpoint: str, first_window: int, service: str = "", frame: Frame | None = None) -> None:
+        """Name the checkpoint folder and the web service."""
+        self._frame = frame
         self._started = True
         self._console.print(Text(checkpoint_line(checkpoint, first_window), "dim"))
+        if service:
+            self._console.print(Text(service, "dim"), soft_wrap=True)
+
+    def committed(self, window: Window) -> None:
+        """The next drawing reads the figures anew."""
 
     def retried(self, window_id: int, attempt: int, reason: str) -> None:
-        """One line above the table."""
+        """One line above the screen."""
         self._console.print(Text(retry_line(window_id, attempt, reason), "yellow"))
 
     def stopping(self) -> None:
-        """Say so below the table."""
+        """Say so below the screen."""
         self._stopping = True
 
     def close(self) -> None:
-        """Remove the table; the cursor comes back."""
+        """Remove the screen; the cursor comes back."""
         self._live.stop()
         self._capture.stop()
 
     def render(self) -> RenderableType:
         """What stands at the bottom of the terminal now."""
+        parts: list[RenderableType] = []
+        frame = self._figures()
+        if frame is None or frame["windowId"] is None or self._statistics.last is None:
+            waiting = f"running the first window of {self._application} ..." if self._started else "starting Spark ..."
+            self._spinner.update(text=waiting)
+            parts.append(self._spinner)
+            parts += running_lines(frame["progress"]) if frame is not None else []
+        else:
+            parts += [Text(), *screen(frame, self._console.width, self._console.height - _OWN_LINES), *self._below()]
+        if self._stopping:
+            parts.append(Text(STOPPING, "bold yellow"))
+        return Group(*parts)
+
+    def _figures(self) -> Mapping[str, Any] | None:
+        if self._frame is not None:
+            now = self._clock.monotonic()
+            if self._shown is None or now - self._read >= _FRAME_SECONDS:
+                self._shown, self._read = self._frame(), now
+        return self._shown
+
+    def _below(self) -> list[RenderableType]:
+        parts: list[RenderableType] = []
         with self._statistics.lock:
-            parts: list[RenderableType] = []
-            window = self._statistics.last
-            if window is None:
-                waiting = (
-                    f"running the first window of {self._statistics.plan.logical.application} ..."
-                    if self._started
-                    else "starting Spark ..."
-                )
-                self._spinner.update(text=waiting)
-                parts.append(self._spinner)
-            else:
-                parts += [
-                    Text(),
-                    self._headline(window),
-                    operators_table(list(self._statistics.rows.values()), self._console.width, totals=False),
-                ]
-                bar = self._progress()
-                if bar is not None:
-                    parts.append(bar)
-            if self._stopping:
-                parts.append(Text(STOPPING, "bold yellow"))
-            return Group(*parts)
+            fraction, remaining, committed = self._statistics.fraction, self._statistics.remaining_seconds, self._statistics.committed
+        if fraction is not None:
+            grid = Table.grid(padding=(0, 1))
+            left = f"{duration(remaining)} left" if remaining is not None and fraction < 1 else ""
+            grid.add_row(ProgressBar(total=1.0, completed=fraction, width=_BAR_WIDTH), f"{fraction:.0%}", Text(left, "dim"))
+            parts.append(grid)
+        silence = self._clock.wall() - committed
+        if silence > max(_SILENCE_SECONDS, 2 * self._settings_window()):
+            parts.append(Text(f"last commit {duration(silence)} ago", "yellow"))
+        return parts
 
-    def _headline(self, window: Window) -> Text:
-        statistics = self._statistics
-        line = Text.assemble(
-            ("window ", "dim"),
-            (count(window.window_id), "bold"),
-            ("  time ", "dim"),
-            duration(window.seconds),
-            ("  in ", "dim"),
-            count(window.tuples_in),
-            ("  out ", "dim"),
-            count(window.tuples_out),
-            ("  tuples/s ", "dim"),
-            count(statistics.tuples_per_second),
-        )
-        silence = self._clock.monotonic() - statistics.committed
-        if silence > max(_SILENCE_SECONDS, 2 * statistics.plan.logical.window_seconds):
-            line.append(f"  last commit {duration(silence)} ago", "yellow")
-        return line
-
-    def _progress(self) -> RenderableType | None:
-        fraction = self._statistics.fraction
-        if fraction is None:
-            return None
-        remaining = self._statistics.remaining_seconds
-        grid = Table.grid(padding=(0, 1))
-        left = f"{duration(remaining)} left" if remaining is not None and fraction < 1 else ""
-        grid.add_row(ProgressBar(total=1.0, completed=fraction, width=_BAR_WIDTH), f"{fraction:.0%}", Text(left, "dim"))
-        return grid
+    def _settings_window(self) -> float:
+        return float(self._shown["info"].get("windowSeconds") or 0.0) if self._shown is not None else 0.0

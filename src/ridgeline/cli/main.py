@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from ridgeline.cli import options
+from ridgeline.cli import commands, options
 from ridgeline.cli.errors import told
-from ridgeline.cli.settings import DEFAULT_MASTER, RunSettings
+from ridgeline.cli.settings import DEFAULT_HOST, DEFAULT_MASTER, RunSettings, Service
 
 app = typer.Typer(
     name="ridgeline",
@@ -97,10 +97,32 @@ def run(  # noqa: PLR0913, PLR0917  options
         int | None, typer.Option(min=1, metavar="N", help="Stop after N windows committed in this run.", show_default=False)
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and what operators print.")] = False,
+    event_log: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Write all events to FILE, `.jsonl` or `.parquet`, for `ridgeline replay FILE`.", show_default=False
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="Port of the web service; 0: a free one, named at start.")] = 0,
+    host: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", help="Where the web service listens. Elsewhere than on a loopback address it asks for a token."),
+    ] = DEFAULT_HOST,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKEN",
+            envvar="RIDGELINE_TOKEN",
+            help="What the web service asks for. Not given: one is made where it is needed, and shown at start.",
+            show_default=False,
+        ),
+    ] = None,
+    no_service: Annotated[bool, typer.Option("--no-service", help="Start no web service.")] = False,
 ) -> None:
     """Run an application on Spark until its inputs have finished.
 
     Ctrl-C ends it after the window that runs: all results are published, and the same command with `--checkpoint` goes on from there.
+    While it runs, `ridgeline top`, `critical-path`, `progress` and other commands show where its time goes.
 
     Example: `ridgeline run payments.py --master local[2] --checkpoint state -D payments.count=1000 --windows 20`
 
@@ -111,7 +133,17 @@ def run(  # noqa: PLR0913, PLR0917  options
         from ridgeline.plan.planner import plan_application
 
         settings = RunSettings(
-            target, options.check_master(master), conf or (), checkpoint, properties or (), attributes or (), windows, quiet, context.args
+            target,
+            options.check_master(master),
+            conf or (),
+            checkpoint,
+            properties or (),
+            attributes or (),
+            windows,
+            quiet,
+            context.args,
+            service=None if no_service else Service(host, port, token),
+            event_log=event_log,
         )
         options.settings(settings.conf)
         given = options.properties(settings.properties), options.attributes(settings.attributes)
@@ -165,6 +197,27 @@ def validate(context: typer.Context, target: App, properties: Properties = None,
         logical = validate_application(load_application(target, context.args), *given)
         parts = f"{plural(len(logical.operators), 'operator')}, {plural(len(logical.streams), 'stream')}"
         typer.echo(f"application {logical.application} is valid: {parts}")
+
+
+@app.command()
+def replay(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What `ridgeline run --event-log FILE` has written.", show_default=False)],
+    window: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only the window of this id, in full.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the last frame, or the window.")] = False,
+) -> None:
+    """Compute a run's figures again from its event log.
+
+    Example: `ridgeline replay run.jsonl --window 42`
+
+    Exit codes: 0 done, 1 the log is damaged, 2 there is no such log or window.
+    """
+    with told():
+        from ridgeline.cli.replay import replay as replay_log
+
+        replay_log(file, window, as_json=as_json)
+
+
+commands.register(app)
 
 
 def main() -> None:

@@ -11,8 +11,9 @@ import pydantic
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.settings import RUN_OPTIONS
 
-COMMAND_OPTIONS = ("--master", "--conf", "--checkpoint", "--attribute", "--windows", "--quiet", "--json", "--help")
+COMMAND_OPTIONS = (*RUN_OPTIONS, "--json")
 _OF_COMMAND = "is not an option of `ridgeline run` either"
 
 

@@ -10,18 +10,22 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.cli import options
 from ridgeline.cli.errors import make_console
 from ridgeline.cli.live import LiveView
+from ridgeline.cli.report import read_report
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.statistics import RunStatistics
 from ridgeline.cli.stopping import Stopper, in_thread
 from ridgeline.cli.summary import print_going_on, print_summary
 from ridgeline.cli.units import plural
-from ridgeline.cli.view import PlainView, View
+from ridgeline.cli.view import PlainView, View, service_line
 from ridgeline.measure.events import Event, WindowCommitted, WindowRetried
 from ridgeline.plan.execution import Plan
+from ridgeline.stram.topology import topology_of
 
 if TYPE_CHECKING:
     from ridgeline.engine.launch import Outcome
     from ridgeline.engine.run import ApplicationRun
+    from ridgeline.service.measured import ServiceOptions
+    from ridgeline.stram.watch import Watch
 
 _WIDE = 160
 
@@ -36,12 +40,13 @@ class Run:
         self._console = Console(highlight=False, emoji=False)
         if not self._console.is_terminal:
             self._console.width = _WIDE  # nothing to wrap for
-        self._statistics = RunStatistics(plan, self._clock)
+        self._statistics = RunStatistics(topology_of(plan))
+        self._watch: Watch | None = None
         self._view = self._make_view()
         self._checkpoint = ""
 
     def run(self) -> None:
-        """Run to the end, then tell about it. Raises what `launch` raises, after it has said how to go on."""
+        """Run to the end, then tell about it. Raises what `run_measured` raises, after it has said how to go on."""
         settings = self._settings
         with Stopper(self._view.stopping, self._killed) as stopper:
             self._view.starting()
@@ -50,7 +55,8 @@ class Run:
             finally:
                 self._view.close()
         if not settings.quiet:
-            print_summary(self._console, outcome, self._statistics, settings, stopper.stopped_by)
+            report = None if self._watch is None else read_report(self._watch, self._clock.wall())
+            print_summary(self._console, outcome, self._statistics, report, settings, stopper.stopped_by)
 
     def tell_going_on(self) -> None:
         """After a failure: what is committed, and the command that goes on from it."""
@@ -62,12 +68,14 @@ class Run:
             print_going_on(console, self._settings, self._checkpoint)
 
     def _launch(self, stopper: Stopper) -> Outcome:
-        from ridgeline.engine.launch import Options, launch
+        from ridgeline.engine.launch import Options
+        from ridgeline.service.measured import run_measured
 
         settings = self._settings
-        return launch(
+        return run_measured(
             self._plan,
             Options(settings.master, options.settings(settings.conf), settings.checkpoint, settings.windows),
+            _service_options(settings),
             observe=self._observe,
             stop=stopper.event,
             console=self._console,
@@ -78,14 +86,15 @@ class Run:
     def _make_view(self) -> View:
         if self._settings.quiet:
             return View()
+        application = self._plan.logical.application
         if self._console.is_terminal and self._console.file.isatty() and not self._console.is_dumb_terminal:
-            return LiveView(self._console, self._clock, self._statistics, self._settings)
-        return PlainView(self._console, self._clock, self._plan.logical.application, self._settings)
+            return LiveView(self._console, self._clock, self._statistics, application, self._settings)
+        return PlainView(self._console, self._clock, application, self._settings)
 
-    def _started(self, run: ApplicationRun) -> None:
+    def _started(self, run: ApplicationRun, watch: Watch, url: str | None) -> None:
         self._checkpoint = run.checkpoint.storage.uri
-        self._statistics.started = self._clock.monotonic()
-        self._view.started(self._checkpoint, run.next_window)
+        self._watch = watch
+        self._view.started(self._checkpoint, run.next_window, "" if url is None else service_line(url), watch.frame)
 
     def _observe(self, event: Event) -> None:
         self._statistics.apply(event)
@@ -104,3 +113,12 @@ class Run:
         console.print("killed; the window that ran is not committed and will be replayed")
         if self._checkpoint:
             print_going_on(console, self._settings, self._checkpoint)
+
+
+def _service_options(settings: RunSettings) -> ServiceOptions:
+    from ridgeline.service.measured import ServiceOptions
+
+    if settings.service is None:
+        return ServiceOptions(port=None, event_log=settings.event_log)
+    service = settings.service
+    return ServiceOptions(service.port, service.host, service.token, settings.event_log)

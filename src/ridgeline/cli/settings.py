@@ -7,6 +7,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 DEFAULT_MASTER = "local[*]"
+DEFAULT_HOST = "127.0.0.1"
+RUN_OPTIONS = (
+    "--master",
+    "--conf",
+    "--checkpoint",
+    "--attribute",
+    "--windows",
+    "--quiet",
+    "--event-log",
+    "--port",
+    "--host",
+    "--token",
+    "--no-service",
+    "--help",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Where the web service of a run listens, port 0 being a free one, and the token that it asks for."""
+
+    host: str = DEFAULT_HOST
+    port: int = 0
+    token: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +46,14 @@ class RunSettings:
     windows: int | None = None
     quiet: bool = False
     options: Sequence[str] = field(default=())
+    service: Service | None = field(default_factory=Service)
+    event_log: str | None = None
 
     def command(self, checkpoint: str) -> str:
-        """The same command that goes on from a checkpoint."""
+        """The same command that goes on from a checkpoint.
+
+        Without the token, which belongs into no log, and without the event log, which is there already.
+        """
         words = ["ridgeline", "run", self.target]
         if self.master != DEFAULT_MASTER:
             words += ["--master", self.master]
@@ -35,11 +64,22 @@ class RunSettings:
             words += ["--windows", str(self.windows)]
         if self.quiet:
             words.append("--quiet")
+        words += self._service_options()
         return shlex.join([*words, "--checkpoint", checkpoint, *self._guarded_options()])
+
+    def _service_options(self) -> list[str]:
+        if self.service is None:
+            return ["--no-service"]
+        words = []
+        if self.service.port:
+            words += ["--port", str(self.service.port)]
+        if self.service.host != DEFAULT_HOST:
+            words += ["--host", self.service.host]
+        return words
 
     def _guarded_options(self) -> list[str]:
         """The application's options; behind `--` if the command would take one of them for its own."""
-        own = {"--master", "--conf", "--checkpoint", "--attribute", "--windows", "--quiet", "--help"}
+        own = set(RUN_OPTIONS)
         clash = any(option.partition("=")[0] in own or option.startswith("-D") for option in self.options)
         return ["--", *self.options] if clash else list(self.options)
 

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from ridgeline.cli.report import Report, report_parts
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.statistics import RunStatistics
-from ridgeline.cli.tables import operators_table, phases_table
+from ridgeline.cli.totals import totals_table
 from ridgeline.cli.units import count, duration, plural
 
 if TYPE_CHECKING:
     from ridgeline.engine.launch import Outcome
+
+
+WIDEST = 100
+"""Columns that the figures at a run's end take at most."""
 
 
 def ended_line(outcome: Outcome, stopped_by: str) -> str:
@@ -32,38 +37,53 @@ def ended_line(outcome: Outcome, stopped_by: str) -> str:
     return f"stopped after {windows}"
 
 
-def print_summary(console: Console, outcome: Outcome, run: RunStatistics, settings: RunSettings, stopped_by: str) -> None:
-    """Print how it ended, where time went, what operators did, and how to go on."""
+def print_summary(
+    console: Console, outcome: Outcome, run: RunStatistics, report: Report | None, settings: RunSettings, stopped_by: str
+) -> None:
+    """Print how it ended, what operators did, where time went, and how to go on."""
     console.print()
-    _say(console, Text(ended_line(outcome, stopped_by), "bold green" if outcome.ended else "bold"))
-    for part in summary(run, console.width):
-        _say(console, part)
+    say(console, Text(ended_line(outcome, stopped_by), "bold green" if outcome.ended else "bold"))
+    print_figures(console, run, report)
     print_going_on(console, settings, outcome.checkpoint, ended=outcome.ended)
+
+
+def print_figures(console: Console, run: RunStatistics, report: Report | None) -> None:
+    """Print what a run's events add up to; nothing if no window was committed."""
+    if run.last is None:
+        return
+    width = min(console.width, WIDEST)
+    for part in summary(run, width):
+        say(console, part)
+    if report is not None:
+        for part in report_parts(report, width):
+            say(console, part)
+    for part in errors(run):
+        say(console, part)
 
 
 def print_going_on(console: Console, settings: RunSettings, checkpoint: str, *, ended: bool = False) -> None:
     """Say what the checkpoint folder is good for now."""
     console.print()
     if ended:
-        _say(console, Text(f"the run's state is in {checkpoint}; it is not needed any more", "dim"))
+        say(console, Text(f"the run's state is in {checkpoint}; it is not needed any more", "dim"))
     else:
-        _say(console, Text("go on with:", "dim"))
+        say(console, Text("go on with:", "dim"))
         console.print(Text(f"  {settings.command(checkpoint)}"), soft_wrap=True)
 
 
-def _say(console: Console, part: RenderableType) -> None:
+def say(console: Console, part: RenderableType) -> None:
     """Print; texts are wrapped at words on terminals and not at all elsewhere."""
     console.print(part, soft_wrap=isinstance(part, Text) and not console.is_terminal)
 
 
 def summary(run: RunStatistics, width: int) -> Iterator[RenderableType]:
-    """Windows and their times, operators, errors, drops; nothing if no window was committed."""
-    if run.last is None:
+    """Windows and their times, operators; nothing if no window was committed."""
+    if run.last is None or run.started is None:
         return
-    windows = (
-        f"windows {run.last.window_id - run.windows + 1} to {run.last.window_id}" if run.windows > 1 else f"window {run.last.window_id}"
-    )
-    yield Text(f"{windows} in {duration(run.committed - run.started)}{_retried(run)}")
+    first = run.last.window_id - run.windows + 1
+    windows = f"windows {first} to {run.last.window_id}" if run.windows > 1 else f"window {run.last.window_id}"
+    repeated = f", {plural(run.retries, 'attempt')} repeated" if run.retries else ""
+    yield Text(f"{windows} in {duration(run.committed - run.started)}{repeated}")
     if run.seconds:
         ordered = sorted(run.seconds)
         median, p90 = mathematics.median(ordered), ordered[min(len(ordered) - 1, int(0.9 * len(ordered)))]
@@ -71,20 +91,12 @@ def summary(run: RunStatistics, width: int) -> Iterator[RenderableType]:
     else:
         line = f"window time: {duration(run.first_seconds)}"
     yield Text(line)
-    if run.phases.windows:
-        yield Text()
-        yield Text("where a window's time goes, on average; the first three inside of containers:")
-        yield phases_table(run.phases)
     yield Text()
-    yield operators_table(list(run.rows.values()), width, totals=True)
-    yield from _errors(run)
+    yield totals_table(list(run.rows.values()), width)
 
 
-def _retried(run: RunStatistics) -> str:
-    return f", {plural(run.retries, 'attempt')} repeated" if run.retries else ""
-
-
-def _errors(run: RunStatistics) -> Iterator[RenderableType]:
+def errors(run: RunStatistics) -> Iterator[RenderableType]:
+    """Tuples that failed and windows that were dropped, with the last ones of each."""
     with_errors = [row for row in run.rows.values() if row.errors]
     if with_errors:
         yield Text()

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 _MINUTE = 60
 _HOUR = 3600
+_DAY = 86_400
+UNKNOWN = "-"
 
 
-def count(number: float) -> str:
+def count(number: float | None) -> str:
     """A whole number with separators.
 
-    >>> count(1234567)
-    '1,234,567'
+    >>> count(1234567), count(None)
+    ('1,234,567', '-')
     """
-    return f"{number:,.0f}"
+    return UNKNOWN if number is None else f"{number:,.0f}"
+
+
+def rate(number: float | None) -> str:
+    """A number per second: a decimal where it matters.
+
+    >>> [rate(number) for number in (None, 0, 0.25, 12.6, 4000)]
+    ['-', '0', '0.2', '13', '4,000']
+    """
+    if number is None:
+        return UNKNOWN
+    return f"{number:.1f}" if 0 < number < 10 else f"{number:,.0f}"  # noqa: PLR2004  two digits do
 
 
 def duration(seconds: float) -> str:
@@ -21,6 +36,8 @@ def duration(seconds: float) -> str:
     >>> [duration(seconds) for seconds in (0, 0.00042, 0.0424, 1.234, 75.2, 7384)]
     ['0 ms', '0.4 ms', '42 ms', '1.23 s', '1 min 15 s', '2 h 3 min']
     """
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
     if seconds < 1:
         milliseconds = seconds * 1000
         digits = 0 if milliseconds >= 10 or not milliseconds else 1 if milliseconds >= 0.1 else 2  # noqa: PLR2004  two digits do
@@ -29,7 +46,33 @@ def duration(seconds: float) -> str:
         return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"  # noqa: PLR2004  three digits do
     if seconds < _HOUR:
         return f"{seconds // _MINUTE:.0f} min {seconds % _MINUTE:.0f} s"
-    return f"{seconds // _HOUR:.0f} h {seconds % _HOUR // _MINUTE:.0f} min"
+    if seconds < _DAY:
+        return f"{seconds // _HOUR:.0f} h {seconds % _HOUR // _MINUTE:.0f} min"
+    return f"{seconds // _DAY:,.0f} d {seconds % _DAY // _HOUR:.0f} h"
+
+
+def milliseconds(value: float | None) -> str:
+    """A time that is given in milliseconds.
+
+    >>> milliseconds(41.3), milliseconds(-250), milliseconds(None)
+    ('41 ms', '-250 ms', '-')
+    """
+    return UNKNOWN if value is None else duration(value / 1000)
+
+
+def soon(seconds: float) -> str:
+    """A time to wait, in whole seconds.
+
+    >>> soon(0.3), soon(39.6), soon(100)
+    ('1 s', '40 s', '1 min 40 s')
+    """
+    whole = max(1, round(seconds))
+    return f"{whole} s" if whole < _MINUTE else duration(whole)
+
+
+def time_of_day(at: float) -> str:
+    """A wall clock time where the user is: `14:03:12`."""
+    return datetime.fromtimestamp(at, tz=UTC).astimezone().strftime("%H:%M:%S")
 
 
 def plural(number: int, noun: str) -> str:

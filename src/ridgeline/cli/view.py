@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from rich.console import Console
 from rich.text import Text
 
 from ridgeline.api.clock import Clock
+from ridgeline.cli.figures.path import short_path
+from ridgeline.cli.figures.verdict import verdict_line
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.statistics import Window
 from ridgeline.cli.units import count, duration
 
 STOPPING = "stopping after this window; press Ctrl-C again to kill it"
 _REASON = 240
+Frame = Callable[[], Mapping[str, Any]]
+"""Gives one consistent frame of figures: what `/events` sends for a window."""
 
 
 class View:
@@ -20,8 +27,8 @@ class View:
     def starting(self) -> None:
         """Spark is about to be started, which takes seconds."""
 
-    def started(self, checkpoint: str, first_window: int) -> None:
-        """The first window is about to run."""
+    def started(self, checkpoint: str, first_window: int, service: str = "", frame: Frame | None = None) -> None:
+        """The first window is about to run. `service` says where figures can be asked for, `frame` gives them."""
 
     def committed(self, window: Window) -> None:
         """A window is committed."""
@@ -44,6 +51,7 @@ class PlainView(View):
         self._clock = clock
         self._application = application
         self._settings = settings
+        self._frame: Frame | None = None
         self._last = float("-inf")
 
     def starting(self) -> None:
@@ -51,18 +59,19 @@ class PlainView(View):
         self._say(f"{self._application} on {self._settings.master}: {self._settings.ending}")
         self._say("starting Spark ...")
 
-    def started(self, checkpoint: str, first_window: int) -> None:
-        """Name the checkpoint folder."""
+    def started(self, checkpoint: str, first_window: int, service: str = "", frame: Frame | None = None) -> None:
+        """Name the checkpoint folder and the web service."""
+        self._frame = frame
         self._say(checkpoint_line(checkpoint, first_window))
+        if service:
+            self._say(service)
 
     def committed(self, window: Window) -> None:
         """One line, if the last one is a second old."""
         now = self._clock.monotonic()
         if now - self._last >= 1:
             self._last = now
-            self._say(
-                f"window {window.window_id}: {count(window.tuples_in)} in, {count(window.tuples_out)} out, {duration(window.seconds)}"
-            )
+            self._say(window_line(window, self._frame() if self._frame is not None else None))
 
     def retried(self, window_id: int, attempt: int, reason: str) -> None:
         """One line."""
@@ -74,6 +83,23 @@ class PlainView(View):
 
     def _say(self, line: str) -> None:
         self._console.print(Text(line), soft_wrap=True)
+
+
+def window_line(window: Window, frame: Mapping[str, Any] | None) -> str:
+    """Tuples, latency, critical path and verdict of a window, in one line."""
+    line = f"window {window.window_id}: {count(window.tuples_in)} in, {count(window.tuples_out)} out, {duration(window.seconds)}"
+    if frame is None:
+        return line
+    path = short_path(frame["criticalPath"])
+    if path:
+        line += f"; critical path {path}"
+    known = frame["progress"]["application"]["verdict"] != "unknown"
+    return f"{line}; {verdict_line(frame['progress'], frame['at']).plain}" if known else line
+
+
+def service_line(url: str) -> str:
+    """Where the run's figures can be asked for."""
+    return f"figures at {url}"
 
 
 def checkpoint_line(checkpoint: str, first_window: int) -> str:

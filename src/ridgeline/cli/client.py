@@ -1,0 +1,101 @@
+"""Asks the web service of a running application."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from http.client import HTTPException
+from typing import Any
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.cli.errors import CommandError
+
+BASE = "/ws/v2/stram"
+TIMEOUT_SECONDS = 10.0
+_QUIET_SECONDS = 60.0  # longer than the service's keep-alive
+_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 401, 403, 404
+
+
+class Client:
+    """Questions to one application, at `url`. All methods block for at most ten seconds, `events` while it is read.
+
+    They raise CommandError for what is not there or not allowed, RidgelineError if the service cannot be reached or fails.
+    """
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
+        try:
+            valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            valid = False
+        if not valid:
+            msg = f"`{url}` is no address of an application; give `http://host:port`"
+            raise CommandError(msg)
+        self.url = f"{parts.scheme}://{parts.netloc}"
+        self._headers = {"Accept": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
+        self._has_token = bool(token)
+
+    def get(self, path: str, **query: str | int) -> Any:
+        """What `/ws/v2/stram` + `path` answers, decoded."""
+        address = f"{self.url}{BASE}{path}" + (f"?{urllib.parse.urlencode(query)}" if query else "")
+        try:
+            with self._open(address, TIMEOUT_SECONDS) as answer:
+                return json.load(answer)
+        except (OSError, HTTPException, ValueError) as error:
+            raise self._failed(address, error) from error
+
+    def events(self) -> Iterator[tuple[str, Any]]:
+        """Server-sent events as they come, name and decoded data: `window` with a frame, at last `end`. Ends with the connection."""
+        address = f"{self.url}{BASE}/events"
+        try:
+            with self._open(address, _QUIET_SECONDS) as lines:
+                name, data = "message", ""
+                for line in (raw.decode("utf-8").rstrip("\r\n") for raw in lines):
+                    field, _, value = line.partition(":")
+                    value = value.removeprefix(" ")
+                    if field == "event":
+                        name = value
+                    elif field == "data":
+                        data += value
+                    elif not line and data:
+                        yield name, json.loads(data)
+                        name, data = "message", ""
+        except (OSError, HTTPException, ValueError) as error:
+            raise self._failed(address, error) from error
+
+    def _open(self, address: str, timeout: float) -> Any:
+        request = urllib.request.Request(address, headers=self._headers)  # noqa: S310  http and https only, see above
+        return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=timeout)
+
+    def _failed(self, address: str, error: Exception) -> RidgelineError:
+        if isinstance(error, urllib.error.HTTPError):
+            return self._refused(address, error)
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, ConnectionRefusedError):
+            return RidgelineError(f"nothing answers at `{self.url}`; has the application ended? `ridgeline list-apps` shows those that run")
+        if isinstance(reason, TimeoutError):
+            return RidgelineError(f"`{self.url}` did not answer in time; is its machine overloaded? try again")
+        return RidgelineError(
+            f"`{self.url}` cannot be asked: {reason or type(error).__name__}; is it the address of a Ridgeline application?"
+        )
+
+    def _refused(self, address: str, error: urllib.error.HTTPError) -> RidgelineError:
+        if error.code in {_UNAUTHORIZED, _FORBIDDEN}:
+            why = "does not accept this token" if self._has_token else "asks for a token"
+            return CommandError(f"`{self.url}` {why}; give the one that was shown when the application was started: `--token TOKEN`")
+        told = _told(error)
+        if error.code == _NOT_FOUND:
+            return CommandError(told or f"`{address}` does not exist; is it the address of a Ridgeline application of this version?")
+        return RidgelineError(f"`{address}` failed with status {error.code}" + (f": {told}" if told else ""))
+
+
+def _told(error: urllib.error.HTTPError) -> str:
+    """What the service says about its refusal."""
+    try:
+        answer = json.loads(error.read())
+        return "; ".join(str(answer[name]) for name in ("error", "hint") if answer.get(name))
+    except (OSError, ValueError, AttributeError, HTTPException):
+        return ""

@@ -1,0 +1,117 @@
+"""The critical path with its times, and what else a window's time is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ridgeline.cli.figures.window_time import NAMES, blame_table
+from ridgeline.cli.tables import flow
+from ridgeline.cli.units import count, milliseconds
+
+_LONG = 12
+_HEAD = _TAIL = 4
+_SHOWN_SLACK = 5
+_CUT = 60
+
+
+def path_text(path: Mapping[str, Any], width: int) -> Text:
+    """`ticks 3 ms > quote 41 ms > console 2 ms = 46 ms of 97 ms window`, in as many lines as it needs; empty before the first window."""
+    steps = path["path"]
+    if not steps:
+        return Text()
+    slowest = max(range(len(steps)), key=lambda step: steps[step]["latencyMs"] or 0.0)
+    pieces = []
+    for number, step in enumerate(steps):
+        title = (step["operator"], "bold red" if number == slowest else "bold")
+        pieces.append(Text.assemble(("> " if number else "", "dim"), title, f" {milliseconds(step['latencyMs'])}"))
+    pieces = _without_middle(pieces)
+    whole = Text.assemble(("= ", "dim"), (milliseconds(path["latencyMs"]), "bold"))
+    if path.get("windowLatencyMs") is not None:
+        whole.append(f" of {milliseconds(path['windowLatencyMs'])} window")
+    return flow([Text("critical path", "dim"), *pieces, whole], width, indent=2)
+
+
+def rest_text(path: Mapping[str, Any], width: int) -> Text:
+    """What the window's time is beside the critical path, the biggest first; empty if there is nothing."""
+    rest = (path.get("explained") or {}).get("rest") or {}
+    found = sorted(rest.items(), key=lambda part: -abs(part[1]))
+    if not found:
+        return Text()
+    last = len(found) - 1
+    pieces = [Text(f"{NAMES.get(what, what)} {milliseconds(ms)}{',' if number < last else ''}") for number, (what, ms) in enumerate(found)]
+    return flow([Text("the rest", "dim"), *pieces], width, indent=2)
+
+
+def short_path(path: Mapping[str, Any]) -> str:
+    """The path for a line of a log: `46 ms ticks > quote > console`; a long one without its middle."""
+    titles = [step["operator"] for step in path["path"]]
+    if not titles:
+        return ""
+    text = " > ".join(titles)
+    while len(text) > _CUT and len(titles) > 3:  # noqa: PLR2004  both ends and something between
+        titles = [*titles[: len(titles) // 2], *titles[len(titles) // 2 + 1 :]]
+        half = len(titles) // 2
+        text = " > ".join([*titles[:half], "...", *titles[half:]])
+    return f"{milliseconds(path['latencyMs'])} {text}"
+
+
+def average_path(path: Mapping[str, Any], own_ms: Mapping[str, float], width: int) -> Text:
+    """The critical path of the averages; empty before the first window.
+
+    Args:
+        path: As `/criticalPath` gives it.
+        own_ms: Average own latency (compute and transfer) by operator.
+        width: Columns.
+
+    Returns:
+        Titles with their own average time and the share of windows in which they were on the path.
+    """
+    titles = path["average"]["path"]
+    pieces = []
+    for number, title in enumerate(titles):
+        piece = Text.assemble(("> " if number else "", "dim"), (title, "bold"))
+        if title in own_ms:
+            piece.append(f" {milliseconds(own_ms[title])}")
+        pieces.append(piece.append(f" ({path['share'].get(title, 0.0):.0%})", "dim"))
+    if not pieces:
+        return Text()
+    whole = Text.assemble(("= ", "dim"), (milliseconds(path["average"]["latencyMs"]), "bold"))
+    return flow([*_without_middle(pieces), whole], width, indent=2)
+
+
+def slack_text(path: Mapping[str, Any], width: int) -> Text:
+    """How much slower the operators that come closest to the critical path may become, the closest first; empty if there are none."""
+    found = sorted(path["slack"].items(), key=lambda item: (item[1], item[0]))
+    if not found:
+        return Text()
+    shown = found[:_SHOWN_SLACK]
+    ends = ["," if number < len(shown) - 1 else "" for number in range(len(shown))]
+    pieces = [Text(f"{title} {milliseconds(ms)}{end}") for (title, ms), end in zip(shown, ends, strict=True)]
+    if len(found) > len(shown):
+        pieces.append(Text(f"and {len(found) - len(shown)} more", "dim"))
+    return flow([Text("slack", "dim"), *pieces], width, indent=2)
+
+
+def critical_path_parts(path: Mapping[str, Any], width: int) -> list[RenderableType]:
+    """All that `/criticalPath` says: path, rest, slack, average, and the window's blame chain."""
+    if not path["path"]:
+        return [Text("no window is committed yet")]
+    lines = [
+        Text.assemble(("window ", "dim"), (count(path["windowId"]), "bold")),
+        path_text(path, width),
+        rest_text(path, width),
+        slack_text(path, width),
+    ]
+    average = Text.assemble(("on average ", "dim"), average_path(path, {}, width))
+    waited = Text("what the window waited for, from its trigger to its commit:")
+    return [*(line for line in lines if line), average, Text(), waited, blame_table(path["blame"], width)]
+
+
+def _without_middle(pieces: list[Text]) -> list[Text]:
+    if len(pieces) <= _LONG:
+        return pieces
+    return [*pieces[:_HEAD], Text(f"> ... {len(pieces) - _HEAD - _TAIL} more ...", "dim"), *pieces[-_TAIL:]]

@@ -1,0 +1,67 @@
+"""What a window that takes long is at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ridgeline.cli.figures.backlog import sources_table
+from ridgeline.cli.figures.verdict import known_as, verdict_line
+from ridgeline.cli.units import count, duration, soon
+
+LONG_SECONDS = 2.0
+_SHOWN = 4
+
+
+def running_lines(progress: Mapping[str, Any], *, after_seconds: float = LONG_SECONDS) -> list[Text]:
+    """How far a running window is, once it takes longer than `after_seconds`; none otherwise. Containers that are silent are named."""
+    lines = []
+    if progress["running"] and (progress["elapsedSeconds"] or 0.0) > after_seconds:
+        head = Text.assemble(("window ", "dim"), (count(progress["windowId"]), "bold"), f" runs for {duration(progress['elapsedSeconds'])}")
+        window = progress["window"]
+        if window["fractionDone"] is not None:
+            head.append(f", {window['fractionDone']:.0%} done")
+        left = left_text(window["remainingSeconds"], window["basis"])
+        if left:
+            head.append(f", {left}")
+        running = [operator for operator in progress["operators"] if operator["state"] == "running"]
+        lines = [head, *(_operator(operator) for operator in running[:_SHOWN])]
+        if len(running) > _SHOWN:
+            lines.append(Text(f"  and {len(running) - _SHOWN} more operators", "dim"))
+    for container in progress["containers"]:
+        if container["silent"]:
+            age = container["lastHeartbeatAgeSeconds"]
+            lines.append(Text(f"container {container['id']} is silent{'' if age is None else f' for {duration(age)}'}", "bold red"))
+    return lines
+
+
+def progress_parts(progress: Mapping[str, Any], width: int, at: float | None = None) -> list[RenderableType]:
+    """All that `/progress` says for people: verdict, sources, and the running window however short it is. `at`: STRAM's clock, if known."""
+    found = {**progress, "at": at}
+    parts: list[RenderableType] = [verdict_line(progress, at)]
+    sources = sources_table(found, width)
+    if sources is not None:
+        parts.append(sources)
+    running = running_lines(progress, after_seconds=0.0)
+    idle = Text("no window runs now" + ("" if progress["windowId"] is None else f"; the last one was {count(progress['windowId'])}"), "dim")
+    return [*parts, *(running if progress["running"] else [*running, idle])]
+
+
+def left_text(seconds: float | None, basis: str) -> str:
+    """`about 40 s left`; empty if nobody knows."""
+    return "" if seconds is None else f"{known_as(basis)}{soon(seconds)} left"
+
+
+def _operator(operator: Mapping[str, Any]) -> Text:
+    """`summing 20 of 60, about 40 s left`."""
+    line = Text.assemble("  ", (operator["operator"], "bold"))
+    consumed, remaining = operator["consumed"], operator["inputRemaining"]
+    if consumed is not None:
+        line.append(f" {count(consumed)}")
+        if remaining["value"] is not None:
+            line.append(f" of {known_as(remaining['basis'])}{count(consumed + remaining['value'])}")
+    left = left_text(operator["remainingSeconds"]["value"], operator["remainingSeconds"]["basis"])
+    return line.append(f", {left}") if left else line

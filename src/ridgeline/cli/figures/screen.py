@@ -1,0 +1,61 @@
+"""One frame of figures as a screen: verdict, window, critical path, operators, ages, backlog, and what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ridgeline.cli.figures.ages import sink_lines
+from ridgeline.cli.figures.backlog import sources_table
+from ridgeline.cli.figures.operators import operators_figures
+from ridgeline.cli.figures.path import path_text, rest_text
+from ridgeline.cli.figures.running import running_lines
+from ridgeline.cli.figures.verdict import verdict_line
+from ridgeline.cli.tables import flow
+from ridgeline.cli.units import count, milliseconds, rate
+
+_FEWEST_ROWS = 3
+_HEAD_LINES = 3  # of the operators' table, its legend and what may come below
+
+
+def screen(frame: Mapping[str, Any], width: int, height: int | None = None) -> list[RenderableType]:
+    """What one looks at while an application runs. Operators get the lines that are left of `height`.
+
+    Args:
+        frame: As `/events` sends it, with the summary of its window as `window` where that is known.
+        width: Columns.
+        height: Lines; None: as many as it needs.
+    """
+    progress = {**frame["progress"], "at": frame["at"]}
+    above: list[Text] = [verdict_line(progress, frame["at"]), window_line(frame, width)]
+    above += [line for line in (path_text(frame["criticalPath"], width), rest_text(frame["criticalPath"], width)) if line]
+    below: list[RenderableType] = [*sink_lines(frame["recordAge"])]
+    lines = len(below)
+    sources = sources_table(progress, width)
+    if sources is not None:
+        below.append(sources)
+        lines += sources.row_count + 1
+    running = running_lines(progress)
+    limit = None
+    if height is not None:
+        used = sum(1 + line.plain.count("\n") for line in above) + lines + len(running) + _HEAD_LINES
+        limit = max(_FEWEST_ROWS, height - used)
+    return [*above, *operators_figures(frame["operators"], width, limit), *below, *running]
+
+
+def window_line(frame: Mapping[str, Any], width: int) -> Text:
+    """The window, its latency and lateness, and tuples per second into and out of the application."""
+    window, operators = frame.get("window") or {}, frame["operators"]
+    pieces = [_named("window", count(frame["windowId"])), _named("latency", milliseconds(frame["criticalPath"].get("windowLatencyMs")))]
+    if window.get("lateMs") is not None:
+        pieces.append(_named("late", milliseconds(window["lateMs"])))
+    for title, kind, name in (("in/s", "input", "tuplesEmittedPSMA"), ("out/s", "output", "tuplesProcessedPSMA")):
+        pieces.append(_named(title, rate(sum(operator[name] or 0.0 for operator in operators if operator["kind"] == kind))))
+    return flow(pieces, width)
+
+
+def _named(name: str, value: str) -> Text:
+    return Text.assemble((f"{name} ", "dim"), (value, "bold"), " ")

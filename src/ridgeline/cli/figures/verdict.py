@@ -1,0 +1,62 @@
+"""Whether the application keeps up, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.text import Text
+
+from ridgeline.cli.units import count, duration, plural, soon, time_of_day
+
+STYLES: Mapping[str, str] = {
+    "keeping up": "bold green",
+    "catching up": "bold cyan",
+    "holding": "bold yellow",
+    "falling behind": "bold red",
+    "stuck": "bold white on red",
+}
+_BASES = {"estimated": "about ", "schedule": "about ", "lower bound": "at least "}
+_UNKNOWN = "no verdict yet: how much waits at the sources is not known"
+
+
+def verdict_line(progress: Mapping[str, Any], at: float | None) -> Text:
+    """The verdict, what waits, and when that will be done; `at` is STRAM's clock when the figures were taken, None if it is not known."""
+    application = progress["application"]
+    verdict = application["verdict"]
+    if verdict not in STYLES:
+        return Text(_UNKNOWN, "dim")
+    line = Text(verdict, STYLES[verdict])
+    for number, part in enumerate(_parts(application, at)):
+        line.append(f"{', ' if number else ': '}{part}")
+    return line
+
+
+def end(caught_up_at: float | None, at: float | None) -> str:
+    """When a backlog will be worked off: `in 40 s (14:03:12)`; empty if nobody knows."""
+    if caught_up_at is None:
+        return ""
+    return f"at {time_of_day(caught_up_at)}" if at is None else f"in {soon(caught_up_at - at)} ({time_of_day(caught_up_at)})"
+
+
+def known_as(basis: str) -> str:
+    """What stands before a number that is not exact: `about `, `at least `."""
+    return _BASES.get(basis, "")
+
+
+def _parts(application: Mapping[str, Any], at: float | None) -> list[str]:
+    verdict, parts = application["verdict"], []
+    if verdict != "keeping up":
+        if application["backlogRecords"] is not None:
+            parts.append(f"{known_as(application['basis'])}{count(application['backlogRecords'])} records")
+        elif application["backlogSeconds"] is not None:
+            parts.append(f"{known_as(application['basis'])}{duration(application['backlogSeconds'])} of work")
+    if verdict == "catching up" and application["caughtUpAt"] is not None:
+        parts.append(f"done {end(application['caughtUpAt'], at)}")
+    if verdict == "falling behind":
+        parts.append("more arrives than is worked off")
+    if verdict == "stuck":
+        parts.append("nothing is taken from the sources")
+    if application.get("windowsBehind"):
+        parts.append(f"{plural(application['windowsBehind'], 'window')} behind")
+    return parts

@@ -1,0 +1,68 @@
+"""Where the time of windows goes: blame chains, added up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from ridgeline.cli.tables import Columns, fitted
+from ridgeline.cli.units import milliseconds
+
+NAMES: Mapping[str, str] = {
+    "offsets": "Spark's offsets",
+    "log": "Spark's offset log",
+    "trigger": "Spark's trigger",
+    "planning": "planning",
+    "retries": "failed attempts",
+    "launch": "Spark launch",
+    "read": "reading",
+    "slot": "waiting for a slot",
+    "restore": "state restore",
+    "compute": "compute",
+    "transfer": "transfer",
+    "sibling": "siblings",
+    "barrier": "barrier",
+    "wait": "waiting for stages",
+    "state": "state files",
+    "results": "results to the driver",
+    "stage": "staging",
+    "commit": "commit",
+    "other": "unexplained",
+}
+"""What the steps of blame chains and the rest of a window's time are called."""
+
+
+def average_phases(windows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Milliseconds a window by what they went to, over the windows' blame chains; they add up to the mean latency of these windows."""
+    sums: dict[str, float] = {}
+    for window in windows:
+        for what, ms in window["phases"].items():
+            sums[what] = sums.get(what, 0.0) + ms
+    return {what: ms / len(windows) for what, ms in sums.items()}
+
+
+def window_time_table(windows: Sequence[Mapping[str, Any]], width: int) -> Table:
+    """What a window's time goes to on average, the most first; the last row is the sum, the windows' mean latency."""
+    found = sorted(average_phases(windows).items(), key=lambda part: -part[1])
+    whole = sum(ms for _, ms in found)
+    columns: Columns = {
+        "what": [*(Text(NAMES.get(what, what)) for what, _ in found), Text("window", "bold")],
+        "time": [*(Text(milliseconds(ms)) for _, ms in found), Text(milliseconds(whole), "bold")],
+        "share": [*(Text(f"{ms / (whole or 1.0):.0%}", "dim") for _, ms in found), Text("")],
+    }
+    return fitted(columns, width, ("share",), left=("what",))
+
+
+def blame_table(blame: Sequence[Mapping[str, Any]], width: int) -> Table:
+    """A window's blame chain, step by step from its trigger to its commit, and the sum."""
+    whole = sum(step["ms"] for step in blame)
+    columns: Columns = {
+        "what": [*(Text(NAMES.get(step["what"], step["what"])) for step in blame), Text("window", "bold")],
+        "operator": [*(Text(step["operator"]) for step in blame), Text("")],
+        "time": [*(Text(milliseconds(step["ms"])) for step in blame), Text(milliseconds(whole), "bold")],
+        "share": [*(Text(f"{step['ms'] / (whole or 1.0):.0%}", "dim") for step in blame), Text("")],
+    }
+    return fitted(columns, width, ("share",), left=("what", "operator"))

@@ -1,0 +1,97 @@
+"""The figures that a run ends with: read once, drawn by `summary`, whether the run is just over or is replayed from its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ridgeline.cli.figures.ages import ages_table, sink_ages
+from ridgeline.cli.figures.backlog import sources_table
+from ridgeline.cli.figures.path import average_path, slack_text
+from ridgeline.cli.figures.verdict import verdict_line
+from ridgeline.cli.figures.window_time import window_time_table
+from ridgeline.cli.units import plural
+
+AVERAGED = 10
+"""Windows that the critical path of the averages is over."""
+
+
+class Figures(Protocol):
+    """Who answers for figures: `ridgeline.stram.watch.Watch`, or a measurement as of some time."""
+
+    def latency(self, window_id: int | None = None) -> Mapping[str, Any]:
+        """As `/latency`."""
+
+    def critical_path(self, window_id: int | None = None) -> Mapping[str, Any]:
+        """As `/criticalPath`."""
+
+    def record_age(self, operator: str | None = None) -> Mapping[str, Any]:
+        """As `/recordAge`."""
+
+    def progress(self) -> Mapping[str, Any]:
+        """As `/progress`."""
+
+    def windows(self, limit: int | None = None) -> Sequence[Mapping[str, Any]]:
+        """As `/windows`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Plain data: summaries of windows, average own latencies in milliseconds by operator, and the answers of the same names."""
+
+    at: float
+    windows: Sequence[Mapping[str, Any]]
+    own_ms: Mapping[str, float]
+    path: Mapping[str, Any]
+    ages: Mapping[str, Any]
+    progress: Mapping[str, Any]
+
+
+def read_report(figures: Figures, at: float) -> Report:
+    """Read all that a run's end shows; `at` is STRAM's wall clock."""
+    windows = figures.windows()
+    own = own_averages([figures.latency(window["windowId"]) for window in windows[-AVERAGED:]])
+    return Report(at, windows, own, figures.critical_path(), figures.record_age(), figures.progress())
+
+
+def own_averages(latencies: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Mean own latency (compute and transfer), in milliseconds, of each operator over the windows in which it reported."""
+    found: dict[str, list[float]] = {}
+    for latency in latencies:
+        for operator in latency["operators"]:
+            if operator["latencyMs"] is not None:
+                own = (operator["computeMs"] or 0.0) + (operator["transferMs"] or 0.0)
+                found.setdefault(operator["operator"], []).append(own)
+    return {title: sum(values) / len(values) for title, values in found.items()}
+
+
+def report_parts(report: Report, width: int) -> Iterator[RenderableType]:
+    """Critical path of the averages, slack, what windows spent their time on, record ages, sources; what is not known is left out."""
+    path = average_path(report.path, report.own_ms, width)
+    if path:
+        averaged = min(AVERAGED, len(report.windows))
+        yield Text()
+        yield Text(f"critical path, average of the last {plural(averaged, 'window')} (in brackets: share of windows on the path):")
+        yield path
+        slack = slack_text(report.path, width)
+        if slack:
+            yield slack
+    later = report.windows[1:]  # the first one waits for workers to start
+    if later:
+        yield Text()
+        yield Text(f"where a window's time goes, average of {plural(len(later), 'window')}:")
+        yield window_time_table(later, width)
+    sinks = sink_ages(report.ages)
+    if any(sink["count"] for sink in sinks):
+        yield Text()
+        yield Text("record age at the sinks in the last minute, when committed:")
+        yield ages_table(sinks, width)
+    sources = sources_table({**report.progress, "at": report.at}, width)
+    if sources is not None:
+        yield Text()
+        yield verdict_line(report.progress, report.at)
+        yield sources
