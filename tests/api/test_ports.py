@@ -1,13 +1,15 @@
 import dataclasses
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from ridgeline import InputPort, Operator, OutputPort, RidgelineError, SchemaError
 from ridgeline.api.codec import ColumnCodec, FunctionCodec
 from ridgeline.api.schema import Schema
+from ridgeline.api.times import NO_TIME, Processing, Times
 
 
 class Pair(NamedTuple):
@@ -138,9 +140,89 @@ def test_what_a_failed_window_emitted_is_discarded():
         operator.out.emit(Pair(1, 1.0))
 
 
-def test_records_have_no_times_of_their_own_yet():
-    with pytest.raises(NotImplementedError, match=r'declare `OutputPort\(\.\.\., timestamp="column"\)`$'):
-        opened().out.emit(Pair(1, 1.0), timestamp=datetime(2026, 1, 1, tzinfo=UTC))
+DAY = datetime(2026, 1, 1, tzinfo=UTC)
+MICROSECONDS = int(DAY.timestamp()) * 1_000_000
+
+
+def timed() -> Pass:
+    operator = Pass()
+    operator.out.timed = True
+    operator.out.open()
+    return operator
+
+
+def times(operator: Pass) -> list[Any]:
+    return [part.times and [None if time == NO_TIME else time for time in part.times.newest.tolist()] for part in operator.out.drain()]
+
+
+def test_a_tuple_may_be_emitted_with_its_time():
+    operator = timed()
+    operator.out.emit(Pair(1, 1.0), timestamp=DAY)
+    operator.out.emit(Pair(2, 2.0))
+    operator.out.emit_batch(Schema(Pair).encode([Pair(3, 3.0)]))
+    operator.out.emit(Pair(4, 4.0))
+    operator.out.emit_batch(Schema(Pair).encode([Pair(5, 5.0)]))
+    operator.out.emit(Pair(6, 6.0), timestamp=DAY.replace(tzinfo=None) + timedelta(seconds=1))
+    assert times(operator) == [[MICROSECONDS, None], None, None, None, [MICROSECONDS + 1_000_000]]
+
+
+def test_a_time_must_be_one():
+    with pytest.raises(SchemaError, match=r"^the `timestamp` of a tuple is a time; got 5 in `out\.emit\(\.\.\., timestamp=\.\.\.\)`"):
+        opened().out.emit(Pair(1, 1.0), timestamp=5)
+    with pytest.raises(RidgelineError, match="cannot emit outside of a window"):
+        Pass().out.emit(Pair(1, 1.0), timestamp=DAY)
+
+
+def test_times_that_nobody_asks_for_are_not_kept():
+    operator = opened()
+    operator.out.emit(Pair(1, 1.0), timestamp=DAY)
+    assert times(operator) == [None]
+
+
+class Stamped(Operator):
+    out = OutputPort(pa.schema([("n", pa.int64()), ("at", pa.timestamp("ms"))]), timestamp="at")
+
+
+def test_the_column_of_the_port_tells_the_time_unless_the_author_does():
+    operator = Stamped()
+    operator.out.timed = True
+    operator.out.open()
+    operator.out.emit({"n": 1, "at": DAY.replace(tzinfo=None)})
+    operator.out.emit({"n": 2, "at": None})
+    operator.out.emit({"n": 3, "at": DAY.replace(tzinfo=None)}, timestamp=DAY + timedelta(seconds=2))
+    operator.out.emit_batch(pa.RecordBatch.from_pydict({"n": [4], "at": pa.array([DAY.replace(tzinfo=None)], pa.timestamp("ms"))}))
+    assert times(operator) == [[MICROSECONDS, None, MICROSECONDS + 2_000_000], [MICROSECONDS]]
+
+
+def test_single_tuples_have_the_time_of_the_tuple_being_processed():
+    operator = timed()
+    arrived = Times(np.array([10, 20, 30]))
+    iterator = iter([1, 2, 3])
+    operator.out.begin(Processing(lambda: arrived, 3, iterator.__length_hint__))
+    next(iterator)
+    operator.out.emit(Pair(1, 1.0))
+    next(iterator)
+    operator.out.emit_batch(Schema(Pair).encode([Pair(2, 1.0), Pair(2, 2.0)]))
+    operator.out.emit(Pair(2, 3.0))
+    next(iterator)
+    operator.out.emit(Pair(3, 1.0), timestamp=DAY)
+    operator.out.end()
+    operator.out.emit(Pair(4, 1.0))
+    assert times(operator) == [[10], [20, 20], [20, MICROSECONDS, None]]
+
+
+def test_tuples_emitted_for_a_batch_have_its_newest_time_or_that_of_their_rows():
+    operator = timed()
+    operator.out.begin(Processing(lambda: Times(np.array([10, 30, 20])), 3))
+    operator.out.emit(Pair(1, 1.0))
+    operator.out.emit_batch(Schema(Pair).encode([Pair(2, 1.0)]), rows=[2])
+    operator.out.emit_batch(Schema(Pair).encode([Pair(3, n) for n in (1.0, 2.0, 3.0)]))
+    operator.out.emit_batch(Schema(Pair).encode([Pair(4, 1.0)]))
+    operator.out.end()
+    assert times(operator) == [[30], [20], [10, 30, 20], [30]]
+    operator.out.close()
+    with pytest.raises(RidgelineError, match="cannot emit outside of a window"):
+        operator.out.emit(Pair(1, 1.0))
 
 
 def test_keys_become_codecs():

@@ -162,6 +162,10 @@ class Operator:
         """What merges the partitions' outputs on a port: what the port declares. Override it where it depends on properties."""
         return operator_type(type(self)).outputs[port].unifier
 
+    def timestamp_of(self, port: str) -> str | None:
+        """The column that holds the records' times on an output port: what the port declares. Override it where properties say so."""
+        return operator_type(type(self)).outputs[port].timestamp
+
     # What the platform uses ----------------------------------------------------------------------------------------
 
     def declare_schema(self, port: str, schema: Any) -> None:

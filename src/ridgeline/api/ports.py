@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, overload
 
+import numpy as np
 import pyarrow as pa
 
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
 from ridgeline.api.errors import RidgelineError, SchemaError
 from ridgeline.api.schema import Schema
+from ridgeline.api.times import Processing, Times, check_timestamp, joined_times, to_times
 from ridgeline.api.tuples import Tuples
 
 if TYPE_CHECKING:
@@ -161,10 +164,29 @@ class OutputPoint:
         self.port = port
         self.name = port.name
         self.connected = True
+        self.timed = False
         self.port_schema: Schema | None = None
+        self.time_column: str | None = None
+        self._clear()
+
+    def _clear(self) -> None:
         self._open = False
+        self._plain = False
+        """Open, and `emit` need not note for which tuple it was called."""
         self._rows: list[Any] = []
-        self._parts: list[Tuples] = []
+        self._batches: list[tuple[int, Tuples]] = []
+        """Each with the number of single tuples before it."""
+        self._processing: Processing | None = None
+        self._remaining: Callable[[], int] | None = None
+        """How many tuples remain after the one being processed."""
+        self._origins = array("q")
+        """For each tuple emitted from `_start` on, how many remained then."""
+        self._start = 0
+        self._inherited: list[tuple[int, Times]] = []
+        """Times of runs of single tuples, each with its first tuple's number."""
+        self._stamped = array("q")
+        """Numbers of the tuples that the author gave a time for."""
+        self._stamps: list[datetime] = []
 
     @property
     def schema(self) -> Schema:
@@ -174,18 +196,34 @@ class OutputPoint:
     def emit(self, value: Any, timestamp: datetime | None = None) -> None:
         """Send one tuple downstream. Allowed in `begin_window`, `process`, `emit_tuples` and `end_window`.
 
-        A tuple belongs to the stream once emitted: do not change it afterwards. Raises RidgelineError outside of a window.
+        `timestamp`: when it happened, if that is neither in the port's timestamp column nor the time of what is being processed; see
+        `ridgeline.api.times`. Without a zone it is UTC. A tuple belongs to the stream once emitted: do not change it afterwards.
+        Raises RidgelineError outside of a window, SchemaError for a `timestamp` that is none.
         """
         if timestamp is not None:
-            remedy = 'declare `OutputPort(..., timestamp="column")`'
-            msg = f"`{self.name}.emit(timestamp=...)`: records do not carry times of their own yet; {remedy}"
-            raise NotImplementedError(msg)
-        if not self._open:
-            self._refuse()
+            self._stamp(timestamp)
+        if not self._plain:
+            if self._remaining is None:
+                self._refuse()
+            self._origins.append(self._remaining())
         self._rows.append(value)
 
-    def emit_batch(self, batch: pa.RecordBatch) -> None:
-        """Send an Arrow batch downstream: columns by name, cast to the port's schema where that loses nothing. Raises SchemaError."""
+    def _stamp(self, timestamp: datetime) -> None:
+        if not self._open:
+            self._refuse()
+        check_timestamp(timestamp, self.name)
+        if self.timed:
+            self._stamped.append(len(self._rows))
+            self._stamps.append(timestamp)
+
+    def emit_batch(self, batch: pa.RecordBatch, rows: Any = None) -> None:
+        """Send an Arrow batch downstream: columns by name, cast to the port's schema where that loses nothing.
+
+        `rows`: while a batch is processed, from which of its rows the tuples came, so that they have these rows' times: a boolean mask over
+        the processed batch (Arrow or numpy; null is False) or, for each tuple, a position in it (Arrow, numpy or a list). Without it, a
+        batch of as many tuples as the processed one is taken to be made from it row by row; tuples of any other have the newest and the
+        oldest time of the processed batch. Raises RidgelineError outside of a window, SchemaError for what does not fit.
+        """
         if not self._open:
             self._refuse()
         if not isinstance(batch, pa.RecordBatch):
@@ -193,40 +231,84 @@ class OutputPoint:
             msg = f"`{self.name}.emit_batch` takes a `pyarrow.RecordBatch`; got a {type(batch).__name__}; {remedy}"
             raise SchemaError(msg)
         if batch.num_rows:
-            self._flush()
+            times: Times | str | None = self.time_column
+            if self.inherits and self._processing is not None:
+                times = self._processing.of_batch(batch.num_rows, rows, self.name)
             schema = self.schema if self.connected else Schema(batch.schema)
-            self._parts.append(Tuples.of_batch(schema, schema.conform(batch)))
+            self._batches.append((len(self._rows), Tuples.of_batch(schema, schema.conform(batch), times)))
 
-    def _flush(self) -> None:
-        if self._rows:
-            rows, self._rows = self._rows, []
-            self._parts.append(Tuples.of_rows(self.schema if self.connected else Schema(object), rows))
-
-    def _refuse(self) -> None:
+    def _refuse(self) -> NoReturn:
         msg = f"`{self.name}` cannot emit outside of a window; emit in `begin_window`, `process`, `emit_tuples` or `end_window`"
         raise RidgelineError(msg)
 
     # For the container that runs the operator ----------------------------------------------------------------------
 
+    @property
+    def inherits(self) -> bool:
+        """True if tuples take the times of what was processed when they were emitted."""
+        return self.timed and self.time_column is None
+
     def open(self) -> None:
         """A callback that may emit is about to run."""
-        self._open = True
+        self.time_column = self.operator.timestamp_of(self.name) if self.timed else None
+        self._open = self._plain = True
 
     def close(self) -> None:
         """No emission from here on."""
-        self._open = False
+        self._open = self._plain = False
+        self._remaining = None
+
+    def begin(self, processing: Processing) -> None:
+        """What is emitted until `end` inherits the times of what is processed."""
+        self._processing, self._remaining, self._start = processing, processing.remaining, len(self._rows)
+        self._plain = self._open and self._remaining is None
+
+    def end(self) -> None:
+        """What `begin` was told has been processed."""
+        processing, count = self._processing, len(self._rows) - self._start
+        if processing is not None and count:
+            times = processing.of_tuples(self._origins) if self._remaining is not None else processing.of_all(count)
+            if times is not None:
+                self._inherited.append((self._start, times))
+        self._processing, self._remaining, self._origins, self._plain = None, None, array("q"), self._open
 
     @property
     def pending(self) -> int:
         """How many tuples were emitted since the last `drain`. May be read from any thread."""
-        return sum(map(len, list(self._parts))) + len(self._rows)
+        return sum(len(part) for _, part in list(self._batches)) + len(self._rows)
 
     def drain(self) -> list[Tuples]:
         """What was emitted since the last call, in order. Raises SchemaError for the first tuple that does not fit."""
-        self._flush()
-        parts, self._parts = self._parts, []
+        rows, batches, times = self._rows, self._batches, self._row_times()
+        stamped, stamps = np.array(self._stamped, np.int64), to_times(self._stamps)
+        opened = self._open
+        self._clear()
+        self._open = self._plain = opened
+        schema = self.schema if self.connected else Schema(object)
+        parts: list[Tuples] = []
+        start = 0
+        for stop, batch in [*batches, (len(rows), None)]:
+            if stop > start:
+                piece = rows[start:stop] if batches else rows
+                part = Tuples.of_rows(schema, piece, times.take(slice(start, stop)) if isinstance(times, Times) else times)
+                mine = slice(*np.searchsorted(stamped, (start, stop)))
+                parts.append(part.restamped(stamped[mine] - start, stamps[mine]) if mine.start < mine.stop else part)
+            if batch is not None:
+                parts.append(batch)
+            start = stop
         return parts
+
+    def _row_times(self) -> Times | str | None:
+        """The times of the tuples that were emitted one by one, as far as the author gave none."""
+        if not self.timed or self.time_column is not None:
+            return self.time_column
+        runs: list[tuple[int, Times | None]] = []
+        stop = 0
+        for start, times in self._inherited:
+            runs += [(start - stop, None), (len(times), times)]
+            stop = start + len(times)
+        return joined_times([*runs, (len(self._rows) - stop, None)])
 
     def discard(self) -> None:
         """Forget what was emitted and not drained."""
-        self._rows, self._parts, self._open = [], [], False
+        self._clear()

@@ -5,36 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api.schema import Schema
+from ridgeline.api.times import Microseconds, Positions, Times, column_times, joined_times, no_times, row_times
 
 
 class Tuples:
-    """Tuples of one schema, in order. Not to be changed once made: several consumers may hold it by reference."""
+    """Tuples of one schema, in order. Not to be changed once made: several consumers may hold it by reference.
 
-    __slots__ = ("_batch", "_rows", "schema")
+    `times`: when they happened, as `Times`, or the name of the column that tells it.
+    """
 
-    def __init__(self, schema: Schema, rows: list[Any] | None, batch: pa.RecordBatch | None) -> None:
+    __slots__ = ("_batch", "_rows", "_times", "schema", "time_column")
+
+    def __init__(self, schema: Schema, rows: list[Any] | None, batch: pa.RecordBatch | None, times: Times | str | None = None) -> None:
         self.schema = schema
         self._rows = rows
         self._batch = batch
+        self.time_column = times if isinstance(times, str) else None
+        self._times = None if isinstance(times, str) else times
 
     @classmethod
-    def of_rows(cls, schema: Schema, rows: list[Any]) -> Tuples:
+    def of_rows(cls, schema: Schema, rows: list[Any], times: Times | str | None = None) -> Tuples:
         """From Python tuples that an operator emitted. Raises SchemaError for the first that does not fit.
 
         Values that Arrow would change (an int in a float column, a naive datetime) are changed here, so that
         a consumer sees the same whether or not a container border lies between.
         """
-        return cls(schema, rows, None) if schema.canonical(rows) else cls(schema, None, schema.encode(rows))
+        return cls(schema, rows, None, times) if schema.canonical(rows) else cls(schema, None, schema.encode(rows), times)
 
     @classmethod
-    def of_batch(cls, schema: Schema, batch: pa.RecordBatch) -> Tuples:
+    def of_batch(cls, schema: Schema, batch: pa.RecordBatch, times: Times | str | None = None) -> Tuples:
         """From an Arrow batch of exactly this schema."""
-        return cls(schema, None, batch)
+        return cls(schema, None, batch, times)
 
     def __len__(self) -> int:
         return len(self._rows) if self._rows is not None else len(self.batch)
@@ -53,28 +57,56 @@ class Tuples:
             self._batch = self.schema.encode(self.rows)
         return self._batch
 
-    def take(self, indices: npt.NDArray[np.int64]) -> Tuples:
+    @property
+    def timed(self) -> bool:
+        """True if they may have times."""
+        return self._times is not None or self.time_column is not None
+
+    @property
+    def times(self) -> Times | None:
+        """Their times, taken from their column when they are first asked for; None if they have none."""
+        if self._times is None and self.time_column is not None:
+            self._times = Times(self._column(self.time_column))
+        return self._times
+
+    def _column(self, name: str) -> Microseconds:
+        if self._batch is None or self.schema.pickled:
+            return row_times(self.schema, self.rows, name)
+        index = self._batch.schema.get_field_index(name)
+        return column_times(self._batch.column(index)) if index >= 0 else no_times(len(self))
+
+    def restamped(self, positions: Positions, newest: Microseconds) -> Tuples:
+        """The same tuples, those at these positions with other times."""
+        times = self.times
+        changed = (Times(no_times(len(self))) if times is None else times).overwritten(positions, newest)
+        return Tuples(self.schema, self._rows, self._batch, changed)
+
+    def take(self, indices: Positions) -> Tuples:
         """The tuples at these positions, in that order."""
+        times = self.time_column or (None if self._times is None else self._times.take(indices))
         if self._batch is None:
             rows = self.rows
-            return Tuples(self.schema, [rows[i] for i in indices.tolist()], None)
-        return Tuples(self.schema, None, self._batch.take(pa.array(indices)))
+            return Tuples(self.schema, [rows[i] for i in indices.tolist()], None, times)
+        return Tuples(self.schema, None, self._batch.take(pa.array(indices)), times)
 
     def read_as(self, schema: Schema) -> Tuples:
         """The same tuples for a consumer whose port declares `schema` (same columns, perhaps another class; or `object`)."""
         if schema.type is self.schema.type:
             return self
         if schema.pickled:
-            return Tuples(schema, self.rows, None)
-        return Tuples(schema, None, self.batch)
+            return Tuples(schema, self.rows, None, self.times)
+        return Tuples(schema, None, self.batch, self.time_column or self._times)
 
 
 def concatenate(schema: Schema, parts: Sequence[Tuples]) -> Tuples:
     """All parts as one, in order."""
     if len(parts) == 1:
         return parts[0]
+    columns = {part.time_column for part in parts}
+    column = columns.pop() if len(columns) == 1 else None
+    times = column or joined_times([(len(part), part.times) for part in parts])
     if all(part._batch is None for part in parts):  # noqa: SLF001  its own module
-        return Tuples(schema, [row for part in parts for row in part.rows], None)
+        return Tuples(schema, [row for part in parts for row in part.rows], None, times)
     table = pa.Table.from_batches([part.batch for part in parts], schema=schema.arrow).combine_chunks()
     batches = table.to_batches()
-    return Tuples(schema, None, batches[0] if batches else schema.encode([]))
+    return Tuples(schema, None, batches[0] if batches else schema.encode([]), times)

@@ -1,0 +1,214 @@
+"""The times of records: when what they tell of happened, by which ages are measured.
+
+Where a record's time comes from, strongest first:
+
+1. `emit(value, timestamp=...)`;
+2. the column that the output port declares (`OutputPort(..., timestamp="column")`) or the operator names (`Operator.timestamp_of`);
+3. inheritance: what is emitted while a tuple is processed has that tuple's time. Of a batch that is emitted while a batch is processed,
+   each tuple has the time of the row from which it came: by `emit_batch(batch, rows=...)`; without `rows`, row by row if both batches
+   are equally long. Everything else that is emitted while a batch is processed has the newest time of that batch, and its oldest beside
+   it. What is emitted in `end_window` has the newest and the oldest time of all that came in the (application) window;
+4. otherwise a record has no time: input operators without a column, `begin_window`, a null in the column.
+
+The range of an open application window is kept in memory: if its container is moved to another worker, the range starts anew there, while
+state is kept. An operator's first result after that may therefore seem younger than the oldest record in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ridgeline.api.errors import SchemaError, shorten
+from ridgeline.api.schema import TIMESTAMP, Schema
+
+Microseconds = npt.NDArray[np.int64]
+"""Times, one a record: microseconds since 1970-01-01 UTC, `NO_TIME` for none."""
+Positions = npt.NDArray[np.int64]
+NO_TIME: int = np.iinfo(np.int64).min
+"""The time of a record that has none; Arrow's and numpy's `NaT`."""
+
+_MICROSECONDS = {"s": 1_000_000, "ms": 1_000}
+
+
+class Span(NamedTuple):
+    """The newest and the oldest time of some records that have one."""
+
+    newest: int
+    oldest: int
+
+    def of_each(self, count: int) -> Times:
+        """These times for `count` records; they take no memory."""
+        newest = np.broadcast_to(np.int64(self.newest), count)
+        return Times(newest, None if self.oldest == self.newest else np.broadcast_to(np.int64(self.oldest), count))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Times:
+    """The times of a run of records: of each, and of the oldest record that went into each (None: they are the same)."""
+
+    newest: Microseconds
+    oldest: Microseconds | None = None
+
+    def __len__(self) -> int:
+        return len(self.newest)
+
+    def take(self, positions: Positions | slice) -> Times:
+        """The times at these positions, in that order."""
+        return Times(self.newest[positions], None if self.oldest is None else self.oldest[positions])
+
+    def span(self) -> Span | None:
+        """Their newest and oldest; None if no record has a time."""
+        if not len(self.newest) or (newest := int(self.newest.max())) == NO_TIME:
+            return None
+        times = self.newest if self.oldest is None else self.oldest
+        oldest = int(times.min())
+        return Span(newest, oldest if oldest != NO_TIME else int(times[times != NO_TIME].min()))
+
+    def overwritten(self, positions: Positions, newest: Microseconds) -> Times:
+        """The same, but for the records at these positions, which have times of their own."""
+        changed = Times(self.newest.copy(), None if self.oldest is None else self.oldest.copy())
+        changed.newest[positions] = newest
+        if changed.oldest is not None:
+            changed.oldest[positions] = newest
+        return changed
+
+
+def no_times(count: int) -> Microseconds:
+    """The times of records that have none."""
+    return np.full(count, NO_TIME, np.int64)
+
+
+def joined_times(parts: Sequence[tuple[int, Times | None]]) -> Times | None:
+    """The times of runs of records as those of one run: (number of records, their times) each. None if none has any."""
+    parts = [part for part in parts if part[0]]
+    if all(times is None for _, times in parts):
+        return None
+    if len(parts) == 1:
+        return parts[0][1]
+    every = [Times(no_times(count)) if times is None else times for count, times in parts]
+    newest = np.concatenate([times.newest for times in every])
+    if all(times.oldest is None for times in every):
+        return Times(newest)
+    return Times(newest, np.concatenate([times.newest if times.oldest is None else times.oldest for times in every]))
+
+
+def joined_spans(first: Span | None, second: Span | None) -> Span | None:
+    """The newest and the oldest of both."""
+    if first is None or second is None:
+        return first or second
+    return Span(max(first.newest, second.newest), min(first.oldest, second.oldest))
+
+
+def check_timestamp(value: Any, port: str) -> None:
+    """Raise SchemaError if what an author gave as the time of a tuple on `port` is none."""
+    if not isinstance(value, datetime):
+        remedy = "give a `datetime`; one without a zone is UTC"
+        msg = f"the `timestamp` of a tuple is a time; got {shorten(value)} in `{port}.emit(..., timestamp=...)`; {remedy}"
+        raise SchemaError(msg)
+
+
+def to_times(values: Sequence[datetime | None]) -> Microseconds:
+    """Python's times as ours; None is none, and one without a zone is UTC."""
+    return column_times(pa.array(values, TIMESTAMP))
+
+
+def column_times(column: pa.Array) -> Microseconds:
+    """A timestamp column's times, of any unit, with a zone or in UTC; null is none, nanoseconds are rounded down.
+
+    Times beyond the years that microseconds can tell are the last of them. A column of another type has no times.
+    """
+    kind = column.type
+    if not pa.types.is_timestamp(kind):
+        return no_times(len(column))
+    times: Microseconds = column.cast(pa.int64()).fill_null(NO_TIME).to_numpy(zero_copy_only=False)
+    if kind.unit == "us":
+        return times
+    if kind.unit == "ns":
+        found = times // 1_000
+    else:
+        factor = _MICROSECONDS[kind.unit]
+        limit = np.iinfo(np.int64).max // factor
+        found = np.clip(times, -limit, limit) * factor
+    found[times == NO_TIME] = NO_TIME
+    return found
+
+
+def row_times(schema: Schema, rows: Sequence[Any], name: str) -> Microseconds:
+    """The times in a field of Python tuples that fit the schema; where these are any objects, of those that have such a field."""
+    if schema.pickled:
+        found = [getattr(row, name, None) for row in rows]
+        return to_times([value if isinstance(value, datetime) else None for value in found])
+    get: Any = itemgetter(name) if isinstance(schema.type, pa.Schema) else attrgetter(name)
+    return column_times(pa.array(map(get, rows), schema.arrow.field(name).type, size=len(rows)))
+
+
+def to_positions(rows: Any, emitted: int, processed: int, port: str) -> Positions:
+    """The `rows` of `emit_batch` as positions: a mask over the rows processed, or positions in them.
+
+    Raises SchemaError if they are neither, are not as many as were emitted, or lie outside.
+    """
+    if isinstance(rows, (pa.Array, pa.ChunkedArray)):
+        if pa.types.is_boolean(rows.type):
+            rows = rows.fill_null(False)  # noqa: FBT003  a value
+        rows = rows.to_numpy() if isinstance(rows, pa.ChunkedArray) else rows.to_numpy(zero_copy_only=False)
+    found = np.asarray(rows)
+    if found.dtype == np.bool_ and found.shape == (processed,):
+        found = np.flatnonzero(found)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        remedy = f"give a mask of {processed} values or {emitted} positions"
+        msg = f"`rows` of `{port}.emit_batch` says from which rows the tuples came; got {found.dtype} of shape {found.shape}; {remedy}"
+        raise SchemaError(msg)
+    if len(found) != emitted:
+        remedy = "give one a tuple"
+        msg = f"`rows` of `{port}.emit_batch` says for each tuple from which row it came; got {len(found)} for {emitted} tuples; {remedy}"
+        raise SchemaError(msg)
+    if len(found) and not (found.min() >= 0 and found.max() < processed):
+        msg = f"`rows` of `{port}.emit_batch` are positions in the batch of {processed} being processed; got {found.min()} to {found.max()}"
+        raise SchemaError(msg)
+    return found.astype(np.int64, copy=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Processing:
+    """What an operator processes while it emits: a batch of `size` rows, as many tuples one by one, or a window as a whole (`size` 0).
+
+    `times` is asked for the times of what is processed, only if something is emitted. `remaining` tells how many tuples remain after
+    the one being processed; None if they are not processed one by one.
+    """
+
+    times: Callable[[], Times | None]
+    size: int = 0
+    remaining: Callable[[], int] | None = None
+
+    def of_tuples(self, remaining: Sequence[int]) -> Times | None:
+        """The times of tuples that were emitted while so many each remained."""
+        times = self.times()
+        return None if times is None else times.take(self.size - 1 - np.array(remaining, np.int64))
+
+    def of_all(self, count: int) -> Times | None:
+        """The times of `count` tuples, each made from all that is processed."""
+        times = self.times()
+        span = None if times is None else times.span()
+        return None if span is None else span.of_each(count)
+
+    def of_batch(self, count: int, rows: Any, port: str) -> Times | None:
+        """The times of a batch of `count` tuples, emitted by now; `rows` as in `emit_batch`. Raises SchemaError."""
+        if rows is not None and (self.remaining is not None or not self.size):
+            what = "no batch is" if self.remaining is None else "tuples are"
+            remedy = "leave `rows` out"
+            msg = f"`rows` of `{port}.emit_batch` are positions in the batch being processed; got them while {what} processed; {remedy}"
+            raise SchemaError(msg)
+        if rows is not None:
+            positions, times = to_positions(rows, count, self.size, port), self.times()
+            return None if times is None else times.take(positions)
+        if self.remaining is not None:
+            return self.of_tuples([self.remaining()] * count)
+        return self.times() if count == self.size else self.of_all(count)
