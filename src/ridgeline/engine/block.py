@@ -6,10 +6,15 @@ import pickle
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from ridgeline.api.schema import Schema
+from ridgeline.api.times import Microseconds, Times
 from ridgeline.api.tuples import Tuples
+
+PackedTimes = str | tuple[bytes, bytes | None]
+"""The name of the column that holds the times, or the newest and the oldest ones: 64-bit integers, one a tuple, or one for all."""
 
 
 class Block(NamedTuple):
@@ -19,6 +24,7 @@ class Block(NamedTuple):
     port: str
     stream: int
     payload: bytes
+    times: PackedTimes | None = None
 
 
 class Message(NamedTuple):
@@ -50,14 +56,35 @@ def encode(tuples: Tuples) -> bytes:
     return batch.serialize().to_pybytes()
 
 
-def decode(schema: Schema, payload: bytes) -> Tuples:
+def encode_times(tuples: Tuples) -> PackedTimes | None:
+    """The times of a run of tuples, None if they have none."""
+    if tuples.time_column is not None:
+        return tuples.time_column
+    times = tuples.times
+    if times is None:
+        return None
+    return _pack(times.newest), None if times.oldest is None else _pack(times.oldest)
+
+
+def _pack(times: Microseconds) -> bytes:
+    return (times[:1] if len(times) and times.min() == times.max() else times).tobytes()
+
+
+def decode(schema: Schema, payload: bytes, times: PackedTimes | None = None) -> Tuples:
     """The tuples of a block; their buffers lie in `payload`, nothing is copied."""
     buffer = pa.py_buffer(payload)
     if _has_dictionary(schema.arrow):
         batch = pa.ipc.open_stream(buffer).read_next_batch()
     else:
         batch = pa.ipc.read_record_batch(buffer, schema.arrow)
-    return Tuples.of_batch(schema, batch)
+    if not isinstance(times, tuple):
+        return Tuples.of_batch(schema, batch, times)
+    newest, oldest = times
+    return Tuples.of_batch(schema, batch, Times(_unpack(newest, len(batch)), None if oldest is None else _unpack(oldest, len(batch))))
+
+
+def _unpack(times: bytes, count: int) -> Microseconds:
+    return np.broadcast_to(np.frombuffer(times, np.int64), count)
 
 
 def _has_dictionary(schema: pa.Schema) -> bool:

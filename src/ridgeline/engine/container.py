@@ -52,7 +52,7 @@ class Container:
                 run_id=run_id,
                 staging=f"{storage.uri}/staging",
             )
-            self._operators[operator.id] = OperatorRuntime(operator, context)
+            self._operators[operator.id] = OperatorRuntime(operator, context, spec.recording_level)
             self._versions[operator.id] = ()
 
     def run(
@@ -102,9 +102,11 @@ class Container:
             runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"
             runtime.context.attempt = request.attempt + task_attempt
             began = timeline.now()
-            operator_report = self._run_operator(runtime, request, batches, delivered, outgoing)
+            operator_report = self._run_operator(runtime, request, batches, delivered, outgoing, timeline)
             self._note_changes(runtime, operator_report, request, changes)
             operator_report.began, operator_report.ended = began, timeline.now()
+            if operator_report.dropped is None:
+                operator_report.ages = runtime.ages(operator_report.ended)
             report.operators.append(operator_report)
         report.ran = timeline.now()
         self._write(request, tag, changes, report)
@@ -217,7 +219,7 @@ class Container:
             report.seen[message.producer] = message.tag
             for sent in message.blocks:
                 schema = self.spec.incoming[message.producer, sent.stream]
-                delivered.setdefault((sent.sink, sent.port), []).append(block.decode(schema, sent.payload))
+                delivered.setdefault((sent.sink, sent.port), []).append(block.decode(schema, sent.payload, sent.times))
         missing = self.spec.producers - report.seen.keys()
         if missing:
             silent = sorted(missing)
@@ -236,12 +238,13 @@ class Container:
         batches: Iterable[pa.RecordBatch],
         delivered: Emitted,
         outgoing: dict[int, list[Block]],
+        timeline: Timeline,
     ) -> OperatorReport:
         """Run one operator and route what it emits; an AT_MOST_ONCE operator that fails loses its window and nothing else."""
         inputs = {port: delivered.pop((runtime.spec.id, port), []) for port in runtime.spec.inputs}
         try:
             runtime.start()
-            report, emitted = runtime.run(request, inputs, batches)
+            report, emitted = runtime.run(request, inputs, batches, timeline)
         except OperatorError as error:
             if runtime.spec.attributes["processing_mode"] is not ProcessingMode.AT_MOST_ONCE:
                 raise
@@ -259,5 +262,7 @@ class Container:
             if route.container == self.spec.id:
                 delivered.setdefault((route.sink, route.sink_port), []).extend(parts)
             else:
-                outgoing[route.container] += [Block(route.sink, route.sink_port, number, block.encode(part)) for part in parts]
+                outgoing[route.container] += [
+                    Block(route.sink, route.sink_port, number, block.encode(part), block.encode_times(part)) for part in parts
+                ]
         return report

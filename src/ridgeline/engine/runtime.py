@@ -5,18 +5,25 @@ from __future__ import annotations
 import copy
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from operator import length_hint
 from typing import Any
 
 import pyarrow as pa
 
+from ridgeline.api.attributes import RecordingLevel
+from ridgeline.api.clock import Timeline
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import ContainerAbortError, Failure, OperatorError, StateError, shorten
-from ridgeline.api.operator import InputOperator, SparkSource, operator_type
+from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type
 from ridgeline.api.ports import InputPort, OutputPoint
+from ridgeline.api.times import Processing, Span, joined_spans
 from ridgeline.api.tuples import Tuples
+from ridgeline.engine.age_meter import AgeMeter, places
 from ridgeline.engine.running import Running
+from ridgeline.measure.events import AgeSample
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, WindowRequest
 
@@ -24,9 +31,12 @@ _HIDDEN = frozenset({"_points", "_cells", "_forgotten", "_finished", "context"})
 
 
 class OperatorRuntime:
-    """Runs one operator. Not thread-safe; one window after the other, each of which may be repeated from the state before."""
+    """Runs one operator. Not thread-safe; one window after the other, each of which may be repeated from the state before.
 
-    def __init__(self, spec: PhysicalOperator, context: OperatorContext) -> None:
+    `level`: at OFF no tuple gets a time.
+    """
+
+    def __init__(self, spec: PhysicalOperator, context: OperatorContext, level: RecordingLevel = RecordingLevel.INFO) -> None:
         self.spec = spec
         self.context = context
         self.operator = copy.deepcopy(spec.operator)
@@ -39,6 +49,11 @@ class OperatorRuntime:
         self._baseline: dict[str, Any] = {}
         self._ready = False
         self.running = Running(spec.id, self.operator, self.outputs, context.clock)
+        source = isinstance(self.operator, InputOperator)
+        self._meter = AgeMeter(places(level, source=source, leaf=not spec.outputs, stateful=not self.operator.stateless))
+        self._timed_outputs = {name for name in self.outputs if level is not RecordingLevel.OFF and (source or name in spec.outputs)}
+        self._spans: dict[int, Span | None] = {}
+        """The times of the application window's tuples so far, after the last two windows: the last may be repeated."""
 
     def _handler(self, port: InputPort) -> tuple[bool, Callable[[Any], Any]]:
         if port.process_batch_name:
@@ -59,6 +74,7 @@ class OperatorRuntime:
                 if name in self.spec.outputs:
                     point.port_schema = self.spec.outputs[name]
                 point.connected = name in self.spec.outputs
+                point.timed = name in self._timed_outputs
             self._call("setup", self.operator.setup, self.context)
             self._call("activate", self.operator.activate)
             self._baseline = {name: value for name, value in vars(self.operator).items() if name not in _HIDDEN}
@@ -91,10 +107,15 @@ class OperatorRuntime:
     # One window ----------------------------------------------------------------------------------------------------
 
     def run(
-        self, request: WindowRequest, inputs: Mapping[str, Sequence[Tuples]], batches: Iterable[pa.RecordBatch]
+        self,
+        request: WindowRequest,
+        inputs: Mapping[str, Sequence[Tuples]],
+        batches: Iterable[pa.RecordBatch],
+        timeline: Timeline | None = None,
     ) -> tuple[OperatorReport, dict[str, list[Tuples]]]:
         """Run the operator's part of a window; its cells must be at the window before. Returns its report and what it emitted by port.
 
+        `timeline`: the clock by which the ages of its records are taken, see `ages`.
         Raises OperatorError naming the tuple that failed, ContainerAbortError if a test asked for it.
         """
         operator, context, window_id = self.operator, self.context, request.window_id
@@ -108,12 +129,16 @@ class OperatorRuntime:
             cell.begin(application_window)
         vars(operator)["_finished"] = self.spec.id in request.finished
         context.take_handed_over()  # what a failed attempt left
-        for point in self.outputs.values():
-            point.discard()
-            point.open()
+        timeline = timeline or Timeline(context.clock)
+        self._meter.begin(timeline)
         try:
-            self._window(request, application_window, inputs, batches)
+            for point in self.outputs.values():
+                point.discard()
+                self._call("timestamp_of", point.open)
+            span = self._window(request, application_window, inputs, batches)
+            read = timeline.now() if isinstance(operator, InputOperator) else 0.0
             emitted = {name: self._call("emit", point.drain) for name, point in self.outputs.items()}
+            self._spans[window_id] = span
         finally:
             self.running.end()
             for point in self.outputs.values():
@@ -124,45 +149,63 @@ class OperatorRuntime:
         report.finished = bool(vars(operator).get("_finished"))
         report.handed_over = context.take_handed_over()
         if isinstance(operator, InputOperator):
+            self._meter.emitted([part for name, parts in emitted.items() if not self.outputs[name].port.error for part in parts], read)
             report.progress = self._call("progress", operator.progress)
         report.compute_seconds = self.running.compute_seconds
         return report, emitted
 
+    def ages(self, ended: float) -> list[AgeSample]:
+        """The ages of the records of the window just run, whose output was routed then."""
+        return self._meter.ages(ended)
+
     def _window(
         self, request: WindowRequest, application_window: int, inputs: Mapping[str, Sequence[Tuples]], batches: Iterable[pa.RecordBatch]
-    ) -> None:
-        operator = self.operator
-        if request.window_id == application_window:
+    ) -> Span | None:
+        """The callbacks of a window. Returns the newest and the oldest time of what came in the application window, if that matters."""
+        operator, window_id = self.operator, request.window_id
+        span = self._spans.get(window_id - 1) if window_id != application_window else None
+        self._spans = {window_id - 1: span, window_id: span}
+        if window_id == application_window:
             self._timed("begin_window", operator.begin_window, application_window)
         if isinstance(operator, SparkSource):
             self._timed("emit_batch", self._read, batches)
         elif isinstance(operator, InputOperator) and self.spec.id not in request.finished:
             self._timed("emit_tuples", operator.emit_tuples)
+        inheriting = [point for point in self.outputs.values() if point.inherits]
+        spanning = inheriting if type(operator).end_window is not Operator.end_window else []
         for port, parts in inputs.items():
             schema, (by_batch, handler) = self.spec.inputs[port], self._inputs[port]
             deliver = self._deliver_batch if by_batch else self._deliver
             for part in parts:
-                deliver(port, handler, part.read_as(schema))
-        if request.final or (request.window_id + 1) % self.window_count == 0:
-            self._timed("end_window", operator.end_window)
+                tuples = part.read_as(schema)
+                deliver(port, handler, tuples, inheriting)
+                self._meter.processed(tuples)
+                if spanning and (times := tuples.times) is not None:
+                    span = joined_spans(span, times.span())
+        if request.final or (window_id + 1) % self.window_count == 0:
+            with _inheriting(spanning, Processing(partial(span.of_each, 1) if span is not None else _no_times)):
+                self._timed("end_window", operator.end_window)
+        return span
 
     def _read(self, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
             self.outputs["output"].emit_batch(batch)
 
-    def _deliver(self, port: str, handler: Callable[[Any], Any], tuples: Tuples) -> None:
+    def _deliver(self, port: str, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]) -> None:
         rows = tuples.rows
         iterator = iter(rows)
-        with self.running.part(port, len(rows), iterator):
+        processing = Processing(lambda: tuples.times, len(rows), iterator.__length_hint__)
+        with _inheriting(inheriting if tuples.timed else (), processing), self.running.part(port, len(rows), iterator):
             try:
                 deque(map(handler, iterator), maxlen=0)  # a `for` loop without its bytecode
             except Exception as error:
                 callback = f"process of port {port}"
                 raise self._failure(callback, error, shorten(rows[len(rows) - length_hint(iterator) - 1])) from error
 
-    def _deliver_batch(self, port: str, handler: Callable[[Any], Any], tuples: Tuples) -> None:
+    def _deliver_batch(self, port: str, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]) -> None:
         batch = tuples.batch
-        with self.running.part(port, len(tuples), None):
+        processing = Processing(lambda: tuples.times, len(tuples))
+        with _inheriting(inheriting, processing), self.running.part(port, len(tuples), None):
             try:
                 handler(batch)
             except Exception as error:
@@ -221,3 +264,17 @@ class OperatorRuntime:
                 traceback="".join(traceback.format_exception(error)),
             )
         )
+
+
+@contextmanager
+def _inheriting(points: Iterable[OutputPoint], processing: Processing) -> Iterator[None]:
+    """What these ports emit meanwhile inherits the times of what is processed."""
+    for point in points:
+        point.begin(processing)
+    yield
+    for point in points:
+        point.end()
+
+
+def _no_times() -> None:
+    """Nothing that came in the window had a time."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.operator import Operator
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.schema import Schema
@@ -42,6 +43,8 @@ class ContainerSpec:
     producers: frozenset[int]
     incoming: Mapping[tuple[int, int], Schema]
     snapshot_interval: int
+    recording_level: RecordingLevel = RecordingLevel.INFO
+    """Whether records carry times and where their ages are taken."""
 
     @property
     def consumers(self) -> frozenset[int]:
@@ -82,6 +85,7 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
             producers=frozenset(producer for producer, _ in incoming[container.id]),
             incoming=incoming[container.id],
             snapshot_interval=plan.logical.attributes["snapshot_interval"],
+            recording_level=plan.logical.attributes["metrics_recording_level"],
         )
         for container in containers
     )
