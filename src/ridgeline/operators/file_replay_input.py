@@ -53,7 +53,8 @@ class FileReplayInput(InputOperator):
     - `jsonl`: one JSON object a line, types as `FileOutput` writes them; a field that is missing is null;
     - `parquet`: columns by name, cast where that loses nothing.
 
-    A time without a zone is UTC. At most one of these sets the pace; with none it is as fast as possible, 65,536 rows a window:
+    A time without a zone is UTC. `timestamp` names the column that holds the records' times, a `datetime`. At most one of these sets the
+    pace; with none it is as fast as possible, 65,536 rows a window:
 
     - `rows_per_window`: so many rows a window, over all partitions;
     - `rows_per_second`: as many rows as the clock makes due;
@@ -75,6 +76,7 @@ class FileReplayInput(InputOperator):
     speed_up: float = Field(default=1.0, gt=0)
     delimiter: str = Field(default=",", min_length=1, max_length=1)
     null_values: list[str] = Field(default=["", "NA"])
+    timestamp: str | None = None
 
     files = State("")
     position = State(Position())
@@ -117,6 +119,10 @@ class FileReplayInput(InputOperator):
             if index < 0 or not (pa.types.is_timestamp(fields[index].type) or pa.types.is_date(fields[index].type)):
                 faults.append(("event_time", self.event_time, "must be a column of the schema with a `datetime` or `date`"))
         return faults
+
+    def timestamp_of(self, port: str) -> str | None:
+        """The column that `timestamp` names."""
+        return self.timestamp
 
     def settle_properties(self) -> None:
         """Make relative paths absolute."""

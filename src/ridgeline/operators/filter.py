@@ -52,4 +52,5 @@ class BatchFilter(Filter):
         """Emit the tuples of a batch for which the predicate is true."""
         if self.batch_predicate is not None:
             mask = self.batch_predicate(batch)
-            self.output.emit_batch(batch.filter(mask if isinstance(mask, pa.Array) else pa.array(mask, pa.bool_())))
+            mask = mask if isinstance(mask, pa.Array) else pa.array(mask, pa.bool_())
+            self.output.emit_batch(batch.filter(mask), rows=mask)

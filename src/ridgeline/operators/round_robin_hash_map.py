@@ -16,9 +16,9 @@ class RoundRobinHashMap(Operator):
     """Make each `len(keys)` values that follow one another into one tuple: with `keys=["x", "y"]`, 1, 2, 3, 4 become (1, 2), (3, 4).
 
     Input: tuples of one column. Output: `schema`, whose columns must be named as `keys`; if it is not given, dictionaries of
-    integers. A group that is not complete at the end of a window is carried over to the next; what is left at the very end is not emitted.
-    Raises SchemaError if `keys` and `schema` disagree or tuples have more than one column. Partitions: round robin; each groups the
-    values that it gets.
+    integers. A tuple has the time of its last value. A group that is not complete at the end of a window is carried over to the next;
+    what is left at the very end is not emitted. Raises SchemaError if `keys` and `schema` disagree or tuples have more than one column.
+    Partitions: round robin; each groups the values that it gets.
     """
 
     data = InputPort(Any)
@@ -52,5 +52,6 @@ class RoundRobinHashMap(Operator):
         complete = len(values) - len(values) % size
         if complete:
             columns = [values.take(pa.array(np.arange(place, complete, size))) for place in range(size)]
-            self.map.emit_batch(pa.RecordBatch.from_arrays(columns, names=list(self.keys)))
+            completing = np.arange(size - 1, complete, size) - (len(values) - batch.num_rows)
+            self.map.emit_batch(pa.RecordBatch.from_arrays(columns, names=list(self.keys)), rows=completing)
         self.carried.extend(values[complete:].to_pylist())

@@ -27,6 +27,7 @@ class SparkInput(SparkSource):
     Columns are taken by name and cast to the schema where that loses nothing; others are left out.
 
     File sources (CSV, JSON, Parquet, ORC, text, ...) are read with `source_schema`, a type like `schema` or Spark's DDL; default: `schema`.
+    `timestamp` names the column that holds the records' times, a `datetime`.
     Offsets are logged before a window runs, so a window that failed or was cut off is replayed with the same rows.
     """
 
@@ -35,6 +36,7 @@ class SparkInput(SparkSource):
     schema: Any
     transform: Callable[[Any], Any] | None = None
     source_schema: Any = None
+    timestamp: str | None = None
 
     def __init__(self, **properties: Any) -> None:
         super().__init__(**properties)
@@ -59,6 +61,10 @@ class SparkInput(SparkSource):
             without = [field for field in schema.arrow if not spark_type(field.type)]
             faults += [(name, f"{field.name}: {field.type}", "is a column that Spark has no type for") for field in without]
         return faults
+
+    def timestamp_of(self, port: str) -> str | None:
+        """The column that `timestamp` names."""
+        return self.timestamp
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The streaming DataFrame with the columns of `schema`.

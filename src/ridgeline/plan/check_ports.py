@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from ridgeline.api.errors import SchemaError, did_you_mean, shorten
 from ridgeline.api.operator import Unifier
-from ridgeline.api.ports import InputPort, OutputPort
+from ridgeline.api.ports import InputPort
 from ridgeline.api.schema import Schema
 from ridgeline.plan.draft import Draft, DraftOperator, listed
 from ridgeline.plan.unifiers import unifier_faults
@@ -55,8 +55,8 @@ def check_declarations(draft: Draft) -> None:
     for operator in draft.operators:
         for name, entry in operator.declared.inputs.items():
             _check_input(draft, operator, name, entry)
-        for name, leaving in operator.declared.outputs.items():
-            _check_output(draft, operator, name, leaving)
+        for name in operator.declared.outputs:
+            _check_output(draft, operator, name)
 
 
 def declared_schema(draft: Draft, operator: DraftOperator, name: str) -> tuple[bool, Schema | None]:
@@ -95,16 +95,17 @@ def _check_input(draft: Draft, operator: DraftOperator, name: str, port: InputPo
             draft.fault(where, what, "take columns of int, str, bytes, float, bool, date or datetime, or give a function")
 
 
-def _check_output(draft: Draft, operator: DraftOperator, name: str, port: OutputPort) -> None:
+def _check_output(draft: Draft, operator: DraftOperator, name: str) -> None:
     where, schema = operator.port(name), operator.outputs.get(name)
     for what, remedy in unifier_faults(operator.operator, name, schema):
         draft.fault(where, what, remedy)
-    if port.timestamp is None or schema is None:
+    column = operator.operator.timestamp_of(name)
+    if column is None or schema is None:
         return
-    if schema.pickled or port.timestamp not in schema.arrow.names:
+    if schema.pickled or column not in schema.arrow.names:
         names = [] if schema.pickled else [field.name for field in schema.arrow if pa.types.is_timestamp(field.type)]
-        remedy = did_you_mean(port.timestamp, names) if names else "leave `timestamp` out, or give the tuples a column of type datetime"
-        draft.fault(where, f"the timestamp column `{port.timestamp}` is not in {schema.describe()}", remedy)
-    elif not pa.types.is_timestamp(schema.arrow.field(port.timestamp).type):
-        what = f"the timestamp column `{port.timestamp}` is {schema.arrow.field(port.timestamp).type}, not a time"
+        remedy = did_you_mean(column, names) if names else "leave `timestamp` out, or give the tuples a column of type datetime"
+        draft.fault(where, f"the timestamp column `{column}` is not in {schema.describe()}", remedy)
+    elif not pa.types.is_timestamp(schema.arrow.field(column).type):
+        what = f"the timestamp column `{column}` is {schema.arrow.field(column).type}, not a time"
         draft.fault(where, what, "declare it as `datetime`")

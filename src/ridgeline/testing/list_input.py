@@ -54,18 +54,25 @@ def _maker(schema: Any) -> Callable[[tuple[Any, ...]], Any] | None:
 class ListInput(InputOperator):
     """Emits the items of a list: `ListInput(Payment, [(1, 100), END_WINDOW, (2, 5)])`; finishes with the window of the last item.
 
-    Items are tuples of `schema` or plain tuples with its values. Partition p of n emits every n-th item.
+    Items are tuples of `schema` or plain tuples with its values. `timestamp` names the column that holds the records' times. Partition p
+    of n emits every n-th item.
     """
 
     output = OutputPort(Any)
 
+    timestamp: str | None = None
+
     position = State(0)
 
-    def __init__(self, schema: Any, items: Iterable[Any]) -> None:
-        super().__init__()
+    def __init__(self, schema: Any, items: Iterable[Any], timestamp: str | None = None) -> None:
+        super().__init__(timestamp=timestamp)
         self.declare_schema("output", schema)
         make = _maker(schema)
         self.items = [make(item) if make and type(item) is tuple else item for item in items]
+
+    def timestamp_of(self, port: str) -> str | None:
+        """The column that `timestamp` names."""
+        return self.timestamp
 
     def emit_tuples(self) -> None:
         """One window's items."""
