@@ -43,8 +43,12 @@ class SparkRun:
         return [event for event in self.of_type(OperatorWindow) if event.window_id == window and event.operator in ids]
 
 
-def run_on_spark(app, context, checkpoint, *, windows=None, each=None, stop=None, properties=None, attributes=None, expect=None):
+def run_on_spark(
+    app, context, checkpoint, *, windows=None, each=None, stop=None, properties=None, attributes=None, expect=None, heartbeats=None
+):
     """Run an application; `each(run, committed)` hears of every committed window, `expect` names the error that must end it.
+
+    `heartbeats`: where workers send theirs.
 
     Returns the run; with `expect`, the run and the error.
     """
@@ -58,7 +62,7 @@ def run_on_spark(app, context, checkpoint, *, windows=None, each=None, stop=None
 
     options = Options(master="local[2]", checkpoint=str(checkpoint), windows=windows)
     with _raises(expect) as caught:
-        run.outcome = launch(plan, options, context=context, observe=observe, stop=stop, started=run.started)
+        run.outcome = launch(plan, options, context=context, observe=observe, stop=stop, started=run.started, heartbeats=heartbeats)
     return (run, caught.value) if expect else run
 
 

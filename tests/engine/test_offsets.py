@@ -62,6 +62,13 @@ def test_topic_that_was_made_again_leaves_nothing_negative():
     assert distance({"a": {"0": 500}}, {"a": {"0": 3}}) == 0.0
 
 
+def test_kafka_topic_that_is_compacted():
+    """Two offsets in five hold a record."""
+    batches = kafka(None, {"a": {"0": 0}}, {"a": {"0": 1000}}, 0), kafka({"a": {"0": 0}}, {"a": {"0": 100}}, {"a": {"0": 1000}}, 40)
+    assert read(batches[0]).remaining == 1000.0
+    assert read(*batches).remaining == 360.0
+
+
 def rate(start, end, latest, rows):
     description = "RateStreamV2[rowsPerSecond=50, rampUpTimeSeconds=0, numPartitions=default"
     return {"description": description, "startOffset": start, "endOffset": end, "latestOffset": latest, "numInputRows": rows}
@@ -79,6 +86,14 @@ def test_one_number_after_attempts():
     reading = read(rate(0, 2, 2, 100), rate(2, 3, 5, 120), jobs=[1, 3])
     assert (reading.consumed, reading.remaining) == (150.0, 100.0)
     assert read(rate(0, 2, 2, 300), jobs=[3]).consumed == 100.0
+
+
+def test_sources_in_python_name_their_offsets_as_they_like():
+    """Each offset is a file of four records."""
+    first = {"startOffset": {"file": 0}, "endOffset": {"file": 2}, "latestOffset": {"file": 5}, "numInputRows": 8}
+    assert (read(first).consumed, read(first).remaining) == (8.0, 12.0)
+    first = {name: {"p": value} if isinstance(value, dict) else value for name, value in first.items()}
+    assert (read(first).consumed, read(first).remaining) == (8.0, 12.0)
 
 
 def test_rate_micro_batch_does_not_say_how_much_there_is():
@@ -112,7 +127,7 @@ def test_files_are_no_records(metrics, remaining, remaining_bytes):
 
 @pytest.mark.parametrize(
     "offset",
-    [None, "", "not json", {}, [], [1], True, "null", {"offset": None}, {"reservoirVersion": 3, "index": 1}, {"a": {"0": None}}, "NaN"],
+    [None, "", "not json", {}, [], [1], True, "null", {"offset": None}, {"version": 3, "index": 1}, {"a": {"0": None}}, "NaN"],
 )
 def test_offsets_that_are_no_numbers(offset):
     assert distance(offset, {"offset": 3}) is None

@@ -14,9 +14,8 @@ class SourceReading:
     `consumed`: records read since the run began. `remaining`: records that were there and not read when the batch was planned; None where
     Spark does not say, or not in a unit that can be turned into records. `remaining_bytes` likewise.
 
-    Offsets per topic and partition (Kafka and its like) count records: exactly, except that a topic that is compacted or has transactions
-    leaves offsets out, so that there are at most as many. Offsets that are one number count something that the source alone knows (records,
-    seconds of `rate`): how many records make one is learnt from the batches read so far.
+    How many records make one offset is learnt from the batches read so far: of Kafka it is one, or less where a topic is compacted or has
+    transactions; of `rate`, whose offsets are seconds, it is the records of a second. Kafka's count as one until then.
     """
 
     def __init__(self) -> None:
@@ -28,39 +27,38 @@ class SourceReading:
 
     def read(self, source: Mapping[str, Any], jobs: int = 1) -> None:
         """Take what a batch's progress says of the source. Spark counts the rows of each of the `jobs` that have read it."""
-        end = source.get("endOffset")
         rows = _number(source.get("numInputRows")) or 0.0
-        moved = distance(source.get("startOffset"), end)
+        moved = distance(source.get("startOffset"), source.get("endOffset"))
         if jobs > 1:
-            unit = self._records_per_unit(end)
+            unit = self._records_per_unit(source)
             rows = moved * unit if moved is not None and unit is not None else rows / jobs
         elif moved is not None:
             self._rows += rows
             self._moved += moved
         self.consumed += rows
         metrics = source.get("metrics") or {}
-        self.remaining = self._remaining(end, source.get("latestOffset"), metrics)
+        self.remaining = self._remaining(source, metrics)
         self.remaining_bytes = _number(metrics.get("numBytesOutstanding"))
 
-    def _remaining(self, end: Any, latest: Any, metrics: Mapping[str, Any]) -> float | None:
-        left, unit = distance(end, latest), self._records_per_unit(end)
+    def _remaining(self, source: Mapping[str, Any], metrics: Mapping[str, Any]) -> float | None:
+        left, unit = distance(source.get("endOffset"), source.get("latestOffset")), self._records_per_unit(source)
         if left == 0 or _number(metrics.get("numFilesOutstanding")) == 0:
             return 0.0
         if left is not None and unit is not None:
             return left * unit
-        return _kafka_lag(metrics, end)
+        return _kafka_lag(metrics, source.get("endOffset"))
 
-    def _records_per_unit(self, offset: Any) -> float | None:
-        if _by_partition(offset) is not None:
-            return 1.0
-        return self._rows / self._moved if self._moved > 0 and self._rows > 0 else None
+    def _records_per_unit(self, source: Mapping[str, Any]) -> float | None:
+        if self._moved > 0 and self._rows > 0:
+            return self._rows / self._moved
+        return 1.0 if str(source.get("description")).startswith("Kafka") else None
 
 
 def distance(start: Any, end: Any) -> float | None:
     """How far `end` is ahead of `start` (at least 0), in the offsets' own unit; None for offsets that are no numbers, or missing.
 
-    Numbers, `{"offset": n}`, and `{topic: {partition: n}}`, each also as text. Partitions that `start` does not have began at 0, as Kafka's
-    new ones do; those that `end` does not have are gone.
+    Numbers, `{"offset": n, ...}`, `{name: n}` and `{topic: {partition: n}}`, each also as text. Partitions that `start` does not have
+    began at 0, as Kafka's new ones do; those that `end` does not have are gone.
 
     >>> distance({"clicks": {"0": 10, "1": 20}}, '{"clicks": {"0": 15, "1": 20, "2": 1}}')
     6.0
@@ -93,7 +91,10 @@ def _by_partition(offset: Any) -> dict[tuple[str, str], float] | None:
 def _position(offset: Any) -> float | None:
     """The number of an offset that is one."""
     offset = _plain(offset)
-    return _number(offset.get("offset")) if isinstance(offset, Mapping) else _number(offset)
+    if isinstance(offset, Mapping):
+        only = next(iter(offset.values())) if len(offset) == 1 else None
+        offset = offset.get("offset", only)
+    return _number(offset)
 
 
 def _plain(offset: Any) -> Any:
