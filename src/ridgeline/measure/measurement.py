@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ridgeline.api.errors import did_you_mean
-from ridgeline.measure.blame import milliseconds
+from ridgeline.measure.answers import Moment, age_answer, container_answer, no_such, operator_answer, streams_answer, throughput_answer
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import (
     ApplicationEnded,
@@ -28,8 +27,8 @@ from ridgeline.measure.events import (
 from ridgeline.measure.latency_fold import LatencyFold
 from ridgeline.measure.latency_totals import LatencyTotal, WindowTotal
 from ridgeline.measure.progress_fold import ProgressFold
-from ridgeline.measure.record_age import LEVELS, AgeTotals, RecordAges
-from ridgeline.measure.status import AVERAGE_WINDOWS, ContainerStatus, OperatorStatus, Statuses
+from ridgeline.measure.record_age import AgeTotals, RecordAges
+from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
 from ridgeline.measure.throughput import Throughput
 from ridgeline.measure.topology import OperatorNode, Topology
 from ridgeline.measure.window import assemble
@@ -37,26 +36,14 @@ from ridgeline.measure.window import assemble
 _KEPT = 4  # windows whose events stay until Spark's own account of them has come
 _NO_WIDTH = 1.0  # seconds that windows are taken to be wide that follow each other as fast as they get
 _STATES = {"finished": "FINISHED", "stopped": "STOPPED", "failed": "FAILED"}
-_NO_LATENCY: Mapping[str, Any] = {"operators": ()}
-_RUNNING = {"waiting": "WAITING", "running": "ACTIVE", "done": "DONE"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """What operators and containers have in common at one moment: rows of latency, windows behind, and who runs or is silent."""
-
-    now: float
-    latencies: Mapping[int, Mapping[str, Any]]
-    behind: Mapping[int, int]
-    states: Mapping[int, str]
-    silent: frozenset[int]
 
 
 class Measurement:
     """Feed it all events of one application in order (`apply`), and ask.
 
     Answers are plain data for JSON: camelCase names with units, times of day in seconds since 1970, null for what is not known. Those that
-    depend on the time take `now`, STRAM's wall clock. Windows count once they are committed, all at once: no answer holds half of one.
+    depend on the time take `now`, STRAM's wall clock; those of an application that is over are as of its end. Windows count once they are
+    committed, all at once: no answer holds half of one.
 
     `own_host` is where STRAM runs, whose clock needs no correction; default: `info["host"]` of the plan's event.
 
@@ -122,7 +109,9 @@ class Measurement:
             self._begin(event.attributes, event.window_seconds)
             self._clocks.own_host = self._clocks.own_host or str(event.info.get("host", ""))
         self.plan, self.topology, self._ended = event, event.topology, None
-        self._statuses.planned(event.topology)
+        for gone in self._statuses.planned(event.topology):
+            self._throughput.forget(gone)
+            self._ages.forget(gone)
         self._progress.planned(event.topology)
 
     def _end(self, event: ApplicationEnded) -> None:
@@ -218,6 +207,9 @@ class Measurement:
                     self._clocks.count_clamp()
                 self._ages.add_committed(event.operator, sample, delay, commit.at)
 
+    def _as_of(self, now: float) -> float:
+        return now if self._ended is None else min(now, self._ended.at)
+
     # Answers out: windows ------------------------------------------------------------------------------------------
 
     def latency(self, now: float, window_id: int | None = None) -> dict[str, Any]:
@@ -253,10 +245,13 @@ class Measurement:
 
     def record_age(self, now: float, operator: str | None = None) -> dict[str, Any]:
         """Record ages of all operators or of one (name or title) over the last minute. Raises KeyError naming the operators there are."""
+        now = self._as_of(now)
         if operator is not None:
             self._check_name(operator)
         nodes = (node for node in self.topology.operators if operator is None or operator in {node.name, node.title})
-        return {"operators": [self._age(node, place, now) for node in nodes for place in self._ages.places(node.id)]}
+        ages = self._ages
+        rows = (age_answer(node, place, ages.figures(node.id, place, now)) for node in nodes for place in ages.places(node.id))
+        return {"operators": list(rows)}
 
     def age_totals(self) -> list[tuple[OperatorNode, str, AgeTotals]]:
         """All record ages since the start, by operator and place: for histograms that another system folds."""
@@ -274,48 +269,12 @@ class Measurement:
 
     def progress(self, now: float) -> dict[str, Any]:
         """How far the running window and the sources are."""
-        return self._progress.progress(now)
+        return self._progress.progress(self._as_of(now))
 
     def throughput(self, now: float) -> dict[str, Any]:
         """Tuples of every operator since the start, and per second over the last `seconds` (`throughput_calculation_interval`)."""
-        rows = []
-        for status in self._statuses.operators.values():
-            node = status.node
-            totals, rates = self._throughput.totals(node.id), self._throughput.rates(node.id, now)
-            rows.append(
-                {
-                    "operator": node.title,
-                    "id": node.id,
-                    "name": node.name,
-                    "tuplesIn": totals.tuples_in,
-                    "tuplesOut": totals.tuples_out,
-                    "tuplesInPerSecond": rates.tuples_in,
-                    "tuplesOutPerSecond": rates.tuples_out,
-                    "seconds": rates.seconds,
-                    "ports": self._statuses.ports(status, totals, rates),
-                }
-            )
-        return {"operators": rows}
-
-    def _age(self, node: OperatorNode, place: str, now: float) -> dict[str, Any]:
-        found = self._ages.figures(node.id, place, now)
-        head = {"operator": node.title, "id": node.id, "at": place, "level": LEVELS[place]}
-        if found is None:
-            names = ("minMs", "maxMs", "avgMs", "p50Ms", "p90Ms", "p99Ms", "p999Ms", "oldestMs")
-            return {**head, **dict.fromkeys(names), "count": 0, "negative": 0}
-        return {
-            **head,
-            "minMs": milliseconds(found.minimum),
-            "maxMs": milliseconds(found.maximum),
-            "avgMs": milliseconds(found.average),
-            "p50Ms": milliseconds(found.p50),
-            "p90Ms": milliseconds(found.p90),
-            "p99Ms": milliseconds(found.p99),
-            "p999Ms": milliseconds(found.p999),
-            "oldestMs": milliseconds(found.oldest_maximum),
-            "count": found.count,
-            "negative": found.negative,
-        }
+        moment = self._moment(now, self._statuses.operators)
+        return {"operators": [throughput_answer(status, moment) for status in self._statuses.operators.values()]}
 
     def _check_name(self, operator: str) -> None:
         names = dict.fromkeys(name for node in self.topology.operators for name in (node.name, node.title))
@@ -327,41 +286,41 @@ class Measurement:
 
     def info(self, now: float) -> dict[str, Any]:
         """The application: who, where, since when, its state and its figures as a whole."""
-        plan = self.plan
+        return self._info(self._moment(now, self._statuses.operators))
+
+    def _info(self, moment: Moment) -> dict[str, Any]:
+        plan, over = self.plan, self._ended
         if plan is None:
             return {"state": "PENDING", "stats": {}}
-        over = self._ended
         known = {name: plan.info.get(name) for name in ("user", "version", "checkpoint", "master")}
         return {
             "id": plan.application_id,
             "name": plan.application,
             **known,
             "startTime": self._started,
-            "elapsedTime": max(0.0, (now if over is None else over.at) - self._started),
+            "elapsedTime": max(0.0, moment.now - self._started),
             "state": "RUNNING" if over is None else _STATES.get(over.outcome, "FAILED"),
             "reason": over.reason if over is not None else "",
             "planVersion": plan.plan_version,
             "windowSeconds": plan.window_seconds,
             "attributes": dict(plan.attributes),
-            "stats": self._stats(now),
+            "stats": self._stats(moment),
         }
 
-    def _stats(self, now: float) -> dict[str, Any]:
+    def _stats(self, moment: Moment) -> dict[str, Any]:
         path, last = self._latency.critical_path(), self._latency.windows(1)
         containers = self._statuses.containers
-        ids = [node.id for node in self.topology.operators]
-        totals = [self._throughput.totals(operator) for operator in ids]
-        rates = [self._throughput.rates(operator, now) for operator in ids]
+        totals, rates = zip(*moment.tuples.values(), strict=True) if moment.tuples else ((), ())
         return {
             "allocatedContainers": sum(container.pid is not None for container in containers.values()),
             "plannedContainers": len(containers),
             "failedContainers": self._statuses.failed_containers,
-            "numOperators": len(ids),
+            "numOperators": len(self._statuses.operators),
             "latency": path["average"]["latencyMs"],
             "criticalPath": path["average"]["path"],
             "windowLatency": last[-1]["latencyMs"] if last else None,
             "windowStartMillis": round(1000 * self._first.due) if self._first is not None else None,
-            "currentWindowId": self._current_window,
+            "currentWindowId": moment.current_window,
             "recoveryWindowId": self._committed,
             "windowsCommitted": self._windows,
             "windowsRetried": self._retries,
@@ -375,150 +334,69 @@ class Measurement:
             "clockSkew": {host: skew["offsetMs"] for host, skew in self._clocks.as_dict().items()},
         }
 
-    @property
-    def _current_window(self) -> int | None:
-        return self._running.window_id if self._running is not None else self._committed
-
     def operators(self, now: float) -> list[dict[str, Any]]:
         """All physical operators."""
-        moment = self._moment(now, self._latency.latency(None, self.windows_behind(now)))
+        moment = self._moment(now, self._statuses.operators, self.latency(now), self._doing(now))
         return [self._operator(status, moment) for status in self._statuses.operators.values()]
 
     def operator(self, now: float, operator_id: int) -> dict[str, Any]:
         """One physical operator. Raises KeyError naming the ids there are."""
         status = self._statuses.operators.get(operator_id)
         if status is None:
-            raise KeyError(_no_such("operator", operator_id, self._statuses.operators))
-        return self._operator(status, self._moment(now, self._latency.latency(None, self.windows_behind(now))))
+            raise KeyError(no_such("operator", operator_id, self._statuses.operators))
+        return self._operator(status, self._moment(now, [operator_id], self.latency(now), self._doing(now)))
 
-    def _moment(self, now: float, latency: Mapping[str, Any], progress: Mapping[str, Any] | None = None) -> _Moment:
-        """What all operators and containers are asked for at one moment. Who is doing what is known once a heartbeat has come."""
-        rows = {row["id"]: row for row in latency["operators"]}
-        if self._running is None or not any(container.heard for container in self._statuses.containers.values()):
-            return _Moment(now, rows, self.windows_behind(now), {}, frozenset())
-        progress = progress or self._progress.progress(now)
-        states = {row["id"]: row["state"] for row in progress["operators"]}
-        silent = frozenset(row["id"] for row in progress["containers"] if row["silent"])
-        return _Moment(now, rows, self.windows_behind(now), states, silent)
-
-    def _operator(self, status: OperatorStatus, moment: _Moment) -> dict[str, Any]:
-        node = status.node
-        latency = moment.latencies.get(node.id, {})
-        container = self._statuses.containers[node.container]
-        totals, rates = self._throughput.totals(node.id), self._throughput.rates(node.id, moment.now)
-        return {
-            "id": node.id,
-            "operator": node.title,
-            "name": node.title,
-            "logicalName": node.name,
-            "className": node.class_name,
-            "container": node.container,
-            "host": container.host,
-            "pid": container.pid,
-            "stage": node.stage,
-            "partition": node.partition,
-            "unifierClass": node.class_name if node.unifier else None,
-            "kind": node.kind,
-            "status": self._operator_state(status, moment),
-            "currentWindowId": self._current_window if moment.states.get(node.id) in _RUNNING else status.last_window,
-            "recoveryWindowId": status.last_window,
-            "totalTuplesProcessed": totals.tuples_in,
-            "totalTuplesEmitted": totals.tuples_out,
-            "tuplesProcessedPSMA": rates.tuples_in,
-            "tuplesEmittedPSMA": rates.tuples_out,
-            "cpuPercentageMA": status.cpu_percentage,
-            "latencyMA": latency.get("averageMs"),
-            "latencyMs": latency.get("latencyMs"),
-            "computeMs": latency.get("computeMs"),
-            "waitMs": latency.get("waitMs"),
-            "transferMs": latency.get("transferMs"),
-            "p50Ms": latency.get("p50Ms"),
-            "p99Ms": latency.get("p99Ms"),
-            "windowsBehind": moment.behind[node.id],
-            "failureCount": status.failures,
-            "lastHeartbeat": container.last_word,
-            "stateBytes": status.state_bytes,
-            "errors": status.errors,
-            "errorTuples": list(status.error_tuples),
-            "droppedWindows": status.dropped_windows,
-            "queueSizeMA": status.queue,
-            "ports": self._statuses.ports(status, totals, rates),
-        }
-
-    def _operator_state(self, status: OperatorStatus, moment: _Moment) -> str:
-        if self._ended is not None or status.finished:
-            return "INACTIVE"
-        if status.node.container in moment.silent:
-            return "SILENT"
-        return _RUNNING.get(moment.states.get(status.node.id, ""), "PENDING" if status.last_window is None else "ACTIVE")
+    def _operator(self, status: OperatorStatus, moment: Moment) -> dict[str, Any]:
+        return operator_answer(status, self._statuses.containers[status.node.container], moment)
 
     def containers(self, now: float) -> list[dict[str, Any]]:
         """All containers."""
-        moment = self._moment(now, _NO_LATENCY)
-        return [self._container(container, moment) for container in self._statuses.containers.values()]
+        moment = self._moment(now, progress=self._doing(now))
+        return [container_answer(container, self.topology, moment) for container in self._statuses.containers.values()]
 
     def container(self, now: float, container_id: int) -> dict[str, Any]:
         """One container. Raises KeyError naming the ids there are."""
         container = self._statuses.containers.get(container_id)
         if container is None:
-            raise KeyError(_no_such("container", container_id, self._statuses.containers))
-        return self._container(container, self._moment(now, _NO_LATENCY))
-
-    def _container(self, container: ContainerStatus, moment: _Moment) -> dict[str, Any]:
-        operators = self.topology.containers[container.id]
-        return {
-            "id": container.id,
-            "stage": container.stage,
-            "host": container.host,
-            "pid": container.pid,
-            "jvmName": f"{container.pid}@{container.host}" if container.pid is not None else None,
-            "state": self._container_state(container, moment),
-            "operators": {str(operator): self.topology.by_id[operator].title for operator in operators},
-            "numOperators": len(operators),
-            "lastHeartbeat": container.last_word,
-            "heartbeatAgeSeconds": max(0.0, moment.now - container.last_word) if container.last_word is not None else None,
-            "startedTime": container.started,
-            "stack": container.stack,
-            "bytesOut": container.bytes_out,
-            "lastWindowId": container.last_window,
-        }
-
-    def _container_state(self, container: ContainerStatus, moment: _Moment) -> str:
-        if container.id in moment.silent:
-            return "SILENT"
-        if container.heard and any(
-            moment.states.get(operator) in {"running", "waiting"} for operator in self.topology.containers[container.id]
-        ):
-            return "RUNNING"
-        return "PENDING" if container.last_word is None else "IDLE"
+            raise KeyError(no_such("container", container_id, self._statuses.containers))
+        return container_answer(container, self.topology, self._moment(now, progress=self._doing(now)))
 
     def streams(self) -> list[dict[str, Any]]:
         """The physical streams: each output port, and who reads from it."""
-        found: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
-        for stream in self.topology.streams:
-            sinks = found.setdefault((stream.name, stream.source, stream.source_port), [])
-            sinks.append({"operatorId": stream.sink, "portName": stream.sink_port})
-        return [
-            {"logicalName": name, "source": {"operatorId": source, "portName": port}, "sinks": sinks}
-            for (name, source, port), sinks in found.items()
-        ]
+        return streams_answer(self.topology)
+
+    def _doing(self, now: float) -> dict[str, Any] | None:
+        """The progress if it says what operators do: a window runs and a heartbeat of it has come."""
+        heard = self._running is not None and any(container.heard for container in self._statuses.containers.values())
+        return self.progress(now) if heard else None
+
+    def _moment(
+        self, now: float, tuples_of: Iterable[int] = (), latency: Mapping[str, Any] | None = None, progress: Mapping[str, Any] | None = None
+    ) -> Moment:
+        """What answers of one moment share, as far as they need it."""
+        now = self._as_of(now)
+        return Moment(
+            now=now,
+            over=self._ended is not None,
+            current_window=self._running.window_id if self._running is not None else self._committed,
+            latencies={row["id"]: row for row in latency["operators"]} if latency is not None else {},
+            behind=self.windows_behind(now) if latency is not None else {},
+            tuples={number: (self._throughput.totals(number), self._throughput.rates(number, now)) for number in tuples_of},
+            states={row["id"]: row["state"] for row in progress["operators"]} if progress is not None else {},
+            silent=frozenset(row["id"] for row in progress["containers"] if row["silent"]) if progress is not None else frozenset(),
+        )
 
     def frame(self, now: float) -> dict[str, Any]:
         """All that a view shows, as of one moment."""
         latency, progress = self.latency(now), self.progress(now)
-        moment = self._moment(now, latency, progress)
+        moment = self._moment(now, self._statuses.operators, latency, progress if progress["running"] else None)
         return {
             "windowId": self._committed,
             "at": now,
-            "info": self.info(now),
+            "info": self._info(moment),
             "latency": latency,
             "criticalPath": self.critical_path(),
             "recordAge": self.record_age(now),
             "progress": progress,
             "operators": [self._operator(status, moment) for status in self._statuses.operators.values()],
         }
-
-
-def _no_such(kind: str, number: int, known: Mapping[int, Any]) -> str:
-    ids = ", ".join(map(str, list(known)[:20])) + (", ..." if len(known) > 20 else "")  # noqa: PLR2004  as many as fit into a message
-    return f"there is no {kind} {number}; there are {ids or 'none'}"

@@ -357,6 +357,10 @@ class RecordAges:
         oldest_maximum = max(slot.oldest_maximum for slot in slots)
         return AgeFigures(place, series.level, count, negative, minimum, maximum, average, p50, p90, p99, p999, oldest_maximum)
 
+    def forget(self, operator_id: int) -> None:
+        """Drop all that is known of an operator: a new plan has it no more."""
+        self._series.pop(operator_id, None)
+
     def places(self, operator_id: int) -> tuple[str, ...]:
         """The places at which an operator has ever had ages, in a record's order."""
         known = self._series.get(operator_id, {})

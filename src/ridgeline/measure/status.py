@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow, OperatorWindow, WindowRetried
 from ridgeline.measure.topology import OperatorNode, Topology
@@ -85,23 +84,21 @@ class Statuses:
         self.containers: dict[int, ContainerStatus] = {}
         self.failed_containers = 0
 
-    def planned(self, topology: Topology) -> None:
-        """Go on with a plan: who is not in it any more is forgotten."""
-        before = self.operators
-        self.operators = {}
+    def planned(self, topology: Topology) -> list[int]:
+        """Go on with a plan. Returns the ids of the operators that are forgotten: those that it has not, or has given to another."""
+        titles = {node.id: node.title for node in topology.operators}
+        gone = [number for number, status in self.operators.items() if titles.get(number) != status.node.title]
+        kept = {number: status for number, status in self.operators.items() if number not in set(gone)}
+        self.operators = {node.id: kept.get(node.id) or OperatorStatus(node) for node in topology.operators}
         for node in topology.operators:
-            known = before.get(node.id)
-            if known is not None and known.node.title == node.title:
-                known.node = node
-                self.operators[node.id] = known
-            else:
-                self.operators[node.id] = OperatorStatus(node)
+            self.operators[node.id].node = node
         self.containers = {
             container: self.containers.get(container) or ContainerStatus(container, topology.stage_of[container])
             for container in topology.containers
         }
         for container, status in self.containers.items():
             status.stage = topology.stage_of[container]
+        return gone
 
     def attempt(self) -> None:
         """An attempt at a window begins: what was said of another is over."""
@@ -149,24 +146,3 @@ class Statuses:
                 operator.failures += 1
                 self.failed_containers += 1
                 return
-
-    def ports(self, operator: OperatorStatus, totals: Any, rates: Any) -> list[dict[str, Any]]:
-        """An operator's ports with their tuples: `totals` and `rates` are of `ridgeline.measure.throughput`."""
-        node = operator.node
-        queue = operator.queue if len(node.inputs) == 1 else None
-        found = []
-        for kind, names, counted, per_second in (
-            ("input", node.inputs, totals.inputs, rates.inputs),
-            ("output", node.outputs, totals.outputs, rates.outputs),
-        ):
-            found += [
-                {
-                    "name": name,
-                    "type": kind,
-                    "totalTuples": counted.get(name, 0),
-                    "tuplesPSMA": per_second.get(name, 0.0),
-                    "queueSizeMA": queue if kind == "input" else None,
-                }
-                for name in dict.fromkeys((*names, *counted))
-            ]
-        return found

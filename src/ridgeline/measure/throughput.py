@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 _SHORTEST_SECONDS = 0.001  # so that it is not lost beside seconds since 1970
@@ -30,25 +30,21 @@ class Totals:
     tuples_out: int = 0
 
 
-@dataclass(slots=True)
-class _Window:
-    """Tuples that went through between two moments."""
-
-    start: float
-    end: float
-    inputs: Counter[str]
-    outputs: Counter[str]
-
-    @property
-    def seconds(self) -> float:
-        return self.end - self.start
+Counts = dict[str, int]
 
 
 @dataclass(slots=True)
 class _Operator:
-    windows: deque[_Window]
-    inputs: Counter[str] = field(default_factory=Counter)
-    outputs: Counter[str] = field(default_factory=Counter)
+    """When windows ended, and the tuples by port since the start as of then. What came before the first window is at its begin."""
+
+    ends: list[float]
+    inputs: list[Counts]
+    outputs: list[Counts]
+
+    def forget(self, before: float, most: int) -> None:
+        """Drop ends that are not needed to tell what came since `before`; at least the last two windows stay."""
+        gone = max(0, len(self.ends) - 1 - most, min(bisect_right(self.ends, before) - 1, len(self.ends) - 3))
+        del self.ends[:gone], self.inputs[:gone], self.outputs[:gone]
 
 
 class Throughput:
@@ -85,32 +81,32 @@ class Throughput:
         """
         operator = self._operators.get(operator_id)
         if operator is None:
-            operator = self._operators[operator_id] = _Operator(deque(maxlen=self._most))
-        for counter, more in ((operator.inputs, tuples_in), (operator.outputs, tuples_out)):
-            counter.update(more)
-        windows = operator.windows
-        if windows and at <= windows[-1].end:
-            windows[-1].inputs.update(tuples_in)
-            windows[-1].outputs.update(tuples_out)
+            operator = self._operators[operator_id] = _Operator([at - self._first], [{}], [{}])
+        elif at <= operator.ends[-1]:
+            operator.inputs[-1] = _sum(operator.inputs[-1], tuples_in)
+            operator.outputs[-1] = _sum(operator.outputs[-1], tuples_out)
             return
-        start = windows[-1].end if windows else at - self._first
-        windows.append(_Window(start, at, Counter(tuples_in), Counter(tuples_out)))
-        while len(windows) > 2 and windows[0].end <= at - self._interval:  # noqa: PLR2004  two: what windows took of late
-            windows.popleft()
+        operator.ends.append(at)
+        operator.inputs.append(_sum(operator.inputs[-1], tuples_in))
+        operator.outputs.append(_sum(operator.outputs[-1], tuples_out))
+        operator.forget(at - self._interval, self._most)
+
+    def forget(self, operator_id: int) -> None:
+        """Drop all that is known of an operator: a new plan has it no more."""
+        self._operators.pop(operator_id, None)
 
     def rates(self, operator_id: int, now: float) -> Rates:
         """The rates as of `now` on STRAM's clock; zeros, without ports, of an operator that is not known."""
         operator = self._operators.get(operator_id)
         if operator is None:
             return Rates()
-        windows = operator.windows
-        running = min(windows[-1].seconds, windows[-2 if len(windows) > 1 else -1].seconds)
-        until = max(windows[-1].end, now - running)
-        since = max(windows[0].start, until - self._interval)
-        shares = [(window, max(0.0, window.end - max(window.start, since)) / window.seconds) for window in windows]
+        ends = operator.ends
+        running = min(ends[-1] - ends[-2], ends[-2] - ends[-3]) if len(ends) > 2 else ends[-1] - ends[-2]  # noqa: PLR2004  two windows
+        until = max(ends[-1], now - running)
+        since = max(ends[0], until - self._interval)
         seconds = until - since
-        inputs = _per_second(operator.inputs, ((window.inputs, share) for window, share in shares), seconds)
-        outputs = _per_second(operator.outputs, ((window.outputs, share) for window, share in shares), seconds)
+        inputs = _per_second(ends, operator.inputs, since, seconds)
+        outputs = _per_second(ends, operator.outputs, since, seconds)
         return Rates(inputs, outputs, sum(inputs.values()), sum(outputs.values()), seconds)
 
     def totals(self, operator_id: int) -> Totals:
@@ -118,13 +114,23 @@ class Throughput:
         operator = self._operators.get(operator_id)
         if operator is None:
             return Totals()
-        return Totals(dict(operator.inputs), dict(operator.outputs), operator.inputs.total(), operator.outputs.total())
+        inputs, outputs = operator.inputs[-1], operator.outputs[-1]
+        return Totals(dict(inputs), dict(outputs), sum(inputs.values()), sum(outputs.values()))
 
 
-def _per_second(ports: Iterable[str], counted: Iterable[tuple[Mapping[str, int], float]], seconds: float) -> dict[str, float]:
-    """Tuples per second of every port, from counts of which only a share falls into the time."""
-    tuples = dict.fromkeys(ports, 0.0)
-    for counts, share in counted:
-        for port, count in counts.items():
-            tuples[port] += share * count
-    return {port: count / seconds for port, count in tuples.items()}
+def _sum(counts: Counts, more: Mapping[str, int]) -> Counts:
+    return counts | {port: counts.get(port, 0) + count for port, count in more.items()}
+
+
+def _per_second(ends: list[float], counts: list[Counts], since: float, seconds: float) -> dict[str, float]:
+    """Tuples per second of every port since a moment, in which a window's tuples count by its share of it."""
+    after = bisect_right(ends, since)
+    if after == len(ends):
+        return dict.fromkeys(counts[-1], 0.0)
+    first, last = counts[after - 1], counts[after]
+    share = (since - ends[after - 1]) / (ends[after] - ends[after - 1])
+    rates = {}
+    for port, count in counts[-1].items():
+        before = first.get(port, 0)
+        rates[port] = (count - before - share * (last.get(port, 0) - before)) / seconds
+    return rates

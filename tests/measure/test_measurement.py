@@ -1,0 +1,350 @@
+"""All figures as one fold: stories of events, and what is answered."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from ridgeline.measure.events import (
+    ApplicationEnded,
+    ApplicationPlanned,
+    ContainerHeartbeat,
+    ContainerWindow,
+    HeartbeatRejected,
+    OperatorWindow,
+    RunningOperator,
+    SourceProgress,
+    SparkTrigger,
+    WindowCommitted,
+    WindowPlanned,
+    WindowRetried,
+    WindowStarted,
+)
+from ridgeline.measure.measurement import Measurement
+from ridgeline.measure.record_age import sample
+from ridgeline.measure.topology import chain
+
+WIDTH = 1.0
+TOPOLOGY = chain("read", "sum", "write")
+
+
+def planned(topology=TOPOLOGY, at=0.0, version=0, **attributes):
+    info = {"user": "ann", "host": "driver", "version": "1", "master": "local", "checkpoint": "/c"}
+    return ApplicationPlanned(at, "app", "app-1", version, WIDTH, topology, attributes, info)
+
+
+def begin(window, attempt=0):
+    first = [WindowPlanned(float(window), window, 0, float(window))] if not attempt else []
+    return [*first, WindowStarted(window + 0.01, window, attempt)]
+
+
+def burst(window, *, topology=TOPOLOGY, busy=0.1, host="driver", offset=0.0, ages=(), tuples=10):
+    """A window's reports and its commit: containers one after the other from 0.1 s on, each working for `busy`; `offset`: host - driver."""
+    events = []
+    for number, node in enumerate(topology.operators):
+        start = window + 0.1 + number * busy + offset
+        end = start + busy
+        events.append(
+            ContainerWindow(window + 0.6, window, 0, node.container, host, 7, f"t{number}", start, start, start, end, end, end - offset, 5)
+        )
+        inputs, outputs = ({"input": tuples} if node.inputs else {}), ({"output": tuples} if node.outputs else {})
+        found = ages if node.kind == "output" else ()
+        events.append(
+            OperatorWindow(window + 0.6, window, 0, node.id, node.container, host, start, end, busy, 0.0, 0.0, inputs, outputs, ages=found)
+        )
+    return [*events, committed(window)]
+
+
+def committed(window):
+    at = float(window)
+    return WindowCommitted(at + 0.6, window, 1, at, at + 0.01, at + 0.1, at + 0.5, at + 0.51, at + 0.55, at + 0.6)
+
+
+def measured(*events, **attributes):
+    measurement = Measurement()
+    for event in (planned(**attributes), *events):
+        measurement.apply(event)
+    return measurement
+
+
+def windows(count, **more):
+    return [event for window in range(count) for event in (*begin(window), *burst(window, **more))]
+
+
+def test_nothing_is_known_before_the_plan():
+    measurement = Measurement()
+    assert measurement.info(5.0) == {"state": "PENDING", "stats": {}}
+    assert measurement.operators(5.0) == measurement.containers(5.0) == measurement.windows() == []
+    assert measurement.frame(5.0)["windowId"] is None
+
+
+def test_before_the_first_window_all_is_null_or_zero():
+    measurement = measured()
+    info = measurement.info(3.0)
+    assert {name: info[name] for name in ("id", "name", "user", "state", "windowSeconds", "elapsedTime", "master", "checkpoint")} == {
+        "id": "app-1",
+        "name": "app",
+        "user": "ann",
+        "state": "RUNNING",
+        "windowSeconds": 1.0,
+        "elapsedTime": 3.0,
+        "master": "local",
+        "checkpoint": "/c",
+    }
+    assert info["stats"]["recoveryWindowId"] is info["stats"]["windowLatency"] is None
+    assert [row["status"] for row in measurement.operators(3.0)] == ["PENDING"] * 3
+    assert [row["state"] for row in measurement.containers(3.0)] == ["PENDING"] * 3
+    assert [row["latencyMs"] for row in measurement.operators(3.0)] == [None] * 3
+
+
+def test_operators_and_the_application_after_three_windows():
+    measurement = measured(*windows(3))
+    now = 2.6
+
+    read, total, write = measurement.operators(now)
+
+    assert (total["operator"], total["logicalName"], total["kind"], total["status"]) == ("sum", "sum", "operator", "ACTIVE")
+    assert (total["host"], total["pid"], total["container"], total["stage"]) == ("driver", 7, 1, 1)
+    assert (total["currentWindowId"], total["recoveryWindowId"], total["windowsBehind"]) == (2, 2, 0)
+    assert (total["latencyMs"], total["computeMs"], total["latencyMA"]) == pytest.approx((100.0, 100.0, 100.0))
+    assert total["cpuPercentageMA"] == pytest.approx(10.0)  # 0.2 s in the 2 s between the first commit and the last
+    assert (total["totalTuplesProcessed"], total["totalTuplesEmitted"]) == (30, 30)
+    assert total["tuplesProcessedPSMA"] == pytest.approx(10.0)
+    assert [(port["name"], port["type"], port["totalTuples"]) for port in total["ports"]] == [
+        ("input", "input", 30),
+        ("output", "output", 30),
+    ]
+    assert (read["totalTuplesProcessed"], write["totalTuplesEmitted"]) == (0, 0)
+    stats = measurement.info(now)["stats"]
+    assert (stats["latency"], stats["windowLatency"]) == pytest.approx((300.0, 550.0))
+    assert stats["criticalPath"] == ["read", "sum", "write"]
+    assert (stats["windowsCommitted"], stats["windowsRetried"], stats["currentWindowId"], stats["recoveryWindowId"]) == (3, 0, 2, 2)
+    assert (stats["totalTuplesProcessed"], stats["totalTuplesEmitted"], stats["numOperators"]) == (60, 60, 3)
+    assert (stats["allocatedContainers"], stats["plannedContainers"], stats["windowStartMillis"]) == (3, 3, 0)
+    box = measurement.container(now, 1)
+    assert box == {
+        "id": 1,
+        "stage": 1,
+        "host": "driver",
+        "pid": 7,
+        "jvmName": "7@driver",
+        "state": "IDLE",
+        "operators": {"2": "sum"},
+        "numOperators": 1,
+        "lastHeartbeat": pytest.approx(2.3),
+        "heartbeatAgeSeconds": pytest.approx(0.3),
+        "startedTime": pytest.approx(0.3),
+        "stack": "",
+        "bytesOut": 15,
+        "lastWindowId": 2,
+    }
+
+
+def test_a_window_counts_when_it_is_committed_and_not_before():
+    measurement = measured(*windows(2))
+    before = measurement.frame(2.7)
+    for event in [*begin(2), *burst(2)[:-1]]:
+        measurement.apply(event)
+        assert measurement.frame(2.7)["operators"][1]["totalTuplesProcessed"] == 20
+        assert measurement.frame(2.7)["latency"] == before["latency"]
+    measurement.apply(committed(2))
+    assert measurement.frame(2.7)["operators"][1]["totalTuplesProcessed"] == 30
+
+
+def test_attempts_that_failed_leave_counts_only():
+    text = "operator `sum` (partition 0) of application `app` failed in window 1 in `process`: ValueError: no"
+    story = [*windows(1), *begin(1), WindowRetried(1.2, 1, 1, text), *begin(1, attempt=1)]
+    measurement = measured(*story, *burst(1))
+
+    assert measurement.info(2.0)["stats"]["windowsRetried"] == 1
+    assert measurement.info(2.0)["stats"]["failedContainers"] == 1
+    assert [row["failureCount"] for row in measurement.operators(2.0)] == [0, 1, 0]
+    measurement.apply(WindowRetried(2.2, 2, 1, "", final=True))
+    assert measurement.info(2.0)["stats"]["windowsRetried"] == 1
+
+
+def heartbeat(at, container, operator, state, *, window=3, attempt=0, host="driver", sent=None, stack=""):
+    return ContainerHeartbeat(
+        at, container, host, 7 + container, at if sent is None else sent, window, attempt, 3.0, (RunningOperator(operator, state),), stack
+    )
+
+
+def test_a_long_window_shows_who_works_and_who_is_silent():
+    measurement = measured(*windows(3), *begin(3), heartbeat(5.0, 0, 1, "running", stack="in read"))
+
+    assert [row["status"] for row in measurement.operators(5.0)] == ["ACTIVE", "WAITING", "WAITING"]
+    assert measurement.container(5.0, 0)["state"] == "RUNNING"
+    assert measurement.container(5.0, 0)["stack"] == "in read"
+    assert measurement.operator(5.0, 1)["currentWindowId"] == 3
+    measurement.apply(heartbeat(6.0, 1, 2, "running"))
+    assert measurement.operator(6.0, 1)["status"] == "DONE"  # its stage is over, since the next one has begun
+    assert measurement.operator(6.0, 3)["status"] == "WAITING"
+    assert measurement.operator(35.9, 2)["status"] == "ACTIVE"
+    assert measurement.operator(36.1, 2)["status"] == "SILENT"
+    assert measurement.container(36.1, 1)["state"] == "SILENT"
+    assert measurement.container(36.1, 0)["state"] == "IDLE"
+    measurement.apply(heartbeat(37.0, 1, 2, "running"))
+    assert measurement.container(37.0, 1)["state"] == "RUNNING"
+    for event in burst(3):
+        measurement.apply(event)
+    assert [row["status"] for row in measurement.operators(39.0)] == ["ACTIVE"] * 3
+    assert [row["state"] for row in measurement.containers(39.0)] == ["IDLE"] * 3
+
+
+def test_heartbeats_of_another_attempt_say_only_what_time_it_is():
+    measurement = measured(*windows(3), *begin(3), heartbeat(5.0, 0, 1, "running", window=2), heartbeat(5.0, 0, 1, "running", attempt=1))
+
+    assert measurement.container(5.0, 0)["state"] == "IDLE"
+    assert measurement.info(5.0)["stats"]["heartbeatsReceived"] == 2
+
+
+def test_rejected_heartbeats_are_counted_by_reason():
+    measurement = measured(
+        HeartbeatRejected(1.0, "malformed", count=3), HeartbeatRejected(2.0, "late"), HeartbeatRejected(2.0, "malformed")
+    )
+    stats = measurement.info(3.0)["stats"]
+    assert (stats["heartbeatsRejected"], stats["heartbeatsRejectedByReason"]) == (5, {"malformed": 4, "late": 1})
+
+
+def test_windows_behind_are_those_that_should_be_over():
+    measurement = measured(*windows(3), *begin(3))
+    for now, behind in ((3.0, 0), (3.9, 0), (4.1, 1), (6.5, 3)):
+        assert [row["windowsBehind"] for row in measurement.latency(now)["operators"]] == [behind] * 3
+    for event in burst(3):
+        measurement.apply(event)
+    assert measurement.operator(6.5, 2)["windowsBehind"] == 2
+    measurement.apply(ApplicationEnded(6.5, "stopped"))
+    assert measurement.operator(99.0, 2)["windowsBehind"] == 0
+
+
+def test_a_host_whose_clock_is_ahead_is_corrected_and_the_own_one_is_never():
+    ahead = measured(*windows(12, host="other", offset=0.25))
+    own = measured(*windows(12))
+
+    assert ahead.info(12.0)["stats"]["clockSkew"] == {"other": pytest.approx(-250.0)}
+    assert own.info(12.0)["stats"]["clockSkew"] == {}
+    assert ahead.critical_path()["explained"] == own.critical_path()["explained"]
+    assert Measurement("here")._clocks.own_host == "here"
+
+
+def test_heartbeats_are_samples_of_the_clock_too():
+    measurement = measured(*begin(0), heartbeat(5.0, -1, 1, "running", host="other", sent=4.0))
+    assert measurement.info(5.0)["stats"]["clockSkew"] == {"other": pytest.approx(1000.0)}
+
+
+def test_sparks_account_of_a_window_comes_after_it_and_changes_its_head():
+    measurement = measured(*windows(3))
+    assert measurement.windows()[1]["latencyMs"] == pytest.approx(550.0)
+
+    measurement.apply(SparkTrigger(1.7, 1, 0.8, {"latestOffset": 0.05, "queryPlanning": 0.1}))
+    measurement.apply(SparkTrigger(9.0, 99, 0.8, {}))  # of a window that is not known (any more)
+
+    assert [row["latencyMs"] for row in measurement.windows()] == pytest.approx([550.0, 750.0, 550.0])
+    blame = {step["what"]: step["ms"] for step in measurement.critical_path(1)["blame"]}
+    assert blame["offsets"] == pytest.approx(50.0)
+    assert sum(step["ms"] for step in measurement.critical_path(1)["blame"]) == pytest.approx(750.0)
+    assert measurement.info(3.0)["stats"]["windowsCommitted"] == 3
+
+
+def age(place):
+    """Two records, one and three seconds old."""
+    return sample(place, "INFO", np.array([9_000_000, 7_000_000]), None, 10.0)
+
+
+def test_ages_at_commit_have_the_time_to_the_commit_on_top():
+    ages = (age("emit"), age("commit"))
+    for offset, host in ((0.0, "driver"), (0.25, "other")):
+        measurement = measured(*windows(6, ages=ages, host=host, offset=offset))
+        emit, commit = measurement.record_age(6.0, "write")["operators"]
+        assert (emit["at"], emit["minMs"], emit["maxMs"], emit["avgMs"], emit["count"]) == ("emit", 1000.0, 3000.0, 2000.0, 12)
+        # write ends at 0.4 s, the commit is at 0.55 s
+        assert (commit["at"], commit["minMs"], commit["maxMs"]) == ("commit", pytest.approx(1150.0), pytest.approx(3150.0))
+        assert commit["oldestMs"] == pytest.approx(3150.0)
+    assert measurement.record_age(6.0, "read") == {"operators": []}
+    silent = measurement.record_age(300.0)["operators"]
+    assert [(row["count"], row["maxMs"]) for row in silent] == [(0, None), (0, None)]
+    assert [(node.title, place, totals.count) for node, place, totals in measurement.age_totals()] == [
+        ("write", "emit", 12),
+        ("write", "commit", 12),
+    ]
+
+
+def test_progress_of_sources_is_folded_with_its_window_or_after_it():
+    measurement = measured(*begin(0), SourceProgress(0.6, 0, 1, 10.0, 90.0))
+    assert measurement.progress(1.0)["sources"][0]["backlogRecords"] is None
+    for event in burst(0):
+        measurement.apply(event)
+    assert measurement.progress(1.0)["sources"][0]["backlogRecords"] == 90.0
+    measurement.apply(SourceProgress(1.1, 0, 1, 10.0, 80.0, whole=True))
+    assert measurement.progress(1.2)["sources"][0]["backlogRecords"] == 80.0
+
+
+def test_an_application_that_is_over_is_answered_for_as_of_its_end():
+    measurement = measured(*windows(3), ApplicationEnded(3.0, "finished"))
+    assert measurement.info(1000.0) == measurement.info(3.0)
+    assert measurement.info(3.0)["state"] == "FINISHED"
+    assert measurement.throughput(1000.0) == measurement.throughput(3.0)
+    assert {row["status"] for row in measurement.operators(1000.0)} == {"INACTIVE"}
+    failed = measured(
+        ApplicationEnded(3.0, "failed", "operator `sum` (partition 0) of application `app` failed in window 0 in `setup`: no")
+    )
+    assert (failed.info(3.0)["state"], failed.operator(3.0, 2)["failureCount"]) == ("FAILED", 1)
+
+
+def test_a_new_plan_forgets_operators_that_vanished_and_keeps_the_others():
+    other = chain("read", "double", "write")
+    measurement = measured(*windows(3))
+
+    measurement.apply(planned(other, at=3.0, version=1))
+
+    assert [row["totalTuplesEmitted"] + row["totalTuplesProcessed"] for row in measurement.operators(3.0)] == [30, 0, 30]
+    assert measurement.operator(3.0, 2)["status"] == "PENDING"
+    for event in [*begin(3), *burst(3, topology=other)]:
+        measurement.apply(event)
+    assert measurement.operator(4.0, 2)["totalTuplesProcessed"] == 10
+    assert [step["operator"] for step in measurement.critical_path()["path"]] == ["read", "double", "write"]
+    with pytest.raises(KeyError, match="`sum` is not an operator of this application"):
+        measurement.record_age(4.0, "sum")
+
+
+def test_off_means_counts_only():
+    measurement = measured(*windows(3, ages=(age("emit"),)), metrics_recording_level="OFF")
+    assert measurement.operator(3.0, 2)["totalTuplesProcessed"] == 30
+    assert measurement.info(3.0)["stats"]["windowsCommitted"] == 3
+    assert measurement.latency(3.0)["operators"] == measurement.windows() == measurement.record_age(3.0)["operators"] == []
+
+
+def test_what_does_not_exist_is_named_with_what_does():
+    measurement = measured(*windows(2))
+    with pytest.raises(KeyError, match="there is no operator 9; there are 1, 2, 3"):
+        measurement.operator(2.0, 9)
+    with pytest.raises(KeyError, match="there is no container 9; there are 0, 1, 2"):
+        measurement.container(2.0, 9)
+    with pytest.raises(KeyError, match=r"`summ` is not an operator of this application; did you mean `sum`\?"):
+        measurement.record_age(2.0, "summ")
+    with pytest.raises(KeyError, match="window 5 is not known; kept are 0 to 1"):
+        measurement.window(5)
+
+
+def test_history_is_bounded_by_the_windows_lag():
+    measurement = measured(*windows(40), stats_max_allowable_windows_lag=20)
+    assert [row["windowId"] for row in measurement.windows()] == list(range(20, 40))
+    assert measurement.info(40.0)["stats"]["windowsCommitted"] == 40
+
+
+def test_errors_drops_and_state_are_kept_per_operator():
+    def spoil(event):
+        if isinstance(event, OperatorWindow) and event.operator == 2:
+            return dataclasses.replace(event, errors=2, error_tuples=("x",), dropped="why", state_bytes=70, queue=4)
+        return event
+
+    row = measured(*map(spoil, windows(2)), *windows(3)[-8:]).operator(3.0, 2)
+    assert (row["errors"], row["errorTuples"], row["droppedWindows"]) == (4, ["x"], 2)
+    assert (row["stateBytes"], row["queueSizeMA"]) == (0, pytest.approx(8 / 3))
+
+
+def test_streams_name_both_ends():
+    assert measured().streams() == [
+        {"logicalName": "s1", "source": {"operatorId": 1, "portName": "output"}, "sinks": [{"operatorId": 2, "portName": "input"}]},
+        {"logicalName": "s2", "source": {"operatorId": 2, "portName": "output"}, "sinks": [{"operatorId": 3, "portName": "input"}]},
+    ]
