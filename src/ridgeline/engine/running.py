@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from operator import length_hint
-from typing import Any
+from typing import Any, NamedTuple
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.operator import InputOperator, Operator
@@ -13,67 +13,79 @@ from ridgeline.api.ports import OutputPoint
 from ridgeline.measure.events import RunningOperator
 
 
+class _Snapshot(NamedTuple):
+    """Where an operator is in its window.
+
+    `part`: the port whose tuples are being processed, how many they are, and the iterator that hands them out one by one (None: all at
+    once). `before`: what had been emitted when these began.
+    """
+
+    state: str
+    queued: Mapping[str, int] = {}
+    consumed: Mapping[str, int] = {}
+    part: tuple[str, int, Iterator[Any] | None] | None = None
+    before: Mapping[str, int] = {}
+
+
 class Running:
     """The running figures of one operator's window. Keeping them costs two clock readings a callback or batch and nothing a tuple.
 
     All methods but `figures` belong to the operator's thread; `figures` may be called from any thread at any moment: what it reads is
-    replaced, never changed in place.
+    replaced as a whole, never changed in place.
     """
 
     def __init__(self, operator_id: int, operator: Operator, outputs: Mapping[str, OutputPoint], clock: Clock) -> None:
-        self.compute_seconds = 0.0
         self._id = operator_id
         self._operator = operator
         self._outputs = outputs
         self._clock = clock
-        self._state = "waiting"
-        self._queued: dict[str, int] = {}
-        self._consumed: dict[str, int] = {}
-        self._since: float | None = None
-        self._part: tuple[str, int, Iterator[Any] | None] | None = None
-        self._before: dict[str, int] = {}
+        self.wait()
+
+    @property
+    def compute_seconds(self) -> float:
+        """Time in the callbacks that have returned."""
+        return self._spent[0]
 
     def wait(self) -> None:
         """A window has begun in the container; the operator's turn has not come."""
-        self._state, self.compute_seconds, self._since, self._part = "waiting", 0.0, None, None
-        self._queued, self._consumed, self._before = {}, {}, {}
+        self._now = _Snapshot("waiting")
+        self._spent: tuple[float, float | None] = (0.0, None)
+        """Seconds in callbacks that have returned, and when the one that runs was called."""
 
     def begin(self, queued: Mapping[str, int]) -> None:
         """Its turn has come; so many tuples wait per port."""
         self.wait()
-        self._queued, self._consumed = dict(queued), dict.fromkeys(queued, 0)
-        self._state = "running"
+        self._now = _Snapshot("running", dict(queued), dict.fromkeys(queued, 0))
 
     def end(self) -> None:
         """It has done its window, or failed in it."""
-        self._before = self._pending()
-        self._state = "done"
+        if self._now.state == "running":
+            self._now = self._now._replace(state="done", part=None, before=self._pending())
 
     @contextmanager
     def callback(self) -> Iterator[None]:
         """A callback runs."""
-        self._since = start = self._clock.monotonic()
+        seconds, start = self.compute_seconds, self._clock.monotonic()
+        self._spent = (seconds, start)
         try:
             yield
         finally:
-            self._since = None
-            self.compute_seconds += self._clock.monotonic() - start
+            self._spent = (seconds + (self._clock.monotonic() - start), None)
 
     @contextmanager
     def part(self, port: str, size: int, rows: Iterator[Any] | None) -> Iterator[None]:
         """A run of tuples is delivered: one by one by an iterator, or all at once."""
-        self._before = self._pending()
-        self._part = (port, size, rows)
+        self._now = self._now._replace(part=(port, size, rows), before=self._pending())
         with self.callback():
             yield
-        self._part = None
-        self._consumed = {**self._consumed, port: self._consumed[port] + size}
+        consumed = self._now.consumed
+        self._now = self._now._replace(part=None, consumed={**consumed, port: consumed[port] + size})
 
     def figures(self) -> RunningOperator:
         """What it is doing now, as a heartbeat tells it."""
-        state, since, part, before = self._state, self._since, self._part, self._before
-        consumed, queued = dict(self._consumed), dict(self._queued)
-        produced, active = self._pending() if state == "running" else before, 0
+        (state, queued, done, part, before), (seconds, since) = self._now, self._spent
+        produced = self._pending() if state == "running" else dict(before)
+        consumed, active = dict(done), 0
         active_produced: dict[str, int] = {}
         work = None
         if isinstance(self._operator, InputOperator) and state == "running":
@@ -81,19 +93,20 @@ class Running:
             work = self._work()
         elif part is not None:
             port, size, rows = part
-            done = size - length_hint(rows) - 1 if rows is not None else 0
-            active = 1 if rows is not None else size
-            consumed[port] += max(0, done)
             if rows is None:
+                active = size
                 active_produced = {name: count - before.get(name, 0) for name, count in produced.items()}
-                produced = before
-        waiting = {port: count - consumed.get(port, 0) for port, count in queued.items()}
+                produced = dict(before)
+            else:
+                active = 1
+                consumed[port] += max(0, size - length_hint(rows) - 1)
+        waiting = {port: count - consumed[port] for port, count in queued.items()}
         if part is not None:
-            waiting[part[0]] = max(0, waiting[part[0]] - active)
+            waiting[part[0]] -= active
         return RunningOperator(
             self._id,
             state,
-            self.compute_seconds + (self._clock.monotonic() - since if since is not None else 0.0),
+            seconds + (self._clock.monotonic() - since if since is not None else 0.0),
             consumed,
             waiting,
             active,

@@ -137,6 +137,7 @@ class OperatorRuntime:
                 self._call("timestamp_of", point.open)
             span = self._window(request, application_window, inputs, batches)
             read = timeline.now() if isinstance(operator, InputOperator) else 0.0
+            self.running.end()
             emitted = {name: self._call("emit", point.drain) for name, point in self.outputs.items()}
             self._spans[window_id] = span
         finally:
@@ -194,7 +195,8 @@ class OperatorRuntime:
     def _deliver(self, port: str, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]) -> None:
         rows = tuples.rows
         iterator = iter(rows)
-        processing = Processing(lambda: tuples.times, len(rows), iterator.__length_hint__)
+        remaining: Callable[[], int] = iterator.__length_hint__  # type: ignore[attr-defined]  # a list's iterator
+        processing = Processing(lambda: tuples.times, len(rows), remaining)
         with _inheriting(inheriting if tuples.timed else (), processing), self.running.part(port, len(rows), iterator):
             try:
                 deque(map(handler, iterator), maxlen=0)  # a `for` loop without its bytecode
