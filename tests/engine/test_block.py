@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from ridgeline.api.schema import Schema
+from ridgeline.api.times import NO_TIME, Span, Times
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine import block
 from ridgeline.engine.block import Block, Message
@@ -61,3 +62,35 @@ def test_taking_from_a_block_copies_nothing_else():
     schema, rows = SCHEMAS["named tuple"]
     got = block.decode(schema, block.encode(Tuples.of_rows(schema, rows)))
     assert got.take(np.array([1])).rows == rows[1:]
+
+
+SCHEMA, TRADES = SCHEMAS["named tuple"]
+TWO = np.array([7, NO_TIME])
+
+
+def crossed(times):
+    sent = Tuples.of_rows(SCHEMA, TRADES, times)
+    one = Block(1, "data", 0, block.encode(sent), block.encode_times(sent))
+    got = Message.decode(Message(0, "t", [one]).encode()).blocks[0]
+    return got, block.decode(SCHEMA, got.payload, got.times)
+
+
+@pytest.mark.parametrize("times", [Times(TWO), Times(TWO, np.array([3, NO_TIME])), Span(7, 7).of_each(2), Span(7, 3).of_each(2)])
+def test_times_cross_with_their_tuples(times):
+    _, got = crossed(times)
+    assert got.times.newest.tolist() == times.newest.tolist()
+    assert (got.times.oldest is None) == (times.oldest is None)
+    assert times.oldest is None or got.times.oldest.tolist() == times.oldest.tolist()
+    assert got.take(np.array([0])).times.newest.tolist() == [7]
+
+
+def test_a_column_is_not_sent_twice():
+    sent, got = crossed("time")
+    assert sent.times == "time"
+    assert got.times.newest.tolist() == [1_767_225_600_000_000, int(TRADES[1].time.timestamp()) * 1_000_000]
+
+
+def test_nothing_is_sent_where_there_are_no_times_and_little_where_they_are_all_the_same():
+    assert crossed(None)[0].times is None
+    assert not crossed(None)[1].timed
+    assert list(map(len, crossed(Span(7, 3).of_each(2))[0].times)) == [8, 8]

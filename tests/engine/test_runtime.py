@@ -2,13 +2,16 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from ridgeline import Application, InputPort, Operator, OperatorContext, OperatorError, OutputPort
+from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.errors import ContainerAbortError
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.schema import Schema
+from ridgeline.api.times import Times
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.runtime import OperatorRuntime
 from ridgeline.plan.planner import plan_application
@@ -239,3 +242,92 @@ def test_the_rows_of_spark_become_the_source_s_tuples():
     report, emitted = step.run(WindowRequest(0, 0, 1), {}, batches)
     assert report.tuples_out == {"output": 3}
     assert [row for part in emitted["output"] for row in part.rows] == [Item(1), Item(2), Item(3)]
+
+
+class Latest(Tracing):
+    def end_window(self) -> None:
+        self.out.emit("all")
+
+
+def times(values: list[tuple[int, int]]) -> Times:
+    return Times(*(np.array([value[place] for value in values]) for place in (0, 1)))
+
+
+def ranges(step: OperatorRuntime, window_id: int, *values: tuple[int, int], final: bool = False) -> list[tuple[int, int]]:
+    """Run a window with one tuple for each (newest, oldest); the same of what comes out."""
+    step.start()
+    parts = [Tuples.of_rows(Schema(Item), [Item(0)], times([value])) for value in values]
+    _, emitted = step.run(WindowRequest(window_id, 0, 1, final), {"data": parts, "other": []}, ())
+    found = []
+    for part in emitted["out"]:
+        if part.times is not None:
+            oldest = part.times.newest if part.times.oldest is None else part.times.oldest
+            found += zip(part.times.newest.tolist(), oldest.tolist(), strict=True)
+    return found
+
+
+def test_what_is_emitted_for_a_tuple_has_its_times_and_for_a_window_its_range():
+    step = runtime(Latest())
+    assert ranges(step, 0, (5, 3), (9, 8), (4, 4)) == [(5, 3), (9, 8), (4, 4), (9, 3)]
+    assert ranges(step, 1) == []
+    assert ranges(step, 2, (1, 1)) == [(1, 1), (1, 1)]
+
+
+def test_the_range_of_an_application_window_goes_on_from_the_window_before_however_often_one_is_repeated():
+    step = runtime(Latest(), application_window_count=3)
+    ranges(step, 0, (5, 3))
+    ranges(step, 1, (99, 1))
+    ranges(step, 1, (50, 1))
+    ranges(step, 1, (7, 6))
+    assert ranges(step, 2, (4, 4)) == [(4, 4), (7, 3)]
+    assert ranges(step, 2, (8, 2)) == [(8, 2), (8, 2)]
+    assert ranges(step, 3, (1, 1), final=True) == [(1, 1), (1, 1)]
+
+
+def test_the_range_is_that_of_the_window_before_if_a_window_is_lost():
+    class Flaky(Latest):
+        def take(self, item: Item) -> None:
+            super().take(item)
+            if self.context.window_id == 1:
+                msg = "no"
+                raise ValueError(msg)
+
+    step = runtime(Flaky(), application_window_count=3)
+    ranges(step, 0, (5, 3))
+    with pytest.raises(OperatorError):
+        ranges(step, 1, (9, 1))
+    assert ranges(step, 2, (4, 4)) == [(4, 4), (5, 3)]
+
+
+def test_another_container_starts_the_range_anew():
+    ranges(runtime(Latest(), application_window_count=2), 0, (5, 3))
+    assert ranges(runtime(Latest(), application_window_count=2), 1, (4, 4)) == [(4, 4), (4, 4)]
+
+
+def test_the_rows_of_spark_have_the_times_of_the_column_that_the_source_names():
+    class Timed(SparkSource):
+        def timestamp_of(self, port: str) -> str | None:
+            return "time"
+
+    source = Timed()
+    source.declare_schema("output", pa.schema([("key", pa.int64()), ("time", pa.timestamp("ms"))]))
+    app = Application("app")
+    app.add_operator("source", source)
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("in", source.output, sink.input)
+    spec = plan_application(app).physical.operators[0]
+    context = OperatorContext(application="app", name="source", operator_id=1, partition=0, partitions=1, clock=CLOCK, run_id="r")
+    step = OperatorRuntime(spec, context)
+    step.start()
+    now = round(CLOCK.wall() * 1_000)
+    batches = [pa.RecordBatch.from_pydict({"key": [1, 2], "time": pa.array([now - 1_000, now - 4_000], pa.timestamp("ms"))})]
+    _, emitted = step.run(WindowRequest(0, 0, 1), {}, batches)
+    assert emitted["output"][0].time_column == "time"
+    (sample,) = step.ages(0.0)
+    assert (sample.place, sample.count, sample.minimum, sample.maximum, sample.total) == ("source", 2, 1.0, 4.0, 5.0)
+
+
+def test_times_are_neither_kept_nor_asked_for_if_nothing_is_recorded():
+    spec = runtime(Latest()).spec
+    context = OperatorContext(application="app", name="step", operator_id=spec.id, partition=0, partitions=1, clock=CLOCK, run_id="r")
+    assert ranges(OperatorRuntime(spec, context, RecordingLevel.OFF), 0, (5, 3)) == []

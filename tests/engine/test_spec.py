@@ -5,6 +5,7 @@ import cloudpickle
 import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort, PartitionKeys
+from ridgeline.api.attributes import RecordingLevel
 from ridgeline.engine.spec import container_specs, has_committed
 from ridgeline.plan.planner import plan_application
 from ridgeline.testing import CollectorSink, ListInput
@@ -84,3 +85,12 @@ def test_specs_travel():
         ["step[1]"],
         [operator.title for operator in found[-1].operators],
     ]
+
+
+@pytest.mark.parametrize("level", ["OFF", "INFO", "TRACE"])
+def test_the_recording_level_is_the_application_s(level):
+    app = Application("app", metrics_recording_level=level)
+    source = app.add_operator("source", ListInput(Item, []))
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("in", source.output, sink.input)
+    assert [spec.recording_level for spec in container_specs(plan_application(app))] == [RecordingLevel(level)]

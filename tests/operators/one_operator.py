@@ -1,6 +1,7 @@
 """Run one operator between list inputs and a collecting sink, in process."""
 
 from ridgeline import Application
+from ridgeline.measure.events import OperatorWindow
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 
@@ -24,3 +25,16 @@ def collect(operator, inputs, output, *, partitions=1, properties=None, **attrib
 def values(windows):
     """The tuples of each window as plain tuples, sorted: what does not depend on partitions."""
     return [sorted(tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in rows) for rows in windows]
+
+
+def ages(source, operator, output="output"):
+    """How old an input operator's tuples are when they have gone through another one: (number, least, greatest in seconds) a window."""
+    app = Application("one", window="1s")
+    app.add_operator("source", source)
+    app.add_operator("operator", operator)
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("to", source.output, operator.data)
+    app.add_stream("from", getattr(operator, output), sink.input)
+    events = [event for event in run_local(app).events if isinstance(event, OperatorWindow)]
+    samples = [sample for event in events for sample in event.ages if sample.place == "emit"]
+    return [(sample.count, round(sample.minimum, 6), round(sample.maximum, 6)) for sample in samples]

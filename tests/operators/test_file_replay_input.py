@@ -16,10 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from operators.harness import Driven, HandClock, Published
+from operators.one_operator import ages
 from ridgeline.api import RidgelineError
 from ridgeline.api.operator import check_properties
 from ridgeline.api.schema import Schema
-from ridgeline.operators import FileOutput, FileReplayInput, _replay_lines, file_replay_input
+from ridgeline.operators import FileOutput, FileReplayInput, Filter, _replay_lines, file_replay_input
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -445,6 +446,13 @@ def test_what_does_not_go_together_is_a_fault() -> None:
     assert [(name, rule) for name, _, rule in faults(rows_per_window=0)] == [
         ("path", "is required"), ("schema", "is required"), ("rows_per_window", "input should be greater than 0"),
     ]  # fmt: skip
+
+
+def test_the_times_of_the_rows_are_in_the_column_that_it_names(tmp_path: Path) -> None:
+    (tmp_path / "events.csv").write_text("n,time\n1,2025-12-31T23:59:58Z\n2,\n3,2025-12-31 23:59:53\n")
+    source = FileReplayInput(path=tmp_path / "events.csv", schema=Event, format="csv", timestamp="time")
+    assert ages(source, Filter(predicate=lambda _: True)) == [(2, 2, 7)]
+    assert ages(FileReplayInput(path=tmp_path / "events.csv", schema=Event, format="csv"), Filter(predicate=lambda _: True)) == []
 
 
 def test_json_of_the_checkpoint_is_small(tmp_path: Path) -> None:

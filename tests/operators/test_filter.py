@@ -1,10 +1,14 @@
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from operators.one_operator import collect, values
+from operators.one_operator import ages, collect, values
 from ridgeline.operators import Filter
+from ridgeline.testing import ListInput
 
 
 class Number(NamedTuple):
@@ -45,3 +49,25 @@ def test_one_predicate_is_needed():
         Filter()
     with pytest.raises(TypeError, match="`Filter` needs one of `predicate` and `batch_predicate`; got both; give one"):
         Filter(predicate=is_even, batch_predicate=is_even)
+
+
+class Moment(NamedTuple):
+    value: int | None
+    time: datetime
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Filter(predicate=is_even),
+        lambda: Filter(batch_predicate=lambda batch: pc.equal(pc.bit_wise_and(batch["value"], 1), 0)),
+        lambda: Filter(batch_predicate=lambda batch: pc.equal(pc.bit_wise_and(batch["value"], 1), 0).to_pylist()),
+        lambda: Filter(batch_predicate=lambda batch: np.array([value in {2, 4} for value in batch["value"].to_pylist()])),
+        lambda: Filter(batch_predicate=lambda _: pa.array([False, True, None, True, False])),
+    ],
+)
+def test_what_passes_keeps_its_time(make):
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    items = [(1, 9), (2, 3), (None, 8), (4, 5), (5, 1)]
+    source = ListInput(Moment, [Moment(value, start - timedelta(seconds=age)) for value, age in items], timestamp="time")
+    assert ages(source, make()) == [(2, 3, 5)]

@@ -1,10 +1,13 @@
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+import pyarrow as pa
 import pytest
 
-from operators.one_operator import collect
+from operators.one_operator import ages, collect
 from ridgeline import OperatorError, SchemaError
 from ridgeline.operators import RoundRobinHashMap
+from ridgeline.testing import END_WINDOW, ListInput
 
 
 class Number(NamedTuple):
@@ -75,3 +78,15 @@ def test_keys_and_schema_must_agree():
 def test_tuples_of_several_columns_are_refused():
     with pytest.raises(OperatorError, match=r"`RoundRobinHashMap` takes tuples of one column; got \['x', 'y'\]; put a `Map` before it"):
         collect(RoundRobinHashMap(keys=["a"]), {"data": (Point, [[Point(1, 2)]])}, "map")
+
+
+class Moment(NamedTuple):
+    time: datetime
+
+
+def test_a_tuple_is_as_old_as_its_last_value():
+    moments = [Moment(datetime(2026, 1, 1, tzinfo=UTC) - timedelta(seconds=age)) for age in (9, 1, 8, 3, 4, 2, 5)]
+    source = ListInput(Moment, [*moments[:5], END_WINDOW, *moments[5:]], timestamp="time")
+    times = pa.schema([(name, pa.timestamp("us", "UTC")) for name in ("x", "y")])
+    # 9 and 1, 8 and 3; a second later 4 and 2, while 5 waits
+    assert ages(source, RoundRobinHashMap(keys=["x", "y"], schema=times), "map") == [(2, 1, 3), (1, 3, 3)]

@@ -107,6 +107,7 @@ def test_faults() -> None:
     assert [fault[0] for fault in check_properties(rate(source_schema=5))[1]] == ["source_schema"]
     assert [fault[0] for fault in check_properties(SparkInput())[1]] == ["format", "schema"]
     assert rate().port_schema("output").arrow.names == ["value"]
+    assert (rate().timestamp_of("output"), rate(timestamp="time").timestamp_of("output")) == (None, "time")
     assert check_properties(SparkInput(format="rate", schema=Number, options={"a": 1, "b": "x", "c": True, "d": 0.5}))[0]["options"] == {
         "a": 1, "b": "x", "c": True, "d": 0.5,
     }  # fmt: skip

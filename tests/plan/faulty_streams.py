@@ -330,6 +330,13 @@ class Odd(NamedTuple):
     parts: dict[str, int]
 
 
+class Naming(Source):
+    column: str = "tme"
+
+    def timestamp_of(self, port: str) -> str | None:
+        return self.column
+
+
 class BadKeys(Operator):
     payments = InputPort(Payment, key=("acount", "time"))
     pickled = InputPort(object, key="account", optional=True)
@@ -367,6 +374,10 @@ class BadKeys(Operator):
         "give the tuples a column of type datetime"
     ),
     "`bad.wrong`: the timestamp column `cents` is int64, not a time; declare it as `datetime`",
+    (
+        "`named.payments`: the timestamp column `tme` is not in Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC]); "
+        "did you mean `time`?"
+    ),
 )
 def columns_that_are_not_there() -> Application:
     app = Application("test")
@@ -375,4 +386,7 @@ def columns_that_are_not_there() -> Application:
     store = app.add_operator("store", Store())
     app.add_stream("payments", source.payments, bad.payments)
     app.add_stream("late", bad.late, store.input)
+    named = app.add_operator("named", Naming())
+    more = app.add_operator("more", Store())
+    app.add_stream("more", named.payments, more.input)
     return app

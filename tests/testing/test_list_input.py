@@ -20,6 +20,11 @@ class Point:
     y: int
 
 
+def test_it_names_the_column_that_holds_the_times():
+    assert ListInput(Pair, []).timestamp_of("output") is None
+    assert ListInput(Pair, [], timestamp="b").timestamp_of("output") == "b"
+
+
 @pytest.mark.parametrize(
     ("schema", "items", "made"),
     [

@@ -1,0 +1,307 @@
+"""Ages of records with known times, in process with a stepping clock, against what a hand computes."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
+from ridgeline.measure.events import AgeSample, OperatorWindow
+from ridgeline.operators import Filter, Map, SumKeyVal
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
+
+START = datetime(2026, 1, 1, tzinfo=UTC)  # where a stepping clock starts
+
+
+def ago(seconds: float) -> datetime:
+    """So long before the start."""
+    return START - timedelta(seconds=seconds)
+
+
+class Event(NamedTuple):
+    key: str
+    value: int
+    time: datetime | None
+
+
+class Entry(NamedTuple):
+    key: str
+    value: int
+
+
+def ages(run: LocalRun, operator: str, place: str) -> list[AgeSample | None]:
+    """The ages of an operator's first partition at a place, window by window."""
+    ids = [physical.id for physical in run.plan.physical.operators if physical.name == operator and not physical.unifier]
+    events = [event for event in run.events if isinstance(event, OperatorWindow) and event.operator == ids[0]]
+    return [next((sample for sample in event.ages if sample.place == place), None) for event in events]
+
+
+def figures(sample: AgeSample | None) -> Any:
+    """Count, minimum, maximum, total, greatest age of the oldest: seconds, to the microsecond."""
+    if sample is None:
+        return None
+    values = (sample.minimum, sample.maximum, sample.total, sample.oldest_maximum)
+    assert sum(count for _, count in sample.buckets) + sample.negative == sample.count
+    return (sample.count, *(round(value, 6) for value in values))
+
+
+def places(run: LocalRun) -> set[tuple[str, str, str]]:
+    """(operator, place, level) of all ages."""
+    names = {physical.id: physical.title for physical in run.plan.physical.operators}
+    events = [event for event in run.events if isinstance(event, OperatorWindow)]
+    return {(names[event.operator], sample.place, sample.level) for event in events for sample in event.ages}
+
+
+class Delay(Operator):
+    """Passes batches on after `seconds`."""
+
+    data = InputPort(Entry)
+    out = OutputPort(Entry)
+
+    seconds: float = 0.5
+
+    @data.process_batch
+    def wait(self, batch: pa.RecordBatch) -> None:
+        self.context.clock.wait(self.seconds)
+        self.out.emit_batch(batch)
+
+
+class SlowSink(Operator):
+    """Needs a tenth of a second for a batch and another quarter to end the window."""
+
+    data = InputPort(Entry)
+
+    @data.process_batch
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.context.clock.wait(0.1)
+
+    def end_window(self) -> None:
+        self.context.clock.wait(0.25)
+
+
+TUPLE_FORM = (
+    lambda: Filter(predicate=lambda event: event.value % 2 == 0),
+    lambda: Map(schema=Entry, function=lambda event: Entry(event.key, event.value // 2)),
+)
+BATCH_FORM = (
+    lambda: Filter(batch_predicate=lambda batch: pc.equal(pc.bit_wise_and(batch["value"], 1), 0)),
+    lambda: Map(schema=Entry, batch_function=lambda batch: batch.select(["key", "value"])),
+)
+
+
+@pytest.mark.parametrize(("make_filter", "make_map"), [TUPLE_FORM, BATCH_FORM, (TUPLE_FORM[0], BATCH_FORM[1])])
+def test_ages_through_filter_map_and_aggregate_at_two_sinks(make_filter, make_map):
+    first = [Event("a", 2, ago(1)), Event("a", 3, ago(4)), Event("b", 4, ago(2)), Event("a", 6, ago(5)), Event("b", 8, None)]
+    second = [Event("b", 2, ago(-1)), Event("a", 1, ago(0)), Event("a", 2, ago(-3))]
+    app = Application("app", window="1s")
+    source = app.add_operator("source", ListInput(Event, [*first, END_WINDOW, *second], timestamp="time"))
+    even = app.add_operator("even", make_filter())
+    entries = app.add_operator("entries", make_map())
+    delay = app.add_operator("delay", Delay())
+    sums = app.add_operator("sums", SumKeyVal(schema=Entry))
+    each = app.add_operator("each", CollectorSink())
+    total = app.add_operator("total", SlowSink())
+    app.add_stream("events", source.output, even.data)
+    app.add_stream("evens", even.output, entries.data)
+    app.add_stream("mapped", entries.output, delay.data)
+    app.add_stream("delayed", delay.out, sums.data, each.input)
+    app.add_stream("summed", sums.sum, total.data)
+    run = run_local(app)
+
+    # Window 0 begins at 0. Read at once: 1 + 4 + 2 + 5; then half a second later without the 4.
+    # The sums of both keys are of records from 1 to 5 seconds ago; after 0.5 + 0.1, and a quarter more when the window ends.
+    # Window 1 begins at 1.85, a second after the end of window 0. Records of +1, 0, +3 seconds: ages 0.85, 1.85, -1.15.
+    assert [figures(sample) for sample in ages(run, "source", "source")] == [(4, 1, 5, 12, 5), (3, -1.15, 1.85, 1.55, 1.85)]
+    assert [figures(sample) for sample in ages(run, "each", "emit")] == [(3, 1.5, 5.5, 9.5, 5.5), (2, -0.65, 1.35, 0.7, 1.35)]
+    assert [figures(sample) for sample in ages(run, "each", "commit")] == [(3, 1.5, 5.5, 9.5, 5.5), (2, -0.65, 1.35, 0.7, 1.35)]
+    assert [figures(sample) for sample in ages(run, "total", "emit")] == [(2, 1.6, 1.6, 3.2, 5.6), (2, -0.55, -0.55, -1.1, 1.45)]
+    assert [figures(sample) for sample in ages(run, "total", "commit")] == [(2, 1.85, 1.85, 3.7, 5.85), (2, -0.3, -0.3, -0.6, 1.7)]
+    assert [sample.negative for sample in ages(run, "each", "emit")] == [0, 1]
+    assert places(run) == {
+        ("source", "source", "INFO"), ("each", "emit", "INFO"), ("each", "commit", "INFO"),
+        ("total", "emit", "INFO"), ("total", "commit", "INFO"),
+    }  # fmt: skip
+
+
+class Balances(Operator):
+    """Emits the balance after each payment: stateful, tuple by tuple."""
+
+    data = InputPort(Entry, key="key")
+    out = OutputPort(Entry)
+
+    balances = KeyedState(int, default=0)
+
+    @data.process
+    def add(self, entry: Entry) -> None:
+        self.balances[entry.key] += entry.value
+        self.out.emit(Entry(entry.key, self.balances[entry.key]))
+
+
+class BatchBalances(Balances):
+    """The same from batches; emits the entries as they are, in reverse."""
+
+    @Balances.data.process_batch
+    def add_batch(self, batch: pa.RecordBatch) -> None:
+        backwards = list(range(batch.num_rows))[::-1]
+        self.out.emit_batch(batch.take(pa.array(backwards)), rows=backwards)
+
+
+def chain(operator: Operator, windows: Sequence[Sequence[Event]], attributes: dict[str, Any] | None = None, **of_operator: Any) -> LocalRun:
+    """Events without their time, through the operator, to a collector `sink`."""
+    app = Application("app", window="1s", **(attributes or {}))
+    source = app.add_operator("source", ListInput(Event, [item for window in windows for item in (*window, END_WINDOW)], timestamp="time"))
+    entries = app.add_operator("entries", Map(schema=Entry, function=lambda event: Entry(event.key, event.value)))
+    step = app.add_operator("step", operator, **of_operator)
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("events", source.output, entries.data)
+    app.add_stream("entries", entries.output, step.data)
+    app.add_stream("out", step.out, sink.input)
+    return run_local(app)
+
+
+@pytest.mark.parametrize("operator", [Balances, BatchBalances])
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+def test_times_cross_from_container_to_container(operator, partitions):
+    events = [Event(f"k{n % 5}", n, ago(n)) for n in range(10)] + [Event("k1", 1, None)]
+    run = chain(operator(), [events, events[:4]], partitions=partitions)
+    expected = [(10, 0, 9, 45, 9), (4, 1, 4, 10, 4)]  # the second window a second later
+    assert [figures(sample) for sample in ages(run, "sink", "emit")] == expected
+    assert len(run.collected("sink")) == 15
+
+
+class Totals(Operator):
+    """Emits one total at the end of the application window."""
+
+    data = InputPort(Entry)
+    out = OutputPort(Entry)
+
+    total = State(0)
+
+    @data.process
+    def add(self, entry: Entry) -> None:
+        self.total += entry.value
+
+    def end_window(self) -> None:
+        self.out.emit(Entry("total", self.total))
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_result_of_an_application_window_is_as_new_as_its_newest_and_as_old_as_its_oldest_record(partitions):
+    windows = [
+        [Event("a", 1, ago(3)), Event("b", 2, ago(7))],
+        [],
+        [Event("a", 3, ago(1)), Event("b", 1, ago(2))],
+        [Event("a", 1, ago(9))],
+        [],
+    ]
+    run = chain(Totals(), windows, application_window_count=3, partitions=partitions)
+    seen = [figures(sample) for sample in ages(run, "sink", "emit")]
+    # At 2 s: newest 1 s ago is 3 s old, oldest 7 s ago is 9 s old. With two partitions a has 1 and 3, b has 2 and 7 s ago.
+    first = (1, 3, 3, 3, 9) if partitions == 1 else (2, 3, 4, 7, 9)
+    assert seen[:3] == [None, None, first]
+    # The last application window is closed where the input ends; it got one record, 9 s before the start.
+    last = next(index for index in range(3, len(seen)) if seen[index] is not None)
+    assert seen[last] == (1, 9 + last, 9 + last, 9 + last, 9 + last)
+
+
+def test_a_result_of_results_is_as_old_as_the_oldest_record_in_any():
+    app = Application("app", window="1s")
+    source = app.add_operator("source", ListInput(Event, [Event("a", 1, ago(3)), Event("b", 2, ago(7))], timestamp="time"))
+    entries = app.add_operator("entries", Map(schema=Entry, function=lambda event: Entry(event.key, event.value)))
+    first, second = app.add_operator("first", Totals(), partitions=2), app.add_operator("second", Totals())
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("events", source.output, entries.data)
+    app.add_stream("in", entries.output, first.data)
+    app.add_stream("between", first.out, second.data)
+    app.add_stream("out", second.out, sink.input)
+    assert [figures(sample) for sample in ages(run_local(app), "sink", "emit")] == [(1, 3, 3, 3, 7)]
+
+
+class Given(InputOperator):
+    """Emits three tuples, of which one says when it happened and one is an error."""
+
+    out = OutputPort(object)
+    bad = OutputPort(object, error=True, optional=True)
+
+    def emit_tuples(self) -> None:
+        self.out.emit("now", timestamp=ago(2))
+        self.out.emit("never")
+        self.out.emit({1, 2}, timestamp=ago(4).replace(tzinfo=None))
+        self.bad.emit("bad", timestamp=ago(9))
+        self.finish()
+
+
+def test_times_given_with_a_tuple_go_with_objects_too():
+    app = Application("app", window="1s")
+    source = app.add_operator("source", Given())
+    sink = app.add_operator("sink", CollectorSink(), partitions=2)
+    app.add_stream("out", source.out, sink.input)
+    run = run_local(app)
+    assert figures(ages(run, "source", "source")[0]) == (2, 2, 4, 6, 4)
+    both = [sample for event in run.events if isinstance(event, OperatorWindow) for sample in event.ages if sample.place == "emit"]
+    assert sorted(map(figures, both)) == [(2, 2, 4, 6, 4)]  # dealt in turn: the one in the middle has no time
+
+
+class Alone(InputOperator):
+    """An input operator that nobody listens to."""
+
+    out = OutputPort(object, optional=True)
+
+    def emit_tuples(self) -> None:
+        self.out.emit(1, timestamp=ago(2))
+        self.finish()
+
+
+def test_an_input_operator_that_is_a_leaf_is_a_source_only():
+    app = Application("app", window="1s")
+    app.add_operator("source", Alone())
+    run = run_local(app)
+    assert places(run) == {("source", "source", "INFO")}
+    assert figures(ages(run, "source", "source")[0]) == (1, 2, 2, 2, 2)
+
+
+EVENTS = [[Event("a", 1, ago(3)), Event("b", 2, ago(7))]]
+
+
+def test_at_trace_operators_with_state_have_ages_too():
+    run = chain(Totals(), EVENTS, {"metrics_recording_level": "TRACE"})
+    assert places(run) == {
+        ("source", "source", "INFO"), ("step", "state", "TRACE"), ("sink", "emit", "INFO"), ("sink", "commit", "INFO"),
+    }  # fmt: skip
+    assert figures(ages(run, "step", "state")[0]) == (2, 3, 7, 10, 7)
+
+
+def test_switched_off_there_are_no_ages():
+    run = chain(Totals(), EVENTS, {"metrics_recording_level": "OFF"})
+    assert places(run) == set()
+    assert run.collected("sink") == [{"key": "total", "value": 3}]
+
+
+def test_records_without_times_have_no_ages():
+    assert places(chain(Totals(), [[Event("a", 1, None)]])) == set()
+
+
+class Dropping(Operator):
+    data = InputPort(Entry)
+
+    @data.process
+    def drop(self, entry: Entry) -> None:
+        if entry.value > 1:
+            msg = "too much"
+            raise ValueError(msg)
+
+
+def test_a_window_that_a_sink_loses_has_no_ages():
+    app = Application("app", window="1s")
+    items = [Event("a", 1, ago(3)), END_WINDOW, Event("a", 2, ago(3)), END_WINDOW, Event("a", 1, ago(3))]
+    source = app.add_operator("source", ListInput(Event, items, timestamp="time"))
+    entries = app.add_operator("entries", Map(schema=Entry, function=lambda event: Entry(event.key, event.value)))
+    sink = app.add_operator("sink", Dropping(), processing_mode="AT_MOST_ONCE")
+    app.add_stream("events", source.output, entries.data)
+    app.add_stream("entries", entries.output, sink.data)
+    run = run_local(app)
+    assert [figures(sample) for sample in ages(run, "sink", "emit")] == [(1, 3, 3, 3, 3), None, (1, 5, 5, 5, 5)]
+    assert [figures(sample) for sample in ages(run, "source", "source")][1] == (1, 4, 4, 4, 4)
