@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ridgeline.api.attributes import Locality
 from ridgeline.api.operator import Operator
+
+if TYPE_CHECKING:
+    from ridgeline.service.handle import Handle
 
 Op = TypeVar("Op", bound=Operator)
 
@@ -53,3 +58,44 @@ class Application:
     def add_stream(self, name: str, source: Any, *sinks: Any, locality: Locality | str | None = None) -> None:
         """Join one output port to one or more input ports: `add_stream("words", split.words, count.words)`."""
         self.streams.append(AddedStream(name, source, sinks, locality))
+
+    def start(  # noqa: PLR0913  the options of a run
+        self,
+        master: str = "local[*]",
+        *,
+        checkpoint: str | None = None,
+        windows: int | None = None,
+        conf: Mapping[str, str] | None = None,
+        properties: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        port: int | None = 0,
+        event_log: str | None = None,
+        quiet: bool = False,
+        context: Any = None,
+    ) -> Handle:
+        """Run the application on Spark in a thread of this process; returns when its first window is about to run.
+
+        Args:
+            master: Spark's master.
+            checkpoint: The checkpoint folder; it is gone on from if it holds a run. Default: a fresh one.
+            windows: Stop after so many windows. Default: when all inputs have finished, or at `stop()`.
+            conf: Settings of Spark.
+            properties: Properties of operators, as `-D`: `{"range.count": "5"}`.
+            attributes: Attributes, as `--attribute`: `{"sum.partitions": "2"}`.
+            port: Of the web service; 0: a free one, None: no web service.
+            event_log: A file ending in `.jsonl` or `.parquet` for all events.
+            quiet: Console outputs print nothing.
+            context: A SparkContext to use; it stays. Then `master` and `conf` are its own.
+
+        Returns:
+            The handle: figures as tables, `wait()`, `stop()`.
+
+        Raises:
+            ValidationError: If the application is not valid, naming all faults.
+            RidgelineError: If it cannot be started.
+        """
+        # By name at call time: what authors write imports nothing of what runs it.
+        service = importlib.import_module("ridgeline.service.handle")
+        options = {"checkpoint": checkpoint, "windows": windows, "conf": conf, "properties": properties, "attributes": attributes}
+        handle: Handle = service.start(self, master, **options, port=port, event_log=event_log, quiet=quiet, context=context)
+        return handle

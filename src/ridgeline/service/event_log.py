@@ -43,6 +43,8 @@ class _Sink(Protocol):
 
     def close(self) -> None: ...
 
+    def remove(self) -> None: ...
+
 
 class EventLogWriter:
     """Writes events to a file that must not exist yet. One thread at a time.
@@ -58,15 +60,19 @@ class EventLogWriter:
     def __init__(self, path: str, failed: Callable[[str], None] | None = None) -> None:
         self.path = path
         self._failed = failed
+        self._begun = False
         self._sink: _Sink | None = _open(path)
 
     def write(self, event: Event) -> None:
         """Append an event. Never raises."""
+        self._begun = True
         self._try(lambda sink: sink.write(event))
 
     def close(self) -> None:
-        """Write what is left. Never raises; may be called twice."""
+        """Write what is left; a log without events is removed. Never raises; may be called twice."""
         self._try(lambda sink: sink.close())
+        if not self._begun:
+            self._try(lambda sink: sink.remove())
         self._sink = None
 
     def _try(self, action: Callable[[_Sink], None]) -> None:
@@ -157,6 +163,7 @@ class _Lines:
     """JSON lines: whole windows and single events reach the file at once."""
 
     def __init__(self, file: Path) -> None:
+        self._path = file
         self._file: TextIO = file.open("x", encoding="utf-8", newline="\n")
 
     def write(self, event: Event) -> None:
@@ -166,6 +173,9 @@ class _Lines:
 
     def close(self) -> None:
         self._file.close()
+
+    def remove(self) -> None:
+        self._path.unlink()
 
 
 class _Parts:
@@ -199,6 +209,9 @@ class _Parts:
         finally:
             self._rows = []
         self._number += 1
+
+    def remove(self) -> None:
+        self._folder.rmdir()
 
 
 # Reading -----------------------------------------------------------------------------------------------------------

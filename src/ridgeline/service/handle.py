@@ -1,0 +1,153 @@
+"""A running application in the hands of a script or notebook: what `Application.start` returns."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from rich.console import Console
+
+from ridgeline.engine.launch import Options, Outcome
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.planner import plan_application
+from ridgeline.service.measured import ServiceOptions, run_measured
+from ridgeline.stram.figures import Figures
+
+if TYPE_CHECKING:
+    from ridgeline.api.application import Application
+    from ridgeline.engine.run import ApplicationRun
+    from ridgeline.stram.watch import Watch
+
+
+def start(  # noqa: PLR0913  the options of a run
+    app: Application,
+    master: str = "local[*]",
+    *,
+    checkpoint: str | None = None,
+    windows: int | None = None,
+    conf: Mapping[str, str] | None = None,
+    properties: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    port: int | None = 0,
+    event_log: str | None = None,
+    quiet: bool = False,
+    context: Any = None,
+) -> Handle:
+    """Run an application in a thread of this process; returns when its first window is about to run. See `Application.start`."""
+    plan = plan_application(app, properties or {}, attributes or {})
+    options = Options(master, conf or {}, checkpoint, windows)
+    handle = Handle(plan, options, ServiceOptions(port=port, event_log=event_log), Console(quiet=quiet), context)
+    handle.wait_until_started()
+    return handle
+
+
+class Handle(Figures):
+    """An application that runs in a thread of this process, or has run.
+
+    `latency()`, `critical_path()`, `record_age()`, `progress()` and `windows()` answer with `pyarrow.Table`s, also after the end. As a
+    context manager it stops the application at the end of the block.
+    """
+
+    def __init__(self, plan: Plan, options: Options, service: ServiceOptions, console: Console, context: Any = None) -> None:
+        self.name = plan.logical.application
+        self._stop = threading.Event()
+        self._settled = threading.Event()
+        self._run: ApplicationRun | None = None
+        self._watch: Watch | None = None
+        self._url: str | None = None
+        self._outcome: Outcome | None = None
+        self._error: BaseException | None = None
+
+        def run() -> None:
+            try:
+                self._outcome = run_measured(
+                    plan, options, service, stop=self._stop, console=console, context=context, started=self._started
+                )
+            except BaseException as error:  # noqa: BLE001  raised by whoever waits
+                self._error = error
+            finally:
+                self._settled.set()
+
+        self._thread = threading.Thread(target=run, name="ridgeline-windows", daemon=True)
+        self._thread.start()
+
+    def _started(self, run: ApplicationRun, watch: Watch, url: str | None) -> None:
+        self._run, self._watch, self._url = run, watch, url
+        self._settled.set()
+
+    def wait_until_started(self) -> None:
+        """Block until the first window is about to run. Raises what kept the application from starting."""
+        try:
+            self._settled.wait()
+        except BaseException:  # interrupted: it must not go on by itself
+            self._stop.set()
+            raise
+        if self._watch is None:
+            self.wait()
+
+    @property
+    def watch(self) -> Watch:
+        """The figures as plain data."""
+        if self._watch is None:
+            msg = f"`{self.name}` has not started"
+            raise RuntimeError(msg)
+        return self._watch
+
+    @property
+    def url(self) -> str | None:
+        """Where its web service answers; None: it has none."""
+        return self._url
+
+    @property
+    def checkpoint(self) -> str:
+        """The checkpoint folder to go on from."""
+        return str(self._run.checkpoint.storage.uri) if self._run is not None else ""
+
+    @property
+    def state(self) -> str:
+        """`RUNNING`, `FINISHED` (all inputs have), `STOPPED` or `FAILED`."""
+        return str(self.watch.info()["state"])
+
+    def wait(self, timeout: float | None = None) -> Outcome:
+        """Block until the application has ended.
+
+        Args:
+            timeout: Seconds to wait at most; None: as long as it takes.
+
+        Returns:
+            How it ended.
+
+        Raises:
+            RidgelineError: If the application failed.
+            TimeoutError: If it still runs; it goes on.
+        """
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            msg = f"`{self.name}` still runs after {timeout:g} s; wait longer, or `stop()` it"
+            raise TimeoutError(msg)
+        if self._error is not None:
+            raise self._error
+        if self._outcome is None:
+            msg = f"`{self.name}` ended without an outcome"
+            raise RuntimeError(msg)
+        return self._outcome
+
+    def stop(self, timeout: float | None = None) -> Outcome:
+        """End the application after the window that runs, and wait for it as `wait` does. May be called again."""
+        self._stop.set()
+        return self.wait(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        with contextlib.suppress(Exception) if error is not None else contextlib.nullcontext():  # the block's error comes first
+            self.stop()
+
+    def __repr__(self) -> str:
+        committed = self.watch.info()["stats"]["recoveryWindowId"]
+        window = "no window committed" if committed is None else f"window {committed} committed"
+        return f"<{self.name}: {self.state}, {window}, {self._url or 'no web service'}>"

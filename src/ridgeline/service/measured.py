@@ -1,0 +1,195 @@
+"""Run an application with all that watches it: figures, heartbeats, web service, registry, event log."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from ridgeline.api.attributes import RecordingLevel
+from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.launch import Options, Outcome, launch
+from ridgeline.engine.run import ApplicationRun
+from ridgeline.measure.events import ApplicationEnded, Event
+from ridgeline.plan.execution import Plan
+from ridgeline.service.event_log import EventLogWriter
+from ridgeline.service.heartbeat_host import heartbeat_host
+from ridgeline.service.heartbeats import HeartbeatReceiver
+from ridgeline.service.registry import own_entry, register
+from ridgeline.stram.identity import own_host, run_info
+from ridgeline.stram.topology import planned_event
+from ridgeline.stram.watch import Subscriber, Watch
+
+if TYPE_CHECKING:
+    from ridgeline.service.server import WebServer
+
+Started = Callable[[ApplicationRun, Watch, str | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """What watches a run.
+
+    `port` of the web service: 0 takes a free one, None means no web service. `host` is what it listens on; on another address than a
+    loopback one it asks for `token` (default: one is made and shown). `event_log` is a file as `EventLogWriter` takes it.
+    """
+
+    port: int | None = 0
+    host: str = "127.0.0.1"
+    token: str | None = None
+    event_log: str | None = None
+
+
+def run_measured(  # noqa: PLR0913  what surrounds a run
+    plan: Plan,
+    options: Options,
+    service: ServiceOptions | None = None,
+    *,
+    observe: Subscriber | None = None,
+    stop: threading.Event | None = None,
+    console: Console | None = None,
+    clock: Clock | None = None,
+    context: Any = None,
+    started: Started | None = None,
+) -> Outcome:
+    """Run a plan as `ridgeline.engine.launch.launch`, watched; blocks until it has ended.
+
+    `started(run, watch, url)` is called before the first window (`url` None: no web service), `observe` with every event once it is folded.
+    Whatever watches the run cannot make it fail once Spark is started: what breaks then is told on the console and left out.
+
+    Raises:
+        RidgelineError: As `launch`; and before Spark is started if the event log cannot be written or a port is in use.
+    """
+    run = _Measured(plan, options, service or ServiceOptions(), console or Console(), clock or SystemClock())
+    if observe is not None:
+        run.watch.subscribe(observe)
+    return run.launch(stop, context, started)
+
+
+class _Measured:
+    """One run and its surroundings."""
+
+    def __init__(self, plan: Plan, options: Options, service: ServiceOptions, console: Console, clock: Clock) -> None:
+        self.watch = Watch(clock.wall, own_host())
+        self._plan = plan
+        self._options = options
+        self._service = service
+        self._console = console
+        self._clock = clock
+        self._master = options.master
+        self._planned = False
+        self._broken = False
+
+    def launch(self, stop: threading.Event | None, context: Any, started: Started | None) -> Outcome:
+        with contextlib.ExitStack() as surroundings:  # closed in the reverse order, once the end is told
+            self._master = self._master if context is None else str(context.master)
+            if self._service.event_log is not None:
+                log = EventLogWriter(self._service.event_log, self._warn)
+                surroundings.callback(log.close)
+                self.watch.subscribe(log.write)
+            receiver = self._receive(context)
+            if receiver is not None:
+                surroundings.callback(receiver.close)
+                self.watch.subscribe(receiver.follow)
+            server = self._serve(receiver)
+            if server is not None:
+                surroundings.callback(server.close)
+
+            def before_first_window(run: ApplicationRun) -> None:
+                self._begin(run, server, surroundings)
+                if started is not None:
+                    started(run, self.watch, server.url if server is not None else None)
+
+            interval = float(self._plan.logical.attributes["heartbeat_interval"])
+            with self._until_the_end() as end:
+                outcome = launch(
+                    self._plan,
+                    self._options,
+                    observe=self._tell,
+                    stop=stop,
+                    console=self._console,
+                    clock=self._clock,
+                    context=context,
+                    started=before_first_window,
+                    heartbeats=receiver.for_workers(interval) if receiver is not None else None,
+                )
+                end.append("finished" if outcome.ended else "stopped")
+            return outcome
+
+    def _receive(self, context: Any) -> HeartbeatReceiver | None:
+        """The heartbeat port. Raises RidgelineError."""
+        if self._plan.logical.attributes["metrics_recording_level"] is RecordingLevel.OFF:
+            return None
+        conf: Mapping[str, Any] = self._options.conf if context is None else dict(context.getConf().getAll())
+        bound, advertised = heartbeat_host(self._master, conf)
+        try:
+            return HeartbeatReceiver(self._hear, self._clock.wall, host=bound, advertised=advertised)
+        except OSError as error:
+            remedy = "check `spark.driver.bindAddress` and `spark.driver.host`"
+            msg = f"heartbeats cannot be received on `{bound}`: {error.strerror or error}; {remedy}"
+            raise RidgelineError(msg) from error
+
+    def _serve(self, receiver: HeartbeatReceiver | None) -> WebServer | None:
+        """The web service. Raises RidgelineError."""
+        if self._service.port is None:
+            return None
+        from ridgeline.service.server import WebServer  # who wants no web service need not wait for it
+        from ridgeline.service.web import create_app
+
+        stack_of = receiver.stack_of if receiver is not None else None
+        app = create_app(self.watch, self._plan, token=self._service.token, stack_of=stack_of)
+        return WebServer(app, self._service.host, self._service.port)
+
+    def _begin(self, run: ApplicationRun, server: WebServer | None, surroundings: contextlib.ExitStack) -> None:
+        """Tell the plan; make the application known to this user's other commands."""
+        uri = run.checkpoint.storage.uri
+        at, number = self._clock.wall(), f"{run.checkpoint.run_id}-{run.checkpoint.epoch}"
+        info = run_info(self._master, uri)
+        self._tell(planned_event(self._plan, at=at, application_id=number, info=info))
+        self._planned = True
+        if server is None:
+            return
+        if server.token is not None and self._service.token is None:
+            self._console.print(Text(f"the web service at {server.url} asks for the token {server.token}"))
+        name = self._plan.logical.application
+        try:
+            entry = own_entry(number, name, server.url, token=server.token, started=at, user=info["user"], checkpoint=uri)
+            surroundings.callback(register(entry).close)
+        except RidgelineError as error:
+            self._warn(str(error))
+
+    @contextlib.contextmanager
+    def _until_the_end(self) -> Iterator[list[str]]:
+        """Tell how the run ended: as the list that is given says, or by an error."""
+        ended: list[str] = []
+        reason = ""
+        try:
+            yield ended
+        except BaseException as error:
+            reason = str(error) or type(error).__name__
+            raise
+        finally:
+            if self._planned:
+                self._tell(ApplicationEnded(self._clock.wall(), ended[0] if ended else "failed", reason))
+
+    def _hear(self, event: Event) -> None:
+        """What the heartbeat port says; before the plan is told, nobody knows what it is about."""
+        if self._planned:
+            self._tell(event)
+
+    def _tell(self, event: Event) -> None:
+        try:
+            self.watch.observe(event)
+        except Exception as error:  # noqa: BLE001  figures must never be the end of a run
+            if not self._broken:
+                self._broken = True
+                self._warn(f"figures are not reliable any more: {type(error).__name__}: {error}; please report this fault of Ridgeline")
+
+    def _warn(self, text: str) -> None:
+        self._console.print(Text(text, "yellow"), soft_wrap=True)
