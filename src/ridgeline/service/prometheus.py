@@ -30,7 +30,7 @@ class WatchCollector(Collector):
 
     def collect(self) -> Iterator[Family]:
         """The metrics as of now."""
-        for metric, samples in self._readings.read():
+        for metric, samples in self._readings.read()[1]:
             yield family(metric, samples)
 
 

@@ -43,8 +43,11 @@ class Readings:
         self._lock = threading.Lock()
         self._compute: dict[Labels, float] = {}
 
-    def read(self) -> list[tuple[Metric, list[Sample]]]:
-        """All metrics of the registry in its order, with their samples as of one moment; none where nothing is known. Values are finite."""
+    def read(self) -> tuple[float, list[tuple[Metric, list[Sample]]]]:
+        """The time, and all metrics of the registry in its order with their samples as of then; none where nothing is known.
+
+        The time is STRAM's wall clock. All values are finite.
+        """
         with self._lock:
             scrape = self._watch.scrape()
             found: dict[str, list[Sample]] = {metric.name: [] for metric in METRICS}
@@ -52,7 +55,7 @@ class Readings:
             for name, labels, value in self._samples(scrape):
                 if value is not None and (isinstance(value, Distribution) or math.isfinite(value)):
                     found[name].append(((application, *labels), value))
-        return [(BY_NAME[name], samples) for name, samples in found.items()]
+        return scrape.frame["at"], [(BY_NAME[name], samples) for name, samples in found.items()]
 
     def _samples(self, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution | None]]:
         frame = scrape.frame

@@ -78,7 +78,7 @@ def register(entry: Entry) -> Registration:
     place = folder()
     try:
         _make_private(place)
-        path = place / (_UNSAFE.sub("_", entry.id) + _SUFFIX)
+        path = place / (_UNSAFE.sub("_", entry.id).lstrip(".") + _SUFFIX)
         descriptor, temporary = tempfile.mkstemp(prefix=".", dir=place)  # readable for its owner only
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -17,6 +17,7 @@ from ridgeline.api.errors import RidgelineError
 
 START_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
+_GREATEST_PORT = 65_535
 
 
 class WebServer:
@@ -71,7 +72,7 @@ class WebServer:
 
     def close(self) -> None:
         """End all streams and the server, within `CLOSE_SECONDS`. May be called twice."""
-        self._app.state.close()
+        self._app.state.frames.close()
         self._server.should_exit = True
         self._thread.join(CLOSE_SECONDS)
         self._socket.close()
@@ -91,17 +92,20 @@ class _Server(uvicorn.Server):
 
 def _listen(host: str, port: int) -> socket.socket:
     """A listening socket. Raises RidgelineError."""
+    if not 0 <= port <= _GREATEST_PORT:
+        msg = f"a port is a number from 0 to {_GREATEST_PORT}; got {port}; give another one, or none for a free one"
+        raise RidgelineError(msg)
     try:
         family, kind, protocol, _, address = _first_address(host, port)
         listening = socket.socket(family, kind, protocol)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise RidgelineError(_refused(host, port, error)) from error
     try:
         if os.name == "posix":
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen(128)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         listening.close()
         raise RidgelineError(_refused(host, port, error)) from error
     return listening
@@ -111,11 +115,11 @@ def _first_address(host: str, port: int) -> tuple[Any, Any, int, str, Any]:
     return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
 
 
-def _refused(host: str, port: int, error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+def _refused(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
         return f"port {port} of `{host}` is in use; give another one, or none for a free one"
-    if isinstance(error, OSError) and error.errno == errno.EACCES:
+    if error.errno == errno.EACCES:
         return f"port {port} of `{host}` may not be used; give one above 1023, or none for a free one"
-    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    reason = error.strerror or str(error)
     remedy = "give an address of this machine, such as `127.0.0.1` or `0.0.0.0`"
     return f"the web service cannot listen on `{host}`, port {port}: {reason}; {remedy}"

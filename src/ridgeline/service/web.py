@@ -47,8 +47,8 @@ _LAST_EVENT = Parameter("Last-Event-ID", "integer", "the window of the last fram
 def create_app(watch: Watch, plan: Plan, *, token: str | None = None, stack_of: StackOf | None = None) -> Starlette:
     """The web service of one application.
 
-    It answers GET and HEAD only. Handlers run in threads, so that a client never holds up another, nor the application. `app.state.close()`
-    ends all streams; call it before the server ends.
+    It answers GET and HEAD only. Handlers run in threads, so that a client never holds up another, nor the application. Whoever ends the
+    server calls `app.state.frames.close()` first, which ends all streams.
 
     Args:
         watch: The figures.
@@ -92,8 +92,7 @@ def create_app(watch: Watch, plan: Plan, *, token: str | None = None, stack_of: 
         },
     )
     app.state.token = token
-    app.state.close = frames.close
-    app.state.endpoints = endpoints
+    app.state.frames = frames
     return app
 
 

@@ -1,0 +1,349 @@
+"""The Grafana dashboard, made from the registry of metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ridgeline.measure.metrics import BY_NAME, Kind, Metric
+
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_ALL = 'application="$application"'
+_OPERATOR = f'{_ALL}, operator=~"$operator"'
+_UNITS = {"seconds": "s", "bytes": "bytes", "records": "short", "windows": "short"}
+_WIDTH = 24
+_COLOURS = {
+    "RUNNING": "green",
+    "FINISHED": "blue",
+    "STOPPED": "yellow",
+    "FAILED": "red",
+    "keeping up": "green",
+    "catching up": "blue",
+    "holding": "yellow",
+    "falling behind": "orange",
+    "stuck": "red",
+    "unknown": "text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a panel shows of one metric. `by` are the labels that are kept, `quantile` is of a histogram."""
+
+    metric: str
+    by: tuple[str, ...] = ()
+    legend: str = ""
+    quantile: float | None = None
+    operators: bool = False
+
+    def expression(self) -> str:
+        """PromQL, by the metric's kind: counters as rates, histograms as quantiles or as rates of their buckets."""
+        metric = BY_NAME[self.metric]
+        chosen = "{" + (_OPERATOR if self.operators else _ALL) + "}"
+        labels = ", ".join(self.by)
+        if metric.kind is Kind.HISTOGRAM:
+            grouped = ", ".join(("le", *self.by))
+            buckets = f"sum by ({grouped}) (rate({metric.full_name}_bucket{chosen}[$__rate_interval]))"
+            return buckets if self.quantile is None else f"histogram_quantile({self.quantile:g}, {buckets})"
+        if metric.kind is Kind.COUNTER:
+            return f"sum by ({labels}) (rate({metric.full_name}{chosen}[$__rate_interval]))"
+        if metric.kind is Kind.STATE:
+            return f"{metric.full_name}{chosen} == 1"
+        if metric.kind is Kind.INFO:
+            return f"{metric.full_name}{chosen}"
+        newest = f"max by ({labels}) ({metric.full_name}{chosen})"
+        return f"1000 * {newest}" if _is_moment(metric) else newest  # Grafana's moments are in milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One panel: `kind` is Grafana's type, `width` of 24. The help below its title is that of the first query's metric."""
+
+    title: str
+    kind: str
+    width: int
+    queries: tuple[Query, ...]
+    stacked: bool = False
+    height: int = 8
+
+
+def _is_moment(metric: Metric) -> bool:
+    return metric.name.endswith("_timestamp_seconds")
+
+
+def _quantiles(metric: str, *by: str, legend: str = "") -> tuple[Query, ...]:
+    prefix = f"{legend} " if legend else ""
+    return tuple(Query(metric, by, f"{prefix}p{round(quantile * 100)}", quantile) for quantile in (0.5, 0.99))
+
+
+_PARTITION = ("operator", "partition")
+_TITLE = "{{operator}}[{{partition}}]"
+ROWS: dict[str, tuple[Panel, ...]] = {
+    "Verdict": (
+        Panel("Verdict", "stat", 4, (Query("verdict", legend="{{verdict}}"),), height=6),
+        Panel("State", "stat", 4, (Query("application_state", legend="{{state}}"),), height=6),
+        Panel("Backlog", "stat", 4, (Query("backlog_seconds"),), height=6),
+        Panel("Worked off in", "stat", 4, (Query("source_catch_up_seconds", ("operator",), "{{operator}}"),), height=6),
+        Panel("Window latency", "timeseries", 8, _quantiles("window_latency_seconds"), height=6),
+    ),
+    "Critical path": (
+        Panel(
+            "Critical path",
+            "timeseries",
+            12,
+            (Query("critical_path_operator_seconds", _PARTITION, _TITLE),),
+            stacked=True,
+        ),
+        Panel(
+            "What windows wait for",
+            "timeseries",
+            12,
+            (Query("window_blame_seconds_total", ("what", "operator"), "{{what}} {{operator}}"),),
+            stacked=True,
+        ),
+        Panel(
+            "Path and window",
+            "timeseries",
+            8,
+            (Query("critical_path_seconds", legend="critical path"), *_quantiles("window_latency_seconds", legend="window")),
+        ),
+        Panel("Slack", "timeseries", 8, (Query("operator_slack_seconds", _PARTITION, _TITLE),)),
+        Panel("On the path", "table", 8, (Query("critical_path_info"),)),
+    ),
+    "Operators": (
+        Panel(
+            "Compute, wait and transfer",
+            "timeseries",
+            12,
+            tuple(
+                Query(f"operator_{what}_seconds_total", _PARTITION, f"{_TITLE} {what}", operators=True)
+                for what in ("compute", "wait", "transfer")
+            ),
+            stacked=True,
+        ),
+        Panel("Latency", "heatmap", 12, (Query("operator_window_latency_seconds", legend="{{le}}", operators=True),)),
+        Panel(
+            "Records in",
+            "timeseries",
+            8,
+            (Query("operator_records_in_total", (*_PARTITION, "port"), f"{_TITLE} {{{{port}}}}", operators=True),),
+        ),
+        Panel(
+            "Records out",
+            "timeseries",
+            8,
+            (Query("operator_records_out_total", (*_PARTITION, "port"), f"{_TITLE} {{{{port}}}}", operators=True),),
+        ),
+        Panel("Queue", "timeseries", 8, (Query("operator_queue_records", _PARTITION, _TITLE, operators=True),)),
+        Panel(
+            "Windows behind",
+            "timeseries",
+            8,
+            (Query("operator_windows_behind", _PARTITION, _TITLE, operators=True), Query("windows_behind", legend="application")),
+        ),
+        Panel("Rejected records", "timeseries", 8, (Query("operator_records_rejected_total", _PARTITION, _TITLE, operators=True),)),
+        Panel(
+            "Failures and dropped windows",
+            "timeseries",
+            8,
+            (
+                Query("operator_failures_total", _PARTITION, f"{_TITLE} failures", operators=True),
+                Query("operator_windows_dropped_total", _PARTITION, f"{_TITLE} dropped", operators=True),
+            ),
+        ),
+    ),
+    "Record age": (
+        Panel("Record age", "timeseries", 8, _quantiles("record_latency_seconds", *_PARTITION, "stage", legend=f"{_TITLE} {{{{stage}}}}")),
+        Panel(
+            "Last minute",
+            "timeseries",
+            8,
+            tuple(
+                Query(f"record_latency_{statistic}_seconds", (*_PARTITION, "stage"), f"{_TITLE} {{{{stage}}}} {statistic}")
+                for statistic in ("minimum", "average", "maximum")
+            ),
+        ),
+        Panel(
+            "Negative ages", "timeseries", 8, (Query("record_latency_negative_records", (*_PARTITION, "stage"), f"{_TITLE} {{{{stage}}}}"),)
+        ),
+    ),
+    "Backlog": (
+        Panel(
+            "Records",
+            "timeseries",
+            6,
+            (Query("source_backlog_records", ("operator",), "{{operator}}"), Query("backlog_records", legend="application")),
+        ),
+        Panel("Bytes", "timeseries", 6, (Query("source_backlog_bytes", ("operator",), "{{operator}}"),)),
+        Panel("Seconds", "timeseries", 6, (Query("source_backlog_seconds", ("operator",), "{{operator}}"),)),
+        Panel("Sources' verdicts", "table", 6, (Query("source_verdict"),)),
+    ),
+    "Checkpoints": (
+        Panel(
+            "Windows",
+            "timeseries",
+            6,
+            (Query("windows_committed_total", legend="committed"), Query("windows_retried_total", legend="retried")),
+        ),
+        Panel("Last commit", "stat", 6, (Query("last_commit_timestamp_seconds"),)),
+        Panel("State", "timeseries", 6, (Query("operator_state_bytes", _PARTITION, _TITLE),), stacked=True),
+        Panel("Left of the running window", "timeseries", 6, (Query("progress_remaining_seconds", legend="remaining"),)),
+    ),
+    "Hosts": (
+        Panel("Clock skew", "timeseries", 6, (Query("clock_skew_seconds", ("host",), "{{host}}"),)),
+        Panel(
+            "Last heard of",
+            "timeseries",
+            6,
+            (Query("container_heartbeat_age_seconds", ("container", "host"), "{{container}} on {{host}}"),),
+        ),
+        Panel(
+            "Heartbeats",
+            "timeseries",
+            6,
+            (
+                Query("heartbeats_received_total", legend="received"),
+                Query("heartbeats_rejected_total", legend="rejected"),
+                Query("clock_clamps_total", legend="clock clamps"),
+            ),
+        ),
+        Panel("Run", "table", 6, (Query("application_info"),)),
+        Panel("Version", "table", 6, (Query("build_info"),)),
+        Panel("Started", "stat", 6, (Query("application_start_timestamp_seconds"),)),
+    ),
+}
+"""The panels of the dashboard, row by row."""
+
+
+def dashboard() -> dict[str, Any]:
+    """The dashboard as Grafana (10 or newer) imports it; it asks for its data source, application and operators by variables."""
+    panels: list[dict[str, Any]] = []
+    top = 0
+    for row, members in ROWS.items():
+        panels.append(
+            {"id": len(panels) + 1, "type": "row", "title": row, "collapsed": False, "panels": [], "gridPos": _place(0, top, _WIDTH, 1)}
+        )
+        top += 1
+        left = tallest = 0
+        for panel in members:
+            if left + panel.width > _WIDTH:
+                left, top, tallest = 0, top + tallest, 0
+            panels.append(_panel(panel, len(panels) + 1, _place(left, top, panel.width, panel.height)))
+            left, tallest = left + panel.width, max(tallest, panel.height)
+        top += tallest
+    return {
+        "uid": "ridgeline",
+        "title": "Ridgeline",
+        "description": "A streaming application: where its time goes, how old its records are, whether it keeps up.",
+        "tags": ["ridgeline"],
+        "schemaVersion": 39,
+        "version": 1,
+        "editable": True,
+        "graphTooltip": 1,
+        "refresh": "5s",
+        "time": {"from": "now-15m", "to": "now"},
+        "timezone": "browser",
+        "annotations": {"list": []},
+        "templating": {"list": _variables()},
+        "panels": panels,
+    }
+
+
+def _place(x: int, y: int, width: int, height: int) -> dict[str, int]:
+    return {"x": x, "y": y, "w": width, "h": height}
+
+
+def _variables() -> list[dict[str, Any]]:
+    chosen = BY_NAME["application_info"].full_name
+    operators = BY_NAME["operator_windows_behind"].full_name
+    return [
+        {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "refresh": 1, "hide": 0},
+        _label_values("application", "Application", f"label_values({chosen}, application)", several=False),
+        _label_values("operator", "Operator", f"label_values({operators}{{{_ALL}}}, operator)", several=True),
+    ]
+
+
+def _label_values(name: str, label: str, query: str, *, several: bool) -> dict[str, Any]:
+    every = {"allValue": ".*", "current": {"text": ["All"], "value": ["$__all"]}} if several else {}
+    asked = {"query": query, "refId": name}
+    return {
+        "name": name,
+        "label": label,
+        "type": "query",
+        "datasource": _SOURCE,
+        "definition": query,
+        "query": asked,
+        "refresh": 2,
+        "sort": 1,
+        "hide": 0,
+        "multi": several,
+        "includeAll": several,
+        **every,
+    }
+
+
+def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
+    first = BY_NAME[panel.queries[0].metric]
+    return {
+        "id": number,
+        "type": panel.kind,
+        "title": panel.title,
+        "description": f"{first.help} {first.advice}",
+        "datasource": _SOURCE,
+        "gridPos": place,
+        "targets": [_target(query, panel.kind, reference) for reference, query in zip("ABCDEFGH", panel.queries, strict=False)],
+        "fieldConfig": {"defaults": _defaults(panel), "overrides": [_coloured(state) for state in first.states if panel.kind == "stat"]},
+        "options": _options(panel),
+    }
+
+
+def _target(query: Query, kind: str, reference: str) -> dict[str, Any]:
+    table = kind == "table"
+    return {
+        "refId": reference,
+        "datasource": _SOURCE,
+        "expr": query.expression(),
+        "legendFormat": query.legend or "__auto",
+        "format": "table" if table else "heatmap" if kind == "heatmap" else "time_series",
+        "instant": kind in {"table", "stat"},
+        "range": kind not in {"table", "stat"},
+    }
+
+
+def _unit(panel: Panel) -> str:
+    """Grafana's unit: that of the metric; of a counter of seconds, seconds per second as a share of the time."""
+    metric = BY_NAME[panel.queries[0].metric]
+    if metric.kind is Kind.COUNTER:
+        return "percentunit" if metric.unit == "seconds" else "cps"
+    if _is_moment(metric):
+        return "dateTimeFromNow"
+    return _UNITS.get(metric.unit, "short")
+
+
+def _defaults(panel: Panel) -> dict[str, Any]:
+    defaults: dict[str, Any] = {"unit": _unit(panel)}
+    if panel.kind == "timeseries":
+        mode = "normal" if panel.stacked else "none"
+        defaults["custom"] = {"stacking": {"mode": mode, "group": "A"}, "fillOpacity": 60 if panel.stacked else 0, "drawStyle": "line"}
+        if panel.stacked:
+            defaults["min"] = 0
+    return defaults
+
+
+def _coloured(state: str) -> dict[str, Any]:
+    colour = {"id": "color", "value": {"mode": "fixed", "fixedColor": _COLOURS[state]}}
+    return {"matcher": {"id": "byName", "options": state}, "properties": [colour]}
+
+
+def _options(panel: Panel) -> dict[str, Any]:
+    if panel.kind == "stat":
+        state = BY_NAME[panel.queries[0].metric].kind is Kind.STATE
+        return {"reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}, "textMode": "name" if state else "auto"}
+    if panel.kind == "heatmap":
+        return {"calculate": False, "yAxis": {"unit": _unit(panel)}, "color": {"mode": "scheme", "scheme": "Oranges"}}
+    if panel.kind == "timeseries":
+        return {
+            "legend": {"displayMode": "table", "placement": "right", "calcs": ["lastNotNull"]},
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        }
+    return {}
