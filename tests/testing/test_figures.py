@@ -1,11 +1,9 @@
 """What a run in process says about its time, on clocks that operators themselves move."""
 
-from typing import Any, NamedTuple
-
 import pyarrow as pa
 import pytest
 
-from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, RidgelineError
+from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import Clock
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, OperatorWindow
@@ -13,51 +11,7 @@ from ridgeline.measure.latency import operator_latencies
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.window import assemble
 from ridgeline.testing import SteppingClock, run_local
-
-
-class Item(NamedTuple):
-    number: int
-
-
-class A(InputOperator):
-    out = OutputPort(Item)
-
-    def emit_tuples(self) -> None:
-        self.out.emit(Item(1))
-
-
-class Busy(Operator):
-    """Takes `milliseconds` of every window; from window `moved_at` on `then` instead."""
-
-    data = InputPort(Item)
-    out = OutputPort(Item, optional=True)
-
-    milliseconds: float = 0.0
-    then: float = 0.0
-    moved_at: int = 1_000_000
-
-    @data.process
-    def take(self, item: Item) -> None:
-        self.out.emit(item)
-
-    def end_window(self) -> None:
-        late = self.context.window_id >= self.moved_at
-        self.context.clock.advance((self.then if late else self.milliseconds) / 1000)
-
-
-BUSY = {"B": 5.0, "C": 100.0, "D": 30.0, "E": 20.0, "F": 2.0}
-
-
-def diamond(**late: Any) -> Application:
-    """A -> {B, C}, B -> D, C -> {E, F}, each in a container of its own; `late` are properties of D."""
-    app = Application("diamond", window="1s")
-    source = app.add_operator("A", A())
-    busy = {name: app.add_operator(name, Busy(milliseconds=took, **(late if name == "D" else {}))) for name, took in BUSY.items()}
-    apart = {"locality": "NODE_LOCAL"}
-    app.add_stream("a", source.out, busy["B"].data, busy["C"].data, **apart)
-    app.add_stream("b", busy["B"].out, busy["D"].data, **apart)
-    app.add_stream("c", busy["C"].out, busy["E"].data, busy["F"].data, **apart)
-    return app
+from testing.diamond import BUSY, A, Busy, diamond
 
 
 def test_the_critical_path_goes_where_the_time_goes():
