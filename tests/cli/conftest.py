@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,19 @@ from typer.testing import CliRunner
 
 import ridgeline
 from ridgeline.cli.main import app
+from ridgeline.service import registry
+from ridgeline.service.server import WebServer
+from ridgeline.service.web import create_app
 
 TINY = Path(__file__).with_name("tiny.py")
 
 
 @pytest.fixture(autouse=True)
 def _clean_imports(tmp_path, monkeypatch):
-    """Every test runs in an empty folder; what it loads is forgotten."""
+    """Every test runs in an empty folder, with a registry of its own; what it loads is forgotten."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "ridgeline-home"))
+    monkeypatch.delenv("RIDGELINE_TOKEN", raising=False)
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)
     yield
@@ -34,6 +40,34 @@ def ridgeline_command():
         return CliRunner().invoke(app, [str(word) for word in words])
 
     return call
+
+
+@pytest.fixture
+def utc(monkeypatch):
+    """Times of day are shown in UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def serve():
+    """`serve(watch, plan)`: the web service of a watch, and the application in the registry."""
+    opened = []
+
+    def start(watch, plan, *, token=None, number="numbers-1", registered=True):
+        server = WebServer(create_app(watch, plan, token=token))
+        opened.append(server)
+        if registered:
+            entry = registry.own_entry(number, plan.logical.application, server.url, token=token, started=1_600_000_000.0, user="ann")
+            opened.append(registry.register(entry))
+        return server
+
+    yield start
+    for one in reversed(opened):
+        one.close()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """`ridgeline run` as a user calls it: a process of its own, a small application, two slots."""
 
+import json
 import re
 import signal
 from pathlib import Path
@@ -23,14 +24,27 @@ def wait_for_line(process, start):
     assert any(line.startswith(start) for line in iter(process.stdout.readline, ""))
 
 
+def ask_meanwhile(ridgeline_command):
+    """While the first window of a run goes on, it is found by its name and says so."""
+    [app] = json.loads(ridgeline_command("list-apps", "--json").stdout)["apps"]
+    assert (app["name"], app["checkpoint"].endswith("/state")) == ("tiny", True)
+    info = json.loads(ridgeline_command("get-app-info", "tiny", "--json").stdout)
+    assert (info["id"], info["state"], info["master"]) == (app["id"], "RUNNING", "local[2]")
+    progress = json.loads(ridgeline_command("progress", "tiny", "--json").stdout)
+    assert (progress["windowId"], progress["running"]) == (0, True)
+    assert ridgeline_command("critical-path").stdout == "no window is committed yet\n"
+    operators = json.loads(ridgeline_command("list-operators", "--json").stdout)["operators"]
+    assert [operator["operator"] for operator in operators] == ["numbers", "total"]
+
+
 def ended(process, code):
     stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == code, stdout + stderr
     return stdout, stderr
 
 
-def test_a_run_that_finishes(ridgeline_process, tmp_path):
-    stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state"), 0)
+def test_a_run_that_finishes_and_is_replayed(ridgeline_process, ridgeline_command, tmp_path):
+    stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state", "--event-log", "run.jsonl"), 0)
     assert stderr == ""
     assert written(tmp_path) == TOTALS
     lines = stdout.splitlines()
@@ -43,6 +57,14 @@ def test_a_run_that_finishes(ridgeline_process, tmp_path):
     assert re.match(r"window 0: 10 in, 10 out, [\d.]+ m?s; critical path [\d.]+ m?s numbers > total", lines[4])
     assert "finished: all inputs have given everything, 5 windows committed" in lines
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", stdout)
+    for title in ("critical path, average of the last 5 windows", "where a window's time goes, average of 4 windows:"):
+        assert any(line.startswith(title) for line in lines)
+
+    replayed = ridgeline_command("replay", "run.jsonl").stdout.splitlines()
+    assert replayed[0].endswith("; finished")
+    # lines with brackets hold the time of day or where it ran: told as of the last event instead of now
+    figures = [line for line in lines[lines.index("finished: all inputs have given everything, 5 windows committed") + 1 :] if line]
+    assert [line for line in replayed[1:] if line and "(" not in line] == [line for line in figures[:-1] if "(" not in line]
 
 
 def test_windows_and_going_on_from_the_checkpoint(ridgeline_process, tmp_path):
@@ -61,11 +83,12 @@ def test_windows_and_going_on_from_the_checkpoint(ridgeline_process, tmp_path):
 
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
-def test_a_signal_ends_the_run_after_its_window(ridgeline_process, tmp_path, wait_until, number, name):
+def test_a_signal_ends_the_run_after_its_window(ridgeline_process, ridgeline_command, tmp_path, wait_until, number, name):
     hold = tmp_path / "hold"
     hold.touch()
     process = ridgeline_process(*RUN, "--checkpoint", "state", "--count", "0", "-D", f"total.hold={hold}")
     wait_until(lambda: written(tmp_path), "the first window")  # it goes on until the file is gone
+    ask_meanwhile(ridgeline_command)
     process.send_signal(number)
     wait_for_line(process, "stopping after this window")
     hold.unlink()

@@ -104,10 +104,14 @@ def run_window(statistics, plan, window_id=0, tuples=100, **what):
     return statistics.last
 
 
+def planned(plan):
+    """How a run of the plan begins."""
+    return planned_event(plan, at=0.0, application_id="numbers-1", info={"user": "ann", "master": "local[2]", "host": "host"})
+
+
 def watch_of(plan, events, now=10.0):
     """A watch that has seen a run of the plan."""
-    watch = Watch(lambda: now, "host")
-    watch.observe(planned_event(plan, at=0.0, application_id="numbers-1", info={"user": "ann", "master": "local[2]"}))
-    for event in events:
+    watch = Watch(lambda: now)
+    for event in (planned(plan), *events):
         watch.observe(event)
     return watch

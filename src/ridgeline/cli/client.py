@@ -72,7 +72,8 @@ class Client:
 
     def _failed(self, address: str, error: Exception) -> RidgelineError:
         if isinstance(error, urllib.error.HTTPError):
-            return self._refused(address, error)
+            with error:
+                return self._refused(address, error)
         reason = getattr(error, "reason", error)
         if isinstance(reason, ConnectionRefusedError):
             return RidgelineError(f"nothing answers at `{self.url}`; has the application ended? `ridgeline list-apps` shows those that run")

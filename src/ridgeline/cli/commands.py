@@ -178,7 +178,8 @@ def latency(app: App = None, url: Url = None, token: Token = None, as_json: AsJs
         from ridgeline.cli.figures.lists import latency_table
 
         answer = remote.connect(app, url, token).get("/latency")
-        remote.show(answer, lambda width: [latency_table(answer, width)], as_json=as_json)
+        none = Text("no window is committed yet")
+        remote.show(answer, lambda width: [latency_table(answer, width) if answer["operators"] else none], as_json=as_json)
 
 
 def record_age(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
@@ -229,7 +230,8 @@ def windows(
         from ridgeline.cli.figures.lists import windows_table
 
         answer = remote.connect(app, url, token).get("/windows", limit=limit)
-        remote.show(answer, lambda width: [windows_table(answer["windows"], width)], as_json=as_json)
+        none = Text("no window is committed yet")
+        remote.show(answer, lambda width: [windows_table(answer["windows"], width) if answer["windows"] else none], as_json=as_json)
 
 
 def top(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:

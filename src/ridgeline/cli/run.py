@@ -9,6 +9,7 @@ from rich.console import Console
 from ridgeline.api.clock import SystemClock
 from ridgeline.cli import options
 from ridgeline.cli.errors import make_console
+from ridgeline.cli.figures.screen import with_window
 from ridgeline.cli.live import LiveView
 from ridgeline.cli.report import read_report
 from ridgeline.cli.settings import RunSettings
@@ -94,7 +95,8 @@ class Run:
     def _started(self, run: ApplicationRun, watch: Watch, url: str | None) -> None:
         self._checkpoint = run.checkpoint.storage.uri
         self._watch = watch
-        self._view.started(self._checkpoint, run.next_window, "" if url is None else service_line(url), watch.frame)
+        service = "" if url is None else service_line(url)
+        self._view.started(self._checkpoint, run.next_window, service, lambda: with_window(watch.frame(), watch.windows(1)))
 
     def _observe(self, event: Event) -> None:
         self._statistics.apply(event)

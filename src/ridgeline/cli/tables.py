@@ -45,4 +45,4 @@ def flow(pieces: Sequence[Text], width: int, *, indent: int = 0) -> Text:
 
 
 def _width(columns: Mapping[str, Sequence[Text]]) -> int:
-    return sum(max(len(name), *map(len, cells)) + _GAP for name, cells in columns.items()) - _GAP
+    return sum(max([len(name), *map(len, cells)]) + _GAP for name, cells in columns.items()) - _GAP

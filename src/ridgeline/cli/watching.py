@@ -14,7 +14,7 @@ from rich.text import Text
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.client import Client
-from ridgeline.cli.figures.screen import screen
+from ridgeline.cli.figures.screen import screen, with_window
 from ridgeline.cli.remote import make_console, print_json
 
 _SECOND = 1.0
@@ -39,10 +39,9 @@ def top(client: Client, *, as_json: bool) -> None:
             if frame is None:
                 live.update(Group(*shown, Text("no window is committed yet")))
             else:
-                at = frame["at"]
                 with contextlib.suppress(RidgelineError):
-                    frame = {**frame, "progress": client.get("/progress")}
-                live.update(Group(*shown, *screen({**frame, "at": at}, console.width, console.height - 2)))
+                    frame = with_window({**frame, "progress": client.get("/progress")}, client.get("/windows", limit=1)["windows"])
+                live.update(Group(*shown, *screen(frame, console.width, console.height - 2)))
             frames.news.wait(_SECOND)
             frames.news.clear()
     if frames.ended.is_set():

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from ridgeline.cli.figures.window_time import NAMES, blame_table
+from ridgeline.cli.figures.window_time import NAMES, SMALL, blame_table
 from ridgeline.cli.tables import flow
 from ridgeline.cli.units import count, milliseconds
 
@@ -36,14 +36,17 @@ def path_text(path: Mapping[str, Any], width: int) -> Text:
 
 
 def rest_text(path: Mapping[str, Any], width: int) -> Text:
-    """What the window's time is beside the critical path, the biggest first; empty if there is nothing."""
+    """What the window's time is beside the critical path, the biggest first, small ones together; empty if there is nothing."""
     rest = (path.get("explained") or {}).get("rest") or {}
-    found = sorted(rest.items(), key=lambda part: -abs(part[1]))
-    if not found:
+    least = SMALL * (path.get("windowLatencyMs") or 0.0)
+    found = sorted((part for part in rest.items() if abs(part[1]) >= least), key=lambda part: -abs(part[1]))
+    texts = [f"{NAMES.get(what, what)} {milliseconds(ms)}" for what, ms in found]
+    small = [ms for ms in rest.values() if abs(ms) < least]
+    if small:
+        texts.append(f"{len(small)} more {milliseconds(sum(small))}")
+    if not texts:
         return Text()
-    last = len(found) - 1
-    pieces = [Text(f"{NAMES.get(what, what)} {milliseconds(ms)}{',' if number < last else ''}") for number, (what, ms) in enumerate(found)]
-    return flow([Text("the rest", "dim"), *pieces], width, indent=2)
+    return flow([Text("the rest", "dim"), *(Text(f"{text},") for text in texts[:-1]), Text(texts[-1])], width, indent=2)
 
 
 def short_path(path: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -44,6 +44,11 @@ def screen(frame: Mapping[str, Any], width: int, height: int | None = None) -> l
         used = sum(1 + line.plain.count("\n") for line in above) + lines + len(running) + _HEAD_LINES
         limit = max(_FEWEST_ROWS, height - used)
     return [*above, *operators_figures(frame["operators"], width, limit), *below, *running]
+
+
+def with_window(frame: Mapping[str, Any], windows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The frame with the summary of its window, if that is among `windows`."""
+    return {**frame, "window": next((window for window in windows if window["windowId"] == frame["windowId"]), None)}
 
 
 def window_line(frame: Mapping[str, Any], width: int) -> Text:

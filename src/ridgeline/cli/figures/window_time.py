@@ -33,6 +33,8 @@ NAMES: Mapping[str, str] = {
     "other": "unexplained",
 }
 """What the steps of blame chains and the rest of a window's time are called."""
+SMALL = 0.01
+"""What is less than this part of a window is put together with others of its kind."""
 
 
 def average_phases(windows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -57,12 +59,15 @@ def window_time_table(windows: Sequence[Mapping[str, Any]], width: int) -> Table
 
 
 def blame_table(blame: Sequence[Mapping[str, Any]], width: int) -> Table:
-    """A window's blame chain, step by step from its trigger to its commit, and the sum."""
+    """A window's blame chain, step by step from its trigger to its commit, then small steps together, and the sum."""
     whole = sum(step["ms"] for step in blame)
+    rows = [(NAMES.get(step["what"], step["what"]), step["operator"], step["ms"]) for step in blame if step["ms"] >= SMALL * whole]
+    if len(rows) < len(blame):
+        rows.append((f"{len(blame) - len(rows)} small steps", "", whole - sum(ms for _, _, ms in rows)))
     columns: Columns = {
-        "what": [*(Text(NAMES.get(step["what"], step["what"])) for step in blame), Text("window", "bold")],
-        "operator": [*(Text(step["operator"]) for step in blame), Text("")],
-        "time": [*(Text(milliseconds(step["ms"])) for step in blame), Text(milliseconds(whole), "bold")],
-        "share": [*(Text(f"{step['ms'] / (whole or 1.0):.0%}", "dim") for step in blame), Text("")],
+        "what": [*(Text(what) for what, _, _ in rows), Text("window", "bold")],
+        "operator": [*(Text(operator) for _, operator, _ in rows), Text("")],
+        "time": [*(Text(milliseconds(ms)) for _, _, ms in rows), Text(milliseconds(whole), "bold")],
+        "share": [*(Text(f"{ms / (whole or 1.0):.0%}", "dim") for _, _, ms in rows), Text("")],
     }
     return fitted(columns, width, ("share",), left=("what", "operator"))

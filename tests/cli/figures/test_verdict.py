@@ -1,0 +1,35 @@
+import pytest
+
+from cli import frames
+from ridgeline.cli.figures.verdict import verdict_line
+
+pytestmark = pytest.mark.usefixtures("utc")
+
+
+def line(at=frames.AT, **application):
+    return verdict_line(frames.progress(**application), at).plain
+
+
+@pytest.mark.parametrize(
+    ("application", "expected"),
+    [
+        ({"verdict": "keeping up"}, "keeping up"),
+        ({"verdict": "keeping up", "windowsBehind": 1}, "keeping up: 1 window behind"),
+        ({}, "catching up: 12,300 records, done in 40 s (12:27:20)"),
+        ({"basis": "estimated", "caughtUpAt": None}, "catching up: about 12,300 records"),
+        ({"verdict": "holding", "basis": "lower bound"}, "holding: at least 12,300 records"),
+        ({"verdict": "holding", "backlogRecords": None, "basis": "schedule"}, "holding: about 40.0 s of work"),
+        (
+            {"verdict": "falling behind", "windowsBehind": 12},
+            "falling behind: 12,300 records, more arrives than is worked off, 12 windows behind",
+        ),
+        ({"verdict": "stuck", "backlogRecords": None, "backlogSeconds": None}, "stuck: nothing is taken from the sources"),
+        ({"verdict": "unknown"}, "no verdict yet: how much waits at the sources is not known"),
+    ],
+)
+def test_each_verdict_in_a_line(application, expected):
+    assert line(**application) == expected
+
+
+def test_without_the_applications_clock_only_the_time_of_day_is_told():
+    assert line(at=None) == "catching up: 12,300 records, done at 12:27:20"
