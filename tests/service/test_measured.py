@@ -1,0 +1,150 @@
+"""A run with all that watches it; what breaks beside it does not break it."""
+
+import io
+import json
+import urllib.request
+
+import pytest
+from rich.console import Console
+
+from engine.applications import sum_application
+from ridgeline import RidgelineError
+from ridgeline.engine.launch import Options
+from ridgeline.engine.run import ApplicationRun
+from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, OperatorWindow, WindowCommitted
+from ridgeline.plan.planner import plan_application
+from ridgeline.service import event_log, measured, registry
+from ridgeline.service.event_log import read_event_log
+from ridgeline.service.measured import ServiceOptions, run_measured
+from ridgeline.stram.watch import Watch
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True)
+def own_registry(tmp_path, monkeypatch):
+    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def run(spark_context, tmp_path):
+    """Run the application of sums; returns the outcome, its events, and what was told."""
+
+    def run(service=None, *, windows=3, attributes=None, started=None, observe=None):
+        told = io.StringIO()
+        events = []
+
+        def hear(event):
+            events.append(event)
+            if observe is not None:
+                observe(event)
+
+        plan = plan_application(sum_application(), {}, attributes or {})
+        options = Options(checkpoint=str(tmp_path / "checkpoint"), windows=windows)
+        console = Console(file=told, width=200)
+        outcome = run_measured(plan, options, service, observe=hear, console=console, context=spark_context, started=started)
+        return outcome, events, told.getvalue()
+
+    return run
+
+
+def test_a_run_is_told_from_its_plan_to_its_end(run, tmp_path):
+    seen = []
+
+    def started(application, watch, url):
+        assert isinstance(application, ApplicationRun)
+        seen.append((watch, url, registry.running()))
+        with urllib.request.urlopen(f"{url}/ws/v2/stram/info", timeout=20) as answer:
+            assert json.load(answer)["state"] == "RUNNING"
+
+    outcome, events, told = run(ServiceOptions(event_log=str(tmp_path / "log.jsonl")), started=started)
+
+    assert isinstance(events[0], ApplicationPlanned)
+    assert events[0].info["master"] == "local[2,4]"
+    assert (events[-1].outcome, outcome.windows_committed) == ("stopped", 3)
+    [(watch, url, [entry])] = seen
+    assert (entry.id, entry.url, entry.checkpoint) == (events[0].application_id, url, outcome.checkpoint)
+    assert watch.info()["state"] == "STOPPED"
+    assert list(read_event_log(str(tmp_path / "log.jsonl"))) == events
+    assert told == ""
+    _, again, _ = run(ServiceOptions(port=None), windows=None)
+    assert again[-1].outcome == "finished"
+    assert again[0].application_id != events[0].application_id  # another run of the same checkpoint
+
+
+def test_a_token_is_asked_for_beyond_loopback_and_told(run):
+    urls = []
+    _, _, told = run(ServiceOptions(host="0.0.0.0"), started=lambda _run, _watch, url: urls.append((url, registry.running()[0].token)))
+    [(url, token)] = urls
+    assert told == f"the web service at {url} asks for the token {token}\n"
+
+
+def test_a_log_whose_disk_is_full_is_told_once_and_the_run_goes_on(run, tmp_path, monkeypatch):
+    def full(_self, _event):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(event_log._Lines, "write", full)
+    log = tmp_path / "log.jsonl"
+    outcome, _, told = run(ServiceOptions(port=None, event_log=str(log)))
+    assert outcome.windows_committed == 3
+    assert told == f"event log `{log}` cannot be written: No space left on device; the run goes on without it\n"
+
+
+def test_figures_that_fail_are_told_once_and_the_run_goes_on(run, monkeypatch):
+    observe = Watch.observe
+
+    def fails(self, event):
+        if isinstance(event, OperatorWindow):
+            raise ZeroDivisionError
+        observe(self, event)
+
+    monkeypatch.setattr(Watch, "observe", fails)
+    outcome, events, told = run(ServiceOptions(port=None))
+    assert outcome.windows_committed == sum(isinstance(event, WindowCommitted) for event in events) == 3
+    assert told.startswith("figures are not reliable any more: ZeroDivisionError")
+    assert told.count("\n") == 1
+
+
+def test_a_registry_that_cannot_be_written_is_told_and_the_run_goes_on(run, monkeypatch):
+    def full(_entry):
+        msg = "the application cannot be registered"
+        raise RidgelineError(msg)
+
+    monkeypatch.setattr(measured, "register", full)
+    outcome, _, told = run()
+    assert (outcome.windows_committed, told) == (3, "the application cannot be registered\n")
+
+
+def test_an_observer_that_raises_does_not_end_the_run(run):
+    def fails(_event):
+        raise ZeroDivisionError
+
+    outcome, events, _ = run(ServiceOptions(port=None), observe=fails)
+    assert outcome.windows_committed == 3
+    assert len(events) == 1
+
+
+def test_an_error_of_who_starts_is_the_end_and_everything_is_closed(run):
+    events, urls = [], []
+
+    def started(_run, watch, url):
+        urls.append(url)
+        watch.subscribe(events.append)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(started=started)
+    assert [event.outcome for event in events if isinstance(event, ApplicationEnded)] == ["failed"]
+    assert events[-1].reason == "KeyboardInterrupt"
+    assert registry.running() == []
+    with pytest.raises(OSError, match=r"refused|reset"):
+        urllib.request.urlopen(urls[0], timeout=5)
+
+
+def test_without_measurement_tuples_are_counted_all_the_same(run):
+    watches = []
+    run(ServiceOptions(port=None), attributes={"metrics_recording_level": "OFF"}, started=lambda _run, watch, _url: watches.append(watch))
+    stats = watches[0].info()["stats"]
+    assert stats["windowsCommitted"] == 3
+    assert stats["totalTuplesEmitted"] > 0
+    assert watches[0].windows() == []
