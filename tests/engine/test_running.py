@@ -2,11 +2,13 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OperatorContext, OperatorError, OutputPort
 from ridgeline.api.schema import Schema
+from ridgeline.api.times import Times
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.runtime import OperatorRuntime
 from ridgeline.measure.events import RunningOperator
@@ -142,6 +144,20 @@ def test_batch_by_batch_all_of_a_batch_are_active():
         (2.0, {"data": 2, "other": 0}, {"data": 0, "other": 0}, 1, {"out": 4}, {"out": 1}),
         (2.5, {"data": 3, "other": 0}, {"data": 0, "other": 0}, 0, {"out": 6}, {}),
     ]
+
+
+def test_the_watermark_is_the_lowest_time_that_is_not_done_with():
+    def timed(*seconds: int) -> Tuples:
+        return Tuples.of_rows(Schema(Item), [Item(0)] * len(seconds), Times(np.array(seconds) * 1_000_000))
+
+    step = runtime(Twice())
+    step.run(WindowRequest(0, 0, 1), {"data": [timed(3, 9, 5), timed(7)], "other": [timed(8)]}, ())
+    assert [seen.watermarks for seen in SEEN] == [{"out": 3.0}, {"out": 5.0}, {"out": 5.0}, {"out": 7.0}, {}]
+    step = runtime(TwiceBatch())
+    step.run(WindowRequest(0, 0, 1), {"data": [timed(3, 9, 5), timed(7)], "other": [timed(1)]}, ())
+    assert [seen.watermarks for seen in SEEN] == [{"out": 1.0}, {"out": 1.0}, {}]
+    run(step, [1])
+    assert SEEN[-1].watermarks == {}
 
 
 def test_an_input_operator_is_one_active_element_with_work_of_its_own():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import length_hint
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ridgeline.api.clock import Clock
 from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.ports import OutputPoint
+from ridgeline.api.tuples import Tuples
 from ridgeline.measure.events import RunningOperator
 
 
@@ -17,7 +18,7 @@ class _Snapshot(NamedTuple):
     """Where an operator is in its window.
 
     `part`: the port whose tuples are being processed, how many they are, and the iterator that hands them out one by one (None: all at
-    once). `before`: what had been emitted when these began.
+    once). `before`: what had been emitted when these began. `runs`: all runs of tuples that came, of which so many have `begun`.
     """
 
     state: str
@@ -25,6 +26,8 @@ class _Snapshot(NamedTuple):
     consumed: Mapping[str, int] = {}
     part: tuple[str, int, Iterator[Any] | None] | None = None
     before: Mapping[str, int] = {}
+    runs: Sequence[Tuples] = ()
+    begun: int = 0
 
 
 class Running:
@@ -52,15 +55,17 @@ class Running:
         self._spent: tuple[float, float | None] = (0.0, None)
         """Seconds in callbacks that have returned, and when the one that runs was called."""
 
-    def begin(self, queued: Mapping[str, int]) -> None:
-        """Its turn has come; so many tuples wait per port."""
+    def begin(self, inputs: Mapping[str, Sequence[Tuples]]) -> None:
+        """Its turn has come; these tuples wait per port, and are delivered in this order."""
         self.wait()
-        self._now = _Snapshot("running", dict(queued), dict.fromkeys(queued, 0))
+        queued = {port: sum(map(len, parts)) for port, parts in inputs.items()}
+        runs = [part for parts in inputs.values() for part in parts]
+        self._now = _Snapshot("running", queued, dict.fromkeys(queued, 0), runs=runs)
 
     def end(self) -> None:
         """It has done its window, or failed in it."""
         if self._now.state == "running":
-            self._now = self._now._replace(state="done", part=None, before=self._pending())
+            self._now = self._now._replace(state="done", part=None, before=self._pending(), runs=())
 
     @contextmanager
     def callback(self) -> Iterator[None]:
@@ -75,7 +80,7 @@ class Running:
     @contextmanager
     def part(self, port: str, size: int, rows: Iterator[Any] | None) -> Iterator[None]:
         """A run of tuples is delivered: one by one by an iterator, or all at once."""
-        self._now = self._now._replace(part=(port, size, rows), before=self._pending())
+        self._now = self._now._replace(part=(port, size, rows), before=self._pending(), begun=self._now.begun + 1)
         with self.callback():
             yield
         consumed = self._now.consumed
@@ -83,9 +88,10 @@ class Running:
 
     def figures(self) -> RunningOperator:
         """What it is doing now, as a heartbeat tells it."""
-        (state, queued, done, part, before), (seconds, since) = self._now, self._spent
+        now, (seconds, since) = self._now, self._spent
+        state, queued, done, part, before, _, _ = now
         produced = self._pending() if state == "running" else dict(before)
-        consumed, active = dict(done), 0
+        consumed, active, finished = dict(done), 0, 0
         active_produced: dict[str, int] = {}
         work = None
         if isinstance(self._operator, InputOperator) and state == "running":
@@ -98,8 +104,9 @@ class Running:
                 active_produced = {name: count - before.get(name, 0) for name, count in produced.items()}
                 produced = dict(before)
             else:
-                active = 1
-                consumed[port] += max(0, size - length_hint(rows) - 1)
+                active, finished = 1, max(0, size - length_hint(rows) - 1)
+                consumed[port] += finished
+        lowest = _lowest_time(now, finished)
         waiting = {port: count - consumed[port] for port, count in queued.items()}
         if part is not None:
             waiting[part[0]] -= active
@@ -113,6 +120,7 @@ class Running:
             produced,
             active_produced,
             work=work,
+            watermarks={} if lowest is None else dict.fromkeys(self._outputs, lowest),
         )
 
     def _pending(self) -> dict[str, int]:
@@ -124,3 +132,12 @@ class Running:
             return self._operator.progress() if isinstance(self._operator, InputOperator) else None
         except Exception:  # noqa: BLE001  asked again at the end of the window, where it counts
             return None
+
+
+def _lowest_time(now: _Snapshot, finished: int) -> float | None:
+    """The lowest time, seconds since 1970, of the records in flight: all of the present run but the first `finished`, and later runs."""
+    times = [run.times for run in now.runs[now.begun :]]
+    if now.part is not None and now.runs and (present := now.runs[now.begun - 1].times) is not None:
+        times.append(present.take(slice(finished, None)))
+    spans = [span.oldest for some in times if some is not None and (span := some.span()) is not None]
+    return min(spans) / 1e6 if spans else None

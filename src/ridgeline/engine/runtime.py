@@ -123,7 +123,7 @@ class OperatorRuntime:
         report.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
         report.queue = sum(report.tuples_in.values())
         context.window_id = window_id
-        self.running.begin(report.tuples_in)
+        self.running.begin(inputs)
         application_window = window_id - window_id % self.window_count
         for cell in self.cells.values():
             cell.begin(application_window)
