@@ -78,7 +78,9 @@ def _ridgeline(
 def run(  # noqa: PLR0913, PLR0917  options
     context: typer.Context,
     target: App,
-    master: Annotated[str, typer.Option(help="Where Spark runs: `local[4]`, `spark://host:7077`, `yarn`, `k8s://...`.")] = DEFAULT_MASTER,
+    master: Annotated[
+        str, typer.Option(metavar="URL", help="Where Spark runs: `local[4]`, `spark://host:7077`, `yarn`, `k8s://...`.")
+    ] = DEFAULT_MASTER,
     conf: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="A setting of Spark: `--conf spark.executor.memory=4g`.", show_default=False),

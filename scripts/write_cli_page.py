@@ -1,0 +1,58 @@
+"""Write docs/cli.md from the help of the `ridgeline` command: `python scripts/write_cli_page.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from ridgeline.cli.main import app
+
+PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
+HEAD = """# The command `ridgeline`
+
+Made from the commands' own help by `python scripts/write_cli_page.py`. What the figures mean stands in [measurement.md](measurement.md).
+
+Errors go to standard error as "what is wrong; what was found; what to do". Exit codes: 0 done, 1 it failed, 2 the application or
+the command is not valid, 130 killed.
+
+The commands about a running application find it in a registry of this user's applications on this machine
+(`$RIDGELINE_HOME/applications`, else `$XDG_RUNTIME_DIR/ridgeline`, else `~/.ridgeline/applications`), or by `--url`. Their `--json` is
+what the web service answers.
+"""
+
+
+def render() -> str:
+    """The page's text."""
+    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    return HEAD + "".join(f"\n## {name}\n\n{_describe(name, command)}" for name, command in commands.items())
+
+
+def _describe(name: str, command: Any) -> str:
+    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    options = [parameter for parameter in command.params if parameter.param_type_name == "option" and parameter.name != "help"]
+    words = ["ridgeline", name, *(argument.metavar for argument in arguments), *(["[OPTIONS]"] if options else [])]
+    text = f"    {' '.join(words)}\n\n{_plain(command.help)}\n"
+    if command.epilog:
+        text += f"\n{_plain(command.epilog)}\n"
+    rows = [f"| `{argument.metavar}` | {_plain(argument.help)} |" for argument in arguments]
+    rows += [f"| `{_option(option)}` | {_plain(option.help)}{_also(option)} |" for option in options]
+    return f"{text}\n| | |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else text
+
+
+def _option(option: Any) -> str:
+    return option.opts[0] if option.is_flag else f"{option.opts[0]} {option.metavar or 'VALUE'}"
+
+
+def _also(option: Any) -> str:
+    default = f" Default: `{option.default}`." if option.show_default and option.default and not option.is_flag else ""
+    return default + (f" Also from the environment: `{option.envvar}`." if option.envvar else "")
+
+
+def _plain(text: str | None) -> str:
+    return "\n".join(line.strip() for line in (text or "").strip().splitlines())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render())

@@ -1,0 +1,13 @@
+"""docs/cli.md says what the commands' help says."""
+
+import importlib.util
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "write_cli_page.py"
+
+
+def test_the_page_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("write_cli_page", SCRIPT)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert script.PAGE.read_text() == script.render(), "run `python scripts/write_cli_page.py`"
