@@ -94,3 +94,5 @@ def test_nothing_is_sent_where_there_are_no_times_and_little_where_they_are_all_
     assert crossed(None)[0].times is None
     assert not crossed(None)[1].timed
     assert list(map(len, crossed(Span(7, 3).of_each(2))[0].times)) == [8, 8]
+    size = crossed(None)[0].size_bytes
+    assert [crossed(times)[0].size_bytes - size for times in ("time", Times(TWO), Span(7, 3).of_each(2))] == [0, 16, 16]

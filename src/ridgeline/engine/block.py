@@ -26,6 +26,12 @@ class Block(NamedTuple):
     payload: bytes
     times: PackedTimes | None = None
 
+    @property
+    def size_bytes(self) -> int:
+        """What it weighs."""
+        times = self.times if isinstance(self.times, tuple) else ()
+        return len(self.payload) + sum(len(part) for part in times if part is not None)
+
 
 class Message(NamedTuple):
     """All blocks of one container for another one in one window; sent even without any, so that the consumer knows who produced."""

@@ -110,7 +110,7 @@ class Container:
             report.operators.append(operator_report)
         report.ran = timeline.now()
         self._write(request, tag, changes, report)
-        report.bytes_out = sum(len(sent.payload) for blocks in outgoing.values() for sent in blocks)
+        report.bytes_out = sum(sent.size_bytes for blocks in outgoing.values() for sent in blocks)
         report.written = timeline.now()
         return {container: Message(self.spec.id, tag, blocks) for container, blocks in outgoing.items()}, report
 
