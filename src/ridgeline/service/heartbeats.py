@@ -11,6 +11,7 @@ import resource
 import secrets
 import selectors
 import socket
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,12 @@ _BUFFERED_MESSAGES = 16
 """Unfinished messages may hold this many times the greatest message's bytes, all together."""
 _ACCEPTED_AT_ONCE = 64
 _KNOWN_WORKERS = 10_000
+
+
+def _half_the_descriptors() -> int:
+    """Half of the files that this process may open: the other half is the application's."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit // 2
 
 
 @dataclass(eq=False, slots=True)
@@ -78,7 +85,7 @@ class HeartbeatReceiver:
         self._observe = observe
         self._now = now
         self._maximum_bytes = maximum_bytes
-        self._maximum_connections = min(maximum_connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+        self._maximum_connections = min(maximum_connections, _half_the_descriptors())
         self._message_seconds = message_seconds
         self._idle_seconds = idle_seconds
         self._committed = -1
@@ -197,8 +204,8 @@ class HeartbeatReceiver:
         self._buffered += len(data)
         while self._take(connection, at):
             pass
-        if connection in self._connections and self._buffered > _BUFFERED_MESSAGES * self._maximum_bytes:
-            self._hang_up(connection, TOO_MANY)
+        if self._buffered > _BUFFERED_MESSAGES * self._maximum_bytes:
+            self._hang_up(max(self._connections, key=lambda other: (not other.trusted, len(other.buffer))), TOO_MANY)
 
     def _take(self, connection: _Connection, at: float) -> bool:
         """Take one whole message out of the buffer; False if there is none, or the connection is no more."""
