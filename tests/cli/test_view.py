@@ -168,3 +168,9 @@ def test_what_is_printed_stands_above_the_screen(clock, run):
     assert text.index("/data/state") > text.index("starting Spark")
     assert "figures at http://127.0.0.1:4711" in text
     assert "\x1b[?25h" in text  # the cursor is back
+
+
+def test_a_screen_that_cannot_be_drawn_does_not_end_the_run(clock, run):
+    live = make_live(clock, run)
+    live.started("/data/state", 0, frame=dict)
+    assert shown(live) == ["the figures cannot be shown: KeyError: 'windowId'"]

@@ -78,6 +78,12 @@ class LiveView(View):
 
     def render(self) -> RenderableType:
         """What stands at the bottom of the terminal now."""
+        try:
+            return Group(*self._parts())
+        except Exception as error:  # noqa: BLE001  a screen must not be the end of the run that it shows
+            return Text(f"the figures cannot be shown: {type(error).__name__}: {error}", "yellow")
+
+    def _parts(self) -> list[RenderableType]:
         parts: list[RenderableType] = []
         frame = self._figures()
         if frame is None or frame["windowId"] is None or self._statistics.last is None:
@@ -86,10 +92,14 @@ class LiveView(View):
             parts.append(self._spinner)
             parts += running_lines(frame["progress"]) if frame is not None else []
         else:
-            parts += [Text(), *screen(frame, self._console.width, self._console.height - _OWN_LINES), *self._below()]
+            parts += [
+                Text(),
+                *screen(frame, self._console.width, self._console.height - _OWN_LINES),
+                *self._below(frame["info"].get("windowSeconds") or 0.0),
+            ]
         if self._stopping:
             parts.append(Text(STOPPING, "bold yellow"))
-        return Group(*parts)
+        return parts
 
     def _figures(self) -> Mapping[str, Any] | None:
         if self._frame is not None:
@@ -98,7 +108,7 @@ class LiveView(View):
                 self._shown, self._read = self._frame(), now
         return self._shown
 
-    def _below(self) -> list[RenderableType]:
+    def _below(self, window_seconds: float) -> list[RenderableType]:
         parts: list[RenderableType] = []
         with self._statistics.lock:
             fraction, remaining, committed = self._statistics.fraction, self._statistics.remaining_seconds, self._statistics.committed
@@ -108,9 +118,6 @@ class LiveView(View):
             grid.add_row(ProgressBar(total=1.0, completed=fraction, width=_BAR_WIDTH), f"{fraction:.0%}", Text(left, "dim"))
             parts.append(grid)
         silence = self._clock.wall() - committed
-        if silence > max(_SILENCE_SECONDS, 2 * self._settings_window()):
+        if silence > max(_SILENCE_SECONDS, 2 * window_seconds):
             parts.append(Text(f"last commit {duration(silence)} ago", "yellow"))
         return parts
-
-    def _settings_window(self) -> float:
-        return float(self._shown["info"].get("windowSeconds") or 0.0) if self._shown is not None else 0.0

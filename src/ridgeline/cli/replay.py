@@ -13,8 +13,8 @@ from rich.text import Text
 from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.figures.lists import latency_table
 from ridgeline.cli.figures.path import critical_path_parts
-from ridgeline.cli.remote import WIDE, print_json
 from ridgeline.cli.remote import make_console as make_output
+from ridgeline.cli.remote import print_json
 from ridgeline.cli.report import read_report
 from ridgeline.cli.statistics import RunStatistics
 from ridgeline.cli.summary import WIDEST, print_figures, say
@@ -106,7 +106,7 @@ def _print_run(measurement: Measurement, statistics: RunStatistics) -> None:
 
 def _print_window(window: Mapping[str, Any], path: Mapping[str, Any]) -> None:
     console = make_output()
-    width = min(console.width, WIDEST if console.width < WIDE else WIDE)
+    width = min(console.width, WIDEST)
     attempts = f", {plural(window['attempts'], 'attempt')}" if window["attempts"] > 1 else ""
     when = f"triggered {time_of_day(window['triggeredAt'])}, {milliseconds(window['lateMs'])} late"
     tuples = f"{count(window['tuplesIn'])} tuples in, {count(window['tuplesOut'])} out"

@@ -77,7 +77,7 @@ class Run:
             self._plan,
             Options(settings.master, options.settings(settings.conf), settings.checkpoint, settings.windows),
             _service_options(settings),
-            observe=self._observe,
+            observe=self._statistics.apply,
             stop=stopper.event,
             console=self._console,
             clock=self._clock,
@@ -95,11 +95,11 @@ class Run:
     def _started(self, run: ApplicationRun, watch: Watch, url: str | None) -> None:
         self._checkpoint = run.checkpoint.storage.uri
         self._watch = watch
+        watch.subscribe(self._show)  # by itself: a view that fails must not stop the counting
         service = "" if url is None else service_line(url)
         self._view.started(self._checkpoint, run.next_window, service, lambda: with_window(watch.frame(), watch.windows(1)))
 
-    def _observe(self, event: Event) -> None:
-        self._statistics.apply(event)
+    def _show(self, event: Event) -> None:
         match event:
             case WindowCommitted() if self._statistics.last:
                 self._view.committed(self._statistics.last)

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 from ridgeline.cli.errors import KILLED
 
 Result = TypeVar("Result")
+_LOOK_SECONDS = 0.2
 _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 
@@ -69,7 +70,8 @@ def in_thread(function: Callable[[], Result]) -> Result:
 
     thread = threading.Thread(target=call, name="ridgeline-windows", daemon=True)
     thread.start()
-    thread.join()
+    while thread.is_alive():
+        thread.join(_LOOK_SECONDS)  # a signal that comes just before a wait without end would be handled after it
     if errors:
         raise errors[0]
     return results[0]

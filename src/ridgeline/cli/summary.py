@@ -72,8 +72,11 @@ def print_going_on(console: Console, settings: RunSettings, checkpoint: str, *, 
 
 
 def say(console: Console, part: RenderableType) -> None:
-    """Print; texts are wrapped at words on terminals and not at all elsewhere."""
-    console.print(part, soft_wrap=isinstance(part, Text) and not console.is_terminal)
+    """Print; texts are wrapped at words on terminals and not at all elsewhere, tables are at most `WIDEST` wide."""
+    if isinstance(part, Text):
+        console.print(part, soft_wrap=not console.is_terminal)
+    else:
+        console.print(part, width=min(console.width, WIDEST))
 
 
 def summary(run: RunStatistics, width: int) -> Iterator[RenderableType]:
