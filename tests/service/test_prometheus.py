@@ -4,21 +4,19 @@ import math
 import re
 
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from ridgeline.measure.events import ContainerHeartbeat, HeartbeatRejected, RunningOperator, WindowRetried, WindowStarted
 from ridgeline.measure.metrics import METRICS, Kind
+from ridgeline.service.prometheus import WatchCollector
 from service.watched import feed, serving, watched
 
-OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
-
-def scrape(client, accept=""):
-    status, headers, body = client.ask("/metrics", headers={"Accept": accept})
+def scrape(client):
+    status, _, body = client.ask("/metrics")
     assert status == 200
-    parse = parse_openmetrics if "openmetrics" in headers["content-type"] else parse_text
-    return {family.name: family for family in parse(body.decode())}
+    return {family.name: family for family in parse_text(body.decode())}
 
 
 def values(families):
@@ -54,13 +52,23 @@ def test_what_is_exposed_is_the_registry(families):
             assert math.isfinite(sample.value)
 
 
-def test_openmetrics_on_request():
+def test_the_text_says_what_prometheus_client_says(families):
+    watch, _, _, _ = watched()
+    registry = CollectorRegistry()
+    registry.register(WatchCollector(watch))
+    theirs = {family.name: family for family in parse_text(generate_latest(registry).decode())}
+    assert values(theirs) == values(families)
+    assert [(family.name, family.type, family.documentation) for family in theirs.values()] == [
+        (family.name, family.type, family.documentation) for family in families.values()
+    ]
+
+
+def test_scrapers_that_prefer_other_formats_get_the_text():
     watch, plan, _, _ = watched()
     with serving(watch, plan) as client:
-        _, headers, body = client.ask("/metrics", headers={"Accept": OPENMETRICS})
-        assert headers["content-type"].startswith("application/openmetrics-text")
-        assert body.endswith(b"# EOF\n")
-        assert scrape(client, OPENMETRICS).keys() == scrape(client).keys()
+        for accept in ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.3,*/*;q=0.1", "application/json"):
+            status, headers, _ = client.ask("/metrics", headers={"Accept": accept})
+            assert (status, headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
 
 
 def test_values_are_those_of_the_run(families):
@@ -83,7 +91,7 @@ def test_record_latency_is_exact_in_its_sum(families):
         assert value(families, "record_latency_seconds_count", **labels) == count
         assert value(families, "record_latency_seconds_sum", **labels) == pytest.approx(3.0 * count)
         assert value(families, "record_latency_seconds_bucket", **labels, le="2.5") == 0
-        assert value(families, "record_latency_seconds_bucket", **labels, le="5") == count
+        assert value(families, "record_latency_seconds_bucket", **labels, le="5.0") == count
         assert value(families, "record_latency_maximum_seconds", **labels, level="INFO") == 3.0
         assert value(families, "record_latency_negative_records", **labels) == 0
 

@@ -9,7 +9,6 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -22,7 +21,7 @@ from ridgeline.service.encoding import to_json
 from ridgeline.service.endpoint import AnswerError, Call, Endpoint, Handler, Parameter
 from ridgeline.service.endpoints import BASE, JSON_ENDPOINTS
 from ridgeline.service.openapi import describe
-from ridgeline.service.prometheus import Exposition
+from ridgeline.service.prometheus import MEDIA_TYPE, Exposition
 from ridgeline.service.stream import MOST_CLIENTS, Frames
 
 if TYPE_CHECKING:
@@ -76,9 +75,9 @@ def create_app(watch: Watch, plan: Plan, *, token: str | None = None, stack_of: 
         stream: AsyncIterator[bytes] = frames.events(last_seen if isinstance(last_seen, int) else None)
         return StreamingResponse(stream, headers=headers, media_type=_EVENTS.media_type)
 
-    async def metrics(request: Request) -> Response:
-        body, media_type = await run_in_threadpool(exposition.render, request.headers.get("accept", ""))
-        return Response(body, headers={"content-type": media_type})
+    def metrics(request: Request) -> Response:
+        _METRICS.parse(request)
+        return Response(exposition.render(), headers={"content-type": MEDIA_TYPE})
 
     routes = [_route(endpoint, endpoint.handler, watch, plan, stack_of) for endpoint in answering if endpoint.handler is not None]
     routes += [Route(_EVENTS.path, events), Route(_METRICS.path, metrics), Route(BASE, routes[2].endpoint)]
