@@ -127,7 +127,8 @@ def running_progress():
         "id": 2,
         "state": "running",
         "consumed": 20,
-        "inputRemaining": {"value": 40.0, "basis": "exact"},
+        "active": 1,
+        "inputRemaining": {"value": 39.0, "basis": "exact"},
         "remainingSeconds": {"value": 40.2, "basis": "estimated"},
     }
     waiting = {**summing, "operator": "console", "id": 4, "state": "waiting"}

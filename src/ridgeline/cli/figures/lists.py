@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ridgeline.cli.figures.backlog import size
 from ridgeline.cli.tables import Columns, fitted, flow
-from ridgeline.cli.units import UNKNOWN, count, duration, milliseconds, rate, time_of_day
+from ridgeline.cli.units import UNKNOWN, count, duration, milliseconds, percentile, rate, time_of_day
 
 STATES: Mapping[str, str] = {
     "ACTIVE": "green",
@@ -127,10 +127,10 @@ def latency_table(latency: Mapping[str, Any], width: int) -> Table:
         ("wait", "waitMs"),
         ("transfer", "transferMs"),
         ("average", "averageMs"),
-        ("p50", "p50Ms"),
-        ("p99", "p99Ms"),
     ):
         columns[title] = [Text(milliseconds(operator.get(name))) for operator in operators]
+    for title, name in (("p50", "p50Ms"), ("p99", "p99Ms")):
+        columns[title] = [Text(percentile(operator.get(name))) for operator in operators]
     if any(operator["windowsBehind"] for operator in operators):
         columns["behind"] = [Text(count(operator["windowsBehind"])) for operator in operators]
     return fitted(columns, width, ("average", "p50", "transfer", "wait", "compute"))

@@ -10,7 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted
-from ridgeline.cli.units import count, milliseconds, rate
+from ridgeline.cli.units import count, milliseconds, percentile, rate
 
 BAR_WIDTH = 20
 _PARTS = (("compute", "█", "green"), ("wait", "░", "yellow"), ("transfer", "▒", "blue"))
@@ -55,8 +55,8 @@ def operators_figures(operators: Sequence[Mapping[str, Any]], width: int, limit:
         "operator": [Text(row.title, "bold" if longest and row.latency_ms == longest else "") for row in rows],
         "partitions": [Text(count(row.partitions)) for row in rows],
         "latency": [Text(milliseconds(row.latency_ms)) for row in rows],
-        "p50": [Text(milliseconds(row.p50_ms)) for row in rows],
-        "p99": [Text(milliseconds(row.p99_ms)) for row in rows],
+        "p50": [Text(percentile(row.p50_ms)) for row in rows],
+        "p99": [Text(percentile(row.p99_ms)) for row in rows],
         "bar": [bar(row.parts_ms, longest) for row in rows],
         "in/s": [Text(rate(row.tuples_in)) for row in rows],
         "out/s": [Text(rate(row.tuples_out)) for row in rows],

@@ -62,6 +62,6 @@ def _operator(operator: Mapping[str, Any]) -> Text:
     if consumed is not None:
         line.append(f" {count(consumed)}")
         if remaining["value"] is not None:
-            line.append(f" of {known_as(remaining['basis'])}{count(consumed + remaining['value'])}")
+            line.append(f" of {known_as(remaining['basis'])}{count(consumed + operator['active'] + remaining['value'])}")
     left = left_text(operator["remainingSeconds"]["value"], operator["remainingSeconds"]["basis"])
     return line.append(f", {left}") if left else line
