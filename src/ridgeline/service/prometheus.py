@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Of the text format, which every scraper understands."""
 _KINDS = {Kind.COUNTER: "counter", Kind.HISTOGRAM: "histogram"}
+_LABELS = "\0"
+"""Stands for the labels in a histogram's lines."""
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
@@ -61,16 +63,15 @@ def _text(metric: Metric, samples: Iterable[Sample], written: dict[tuple[str, ..
     """The lines of a metric; `written` are the labels that were written already, by their values."""
     name, names = metric.full_name, metric.all_labels
     yield f"# HELP {name} {metric.help}\n# TYPE {name} {_KINDS.get(metric.kind, 'gauge')}\n"
-    heads = [f'="{bound}"}} ' for bound in _bounds(metric)]
+    histogram = "".join(f'{name}_bucket{{{_LABELS},le="{bound}"}} %d\n' for bound in _bounds(metric))
+    histogram += f"{name}_sum{{{_LABELS}}} %r\n{name}_count{{{_LABELS}}} %d\n"
     for values, value in samples:
         labels = written.get(values)
         if labels is None:
             pairs = [f'{label}="{text.translate(_ESCAPES)}"' for label, text in zip(names, values, strict=True)]
             labels = written[values] = ",".join(pairs)
         if isinstance(value, Distribution):
-            bucket = f"{name}_bucket{{{labels},le"
-            yield "".join(f"{bucket}{head}{count}\n" for head, count in zip(heads, value.counts, strict=True))
-            yield f"{name}_sum{{{labels}}} {value.total!r}\n{name}_count{{{labels}}} {value.counts[-1]}\n"
+            yield histogram.replace(_LABELS, labels.replace("%", "%%")) % (*value.counts, value.total, value.counts[-1])
         else:
             yield f"{name}{{{labels}}} {value!r}\n"
 

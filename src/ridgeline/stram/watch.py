@@ -18,7 +18,7 @@ Subscriber = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """What a metrics system gets, all of one moment: a frame with the containers, and counters since the start."""
+    """What a metrics system gets, all of one moment: a frame without the operators' latencies, containers, and counters since the start."""
 
     frame: dict[str, Any]
     last_window: dict[str, Any] | None
@@ -163,4 +163,5 @@ class Watch:
             now, measurement = self._now(), self._measurement
             latencies, windows = measurement.latency_totals()
             last = next(iter(measurement.windows(1)), None)
-            return Scrape(measurement.frame(now), last, measurement.containers(now), latencies, windows, measurement.age_totals())
+            frame = measurement.frame(now, latencies=False)
+            return Scrape(frame, last, measurement.containers(now), latencies, windows, measurement.age_totals())
