@@ -1,0 +1,184 @@
+"""500 operators, long histories, retries and many askers at once: every answer is right and bounded."""
+
+import gc
+import json
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+from ridgeline.measure.events import ApplicationEnded, ContainerHeartbeat, RunningOperator, WindowCommitted, WindowRetried, WindowStarted
+from service.large import fed, wide, window
+from service.watched import BASE, feed, payments, serving, watched
+
+PATHS = [
+    "/info",
+    "/logicalPlan",
+    "/logicalPlan/operators",
+    "/logicalPlan/operators/first",
+    "/logicalPlan/operators/first/aggregation",
+    "/physicalPlan",
+    "/physicalPlan/operators",
+    "/physicalPlan/operators/7",
+    "/physicalPlan/containers",
+    "/physicalPlan/streams",
+    "/latency",
+    "/criticalPath",
+    "/recordAge",
+    "/progress",
+    "/windows",
+    "/throughput",
+]
+MEGABYTE = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def many():
+    """A run of 500 operators and 60 windows."""
+    return fed(wide(), 60)
+
+
+def test_500_operators(many):
+    watch, plan, _, _ = many
+    assert len(plan.physical.operators) == 501
+    with serving(watch, plan) as client:
+        for path in PATHS:
+            begin = perf_counter()
+            status, _, body = client.ask(BASE + path)
+            print(f"{path:45} {len(body) / 1000:8.1f} kB {1000 * (perf_counter() - begin):6.1f} ms")
+            assert status == 200
+            assert len(body) < MEGABYTE
+        assert len(client.get("/latency")["operators"]) == 501
+        assert client.get("/info")["stats"]["numOperators"] == 501
+        first = client.get("/logicalPlan/operators/first")
+        assert len(first["partitions"]) == 249
+        assert first["totalTuplesProcessed"] == 60 * 4
+        path = client.get("/criticalPath")
+        times = {row["id"]: row["computeMs"] + row["transferMs"] for row in client.get("/latency")["operators"]}
+        seconds = [times[operator.id] for operator in plan.physical.operators if operator.name == "second"]
+        assert path["path"][2]["latencyMs"] <= max(seconds)
+        assert path["latencyMs"] == pytest.approx(sum(step["latencyMs"] for step in path["path"]))
+
+
+def test_a_scrape_of_500_operators_is_bounded_and_exact(many):
+    watch, plan, _, _ = many
+    with serving(watch, plan) as client:
+        begin = perf_counter()
+        status, _, body = client.ask("/metrics")
+        print(f"{len(body) / 1000:.1f} kB {1000 * (perf_counter() - begin):.1f} ms")
+        assert (status, len(body) < 3 * MEGABYTE) == (200, True)
+        families = {family.name: family for family in parse(body.decode())}
+        compute = families["ridgeline_operator_compute_seconds"].samples
+        rows = watch.scrape().latencies
+        assert len(compute) == len(rows) == 501
+        assert sum(sample.value for sample in compute) == pytest.approx(sum(total.compute for _, total in rows))
+        assert {len(family.samples) <= 501 * 21 for family in families.values()} == {True}
+
+
+@pytest.mark.slow
+def test_of_10_000_windows_the_last_1_000_are_kept():
+    objects = []
+
+    def count(watch):
+        if watch.info()["stats"]["windowsCommitted"] in {2_000, 10_000}:
+            gc.collect()
+            objects.append(len(gc.get_objects()))
+
+    watch, plan, _, _ = fed(payments(), 10_000, count)
+    assert objects[1] < objects[0] * 1.1  # bounded: nothing grows with the windows
+    with serving(watch, plan) as client:
+        windows = client.get("/windows")["windows"]
+        assert [one["windowId"] for one in windows] == list(range(9_000, 10_000))
+        assert [one["windowId"] for one in client.get("/windows?limit=3")["windows"]] == [9_997, 9_998, 9_999]
+        assert client.get("/windows/9000")["windowId"] == 9_000
+        assert client.get("/windows/8999", 404) == {"error": "window 8999 is not known", "hint": "kept are 9000 to 9999"}
+        families = {family.name: family for family in parse(client.ask("/metrics")[2].decode())}
+        assert families["ridgeline_windows_committed"].samples[0].value == 10_000
+        counts = {
+            sample.labels["operator"]: sample.value
+            for sample in families["ridgeline_operator_window_latency_seconds"].samples
+            if "_count" in sample.name
+        }
+        assert set(counts.values()) == {10_000}
+
+
+def test_while_a_window_is_retried_everything_answers():
+    watch, plan, rest, now = watched(until=2)
+    feed(watch, now, *rest[:2])
+    window_id = rest[1].window_id
+    running = (RunningOperator(1, "running", seconds=1.0),)
+    retries = [
+        ContainerHeartbeat(now.seconds + 1, 0, "other", 7, now.seconds + 1, window_id, 0, now.seconds, running, "in emit"),
+        WindowRetried(now.seconds + 2, window_id, 1, "operator `balances` (partition 1) of application `payments` failed"),
+        WindowStarted(now.seconds + 2, window_id, 1),
+    ]
+    with serving(watch, plan) as client:
+        for event in retries:
+            feed(watch, now, event)
+            for path in (
+                "/info",
+                "/progress",
+                "/physicalPlan/operators",
+                "/physicalPlan/containers",
+                "/latency",
+                "/criticalPath",
+                "/windows",
+            ):
+                client.get(path)
+            status, _, body = client.ask("/metrics")
+            assert status == 200
+            assert b'ridgeline_windows_committed_total{application="payments"} 2\n' in body
+        assert b'ridgeline_operator_failures_total{application="payments",operator="balances",partition="1"} 1\n' in body
+        assert client.get("/windows")["windows"][-1]["windowId"] == 1
+
+
+def test_many_ask_while_windows_commit():
+    watch, plan, now, events = fed(payments(), 1)
+    over = threading.Event()
+
+    def commit():
+        rng = random.Random(1)
+        window_id = 1
+        while not over.is_set():
+            feed(watch, now, *window(events, window_id, rng))
+            window_id += 1
+
+    def ask(number):
+        seen = []
+        for _ in range(15):
+            frame = json.loads(json.dumps(watch.frame()))
+            ids = {
+                frame["latency"]["windowId"],
+                frame["criticalPath"]["windowId"],
+                *(row["recoveryWindowId"] for row in frame["operators"]),
+            }
+            assert ids == {frame["windowId"]}  # no frame is of two windows
+            body = client.ask("/metrics")[2].decode()
+            found = {family.name: family for family in parse(body)}
+            committed = found["ridgeline_windows_committed"].samples[0].value
+            counted = {
+                sample.value for sample in found["ridgeline_operator_window_latency_seconds"].samples if sample.name.endswith("_count")
+            }
+            assert counted == {committed}  # no scrape either
+            seen.append(committed)
+            status, _, _ = client.ask(BASE + PATHS[number % len(PATHS)].replace("first", "balances").replace("/7", "/2"))
+            assert status == 200
+        assert seen == sorted(seen)
+        return seen[-1]
+
+    with serving(watch, plan) as client, ThreadPoolExecutor(6) as pool:
+        committing = threading.Thread(target=commit)
+        committing.start()
+        try:
+            last = list(pool.map(ask, range(6)))
+        finally:
+            over.set()
+            committing.join()
+        assert max(last) > 1
+        feed(watch, now, ApplicationEnded(now.seconds, "finished"))
+        assert client.get("/info")["state"] == "FINISHED"
+    assert watch.subscribers_dropped == 0
+    assert any(isinstance(event, WindowCommitted) for event in events)
