@@ -14,6 +14,7 @@ from rich.text import Text
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.client import Client
+from ridgeline.cli.figures.running import running_lines
 from ridgeline.cli.figures.screen import screen, with_window
 from ridgeline.cli.remote import make_console, print_json
 
@@ -32,20 +33,24 @@ def top(client: Client, *, as_json: bool) -> None:
         return
     frames = _Frames(client)
     frames.start()
-    with _leaving(), Live(console=console, refresh_per_second=4, screen=True) as live:
+    title = Text.assemble((name, "bold"), (f"  {_LEAVE}", "dim"))
+    with _leaving(), Live(title, console=console, refresh_per_second=4, screen=True) as live:
         while not frames.ended.is_set():
-            frame = frames.latest
-            shown = [Text.assemble((name, "bold"), ("  " + _LEAVE, "dim"))]
-            if frame is None:
-                live.update(Group(*shown, Text("no window is committed yet")))
-            else:
-                with contextlib.suppress(RidgelineError):
-                    frame = with_window({**frame, "progress": client.get("/progress")}, client.get("/windows", limit=1)["windows"])
-                live.update(Group(*shown, *screen(frame, console.width, console.height - 2)))
+            with contextlib.suppress(RidgelineError):  # the stream of frames tells what happened
+                live.update(Group(title, *_screen(client, frames.newest(), console)))
             frames.news.wait(_SECOND)
             frames.news.clear()
     if frames.ended.is_set():
         console.print(frames.farewell(name))
+
+
+def _screen(client: Client, frame: Mapping[str, Any] | None, console: Console) -> list[RenderableType]:
+    """The last frame, with what is known now of the window that runs."""
+    progress = client.get("/progress")
+    if frame is None:
+        return [Text("no window is committed yet"), *running_lines(progress)]
+    windows = client.get("/windows", limit=1)["windows"]
+    return screen(with_window({**frame, "progress": progress}, windows), console.width, console.height - 2)
 
 
 def each_window(client: Client, choose: Callable[[Any], Any], draw: Draw, *, as_json: bool) -> None:
@@ -72,19 +77,27 @@ def each_second(client: Client, path: str, draw: Draw, *, as_json: bool) -> None
 
 
 class _Frames:
-    """Reads frames in a thread of its own; `latest` is the newest one."""
+    """Reads frames in a thread of its own; `news` is set with each one, `ended` after the last one."""
 
     def __init__(self, client: Client) -> None:
-        self.latest: Mapping[str, Any] | None = None
         self.news = threading.Event()
         self.ended = threading.Event()
         self._client = client
+        self._clock = SystemClock()
+        self._latest: tuple[Mapping[str, Any], float] | None = None
         self._state = ""
         self._error: RidgelineError | None = None
 
     def start(self) -> None:
         """Begin to read."""
         threading.Thread(target=self._read, name="ridgeline-frames", daemon=True).start()
+
+    def newest(self) -> Mapping[str, Any] | None:
+        """The newest frame, its `at` moved on to now; None before the first window."""
+        if self._latest is None:
+            return None
+        frame, received = self._latest
+        return {**frame, "at": frame["at"] + self._clock.monotonic() - received}
 
     def farewell(self, name: str) -> str:
         """Why there are no more frames."""
@@ -96,7 +109,7 @@ class _Frames:
         try:
             for kind, answer in self._client.events():
                 if kind == "window":
-                    self.latest = answer
+                    self._latest = answer, self._clock.monotonic()
                     self.news.set()
                 elif kind == "end":
                     self._state = answer.get("state") or ""
