@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from ridgeline.service.measured import ServiceOptions, run_measured
 
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort
 from ridgeline.engine.launch import Options
 from ridgeline.engine.session import start_context
 from ridgeline.measure.events import Event, WindowCommitted
 from ridgeline.plan import plan_application
+from ridgeline.service.measured import ServiceOptions, run_measured
 
 ROWS = 200_000
 KEYS = 1_000

@@ -82,8 +82,8 @@ class Departures(Operator):
     @flights.process_batch
     def sift(self, batch: pa.RecordBatch) -> None:
         gone = batch["dep_time"].is_valid()
-        self.departed.emit_batch(batch.filter(gone))
-        self.cancelled.emit_batch(batch.filter(pc.invert(gone)))
+        self.departed.emit_batch(batch.filter(gone), rows=gone)
+        self.cancelled.emit_batch(batch.filter(pc.invert(gone)), rows=pc.invert(gone))
 
 
 def delays(keys: pa.Array, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:

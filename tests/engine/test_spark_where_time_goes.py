@@ -3,12 +3,12 @@
 import time
 
 import pytest
-from ridgeline.stram.watch import Watch
 
 from engine.busy import BUSY, busy_application, really
 from engine.on_spark import run_on_spark
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.topology import planned_event
+from ridgeline.stram.watch import Watch
 
 pytestmark = pytest.mark.spark
 WINDOWS = 40

@@ -191,10 +191,12 @@ def test_ages_at_commit_have_the_time_to_the_commit_on_top():
     for offset, host in ((0.0, "driver"), (0.25, "other")):
         measurement = measured(*windows(6, ages=ages, host=host, offset=offset))
         emit, commit = measurement.record_age(6.0, "write")["operators"]
-        assert (emit["at"], emit["minMs"], emit["maxMs"], emit["avgMs"], emit["count"]) == ("emit", 1000.0, 3000.0, 2000.0, 12)
-        # write ends at 0.4 s, the commit is at 0.55 s
-        assert (commit["at"], commit["minMs"], commit["maxMs"]) == ("commit", pytest.approx(1150.0), pytest.approx(3150.0))
-        assert commit["oldestMs"] == pytest.approx(3150.0)
+        # The host's clock is ahead by the offset, so were its ages; write ends at 0.4 s, the commit is at 0.55 s.
+        ahead = offset * 1e3
+        assert (emit["at"], emit["count"]) == ("emit", 12)
+        assert [emit[name] for name in ("minMs", "maxMs", "avgMs")] == pytest.approx([1000 - ahead, 3000 - ahead, 2000 - ahead], abs=1)
+        assert [commit[name] for name in ("minMs", "maxMs")] == pytest.approx([1150 - ahead, 3150 - ahead], abs=1)
+        assert commit["oldestMs"] == pytest.approx(3150 - ahead, abs=1)
     assert measurement.record_age(6.0, "read") == {"operators": []}
     silent = measurement.record_age(300.0)["operators"]
     assert [(row["count"], row["maxMs"]) for row in silent] == [(0, None), (0, None)]

@@ -176,11 +176,19 @@ def test_a_clock_that_was_set_back_keeps_no_old_slots_for_ever():
 def test_ages_at_commit_are_older_by_the_time_until_then():
     ages = RecordAges()
     ages.add_committed(1, of_ages([100_000, 200_000, 900_000], "commit"), 0.4, NOW)
-    ages.add_committed(1, of_ages([300_000], "commit"), -0.1, NOW)  # only clocks can say so
+    ages.add_committed(1, of_ages([300_000], "commit"), -0.1, NOW)  # of a host whose clock is ahead
     found = ages.figures(1, "commit", NOW)
-    assert (found.minimum, found.maximum, found.oldest_maximum) == (pytest.approx(0.3), pytest.approx(1.3), pytest.approx(1.3))
-    assert found.average == pytest.approx((0.5 + 0.6 + 1.3 + 0.3) / 4)
+    assert (found.minimum, found.maximum, found.oldest_maximum) == (pytest.approx(0.2), pytest.approx(1.3), pytest.approx(1.3))
+    assert found.average == pytest.approx((0.5 + 0.6 + 1.3 + 0.2) / 4)
     assert found.p50 == pytest.approx(0.5, rel=0.01)
+
+
+def test_ages_of_a_host_whose_clock_is_off_become_those_of_strams():
+    ages = RecordAges()
+    ages.add(1, of_ages([100_000, 400_000, 900_000]), NOW, offset_seconds=-0.25)  # its clock is 250 ms ahead
+    found = ages.figures(1, "emit", NOW)
+    assert (found.minimum, found.maximum, found.count, found.negative) == (pytest.approx(-0.15), pytest.approx(0.65), 3, 1)
+    assert found.p90 == pytest.approx(0.65, rel=0.01)
 
 
 @settings(deadline=None)

@@ -200,12 +200,9 @@ class Measurement:
                 continue
             for sample in event.ages:
                 if sample.place != "commit":
-                    self._ages.add(event.operator, sample, commit.at)
-                    continue
-                delay = commit.committed - event.ended - self._clocks.offset(event.host, event.ended)
-                if delay < 0:
-                    self._clocks.count_clamp()
-                self._ages.add_committed(event.operator, sample, delay, commit.at)
+                    self._ages.add(event.operator, sample, commit.at, self._clocks.offset(event.host, event.ended))
+                else:
+                    self._ages.add_committed(event.operator, sample, commit.committed - event.ended, commit.at)
 
     def _as_of(self, now: float) -> float:
         return now if self._ended is None else min(now, self._ended.at)

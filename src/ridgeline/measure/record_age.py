@@ -255,6 +255,10 @@ class _Series:
         if negative and sample.minimum + shift >= 0:
             values, counts = np.append(values, sample.minimum + shift), np.append(counts, negative)
             negative = 0
+        if shift < 0:
+            positive = values >= 0
+            negative += int(counts[~positive].sum())
+            values, counts = values[positive], counts[positive]
         ages = Histogram(BITS)
         ages.add(values, counts)
         slot = self.slots.get(second)
@@ -300,8 +304,10 @@ class RecordAges:
         self._seconds = math.ceil(window_seconds)
         self._series: dict[int, dict[str, _Series]] = {}
 
-    def add(self, operator_id: int, sample: AgeSample, at: float) -> None:
+    def add(self, operator_id: int, sample: AgeSample, at: float, offset_seconds: float = 0.0) -> None:
         """Add a window's ages at `source`, `state` or `emit`; `at` is STRAM's clock.
+
+        `offset_seconds`: of the host whose clock they were taken with (`ClockOffsets.offset`); the ages become those of STRAM's clock.
 
         Raises:
             ValueError: For ages at `commit`, which need the delay of `add_committed`.
@@ -309,14 +315,15 @@ class RecordAges:
         if sample.place == "commit":
             msg = "ages at `commit` are known once the window is committed; did you mean `add_committed`?"
             raise ValueError(msg)
-        self._add(operator_id, sample, 0.0, at)
+        self._add(operator_id, sample, offset_seconds, at)
 
     def add_committed(self, operator_id: int, sample: AgeSample, delay_seconds: float, at: float) -> None:
         """Add a window's ages at `commit`, all older by the time from the operator's end-window timestamp to the commit.
 
-        Minimum, maximum and sum are shifted exactly. `delay_seconds` is the time of the commit less the corrected end-window timestamp;
-        below 0, which only clocks can make of it, it counts as 0 (count such clamps). `negative` is right if all or none of the negative
-        ages stay so; if some do, all are counted. If none does, percentiles take them for the least of them.
+        Minimum, maximum and sum are shifted exactly. `delay_seconds` is the time of the commit on STRAM's clock less the end-window
+        timestamp as its host read it: the host's clock is in both that and the ages, so what comes out is STRAM's. Below 0 if the host's
+        clock is ahead. `negative` is right if all or none of the negative ages stay so; if some do, all are counted. If none does,
+        percentiles take them for the least of them.
 
         Raises:
             ValueError: For ages at another place.
@@ -324,7 +331,7 @@ class RecordAges:
         if sample.place != "commit":
             msg = f"only ages at `commit` wait for it; got `{sample.place}`; did you mean `add`?"
             raise ValueError(msg)
-        self._add(operator_id, sample, max(0.0, delay_seconds), at)
+        self._add(operator_id, sample, delay_seconds, at)
 
     def _add(self, operator_id: int, sample: AgeSample, shift: float, at: float) -> None:
         if sample.count < 1:

@@ -221,7 +221,8 @@ def _replace_inputs(app: Application, inputs: Mapping[str, Iterable[Any]]) -> Ap
     for added in app.operators:
         operator = added.operator
         if added.name in inputs:
-            replaced[id(operator)] = operator = ListInput(_schema_of(added.name, operator), inputs[added.name])
+            schema, timestamp = _played_by_list(added.name, operator)
+            replaced[id(operator)] = operator = ListInput(schema, inputs[added.name], timestamp=timestamp)
         copy.add_operator(added.name, operator, **added.attributes)
     for stream in app.streams:
         played = replaced.get(id(getattr(stream.source, "operator", None)))
@@ -229,15 +230,15 @@ def _replace_inputs(app: Application, inputs: Mapping[str, Iterable[Any]]) -> Ap
     return copy
 
 
-def _schema_of(name: str, operator: Any) -> Any:
-    """What the one output port of an input operator declares. Raises RidgelineError if it is not such an operator."""
+def _played_by_list(name: str, operator: Any) -> tuple[Any, str | None]:
+    """Schema and timestamp column of the one output port of an input operator. Raises RidgelineError if it is not such an operator."""
     outputs = operator_type(type(operator)).outputs if isinstance(operator, InputOperator) else {}
     schema = operator.port_schema(next(iter(outputs))) if len(outputs) == 1 else None
     if schema is None:
         rule = "a list can play an input operator with one output port of a schema"
         msg = f"`inputs` names `{name}`, which is a `{type(operator).__name__}`; {rule}"
         raise RidgelineError(msg)
-    return schema.type
+    return schema.type, operator.timestamp_of(next(iter(outputs)))
 
 
 def _refuse_spark_sources(plan: Plan) -> None:
