@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -21,6 +21,7 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _KINDS = {Kind.COUNTER: "counter", Kind.HISTOGRAM: "histogram"}
 _LABELS = "\0"
 """Stands for the labels in a histogram's lines."""
+_LABELS_KEPT = 16_384
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
@@ -52,28 +53,27 @@ class Exposition:
 
     def render(self) -> bytes:
         """The metrics as of now, in the text format."""
-        lines: list[str] = []
-        labels: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
-        for metric, samples in self._readings.read()[1]:
-            lines += _text(metric, samples, labels.setdefault(metric.all_labels, {}))
-        return "".join(lines).encode()
+        return "".join(text for metric, samples in self._readings.read()[1] for text in _text(metric, samples)).encode()
 
 
-def _text(metric: Metric, samples: Iterable[Sample], written: dict[tuple[str, ...], str]) -> Iterator[str]:
-    """The lines of a metric; `written` are the labels that were written already, by their values."""
+def _text(metric: Metric, samples: Iterable[Sample]) -> Iterator[str]:
+    """The lines of a metric."""
     name, names = metric.full_name, metric.all_labels
     yield f"# HELP {name} {metric.help}\n# TYPE {name} {_KINDS.get(metric.kind, 'gauge')}\n"
     histogram = "".join(f'{name}_bucket{{{_LABELS},le="{bound}"}} %d\n' for bound in _bounds(metric))
     histogram += f"{name}_sum{{{_LABELS}}} %r\n{name}_count{{{_LABELS}}} %d\n"
     for values, value in samples:
-        labels = written.get(values)
-        if labels is None:
-            pairs = [f'{label}="{text.translate(_ESCAPES)}"' for label, text in zip(names, values, strict=True)]
-            labels = written[values] = ",".join(pairs)
+        labels = _labels(names, values)
         if isinstance(value, Distribution):
             yield histogram.replace(_LABELS, labels.replace("%", "%%")) % (*value.counts, value.total, value.counts[-1])
         else:
             yield f"{name}{{{labels}}} {value!r}\n"
+
+
+@lru_cache(_LABELS_KEPT)
+def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    """Labels as they stand in a line; most are the same in many lines, and in the next scrape."""
+    return ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in zip(names, values, strict=True))
 
 
 def _family(metric: Metric, samples: Iterable[Sample]) -> Family:
