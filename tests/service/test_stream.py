@@ -174,6 +174,20 @@ def test_the_service_ends_while_clients_listen():
     assert watch.subscribers_dropped == 0
 
 
+def test_clients_hear_of_the_end_although_the_service_ends_with_it():
+    watch, plan, rest, now = watched(until=2)
+    server = WebServer(create_app(watch, plan))
+    events = Events("127.0.0.1", server.port)
+    events.window()
+    feed(watch, now, *rest, ApplicationEnded(now.seconds, "finished"))
+    server.close()
+    while (event := events.next())["event"] == "window":
+        pass
+    assert event == {"event": "end", "data": {"state": "FINISHED", "windowId": 4}}
+    assert events.over
+    events.close()
+
+
 def test_clients_that_are_gone_are_forgotten(wait_until):
     watch, plan, rest, now = watched(until=2)
     app = create_app(watch, plan)

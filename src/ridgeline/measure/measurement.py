@@ -385,7 +385,7 @@ class Measurement:
 
     def frame(self, now: float, *, latencies: bool = True) -> dict[str, Any]:
         """All that a view shows, as of one moment; without `latencies` those of operators are left out, the most of the work."""
-        nothing = {"windowId": None, "operators": [], "logical": [], "clamps": self._latency.clamps + self._clocks.clamps}
+        nothing: dict[str, Any] = {"windowId": None, "operators": [], "logical": [], "clamps": self._latency.clamps + self._clocks.clamps}
         latency, progress = self.latency(now) if latencies else nothing, self.progress(now)
         moment = self._moment(now, self._statuses.operators, latency, progress if self._running is not None else None)
         return {

@@ -69,7 +69,7 @@ class Frames:
                         await asyncio.wait_for(news.wait(), self._keep_alive)
                     if not news.is_set():
                         yield b": keep-alive\n\n"
-                if self.closed or ended:
+                if ended or (self.closed and not self.ended):
                     return
 
     @contextlib.contextmanager
