@@ -122,8 +122,8 @@ class ApplicationRun:
         while True:
             match instruction:
                 case RunWindow(request, reason):
-                    planned = timeline.now()
                     if request.attempt:
+                        planned = timeline.now()
                         self._observe(WindowRetried(planned, window_id, request.attempt, reason, final=request.final and not reason))
                     self._observe(WindowStarted(planned, window_id, request.attempt))
                     try:

@@ -16,7 +16,7 @@ NAMES: Mapping[str, str] = {
     "log": "Spark's offset log",
     "trigger": "Spark's trigger",
     "planning": "planning",
-    "retries": "before its attempt",  # earlier ones that failed, or next to nothing
+    "retries": "earlier attempts",
     "launch": "Spark launch",
     "read": "reading",
     "slot": "waiting for a slot",
