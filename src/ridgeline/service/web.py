@@ -75,12 +75,12 @@ def create_app(watch: Watch, plan: Plan, *, token: str | None = None, stack_of: 
         stream: AsyncIterator[bytes] = frames.events(last_seen if isinstance(last_seen, int) else None)
         return StreamingResponse(stream, headers=headers, media_type=_EVENTS.media_type)
 
-    def metrics(request: Request) -> Response:
-        _METRICS.parse(request)
+    def metrics(_request: Request) -> Response:
         return Response(exposition.render(), headers={"content-type": MEDIA_TYPE})
 
     routes = [_route(endpoint, endpoint.handler, watch, plan, stack_of) for endpoint in answering if endpoint.handler is not None]
-    routes += [Route(_EVENTS.path, events), Route(_METRICS.path, metrics), Route(BASE, routes[2].endpoint)]
+    info = next(route.endpoint for route in routes if route.path == f"{BASE}/")
+    routes += [Route(BASE, info), Route(_EVENTS.path, events), Route(_METRICS.path, metrics)]
     app = Starlette(
         routes=routes,
         middleware=[Middleware(_Guard)],
