@@ -6,8 +6,12 @@ import threading
 
 import pytest
 
+from engine.applications import sum_application
 from ridgeline import RidgelineError
+from ridgeline.engine.launch import Options
 from ridgeline.measure.metrics import METRICS
+from ridgeline.plan.planner import plan_application
+from ridgeline.service.measured import ServiceOptions, run_measured
 from ridgeline.service.otel import OtelExporter, otel_name
 from service.watched import watched
 
@@ -122,3 +126,11 @@ def test_an_endpoint_has_to_be_a_url():
     watch, _, _, _ = watched()
     with pytest.raises(RidgelineError, match=r"an OTLP endpoint is a URL; got `localhost:4318`; did you mean `http://localhost:4318`\?"):
         OtelExporter(watch, "localhost:4318")
+
+
+@pytest.mark.spark
+def test_a_run_sends_its_metrics_to_the_collector(collector, spark_context, tmp_path):
+    options = Options(checkpoint=str(tmp_path / "checkpoint"), windows=3)
+    run_measured(plan_application(sum_application()), options, ServiceOptions(port=None, otlp=collector.url), context=spark_context)
+    metrics = {metric.name: metric for metric in collector.requests[-1][1].resource_metrics[0].scope_metrics[0].metrics}
+    assert metrics["ridgeline_windows_committed"].sum.data_points[0].as_int == 3

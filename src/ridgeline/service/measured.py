@@ -37,13 +37,15 @@ class ServiceOptions:
     """What watches a run.
 
     `port` of the web service: 0 takes a free one, None means no web service. `host` is what it listens on; on another address than a
-    loopback one it asks for `token` (default: one is made and shown). `event_log` is a file as `EventLogWriter` takes it.
+    loopback one it asks for `token` (default: one is made and shown). `event_log` is a file as `EventLogWriter` takes it. `otlp` is the
+    endpoint of an OpenTelemetry collector that metrics are sent to, see `OtelExporter`.
     """
 
     port: int | None = 0
     host: str = "127.0.0.1"
     token: str | None = None
     event_log: str | None = None
+    otlp: str | None = None
 
 
 def run_measured(  # noqa: PLR0913  what surrounds a run
@@ -64,7 +66,8 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
     Whatever watches the run cannot make it fail once Spark is started: what breaks then is told on the console and left out.
 
     Raises:
-        RidgelineError: As `launch`; and before Spark is started if the event log cannot be written or a port is in use.
+        RidgelineError: As `launch`; and before Spark is started if the event log cannot be written, a port is in use, or metrics cannot be
+            sent for lack of OpenTelemetry.
     """
     run = _Measured(plan, options, service or ServiceOptions(), console or Console(), clock or SystemClock())
     if observe is not None:
@@ -97,6 +100,10 @@ class _Measured:
             if receiver is not None:
                 surroundings.callback(receiver.close)
                 self.watch.subscribe(receiver.follow)
+            if self._service.otlp is not None:
+                from ridgeline.service.otel import OtelExporter
+
+                surroundings.callback(OtelExporter(self.watch, self._service.otlp).close)
             server = self._serve(receiver)
             if server is not None:
                 surroundings.callback(server.close)
