@@ -13,7 +13,7 @@ FAILURE = Failure("a", "total", 1, 7, "process of port numbers", "ZeroDivisionEr
 
 
 def text_of(error):
-    console = make_console(stderr=True)
+    console = make_console()
     console.file = io.StringIO()
     tell(error, console)
     return console.file.getvalue()

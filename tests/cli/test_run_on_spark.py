@@ -112,6 +112,24 @@ def test_the_second_signal_kills_and_the_window_is_replayed(ridgeline_process, t
     assert written(tmp_path) == TOTALS[:1] + TOTALS
 
 
+def test_a_run_whose_reader_goes_away_stops_after_its_window(ridgeline_process, tmp_path):
+    process = ridgeline_process(*RUN, "--checkpoint", "state", "--count", "0")
+    wait_for_line(process, "window 0: ")
+    process.stdout.close()
+    assert process.wait(120) == 141
+    lines = process.stderr.read().splitlines()
+    done = written(tmp_path)
+    assert done == [(window, sum(range(10 * (window + 1)))) for window in range(len(done))]
+    assert lines == [
+        "nobody reads the output any more; stopping after this window",
+        "",
+        f"{len(done)} windows of this run committed",
+        "",
+        "go on with:",
+        f"  ridgeline run {TINY} --master 'local[2]' --checkpoint {tmp_path / 'state'} --count 0",
+    ]
+
+
 def test_a_run_that_fails(ridgeline_process, tmp_path):
     stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state", "-D", "total.fail_at=23"), 1)
     lines = stderr.splitlines()

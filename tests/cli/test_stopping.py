@@ -18,6 +18,15 @@ def test_the_first_signal_sets_the_event_and_is_named():
     assert len(announced) == 2
 
 
+def test_a_run_that_stops_for_another_reason_is_not_killed_by_the_first_signal():
+    announced = []
+    with Stopper(lambda: announced.append(1), pytest.fail) as stopper:
+        stopper.stop("the end of its output")
+        assert stopper.event.is_set()
+        signal.raise_signal(signal.SIGINT)
+    assert (stopper.stopped_by, announced) == ("the end of its output", [1])
+
+
 def test_handlers_are_put_back():
     before = signal.getsignal(signal.SIGINT)
     with Stopper(lambda: None, lambda: None):

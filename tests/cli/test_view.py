@@ -1,4 +1,5 @@
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -54,7 +55,7 @@ def test_plain_lines_have_the_critical_path_and_the_verdict(run, clock):
     console = Console(file=io.StringIO(), highlight=False, width=40)
     view = PlainView(console, clock, "numbers", SETTINGS)
     events = list(window(PLAN, 0, 4000, seconds=0.042))
-    view.started("/data/state", 0, frame=watch_of(PLAN, events).frame)
+    view.started("/data/state", 0, figures=watch_of(PLAN, events))
     view.committed(run_window(run, PLAN, 0, 4000, seconds=0.042))
     assert (
         console.file.getvalue()
@@ -110,21 +111,21 @@ def shown(view):
 def test_before_the_first_window(clock, run):
     live = make_live(clock, run)
     assert shown(live)[0].endswith("starting Spark ...")
-    nothing = watch_of(PLAN, []).frame
-    live.started("/data/state", 0, frame=nothing)
+    nothing = watch_of(PLAN, [])
+    live.started("/data/state", 0, figures=nothing)
     assert shown(live)[0].endswith("running the first window of numbers ...")
 
 
 def test_a_first_window_that_takes_long_shows_its_progress(clock, run):
     live = make_live(clock, run)
-    live.started("/data/state", 0, frame=lambda: frame(windowId=None, progress=running_progress()))
+    live.started("/data/state", 0, figures=SimpleNamespace(frame=lambda: frame(windowId=None, progress=running_progress())))
     assert shown(live)[-1] == "  summing 20 of 60, about 40 s left"
 
 
 def test_the_live_screen(clock, run):
     live = make_live(clock, run)
     events = [*window(PLAN, 0, 4000), *window(PLAN, 1, 2000, at=0.5, seconds=0.042)]
-    live.started("/data/state", 0, frame=watch_of(PLAN, events).frame)
+    live.started("/data/state", 0, figures=watch_of(PLAN, events))
     for event in events:
         run.apply(event)
     run.committed = clock.wall()
@@ -138,7 +139,7 @@ def test_the_live_screen(clock, run):
 
 def test_progress_and_silence_are_shown_where_there_are_any(clock, run):
     live = make_live(clock, run)
-    live.started("/data/state", 0, frame=frame)
+    live.started("/data/state", 0, figures=SimpleNamespace(frame=frame))
     run_window(run, PLAN, 0, 4000, at=clock.wall(), progress=(10.0, 90.0))
     run_window(run, PLAN, 1, 4000, at=clock.wall() + 2, progress=(20.0, 80.0))
     assert shown(live)[-1].endswith("20% 16.0 s left")
@@ -150,7 +151,7 @@ def test_progress_and_silence_are_shown_where_there_are_any(clock, run):
 def test_figures_are_read_at_most_twice_a_second(clock, run):
     reads = []
     live = make_live(clock, run)
-    live.started("/data/state", 0, frame=lambda: reads.append(1) or frame())
+    live.started("/data/state", 0, figures=SimpleNamespace(frame=lambda: reads.append(1) or frame()))
     for _ in range(4):
         live.render()
         clock.advance(0.25)
@@ -160,7 +161,7 @@ def test_figures_are_read_at_most_twice_a_second(clock, run):
 def test_what_is_printed_stands_above_the_screen(clock, run):
     live = make_live(clock, run)
     live.starting()
-    live.started("/data/state", 0, "figures at http://127.0.0.1:4711", frame)
+    live.started("/data/state", 0, "figures at http://127.0.0.1:4711", SimpleNamespace(frame=frame))
     run_window(run, PLAN)
     live.close()
     live.close()
@@ -172,5 +173,5 @@ def test_what_is_printed_stands_above_the_screen(clock, run):
 
 def test_a_screen_that_cannot_be_drawn_does_not_end_the_run(clock, run):
     live = make_live(clock, run)
-    live.started("/data/state", 0, frame=dict)
+    live.started("/data/state", 0, figures=SimpleNamespace(frame=dict))
     assert shown(live) == ["the figures cannot be shown: KeyError: 'windowId'"]

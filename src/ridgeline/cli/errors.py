@@ -15,6 +15,7 @@ from rich.theme import Theme
 
 from ridgeline.api.errors import OperatorError, RidgelineError, ValidationError
 from ridgeline.cli.frames import users_frames
+from ridgeline.cli.output import OUTPUT_GONE, Output, OutputGoneError
 
 FAILED = 1
 NOT_VALID = 2
@@ -38,26 +39,31 @@ class _Backticks(RegexHighlighter):
 _BACKTICKS = _Backticks()
 
 
-def make_console(*, stderr: bool = False) -> Console:
-    """A console for our texts: names in backticks are coloured on a terminal; elsewhere lines are not wrapped."""
-    console = Console(stderr=stderr, theme=_THEME, highlighter=_BACKTICKS, emoji=False, markup=False)
+def make_console() -> Console:
+    """A console for standard error: names in backticks are coloured on a terminal; elsewhere lines are not wrapped."""
+    console = Output(lambda: None, stderr=True, theme=_THEME, highlighter=_BACKTICKS, emoji=False, markup=False)
     console.soft_wrap = not console.is_terminal
     return console
 
 
 @contextmanager
 def told(after: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Tell an error of a command, call `after`, and end with its exit code: 2 for what was given, 1 for what failed."""
+    """Tell an error of a command, call `after`, and end with its exit code: 2 for what was given, 1 for what failed.
+
+    Nothing is told if the reader of standard output has gone away: the exit code is 141.
+    """
     try:
         yield
+    except OutputGoneError:
+        raise typer.Exit(OUTPUT_GONE) from None
     except RidgelineError as error:
-        tell(error, make_console(stderr=True))
+        tell(error, make_console())
         after()
         raise typer.Exit(exit_code(error)) from None
     except (typer.Exit, typer.Abort):
         raise
     except Exception as error:  # noqa: BLE001  told with its traceback
-        tell_unexpected(error, make_console(stderr=True))
+        tell_unexpected(error, make_console())
         after()
         raise typer.Exit(FAILED) from None
 

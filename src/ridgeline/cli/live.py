@@ -19,7 +19,7 @@ from ridgeline.cli.figures.screen import screen
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.statistics import RunStatistics, Window
 from ridgeline.cli.units import duration
-from ridgeline.cli.view import STOPPING, Frame, View, checkpoint_line, retry_line
+from ridgeline.cli.view import STOPPING, Figures, View, checkpoint_line, retry_line
 
 _SILENCE_SECONDS = 2.0
 _BAR_WIDTH = 40
@@ -38,7 +38,7 @@ class LiveView(View):
         self._settings = settings
         self._started = False
         self._stopping = False
-        self._frame: Frame | None = None
+        self._figures: Figures | None = None
         self._shown: Mapping[str, Any] | None = None
         self._read = float("-inf")
         self._spinner = Spinner("dots", style="cyan")
@@ -52,9 +52,9 @@ class LiveView(View):
         self._capture.start()
         self._live.start(refresh=True)
 
-    def started(self, checkpoint: str, first_window: int, service: str = "", frame: Frame | None = None) -> None:
+    def started(self, checkpoint: str, first_window: int, service: str = "", figures: Figures | None = None) -> None:
         """Name the checkpoint folder and the web service."""
-        self._frame = frame
+        self._figures = figures
         self._started = True
         self._console.print(Text(checkpoint_line(checkpoint, first_window), "dim"))
         if service:
@@ -85,7 +85,7 @@ class LiveView(View):
 
     def _parts(self) -> list[RenderableType]:
         parts: list[RenderableType] = []
-        frame = self._figures()
+        frame = self._frame()
         if frame is None or frame["windowId"] is None or self._statistics.last is None:
             waiting = f"running the first window of {self._application} ..." if self._started else "starting Spark ..."
             self._spinner.update(text=waiting)
@@ -101,11 +101,11 @@ class LiveView(View):
             parts.append(Text(STOPPING, "bold yellow"))
         return parts
 
-    def _figures(self) -> Mapping[str, Any] | None:
-        if self._frame is not None:
+    def _frame(self) -> Mapping[str, Any] | None:
+        if self._figures is not None:
             now = self._clock.monotonic()
             if self._shown is None or now - self._read >= _FRAME_SECONDS:
-                self._shown, self._read = self._frame(), now
+                self._shown, self._read = self._figures.frame(), now
         return self._shown
 
     def _below(self, window_seconds: float) -> list[RenderableType]:

@@ -16,6 +16,7 @@ from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.frames import last_frames
 from ridgeline.cli.options import COMMAND_OPTIONS, application_arguments
+from ridgeline.cli.output import OutputGoneError, discard, unread
 
 _FUNCTION = "application"
 _FORMS = "give a file (`app.py`), a file and a name (`app.py:second`), or `module:attribute`"
@@ -189,6 +190,9 @@ def _guarded(where: str, code: Callable[[], Any]) -> Any:
     except RidgelineError:
         raise
     except (Exception, SystemExit) as error:
+        if isinstance(error, BrokenPipeError) and unread():
+            discard(sys.stdout)
+            raise OutputGoneError from None
         raise _code_failed(where, error) from error
 
 

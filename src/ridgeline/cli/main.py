@@ -10,6 +10,7 @@ import typer
 
 from ridgeline.cli import commands, options
 from ridgeline.cli.errors import told
+from ridgeline.cli.output import finish, write
 from ridgeline.cli.settings import DEFAULT_HOST, DEFAULT_MASTER, RunSettings, Service
 
 app = typer.Typer(
@@ -51,7 +52,8 @@ Attributes = Annotated[
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"ridgeline {_version('ridgeline')}, pyspark {_version('pyspark')}")
+        with told():
+            write(f"ridgeline {_version('ridgeline')}, pyspark {_version('pyspark')}")
         raise typer.Exit
 
 
@@ -128,7 +130,10 @@ def run(  # noqa: PLR0913, PLR0917  options
 
     Example: `ridgeline run payments.py --master local[2] --checkpoint state -D payments.count=1000 --windows 20`
 
-    Exit codes: 0 finished or stopped, 1 the application failed, 2 the application or the command is not valid, 130 killed.
+    If what it prints is read by another program (`| head`) that goes away, the run ends after its window as on Ctrl-C.
+
+    Exit codes: 0 finished or stopped, 1 the application failed, 2 the application or the command is not valid, 130 killed, 141 nobody
+    reads its output any more.
     """
     with told():
         from ridgeline.cli.load import load_application
@@ -179,7 +184,7 @@ def plan(
 
         given = options.properties(properties or ()), options.attributes(attributes or ())
         made = plan_application(load_application(target, context.args), *given)
-        typer.echo(json.dumps(to_dict(made), indent=2) if as_json else describe(made))
+        write(json.dumps(to_dict(made), indent=2) if as_json else describe(made))
 
 
 @app.command(context_settings=_OWN_OPTIONS, epilog=_OPTIONS_OF_APP)
@@ -198,7 +203,7 @@ def validate(context: typer.Context, target: App, properties: Properties = None,
         given = options.properties(properties or ()), options.attributes(attributes or ())
         logical = validate_application(load_application(target, context.args), *given)
         parts = f"{plural(len(logical.operators), 'operator')}, {plural(len(logical.streams), 'stream')}"
-        typer.echo(f"application {logical.application} is valid: {parts}")
+        write(f"application {logical.application} is valid: {parts}")
 
 
 @app.command()
@@ -224,7 +229,10 @@ commands.register(app)
 
 def main() -> None:
     """The console script."""
-    app()
+    try:
+        app()
+    finally:
+        finish()
 
 
 if __name__ == "__main__":

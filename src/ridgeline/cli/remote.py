@@ -12,6 +12,7 @@ from rich.text import Text
 from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.client import Client
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.output import Output, write
 from ridgeline.service import registry
 
 WIDE = 160
@@ -34,7 +35,7 @@ def connect(app: str | None, url: str | None, token: str | None) -> Client:
 
 def make_console() -> Console:
     """Where answers are printed to."""
-    console = Console(highlight=False, emoji=False, markup=False)
+    console = Output(highlight=False, emoji=False, markup=False)
     if not console.is_terminal:
         console.width = WIDE
     return console
@@ -52,7 +53,7 @@ def show(answer: Any, draw: Callable[[int], Iterable[RenderableType]], *, as_jso
 
 def print_json(answer: Any, *, indent: int | None = 2) -> None:
     """Print JSON for other programs: no colours, no wrapping."""
-    print(json.dumps(answer, indent=indent, ensure_ascii=False), flush=True)  # noqa: T201  an answer, not a trace
+    write(json.dumps(answer, indent=indent, ensure_ascii=False))
 
 
 def describe(entry: registry.Entry) -> dict[str, Any]:

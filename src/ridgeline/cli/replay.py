@@ -72,7 +72,7 @@ def _read(path: str) -> tuple[Measurement, RunStatistics]:
         msg = f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
         raise CommandError(msg)
     measurement, statistics = Measurement(), RunStatistics()
-    note = make_console(stderr=True).print
+    note = make_console().print
     for event in read_event_log(path, note):
         if measurement.plan is None and not isinstance(event, ApplicationPlanned):
             msg = f"event log `{path}` begins with `{type(event).__name__}` instead of `ApplicationPlanned`; give a whole log"

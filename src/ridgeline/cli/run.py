@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from ridgeline.api.clock import SystemClock
 from ridgeline.cli import options
 from ridgeline.cli.errors import make_console
-from ridgeline.cli.figures.screen import with_window
 from ridgeline.cli.live import LiveView
+from ridgeline.cli.output import Output, OutputGoneError
 from ridgeline.cli.report import read_report
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.statistics import RunStatistics
@@ -38,37 +36,45 @@ class Run:
         self._plan = plan
         self._settings = settings
         self._clock = SystemClock()
-        self._console = Console(highlight=False, emoji=False)
+        self._console = Output(self._nobody_reads, highlight=False, emoji=False)
         if not self._console.is_terminal:
             self._console.width = _WIDE  # nothing to wrap for
         self._statistics = RunStatistics(topology_of(plan))
         self._watch: Watch | None = None
         self._view = self._make_view()
+        self._stopper = Stopper(self._view.stopping, self._killed)
         self._checkpoint = ""
+        self._unread = False
+        self._over = False
 
     def run(self) -> None:
-        """Run to the end, then tell about it. Raises what `run_measured` raises, after it has said how to go on."""
+        """Run to the end, then tell about it. Raises what `run_measured` raises; OutputGoneError if not all of it could be told."""
         settings = self._settings
-        with Stopper(self._view.stopping, self._killed) as stopper:
+        with self._stopper:
             self._view.starting()
             try:
-                outcome = in_thread(lambda: self._launch(stopper))
+                outcome = in_thread(self._launch)
             finally:
                 self._view.close()
+        self._over = True
         if not settings.quiet:
             report = None if self._watch is None else read_report(self._watch, self._clock.wall())
-            print_summary(self._console, outcome, self._statistics, report, settings, stopper.stopped_by)
+            print_summary(self._console, outcome, self._statistics, report, settings, self._stopper.stopped_by)
+        if self._unread:
+            if not outcome.ended:
+                self.tell_going_on()
+            raise OutputGoneError
 
     def tell_going_on(self) -> None:
-        """After a failure: what is committed, and the command that goes on from it."""
+        """To standard error: what is committed, and the command that goes on from it."""
         if self._checkpoint:
-            console = make_console(stderr=True)
+            console = make_console()
             console.print()
             windows = self._statistics.windows
             console.print(f"{plural(windows, 'window')} of this run committed" if windows else "no window of this run is committed")
             print_going_on(console, self._settings, self._checkpoint)
 
-    def _launch(self, stopper: Stopper) -> Outcome:
+    def _launch(self) -> Outcome:
         from ridgeline.engine.launch import Options
         from ridgeline.service.measured import run_measured
 
@@ -78,7 +84,7 @@ class Run:
             Options(settings.master, options.settings(settings.conf), settings.checkpoint, settings.windows),
             _service_options(settings),
             observe=self._statistics.apply,
-            stop=stopper.event,
+            stop=self._stopper.event,
             console=self._console,
             clock=self._clock,
             started=self._started,
@@ -97,7 +103,7 @@ class Run:
         self._watch = watch
         watch.subscribe(self._show)  # by itself: a view that fails must not stop the counting
         service = "" if url is None else service_line(url)
-        self._view.started(self._checkpoint, run.next_window, service, lambda: with_window(watch.frame(), watch.windows(1)))
+        self._view.started(self._checkpoint, run.next_window, service, watch)
 
     def _show(self, event: Event) -> None:
         match event:
@@ -108,10 +114,17 @@ class Run:
             case _:
                 pass
 
+    def _nobody_reads(self) -> None:
+        """Whoever read what the run prints has gone away: it ends as on Ctrl-C, so that nothing is lost."""
+        self._unread = True
+        if not self._over:
+            self._stopper.stop("the end of its output")
+            make_console().print("nobody reads the output any more; stopping after this window")
+
     def _killed(self) -> None:
         """The second Ctrl-C."""
         self._view.close()
-        console = make_console(stderr=True)
+        console = make_console()
         console.print("killed; the window that ran is not committed and will be replayed")
         if self._checkpoint:
             print_going_on(console, self._settings, self._checkpoint)

@@ -20,6 +20,8 @@ _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 class Stopper:
     """The first signal notes its name in `stopped_by`, calls `announce` and sets `event`; the second one calls `kill` and exits.
 
+    `stop` does as the first signal without being one.
+
     For `with` in the main thread. The run itself belongs into another one (see `in_thread`): then a signal never meets a lock that the code
     below it holds, and Spark, which takes over SIGINT in the main thread only, leaves it to us.
     """
@@ -29,6 +31,7 @@ class Stopper:
         self.stopped_by = ""
         self._announce = announce
         self._kill = kill
+        self._signalled = False
         self._killing = False
         self._before: dict[signal.Signals, Any] = {}
 
@@ -42,9 +45,15 @@ class Stopper:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def stop(self, why: str) -> None:
+        """End the run after its window. From any thread; a signal that comes later is still the first one."""
+        self.stopped_by = self.stopped_by or why
+        self.event.set()
+
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        if not self.stopped_by:
-            self.stopped_by = _NAMES[signal.Signals(number)]
+        if not self._signalled:
+            self._signalled = True
+            self.stopped_by = self.stopped_by or _NAMES[signal.Signals(number)]
             try:
                 self._announce()
             finally:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.text import Text
@@ -11,14 +11,23 @@ from rich.text import Text
 from ridgeline.api.clock import Clock
 from ridgeline.cli.figures.path import short_path
 from ridgeline.cli.figures.verdict import verdict_line
+from ridgeline.cli.long_windows import LongWindows
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.statistics import Window
 from ridgeline.cli.units import count, duration
 
 STOPPING = "stopping after this window; press Ctrl-C again to kill it"
 _REASON = 240
-Frame = Callable[[], Mapping[str, Any]]
-"""Gives one consistent frame of figures: what `/events` sends for a window."""
+
+
+class Figures(Protocol):
+    """Who knows the figures of the run: `ridgeline.stram.watch.Watch`."""
+
+    def frame(self) -> Mapping[str, Any]:
+        """One consistent frame: what `/events` sends for a window."""
+
+    def progress(self) -> Mapping[str, Any]:
+        """As `/progress`."""
 
 
 class View:
@@ -27,8 +36,8 @@ class View:
     def starting(self) -> None:
         """Spark is about to be started, which takes seconds."""
 
-    def started(self, checkpoint: str, first_window: int, service: str = "", frame: Frame | None = None) -> None:
-        """The first window is about to run. `service` says where figures can be asked for, `frame` gives them."""
+    def started(self, checkpoint: str, first_window: int, service: str = "", figures: Figures | None = None) -> None:
+        """The first window is about to run. `service` says where others can ask for `figures`."""
 
     def committed(self, window: Window) -> None:
         """A window is committed."""
@@ -44,14 +53,15 @@ class View:
 
 
 class PlainView(View):
-    """Lines: start, at most one per second, retries, end. No control characters."""
+    """Lines: start, at most one per second, how far a long window is, retries, end. No control characters."""
 
     def __init__(self, console: Console, clock: Clock, application: str, settings: RunSettings) -> None:
         self._console = console
         self._clock = clock
         self._application = application
         self._settings = settings
-        self._frame: Frame | None = None
+        self._figures: Figures | None = None
+        self._long_windows: LongWindows | None = None
         self._last = float("-inf")
 
     def starting(self) -> None:
@@ -59,19 +69,24 @@ class PlainView(View):
         self._say(f"{self._application} on {self._settings.master}: {self._settings.ending}")
         self._say("starting Spark ...")
 
-    def started(self, checkpoint: str, first_window: int, service: str = "", frame: Frame | None = None) -> None:
+    def started(self, checkpoint: str, first_window: int, service: str = "", figures: Figures | None = None) -> None:
         """Name the checkpoint folder and the web service."""
-        self._frame = frame
         self._say(checkpoint_line(checkpoint, first_window))
         if service:
             self._say(service)
+        if figures is not None:
+            self._figures = figures
+            self._long_windows = LongWindows(self._clock, figures.progress, self._say)
+            self._long_windows.start()
 
     def committed(self, window: Window) -> None:
         """One line, if the last one is a second old."""
+        if self._long_windows is not None:
+            self._long_windows.committed()
         now = self._clock.monotonic()
         if now - self._last >= 1:
             self._last = now
-            self._say(window_line(window, self._frame() if self._frame is not None else None))
+            self._say(window_line(window, self._figures.frame() if self._figures is not None else None))
 
     def retried(self, window_id: int, attempt: int, reason: str) -> None:
         """One line."""
@@ -80,6 +95,11 @@ class PlainView(View):
     def stopping(self) -> None:
         """One line."""
         self._say(STOPPING)
+
+    def close(self) -> None:
+        """The thread that looks at long windows ends."""
+        if self._long_windows is not None:
+            self._long_windows.close()
 
     def _say(self, line: str) -> None:
         self._console.print(Text(line), soft_wrap=True)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ridgeline.cli.figures.backlog import sources_table
 from ridgeline.cli.figures.verdict import known_as, verdict_line
-from ridgeline.cli.units import count, duration, soon
+from ridgeline.cli.units import count, duration, plural, soon
 
 LONG_SECONDS = 2.0
 _SHOWN = 4
@@ -20,22 +20,22 @@ def running_lines(progress: Mapping[str, Any], *, after_seconds: float = LONG_SE
     """How far a running window is, once it takes longer than `after_seconds`; none otherwise. Containers that are silent are named."""
     lines = []
     if progress["running"] and (progress["elapsedSeconds"] or 0.0) > after_seconds:
-        head = Text.assemble(("window ", "dim"), (count(progress["windowId"]), "bold"), f" runs for {duration(progress['elapsedSeconds'])}")
-        window = progress["window"]
-        if window["fractionDone"] is not None:
-            head.append(f", {window['fractionDone']:.0%} done")
-        left = left_text(window["remainingSeconds"], window["basis"])
-        if left:
-            head.append(f", {left}")
-        running = [operator for operator in progress["operators"] if operator["state"] == "running"]
-        lines = [head, *(_operator(operator) for operator in running[:_SHOWN])]
+        running = _running(progress)
+        lines = [_window(progress), *(_operator(operator) for operator in running[:_SHOWN])]
         if len(running) > _SHOWN:
-            lines.append(Text(f"  and {len(running) - _SHOWN} more operators", "dim"))
-    for container in progress["containers"]:
-        if container["silent"]:
-            age = container["lastHeartbeatAgeSeconds"]
-            lines.append(Text(f"container {container['id']} is silent{'' if age is None else f' for {duration(age)}'}", "bold red"))
-    return lines
+            lines.append(Text(f"  and {plural(len(running) - _SHOWN, 'more operator')}", "dim"))
+    return [*lines, *(Text(silent, "bold red") for silent in _silent(progress))]
+
+
+def running_line(progress: Mapping[str, Any], *, after_seconds: float = LONG_SECONDS) -> str:
+    """The same in one line: `window 0 runs for 26 s, 42% done, about 36 s left: slow 24 of 60`; empty if it has not run so long."""
+    if not progress["running"] or (progress["elapsedSeconds"] or 0.0) <= after_seconds:
+        return ""
+    running = _running(progress)
+    does = [_done(operator).plain for operator in running[:_SHOWN]]
+    if len(running) > _SHOWN:
+        does.append(plural(len(running) - _SHOWN, "more operator"))
+    return "; ".join([_window(progress).plain + (f": {', '.join(does)}" if does else ""), *_silent(progress)])
 
 
 def progress_parts(progress: Mapping[str, Any], width: int, at: float | None = None) -> list[RenderableType]:
@@ -55,13 +55,40 @@ def left_text(seconds: float | None, basis: str) -> str:
     return "" if seconds is None else f"{known_as(basis)}{soon(seconds)} left"
 
 
+def _window(progress: Mapping[str, Any]) -> Text:
+    """`window 0 runs for 26 s, 42% done, about 36 s left`."""
+    elapsed, window = progress["elapsedSeconds"] or 0.0, progress["window"]
+    runs = duration(elapsed) if elapsed <= LONG_SECONDS else soon(elapsed)
+    line = Text.assemble(("window ", "dim"), (count(progress["windowId"]), "bold"), f" runs for {runs}")
+    if window["fractionDone"] is not None:
+        line.append(f", {window['fractionDone']:.0%} done")
+    left = left_text(window["remainingSeconds"], window["basis"])
+    return line.append(f", {left}") if left else line
+
+
+def _running(progress: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [operator for operator in progress["operators"] if operator["state"] == "running"]
+
+
+def _silent(progress: Mapping[str, Any]) -> list[str]:
+    """`container 3 is silent for 31.0 s`, for each one."""
+    silent = [(container["id"], container["lastHeartbeatAgeSeconds"]) for container in progress["containers"] if container["silent"]]
+    return [f"container {number} is silent{'' if age is None else f' for {duration(age)}'}" for number, age in silent]
+
+
 def _operator(operator: Mapping[str, Any]) -> Text:
     """`summing 20 of 60, about 40 s left`."""
-    line = Text.assemble("  ", (operator["operator"], "bold"))
+    line = Text("  ").append_text(_done(operator))
+    left = left_text(operator["remainingSeconds"]["value"], operator["remainingSeconds"]["basis"])
+    return line.append(f", {left}") if left else line
+
+
+def _done(operator: Mapping[str, Any]) -> Text:
+    """`summing 20 of 60`."""
+    line = Text.assemble((operator["operator"], "bold"))
     consumed, remaining = operator["consumed"], operator["inputRemaining"]
     if consumed is not None:
         line.append(f" {count(consumed)}")
         if remaining["value"] is not None:
             line.append(f" of {known_as(remaining['basis'])}{count(consumed + operator['active'] + remaining['value'])}")
-    left = left_text(operator["remainingSeconds"]["value"], operator["remainingSeconds"]["basis"])
-    return line.append(f", {left}") if left else line
+    return line

@@ -1,0 +1,84 @@
+"""Commands whose reader has gone away, with real pipes."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from cli.windows import make_plan, watch_of, window
+from ridgeline.cli.output import Output, OutputGoneError
+
+TINY = __file__.replace("test_output.py", "tiny.py")
+PLAN = make_plan()
+
+
+@pytest.fixture
+def broken_pipe():
+    """The file descriptor of a pipe that nobody reads."""
+    source, sink = os.pipe()
+    os.close(source)
+    yield sink
+    os.close(sink)
+
+
+@pytest.fixture
+def unread(environment, broken_pipe):
+    """`unread("plan", "app.py")`: exit code and standard error of a command whose standard output nobody reads."""
+
+    def run(*words, **streams):
+        command = [sys.executable, "-m", "ridgeline", *words]
+        streams = {"stdout": broken_pipe, "stderr": subprocess.PIPE, **streams}
+        done = subprocess.run(command, **streams, text=True, env=environment, timeout=60, check=False)
+        return done.returncode, done.stderr
+
+    return run
+
+
+@pytest.fixture
+def running(serve):
+    serve(watch_of(PLAN, [event for number in range(3) for event in window(PLAN, number, at=0.5 * number)]), PLAN)
+
+
+@pytest.mark.parametrize("words", [("plan", TINY), ("validate", TINY), ("--version",), ("list-apps",)])
+def test_a_command_ends_quietly(unread, words):
+    assert unread(*words) == (141, "")
+
+
+@pytest.mark.usefixtures("running")
+@pytest.mark.parametrize("words", [("progress", "--json"), ("latency",), ("top", "--json"), ("progress", "--watch")])
+def test_a_command_about_a_running_application_ends_quietly(unread, words):
+    assert unread(*words) == (141, "")
+
+
+def test_help_ends_quietly(unread):
+    code, stderr = unread("--help")
+    assert (code != 0, stderr) == (True, "")
+
+
+def test_errors_that_nobody_reads_keep_their_exit_code(unread, broken_pipe):
+    assert unread("latency", stderr=broken_pipe)[0] == 2
+
+
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_what_an_application_prints_does_not_matter(unread, write_app, environment, buffered):
+    environment["PYTHONUNBUFFERED"] = buffered
+    name = write_app("app.py", "print('loaded')\nmade = APP('made')\n")
+    assert unread("validate", name) == (141, "")
+
+
+def test_what_is_left_in_a_buffer_does_not_matter(unread, write_app, environment):
+    environment["PYTHONUNBUFFERED"] = ""
+    code, stderr = unread("validate", write_app("app.py", "print('loaded')\nraise ValueError\n"))
+    assert (code, "BrokenPipe" in stderr) == (2, False)
+
+
+def test_a_console_goes_on_in_silence(broken_pipe):
+    told = []
+    with os.fdopen(os.dup(broken_pipe), "w") as file:
+        console = Output(lambda: told.append("gone"), file=file)
+        for _ in range(3):
+            console.print("x")
+        assert told == ["gone"]
+    with os.fdopen(os.dup(broken_pipe), "w") as file, pytest.raises(OutputGoneError):
+        Output(file=file).print("x")
