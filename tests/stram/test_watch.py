@@ -55,7 +55,8 @@ def test_a_frame_is_of_one_moment():
     assert frame["windowId"] == frame["latency"]["windowId"] == frame["criticalPath"]["windowId"] == frame["progress"]["windowId"] == 2
     assert frame["info"]["stats"]["recoveryWindowId"] == 2
     assert {row["recoveryWindowId"] for row in frame["operators"]} == {2}
-    assert list(frame) == ["windowId", "at", "info", "latency", "criticalPath", "recordAge", "progress", "operators"]
+    assert frame["window"]["windowId"] == 2
+    assert list(frame) == ["windowId", "at", "window", "info", "latency", "criticalPath", "recordAge", "progress", "operators"]
 
 
 def test_subscribers_hear_of_events_in_order_once_they_are_folded():

@@ -15,7 +15,7 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.client import Client
 from ridgeline.cli.figures.running import running_lines
-from ridgeline.cli.figures.screen import screen, with_window
+from ridgeline.cli.figures.screen import screen
 from ridgeline.cli.remote import make_console, print_json
 
 _SECOND = 1.0
@@ -49,8 +49,7 @@ def _screen(client: Client, frame: Mapping[str, Any] | None, console: Console) -
     progress = client.get("/progress")
     if frame is None:
         return [Text("no window is committed yet"), *running_lines(progress)]
-    windows = client.get("/windows", limit=1)["windows"]
-    return screen(with_window({**frame, "progress": progress}, windows), console.width, console.height - 2)
+    return screen({**frame, "progress": progress}, console.width, console.height - 2)
 
 
 def each_window(client: Client, choose: Callable[[Any], Any], draw: Draw, *, as_json: bool) -> None:

@@ -384,13 +384,18 @@ class Measurement:
         )
 
     def frame(self, now: float, *, latencies: bool = True) -> dict[str, Any]:
-        """All that a view shows, as of one moment; without `latencies` those of operators are left out, the most of the work."""
+        """All that a view shows, as of one moment; `window` is the summary of the last window, as in `windows`.
+
+        Without `latencies` those of operators are left out, the most of the work.
+        """
         nothing: dict[str, Any] = {"windowId": None, "operators": [], "logical": [], "clamps": self._latency.clamps + self._clocks.clamps}
         latency, progress = self.latency(now) if latencies else nothing, self.progress(now)
         moment = self._moment(now, self._statuses.operators, latency, progress if self._running is not None else None)
+        last = next(iter(self.windows(1)), None)
         return {
             "windowId": self._committed,
             "at": now,
+            "window": last if last is not None and last["windowId"] == self._committed else None,
             "info": self._info(moment),
             "latency": latency,
             "criticalPath": self.critical_path(),

@@ -14,7 +14,7 @@ from ridgeline.cli.units import count, milliseconds, percentile, rate
 
 BAR_WIDTH = 20
 _PARTS = (("compute", "█", "green"), ("wait", "░", "yellow"), ("transfer", "▒", "blue"))
-_DISPENSABLE = ("partitions", "p50", "out/s", "bar", "in/s", "p99", "behind")
+_DISPENSABLE = ("partitions", "p50", "out/s", "bar", "in/s", "p99")
 _NUMBER = re.compile(r"\[\d+\]$")
 
 
@@ -31,7 +31,6 @@ class Row:
     """Compute, wait and transfer."""
     tuples_in: float
     tuples_out: float
-    behind: int
     errors: int
 
 
@@ -61,9 +60,8 @@ def operators_figures(operators: Sequence[Mapping[str, Any]], width: int, limit:
         "in/s": [Text(rate(row.tuples_in)) for row in rows],
         "out/s": [Text(rate(row.tuples_out)) for row in rows],
     }
-    for name, values in (("behind", [row.behind for row in rows]), ("errors", [row.errors for row in rows])):
-        if any(values):
-            columns[name] = [Text(count(value), "yellow" if value else "dim") for value in values]
+    if any(row.errors for row in rows):
+        columns["errors"] = [Text(count(row.errors), "yellow" if row.errors else "dim") for row in rows]
     if all(row.partitions == 1 for row in rows):
         del columns["partitions"]
     table = fitted(columns, width, _DISPENSABLE, left=("operator", "bar"))
@@ -107,7 +105,6 @@ def _row(title: str, partitions: Sequence[Mapping[str, Any]]) -> Row:
         parts_ms=(compute, wait, transfer),
         tuples_in=sum(partition["tuplesProcessedPSMA"] or 0.0 for partition in partitions),
         tuples_out=sum(partition["tuplesEmittedPSMA"] or 0.0 for partition in partitions),
-        behind=max(partition["windowsBehind"] or 0 for partition in partitions),
         errors=sum(partition["errors"] or 0 for partition in partitions),
     )
 

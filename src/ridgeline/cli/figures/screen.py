@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import RenderableType
@@ -25,7 +25,7 @@ def screen(frame: Mapping[str, Any], width: int, height: int | None = None) -> l
     """What one looks at while an application runs. Operators get the lines that are left of `height`.
 
     Args:
-        frame: As `/events` sends it, with the summary of its window as `window` where that is known.
+        frame: As `/events` sends it.
         width: Columns.
         height: Lines; None: as many as it needs.
     """
@@ -44,11 +44,6 @@ def screen(frame: Mapping[str, Any], width: int, height: int | None = None) -> l
         used = sum(1 + line.plain.count("\n") for line in above) + lines + len(running) + _HEAD_LINES
         limit = max(_FEWEST_ROWS, height - used)
     return [*above, *operators_figures(frame["operators"], width, limit), *below, *running]
-
-
-def with_window(frame: Mapping[str, Any], windows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The frame with the summary of its window, if that is among `windows`."""
-    return {**frame, "window": next((window for window in windows if window["windowId"] == frame["windowId"]), None)}
 
 
 def window_line(frame: Mapping[str, Any], width: int) -> Text:
