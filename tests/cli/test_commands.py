@@ -70,6 +70,13 @@ def test_applications_are_found_in_the_registry(ridgeline_command, running):
     assert "token" not in app
 
 
+def test_applications_by_pattern(ridgeline_command, running):
+    for pattern, names in {"num*": ["numbers"], "*-1": ["numbers"], "quotes": []}.items():
+        answer = json.loads(ridgeline_command("list-apps", pattern, "--json").stdout)
+        assert [app["name"] for app in answer["apps"]] == names, pattern
+    assert lines(ridgeline_command("list-apps", "quotes")) == ["no application of yours matches `quotes`; running are `numbers`"]
+
+
 def test_nothing_runs(ridgeline_command):
     assert lines(ridgeline_command("list-apps")) == ["no application of yours is running"]
     assert json.loads(ridgeline_command("list-apps", "--json").stdout) == {"apps": []}

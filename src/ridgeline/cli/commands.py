@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -55,18 +56,26 @@ def register(app: typer.Typer) -> None:
         app.command(rich_help_panel=panel)(command)
 
 
-def list_apps(as_json: AsJson = False) -> None:
-    """List the applications of yours that run on this machine.
+def list_apps(
+    pattern: Annotated[
+        str | None, typer.Argument(metavar="[PATTERN]", help="Only those whose name or id matches: `quote*`.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the applications of yours that run on this machine. That there is none is no error.
 
-    Example: `ridgeline list-apps`
+    Example: `ridgeline list-apps 'quote*'`
     """
     with told():
         from ridgeline.cli import remote
         from ridgeline.cli.figures.lists import apps_table
         from ridgeline.service.registry import running
 
-        apps = [remote.describe(entry) for entry in running()]
+        every = [remote.describe(entry) for entry in running()]
+        apps = [app for app in every if pattern is None or matches(app, pattern, ("name", "id"))]
         empty = Text("no application of yours is running")
+        if every:
+            empty = Text(f"no application of yours matches `{pattern}`; running are " + ", ".join(f"`{app['name']}`" for app in every))
         remote.show({"apps": apps}, lambda width: [apps_table(apps, width) if apps else empty], as_json=as_json)
 
 
@@ -103,7 +112,7 @@ def list_operators(
 
         answer = remote.connect(app, url, token).get("/physicalPlan/operators")
         if pattern is not None:
-            found = [operator for operator in answer["operators"] if matches(operator, pattern)]
+            found = [operator for operator in answer["operators"] if matches(operator, pattern, ("operator", "logicalName", "id"))]
             if not found:
                 titles = ", ".join(f"`{operator['operator']}`" for operator in answer["operators"][:20])
                 msg = f"no operator matches `{pattern}`; there are {titles}"
@@ -247,9 +256,9 @@ def top(app: App = None, url: Url = None, token: Token = None, as_json: AsJson =
         watching.top(remote.connect(app, url, token), as_json=as_json)
 
 
-def matches(operator: dict[str, Any], pattern: str) -> bool:
-    """True for a pattern of the operator's title, its logical name, or its id."""
-    return any(fnmatch.fnmatchcase(str(operator[name]), escape(pattern)) for name in ("operator", "logicalName", "id"))
+def matches(row: dict[str, Any], pattern: str, names: Iterable[str]) -> bool:
+    """True if one of the fields of these names is like the pattern."""
+    return any(fnmatch.fnmatchcase(str(row[name]), escape(pattern)) for name in names)
 
 
 def escape(pattern: str) -> str:
