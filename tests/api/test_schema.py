@@ -1,9 +1,12 @@
 import dataclasses
+import sys
+import types
 from collections import namedtuple
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+import cloudpickle
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -300,3 +303,26 @@ def test_schemas_are_values():
     assert repr(Schema(Point)) == "Schema(Point)"
     assert loads(dumps(Schema(Point))) == Schema(Point)
     assert Schema(Point) != Schema(object) != 3
+
+
+def test_types_of_a_script_reach_workers_whose_main_module_is_another(monkeypatch):
+    script = types.ModuleType("__main__")
+    text = """
+from __future__ import annotations
+from datetime import datetime
+from typing import NamedTuple
+
+class Tick(NamedTuple):
+    symbol: str
+    time: datetime
+"""
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    exec(text, script.__dict__)
+    schema = Schema(script.Tick)
+    sent = cloudpickle.dumps(schema)
+
+    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
+    there = loads(sent)
+
+    assert there.arrow.equals(schema.arrow)
+    assert there.describe() == "Tick(symbol: string, time: timestamp[us, tz=UTC])"

@@ -255,7 +255,16 @@ def _record_fields(kind: Any) -> Mapping[str, Any]:
     if missing:
         msg = f"field `{missing[0]}` of `{kind.__name__}` has no type; use `typing.NamedTuple` with annotations"
         raise SchemaError(msg)
+    _settle_annotations(kind, hints)
     return {name: hints[name] for name in names}
+
+
+def _settle_annotations(kind: type, hints: Mapping[str, Any]) -> None:
+    """In classes of a script or notebook, put types in the place of their names: a worker's `__main__` does not know these names."""
+    for base in kind.__mro__:
+        if base.__module__ == "__main__":
+            annotations = vars(base).get("__annotations__", {})
+            annotations.update({name: hints[name] for name in annotations if name in hints})
 
 
 def _without_none(kind: Any) -> Any:
