@@ -4,14 +4,16 @@ import dataclasses
 
 import pytest
 
-from measure.story import age, begin, burst, committed, heartbeat, measured, planned, windows
+from measure.story import WIDTH, age, begin, burst, committed, heartbeat, measured, planned, windows
 from ridgeline.measure.events import (
     ApplicationEnded,
     HeartbeatRejected,
     OperatorWindow,
     SourceProgress,
     SparkTrigger,
+    WindowPlanned,
     WindowRetried,
+    WindowStarted,
 )
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.topology import chain
@@ -285,3 +287,18 @@ def test_streams_name_both_ends():
         {"logicalName": "s1", "source": {"operatorId": 1, "portName": "output"}, "sinks": [{"operatorId": 2, "portName": "input"}]},
         {"logicalName": "s2", "source": {"operatorId": 2, "portName": "output"}, "sinks": [{"operatorId": 3, "portName": "input"}]},
     ]
+
+
+def test_lateness_that_the_driver_forgives_itself_still_counts_as_behind():
+    measurement = measured()
+    due = 0.0
+    for window in range(40):  # each takes three widths; the driver is never more than ten behind its own schedule
+        at = 3.0 * window
+        due = max(due + WIDTH, at - 10 * WIDTH) if window else 0.0
+        measurement.apply(WindowPlanned(at, window, 0, due))
+        measurement.apply(WindowStarted(at, window, 0))
+        measurement.apply(committed(window))
+    measurement.apply(WindowPlanned(120.0, 40, 0, max(due + WIDTH, 110.0)))
+    application = measurement.progress(120.0)["application"]["windowsBehind"]
+    assert application == pytest.approx(120 - 40, abs=1)
+    assert measurement.windows_behind(120.0)[1] == pytest.approx(120 - 1, abs=1)  # operators that have completed none

@@ -1,6 +1,7 @@
 """Ages of records with known times, in process with a stepping clock, against what a hand computes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -33,10 +34,22 @@ class Entry(NamedTuple):
 
 
 def ages(run: LocalRun, operator: str, place: str) -> list[AgeSample | None]:
-    """The ages of an operator's first partition at a place, window by window."""
+    """The ages of an operator's first partition at a place, window by window; at `commit` as of the end-window timestamp."""
     ids = [physical.id for physical in run.plan.physical.operators if physical.name == operator and not physical.unifier]
     events = [event for event in run.events if isinstance(event, OperatorWindow) and event.operator == ids[0]]
-    return [next((sample for sample in event.ages if sample.place == place), None) for event in events]
+    found = [(event.ended, next((sample for sample in event.ages if sample.place == place), None)) for event in events]
+    return [sample if sample is None or not sample.as_of else later(sample, ended - sample.as_of) for ended, sample in found]
+
+
+def later(sample: AgeSample, seconds: float) -> AgeSample:
+    """The same ages as of so much later."""
+    return replace(
+        sample,
+        minimum=sample.minimum + seconds,
+        maximum=sample.maximum + seconds,
+        total=sample.total + sample.count * seconds,
+        oldest_maximum=sample.oldest_maximum + seconds,
+    )
 
 
 def figures(sample: AgeSample | None) -> Any:

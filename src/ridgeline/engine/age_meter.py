@@ -58,8 +58,10 @@ class AgeMeter:
         newest, oldest, now = _as_of_last(times, [len(tuples) for tuples, _ in seen], [now for _, now in seen])
         samples: list[AgeSample] = []
         for place in self._places:
-            if place == "commit":
+            if place == "commit" and newest is not times.newest:  # read at several moments
                 found = sample(place, LEVELS[place], times.newest, times.oldest, ended)
+            elif place == "commit" and samples:
+                found = replace(samples[0], place=place, level=LEVELS[place], as_of=now)
             elif samples:
                 found = replace(samples[0], place=place, level=LEVELS[place])
             else:

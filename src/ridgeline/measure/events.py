@@ -91,7 +91,8 @@ class ContainerWindow:
 class AgeSample:
     """The ages of the records of one operator in one window, at one `place`: `source`, `state`, `emit`, or `commit`.
 
-    Seconds. At `commit` they are as of the operator's end-window timestamp; whoever folds them adds the time from there to the commit.
+    Seconds. At `commit` they are as of `as_of`, the host's clock (0: the operator's end-window timestamp); whoever folds them adds the time
+    from there to the commit.
     `oldest_maximum`: the greatest age of the oldest record that went into a result. `buckets`: (bucket, count) pairs of a
     `ridgeline.measure.histogram.Histogram` with `TRANSPORT_BITS`.
     """
@@ -105,6 +106,7 @@ class AgeSample:
     total: float
     oldest_maximum: float
     buckets: tuple[tuple[int, int], ...] = ()
+    as_of: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,7 @@ class Measurement:
                 if sample.place != "commit":
                     self._ages.add(event.operator, sample, commit.at, self._clocks.offset(event.host, event.ended))
                 else:
-                    self._ages.add_committed(event.operator, sample, commit.committed - event.ended, commit.at)
+                    self._ages.add_committed(event.operator, sample, commit.committed - (sample.as_of or event.ended), commit.at)
 
     def _as_of(self, now: float) -> float:
         return now if self._ended is None else min(now, self._ended.at)
@@ -234,7 +234,8 @@ class Measurement:
         first, last, plan = self._first, self._schedule, self.plan
         if first is None or last is None or plan is None or plan.window_seconds <= 0 or self._ended is not None:
             return dict.fromkeys(self._statuses.operators, 0)
-        over = last.window_id + math.floor((now - last.due) / plan.window_seconds) - 1
+        late = now - last.due + self._progress.forgiven_seconds
+        over = last.window_id + math.floor(late / plan.window_seconds) - 1
         done = ((operator, status.last_window) for operator, status in self._statuses.operators.items())
         return {operator: max(0, over - (first.window_id - 1 if window is None else window)) for operator, window in done}
 

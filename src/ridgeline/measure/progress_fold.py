@@ -198,6 +198,11 @@ class ProgressFold:
             "silent": at is not None and works and now - at > self._timeout,
         }
 
+    @property
+    def forgiven_seconds(self) -> float:
+        """Lateness that the windows' driver has forgiven itself: how much later its schedule is than the one that it began with."""
+        return self._forgiven
+
     def _late_seconds(self, now: float) -> float:
         """How late the application is: the window after the one that runs should have begun."""
         if self._due is None or self._window is None or not self._window.running:
