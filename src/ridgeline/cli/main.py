@@ -107,6 +107,14 @@ def run(  # noqa: PLR0913, PLR0917  options
             metavar="FILE", help="Write all events to FILE, `.jsonl` or `.parquet`, for `ridgeline replay FILE`.", show_default=False
         ),
     ] = None,
+    otlp_endpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Send metrics to an OpenTelemetry collector, `http://localhost:4318`; needs the extra `ridgeline[otel]`.",
+            show_default=False,
+        ),
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="Port of the web service; 0: a free one, named at start.")] = 0,
     host: Annotated[
         str,
@@ -151,6 +159,7 @@ def run(  # noqa: PLR0913, PLR0917  options
             context.args,
             service=None if no_service else Service(host, port, token),
             event_log=event_log,
+            otlp=otlp_endpoint,
         )
         options.settings(settings.conf)
         given = options.properties(settings.properties), options.attributes(settings.attributes)

@@ -134,6 +134,6 @@ def _service_options(settings: RunSettings) -> ServiceOptions:
     from ridgeline.service.measured import ServiceOptions
 
     if settings.service is None:
-        return ServiceOptions(port=None, event_log=settings.event_log)
+        return ServiceOptions(port=None, event_log=settings.event_log, otlp=settings.otlp)
     service = settings.service
-    return ServiceOptions(service.port, service.host, service.token, settings.event_log)
+    return ServiceOptions(service.port, service.host, service.token, settings.event_log, settings.otlp)

@@ -16,6 +16,7 @@ RUN_OPTIONS = (
     "--windows",
     "--quiet",
     "--event-log",
+    "--otlp-endpoint",
     "--port",
     "--host",
     "--token",
@@ -48,6 +49,7 @@ class RunSettings:
     options: Sequence[str] = field(default=())
     service: Service | None = field(default_factory=Service)
     event_log: str | None = None
+    otlp: str | None = None
 
     def command(self, checkpoint: str) -> str:
         """The same command that goes on from a checkpoint.
@@ -64,6 +66,8 @@ class RunSettings:
             words += ["--windows", str(self.windows)]
         if self.quiet:
             words.append("--quiet")
+        if self.otlp is not None:
+            words += ["--otlp-endpoint", self.otlp]
         words += self._service_options()
         return shlex.join([*words, "--checkpoint", checkpoint, *self._guarded_options()])
 
