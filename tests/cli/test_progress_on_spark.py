@@ -32,6 +32,6 @@ def test_a_third_of_the_way(ridgeline_process, environment, tmp_path, wait_until
     assert slow["state"] == "running"
     left = slow["remainingSeconds"]
     assert left["basis"] == "estimated"
-    assert left["value"] == pytest.approx(SECONDS * (60 - slow["consumed"]) / 60, abs=0.1 * SECONDS)
+    assert left["value"] == pytest.approx(SECONDS - slow["secondsSpent"], abs=0.1 * SECONDS)
     assert found["window"]["remainingSeconds"] == pytest.approx(left["value"], abs=0.1 * SECONDS)
     assert run.wait(60) == 0

@@ -18,8 +18,8 @@ from ridgeline.stram.topology import planned_event
 from ridgeline.stram.watch import Watch
 
 pytestmark = pytest.mark.spark
-WINDOWS = 30
-WIDTH = 0.2
+WINDOWS = 16
+WIDTH = 0.5
 
 
 class Event(NamedTuple):

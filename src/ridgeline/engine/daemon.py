@@ -7,6 +7,7 @@ for. Python's own generational collection stays on.
 import gc
 import importlib
 import os
+from collections.abc import Callable
 from typing import Any
 
 import pyspark.daemon
@@ -27,12 +28,25 @@ class NoFullCollection:
         return 0
 
 
+def quietly(worker: Callable[..., int]) -> Callable[..., int]:
+    """A worker's loop that ends without a word when Spark has closed its connection: stock pyspark prints a traceback of the last flush."""
+
+    def serve(*arguments: Any) -> int:
+        try:
+            return worker(*arguments)
+        except BrokenPipeError:
+            os._exit(1)
+
+    return serve
+
+
 def main() -> None:
     """Serve forks until Spark closes the pipe."""
     for name in filter(None, os.environ.get("RIDGELINE_PRELOAD", "").split(",")):
         importlib.import_module(name)
     daemon: Any = pyspark.daemon
     daemon.gc = NoFullCollection()
+    daemon.worker = quietly(daemon.worker)
     gc.collect()
     gc.freeze()
     pyspark.daemon.manager()
