@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -53,15 +52,10 @@ Attributes = Annotated[
 def _print_version(wanted: bool) -> None:
     if wanted:
         with told():
-            write(f"ridgeline {_version('ridgeline')}, pyspark {_version('pyspark')}")
+            from ridgeline.stram.identity import version
+
+            write(f"ridgeline {version()}, pyspark {version('pyspark')}")
         raise typer.Exit
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
 
 
 @app.callback()

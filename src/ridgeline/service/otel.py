@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.measure.metrics import BY_NAME, Kind, Metric
 from ridgeline.service.readings import Distribution, Readings, Sample
+from ridgeline.stram import identity
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricsData
@@ -92,7 +92,7 @@ def collect(readings: Readings) -> MetricsData:
     application = next((labels[0] for labels, _ in values["application_info"]), "")
     moments = int(started * _NANOSECONDS), int(at * _NANOSECONDS)
     metrics = [_metric(BY_NAME[name], samples, moments) for name, samples in values.items() if samples]
-    version = metadata.version("ridgeline")
+    version = identity.version()
     scope = ScopeMetrics(InstrumentationScope("ridgeline", version), metrics, "")
     resource = Resource.create({"service.name": application or "ridgeline", "service.namespace": "ridgeline"})
     return MetricsData([ResourceMetrics(resource, [scope], "")])

@@ -7,10 +7,10 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.measure.metrics import BY_NAME, METRICS, STATES, VERDICTS, Metric
+from ridgeline.stram import identity
 
 if TYPE_CHECKING:
     from ridgeline.stram.watch import Scrape, Watch
@@ -39,7 +39,7 @@ class Readings:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._version = metadata.version("ridgeline")
+        self._version = identity.version()
         self._lock = threading.Lock()
         self._compute: dict[Labels, float] = {}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -23,6 +22,7 @@ from ridgeline.service.endpoints import BASE, JSON_ENDPOINTS
 from ridgeline.service.openapi import describe
 from ridgeline.service.prometheus import MEDIA_TYPE, Exposition
 from ridgeline.service.stream import MOST_CLIENTS, Frames
+from ridgeline.stram import identity
 
 if TYPE_CHECKING:
     from ridgeline.plan.execution import Plan
@@ -56,7 +56,7 @@ def create_app(watch: Watch, plan: Plan, *, token: str | None = None, stack_of: 
         stack_of: Where the thread of a process (host, pid) is now, or None if that cannot be had; may take a second.
     """
     frames, exposition = Frames(watch), Exposition(watch)
-    version = metadata.version("ridgeline")
+    version = identity.version()
     index = Endpoint("/", lambda call: _index(call, version), "What there is.", "Index", tag="info")
     described = Endpoint(f"{BASE}/openapi.json", lambda _: document, "This description.", "Description", tag="info")
     answering = (index, *JSON_ENDPOINTS, described, _HEALTH)

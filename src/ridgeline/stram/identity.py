@@ -5,7 +5,8 @@ from __future__ import annotations
 import getpass
 import socket
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
 from typing import Any
 
 
@@ -17,7 +18,15 @@ def own_host() -> str:
 
 def run_info(master: str, checkpoint: str) -> dict[str, Any]:
     """What the event that a run begins with says beside the plan."""
-    return {"user": _user(), "host": own_host(), "version": version("ridgeline"), "master": master, "checkpoint": checkpoint}
+    return {"user": _user(), "host": own_host(), "version": version(), "master": master, "checkpoint": checkpoint}
+
+
+def version(package: str = "ridgeline") -> str:
+    """The version of an installed package; `(not installed)` for one that is only on the path."""
+    try:
+        return installed_version(package)
+    except PackageNotFoundError:
+        return "(not installed)"
 
 
 def _user() -> str:
