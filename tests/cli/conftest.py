@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -30,6 +31,13 @@ def _clean_imports(tmp_path, monkeypatch):
     for name in set(sys.modules) - before:
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left():
+    """A view's thread ends with its test: by a stepping clock it never waits, and would take the time of all tests after it."""
+    yield
+    assert not [thread for thread in threading.enumerate() if thread.name == "ridgeline-long-windows"]
 
 
 @pytest.fixture

@@ -56,6 +56,7 @@ def test_plain_lines_have_the_critical_path_and_the_verdict(run, clock):
     view = PlainView(console, clock, "numbers", SETTINGS)
     events = list(window(PLAN, 0, 4000, seconds=0.042))
     view.started("/data/state", 0, figures=watch_of(PLAN, events))
+    view.close()  # a thread that waits by a stepping clock would never wait
     view.committed(run_window(run, PLAN, 0, 4000, seconds=0.042))
     assert (
         console.file.getvalue()
