@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ridgeline.api.times import NO_TIME
 from ridgeline.measure.events import AgeSample
 from ridgeline.measure.histogram import TRANSPORT_BITS, Histogram
 from ridgeline.measure.record_age import (
     AGE_BOUNDS_SECONDS,
     LEVELS,
-    NO_TIMESTAMP,
     RecordAges,
     kip_613_name,
     kip_613_tags,
@@ -71,7 +71,7 @@ def test_large_batches_are_counted_whole(spread_us, size):
 
 
 def test_records_without_a_timestamp_are_left_out():
-    times = np.array([NO_TIMESTAMP, NOW_US - 3_000_000, NO_TIMESTAMP])
+    times = np.array([NO_TIME, NOW_US - 3_000_000, NO_TIME])
     found = sample("source", "INFO", times, None, NOW)
     assert (found.count, found.minimum, found.maximum) == (1, 3.0, 3.0)
     assert sample("source", "INFO", times[:1], None, NOW) is None
@@ -80,10 +80,10 @@ def test_records_without_a_timestamp_are_left_out():
 
 def test_the_oldest_records_of_results_are_told_apart():
     newest = np.array([NOW_US - 1_000_000, NOW_US - 2_000_000])
-    oldest = np.array([NOW_US - 9_000_000, NO_TIMESTAMP])
+    oldest = np.array([NOW_US - 9_000_000, NO_TIME])
     found = sample("emit", "INFO", newest, oldest, NOW)
     assert (found.maximum, found.oldest_maximum) == (2.0, 9.0)
-    assert sample("emit", "INFO", newest, np.full(2, NO_TIMESTAMP), NOW).oldest_maximum == 2.0
+    assert sample("emit", "INFO", newest, np.full(2, NO_TIME), NOW).oldest_maximum == 2.0
 
 
 def test_timestamps_from_the_ends_of_time_do_not_overflow():
@@ -96,7 +96,7 @@ def test_timestamps_from_the_ends_of_time_do_not_overflow():
 
 
 def test_a_sample_leaves_its_arrays_alone():
-    times = np.array([NO_TIMESTAMP, NOW_US - 5, NOW_US + 5])
+    times = np.array([NO_TIME, NOW_US - 5, NOW_US + 5])
     times.flags.writeable = False
     sample("emit", "INFO", times, times, NOW)
 

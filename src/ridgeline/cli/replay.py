@@ -19,9 +19,8 @@ from ridgeline.cli.report import read_report
 from ridgeline.cli.statistics import RunStatistics
 from ridgeline.cli.summary import WIDEST, print_figures, say
 from ridgeline.cli.units import count, duration, milliseconds, plural, time_of_day
-from ridgeline.measure.events import ApplicationPlanned
 from ridgeline.measure.measurement import Measurement
-from ridgeline.service.event_log import read_event_log
+from ridgeline.service.event_log import NoRunError, read_run
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,16 +71,12 @@ def _read(path: str) -> tuple[Measurement, RunStatistics]:
         msg = f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
         raise CommandError(msg)
     measurement, statistics = Measurement(), RunStatistics()
-    note = make_console().print
-    for event in read_event_log(path, note):
-        if measurement.plan is None and not isinstance(event, ApplicationPlanned):
-            msg = f"event log `{path}` begins with `{type(event).__name__}` instead of `ApplicationPlanned`; give a whole log"
-            raise CommandError(msg)
-        measurement.apply(event)
-        statistics.apply(event)
-    if measurement.plan is None:
-        msg = f"event log `{path}` holds no events; give a file that `--event-log` has written"
-        raise CommandError(msg)
+    try:
+        for event in read_run(path, make_console().print):
+            measurement.apply(event)
+            statistics.apply(event)
+    except NoRunError as error:
+        raise CommandError(str(error)) from None
     return measurement, statistics
 
 

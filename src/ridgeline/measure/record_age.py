@@ -21,17 +21,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ridgeline.api.times import NO_TIME, Microseconds
 from ridgeline.measure.events import AgeSample
 from ridgeline.measure.histogram import BITS, TRANSPORT_BITS, Histogram, bucket, bucket_numbers, lowest_bucket, nearest_rank
 
-Microseconds = npt.NDArray[np.int64]
-
 LEVELS: Mapping[str, str] = {"source": "INFO", "state": "TRACE", "emit": "INFO", "commit": "INFO"}
 """The places where ages are taken, in a record's order, and their recording levels in KIP-613."""
-NO_TIMESTAMP = np.iinfo(np.int64).min
-"""The timestamp of a record that has none; Arrow's and numpy's `NaT`."""
 # fmt: off
 AGE_BOUNDS_SECONDS = (
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21600.0,
@@ -80,7 +76,7 @@ def sample(place: str, level: str, newest_us: Microseconds, oldest_us: Microseco
     Args:
         place: `source`, `state`, `emit` or `commit`; for `commit`, `now_seconds` is the operator's end-window timestamp.
         level: The recording level, see `LEVELS`.
-        newest_us: The records' timestamps, microseconds since 1970, `NO_TIMESTAMP` for none.
+        newest_us: The records' timestamps, microseconds since 1970, `NO_TIME` for none.
         oldest_us: The timestamps of the oldest records that went into each; None if the records are no results of several.
         now_seconds: The clock's reading, seconds since 1970. It is rounded to microseconds; all else is exact until it is seconds again.
 
@@ -114,8 +110,8 @@ def _known(times: Microseconds) -> tuple[Microseconds, int, int]:
     if not times.size:
         return times, 0, 0
     first = int(times.min())
-    if first == NO_TIMESTAMP:
-        return _known(times[times != NO_TIMESTAMP])
+    if first == NO_TIME:
+        return _known(times[times != NO_TIME])
     last = int(times.max())
     if first < -_FARTHEST or last > _FARTHEST:
         return _known(np.clip(times, -_FARTHEST, _FARTHEST))

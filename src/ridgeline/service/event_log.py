@@ -118,19 +118,29 @@ def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iter
 
 
 def replay(path: str, note: Callable[[str], None] | None = None) -> Measurement:
-    """The figures of a run as they were when its log ended. Raises RidgelineError as `read_event_log`, and for a log without a run."""
+    """The figures of a run as they were when its log ended. Raises RidgelineError as `read_run`."""
     measurement = Measurement()
+    for event in read_run(path, note):
+        measurement.apply(event)
+    return measurement
+
+
+class NoRunError(RidgelineError):
+    """An event log that does not hold a run from its beginning."""
+
+
+def read_run(path: str, note: Callable[[str], None] | None = None) -> Iterator[Event]:
+    """The events of a run. Raises RidgelineError as `read_event_log`, NoRunError for a log that is empty or begins in the middle."""
     empty = True
     for event in read_event_log(path, note):
         if empty and not isinstance(event, ApplicationPlanned):
             msg = f"event log `{path}` begins with `{type(event).__name__}` instead of `ApplicationPlanned`; give a whole log"
-            raise RidgelineError(msg)
+            raise NoRunError(msg)
         empty = False
-        measurement.apply(event)
+        yield event
     if empty:
         msg = f"event log `{path}` holds no events; give a file that `--event-log` has written"
-        raise RidgelineError(msg)
-    return measurement
+        raise NoRunError(msg)
 
 
 # Writing -----------------------------------------------------------------------------------------------------------

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 def start(  # noqa: PLR0913  the options of a run
     app: Application,
-    master: str = "local[*]",
+    master: str,
     *,
-    checkpoint: str | None = None,
-    windows: int | None = None,
-    conf: Mapping[str, str] | None = None,
-    properties: Mapping[str, Any] | None = None,
-    attributes: Mapping[str, Any] | None = None,
-    port: int | None = 0,
-    event_log: str | None = None,
-    quiet: bool = False,
-    context: Any = None,
+    checkpoint: str | None,
+    windows: int | None,
+    conf: Mapping[str, str] | None,
+    properties: Mapping[str, Any] | None,
+    attributes: Mapping[str, Any] | None,
+    port: int | None,
+    event_log: str | None,
+    quiet: bool,
+    context: Any,
 ) -> Handle:
-    """Run an application in a thread of this process; returns when its first window is about to run. See `Application.start`."""
+    """What `Application.start` does, which says what the arguments are and has their defaults."""
     plan = plan_application(app, properties or {}, attributes or {})
     options = Options(master, conf or {}, checkpoint, windows)
     handle = Handle(plan, options, ServiceOptions(port=port, event_log=event_log), Console(quiet=quiet), context)
