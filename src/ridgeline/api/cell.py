@@ -1,0 +1,88 @@
+"""What the engine sees of a declared state: a cell for each instance of an operator.
+
+The engine knows cells by this small interface only: `begin`, `changes`, `snapshot`, `apply`, `reset`. A change is a plain picklable value;
+a version of a cell is a snapshot and the changes since. A cell that was brought to a version is the same as the one that lived through the
+windows, order included.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from ridgeline.api.pickling import dumps
+
+if TYPE_CHECKING:
+    from ridgeline.api.operator import Operator
+
+Change = tuple[Any, ...]
+MISSING: Any = type("Missing", (), {"__repr__": lambda _self: "<missing>", "__bool__": lambda _self: False})()
+IMMUTABLE = frozenset({int, float, str, bytes, bool, type(None), datetime, date, time, timedelta, Decimal, complex, frozenset})
+_EQUAL: Any = object.__eq__
+
+
+class StateCell(ABC):
+    """One declared state of one operator partition, as the engine sees it."""
+
+    @abstractmethod
+    def begin(self, application_window: int) -> None:
+        """A streaming window begins; it belongs to the application window that began with this window id."""
+
+    @abstractmethod
+    def changes(self) -> Change | None:
+        """What changed since `begin`; None if nothing did. Plain values only."""
+
+    @abstractmethod
+    def snapshot(self) -> Change:
+        """Everything, as one change that `apply` on an empty cell turns into this cell."""
+
+    @abstractmethod
+    def apply(self, change: Change) -> None:
+        """Add one change (or a snapshot, to an empty cell) made by a cell of the same declaration."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Back to the declared default, as before the first window."""
+
+
+class Declaration(ABC):
+    """A state that a class body declares; makes the cell of each instance."""
+
+    name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @abstractmethod
+    def cell(self) -> StateCell:
+        """A new cell with the declared default."""
+
+
+def cell_of(operator: Operator, declaration: Declaration) -> StateCell:
+    """The cell of one declared state of one operator instance."""
+    cells: dict[str, StateCell] = operator.__dict__.setdefault("_cells", {})
+    if declaration.name not in cells:
+        cells[declaration.name] = declaration.cell()
+    return cells[declaration.name]
+
+
+def is_mutable(value: Any) -> bool:
+    """Whether a value, or an item of a tuple, can change in place."""
+    if type(value) in IMMUTABLE:
+        return False
+    return any(map(is_mutable, value)) if isinstance(value, tuple) else True
+
+
+def differs(before: Any, after: Any) -> bool:
+    """Whether a value is another one than before; True where nobody can tell."""
+    try:
+        if type(after).__eq__ is not _EQUAL:
+            return not bool(before == after)
+    except Exception:  # noqa: BLE001, S110  arrays and the like have no one answer
+        pass
+    try:
+        return dumps(before) != dumps(after)
+    except Exception:  # noqa: BLE001  when in doubt, it is written
+        return True

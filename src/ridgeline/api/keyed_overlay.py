@@ -1,0 +1,169 @@
+"""What changed in a big mapping, over a base that never changes: together they read as a dict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from itertools import compress
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.api.cell import IMMUTABLE, MISSING, is_mutable
+from ridgeline.api.keyed_arrays import listed
+
+Mask = npt.NDArray[np.bool_]
+
+
+class KeyedBase(Protocol):
+    """An immutable mapping with an order, such as runs in files. A key of a kind that it cannot hold is not in it."""
+
+    def __len__(self) -> int:
+        """Number of keys."""
+
+    def __contains__(self, key: object) -> bool:
+        """Whether it has a key."""
+
+    def find(self, key: Any, default: Any) -> Any:
+        """The value of a key, a new object if it can change in place; `default` if there is none."""
+
+    def has_many(self, keys: Sequence[Any] | npt.NDArray[Any]) -> Mask:
+        """For each key, whether it is there."""
+
+    def find_many(self, keys: Sequence[Any] | npt.NDArray[Any]) -> tuple[Mask, npt.NDArray[Any]]:
+        """For each key, whether it is there, and its value: int64, float64, bool or objects; anything where there is none."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """All keys, in the order of insertion."""
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """All keys and values, in the order of insertion."""
+
+
+class Overlay(MutableMapping[Any, Any]):
+    """A dict whose beginning lies in a base. Costs what is written to it; reads of the base are not kept, save values that can change."""
+
+    __slots__ = ("_held", "_unplaced", "_updated", "base", "removed", "values_set")
+
+    def __init__(self, base: KeyedBase) -> None:
+        self.base = base
+        self.values_set: dict[Any, Any] = {}
+        """What was set since: new keys in order, and keys of the base."""
+        self.removed: dict[Any, None] = {}
+        """Keys of the base that were removed; those that were set again are new ones."""
+        self._updated: set[Any] = set()  # keys set that keep their place in the base, as far as it is known
+        self._unplaced: set[Any] = set()  # keys set of which it is not known
+        self._held: dict[Any, Any] = {}  # values of the base that can change in place and were read
+
+    def __getitem__(self, key: Any) -> Any:
+        value = self.get(key, MISSING)
+        if value is MISSING:
+            raise KeyError(key)
+        return value
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value of a key; the same object each time until `release` if it can change in place."""
+        value = self.values_set.get(key, MISSING)
+        if value is MISSING and key not in self.removed:
+            value = self._held.get(key, MISSING)
+            if value is MISSING:
+                value = self._hold(key, self.base.find(key, MISSING))
+        return default if value is MISSING else value
+
+    def _hold(self, key: Any, value: Any) -> Any:
+        if type(value) not in IMMUTABLE and value is not MISSING and is_mutable(value):
+            return self._held.setdefault(key, value)
+        return value
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.values_set[key] = value
+        self._unplaced.add(key)
+
+    def __delitem__(self, key: Any) -> None:
+        based = key not in self.removed and (key in self._updated or key in self.base)
+        if key in self.values_set:
+            del self.values_set[key]
+        elif not based:
+            raise KeyError(key)
+        if based:
+            self.removed[key] = None
+        self._updated.discard(key)
+        self._unplaced.discard(key)
+        self._held.pop(key, None)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.values_set or (key not in self.removed and key in self.base)
+
+    def __len__(self) -> int:
+        return len(self.base) - len(self.removed) + len(self.values_set) - len(self.updated)
+
+    def __iter__(self) -> Iterator[Any]:
+        before, updated = len(self), self.updated
+        for key in self.base:
+            if key not in self.removed:
+                yield key
+        yield from [key for key in self.values_set if key not in updated]
+        self._refuse_new_size(before)
+
+    def items(self) -> Iterator[tuple[Any, Any]]:  # type: ignore[override]  # nobody needs the set operations of a view
+        """Keys and values, in the order of insertion."""
+        before, updated = len(self), self.updated
+        for key, value in self.base.items():
+            if key in updated:
+                yield key, self.values_set[key]
+            elif key not in self.removed:
+                yield key, self._hold(key, value)
+        yield from [(key, value) for key, value in self.values_set.items() if key not in updated]
+        self._refuse_new_size(before)
+
+    def _refuse_new_size(self, before: int) -> None:
+        if len(self) != before:
+            msg = "keyed state changed size during iteration"
+            raise RuntimeError(msg)
+
+    @property
+    def updated(self) -> set[Any]:
+        """The keys set that keep their place in the base."""
+        if self._unplaced:
+            keys = [key for key in self._unplaced if key not in self._updated and key not in self.removed]
+            self._updated.update(compress(keys, self.base.has_many(keys)))
+            self._unplaced.clear()
+        return self._updated
+
+    def update(self, pairs: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:  # type: ignore[override]  # no keyword arguments
+        """Set many."""
+        new = dict(pairs)
+        self.values_set.update(new)
+        self._unplaced.update(new)
+
+    def find_all(self, keys: Sequence[Any]) -> list[Any]:
+        """The values of many keys; `MISSING` where there is none."""
+        get, hold = self.values_set.get, self._hold
+        values = [get(key, MISSING) for key in keys]
+        places = [place for place, value in enumerate(values) if value is MISSING and keys[place] not in self.removed]
+        there, found = self.base.find_many([keys[place] for place in places])
+        for place, known, value in zip(places, there.tolist(), found.tolist(), strict=True):
+            if known:
+                values[place] = self._held[keys[place]] if keys[place] in self._held else hold(keys[place], value)
+        return values
+
+    def get_array(self, keys: Any, default: Any, dtype: Any) -> npt.NDArray[Any]:
+        """The values of many keys as an array of numbers; `default` where there is none."""
+        names, get, removed = listed(keys), self.values_set.get, self.removed
+        values = np.full(len(names), default, dtype)
+        if self.values_set or removed:
+            own = [get(key, MISSING) for key in names]
+            here = [place for place, value in enumerate(own) if value is not MISSING]
+            values[here] = [own[place] for place in here]
+            below = [place for place, value in enumerate(own) if value is MISSING and names[place] not in removed]
+            places = np.array(below, dtype=np.intp)
+            there, found = self.base.find_many(keys[places] if isinstance(keys, np.ndarray) else [names[place] for place in below])
+            values[places[there]] = found[there]
+        else:
+            there, found = self.base.find_many(keys if isinstance(keys, np.ndarray) else names)
+            values[there] = found[there]
+        return values
+
+    def release(self) -> None:
+        """Let go of values that were read: what changed of them has been set."""
+        self._held.clear()

@@ -1,0 +1,341 @@
+"""A value per key that survives windows: a mapping that costs what a window touches, not what it holds."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, ItemsView, Iterable, Iterator, MutableMapping, Sequence, ValuesView
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.api.cell import IMMUTABLE, MISSING, Change, Declaration, StateCell, cell_of, differs, is_mutable
+from ridgeline.api.keyed_arrays import ARRAY_TYPES, array_of, listed
+from ridgeline.api.keyed_overlay import KeyedBase, Overlay
+
+if TYPE_CHECKING:
+    from ridgeline.api.operator import Operator
+
+T = TypeVar("T")
+
+
+class KeyedState(Declaration, Generic[T]):
+    """A value per key: `totals = KeyedState(int, default=0)`; a mutable mapping, split by key when the operator is repartitioned.
+
+    `type` is the values' type. `default` (a value, copied, or a callable without arguments) is what a missing key starts from.
+
+    It reads as a dict does, order included, and may hold more keys than memory would as a dict: from some 50,000 keys on, most of them lie
+    in files that are mapped into memory. That takes keys that have the same hash in every process: None, numbers, str, bytes, date,
+    datetime, time, timedelta, UUID, members of an Enum, and tuples of these; with any other key (or a NaN) the state stays in memory.
+    Values of one plain type (int, float, bool, str, bytes, or tuples of these) are held in columns, others as pickles.
+    """
+
+    def __init__(self, type: type[T], *, default: T | Callable[[], T] = MISSING) -> None:  # noqa: A002  what it is
+        self.type = type
+        self.default = default
+
+    def cell(self) -> KeyedCell[T]:
+        """A new cell without keys."""
+        return KeyedCell(self.type, self.default)
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> KeyedState[T]: ...
+    @overload
+    def __get__(self, instance: Operator, owner: type) -> KeyedCell[T]: ...
+    def __get__(self, instance: Operator | None, owner: type) -> KeyedState[T] | KeyedCell[T]:
+        try:
+            return instance.__dict__["_cells"][self.name]  # read for every tuple
+        except (AttributeError, KeyError):
+            return self if instance is None else cell_of(instance, self)  # type: ignore[return-value]
+
+    def __set__(self, instance: Operator, value: object) -> None:
+        if value is not cell_of(instance, self):  # which `|=` assigns
+            msg = f"`{type(instance).__name__}.{self.name}` is keyed state; assign to its keys, or `clear()` it"
+            raise AttributeError(msg)
+
+
+class Held(NamedTuple):
+    """What a keyed cell holds of its own, to be written as a file of its base. The cell's own objects: not to be changed."""
+
+    application_window: int
+    base: KeyedBase | None
+    values: dict[Any, Any]
+    """What was set since the base was written, in order; all that it holds if there is no base."""
+    updated: set[Any]
+    """The keys of `values` that keep their place in the base; the others go last."""
+    removed: dict[Any, None]
+    """Keys of the base that were removed; those that are in `values` came back as new ones."""
+    changed: list[Any]
+    """The keys that the application window changed so far, as in a snapshot."""
+
+
+class KeyedCell(StateCell, MutableMapping[Any, T]):
+    """The cell of `KeyedState`: a mapping that knows what the window changed, with a vectorised side.
+
+    Arrays: keys and values go in as numpy arrays, Arrow arrays or sequences and come out as numpy arrays
+    (int64, float64, bool for those value types; objects otherwise).
+    """
+
+    __slots__ = ("_application_window", "_changed", "_data", "_default", "_kind", "_removed", "_touched", "_watched")
+
+    _data: dict[Any, Any] | Overlay
+    _application_window: int
+    _touched: dict[Any, None]  # keys set or removed in this streaming window, in order
+    _removed: dict[Any, None]  # keys that it removed, even if they came back
+    _changed: dict[Any, None]  # the keys of the streaming windows before, within the application window
+    _watched: dict[Any, Any]  # values that can change in place and were read, as they were
+
+    def __init__(self, kind: Any, default: Any) -> None:
+        self._kind = kind
+        self._default = default
+        self.reset()
+
+    def __getitem__(self, key: Any) -> T:
+        try:
+            value = self._data[key]
+        except KeyError:
+            return self._missing(key)
+        if type(value) not in IMMUTABLE:
+            self._watch(key, value)
+        return value
+
+    def __setitem__(self, key: Any, value: T) -> None:
+        if self._removed and key in self._removed and key not in self._data:
+            self._touched.pop(key, None)  # it comes back as the last one
+        self._data[key] = value
+        self._touched[key] = None
+
+    def __delitem__(self, key: Any) -> None:
+        del self._data[key]
+        self._watched.pop(key, None)
+        self._touched[key] = self._removed[key] = None
+
+    def __ior__(self, other: Any) -> Self:
+        self.update(other)
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._data)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._data
+
+    def __repr__(self) -> str:
+        return f"KeyedState({len(self._data)} keys)"
+
+    def _watch(self, key: Any, value: Any) -> None:
+        """Keep what a value that can change in place was when the window first read it."""
+        if key not in self._touched and key not in self._watched and is_mutable(value):
+            self._watched[key] = copy.deepcopy(value)
+
+    def _missing(self, key: Any) -> Any:
+        if self._default is MISSING:
+            raise KeyError(key)
+        value = self._default() if callable(self._default) else self._default
+        if is_mutable(value):
+            value = self[key] = copy.deepcopy(value)
+        return value
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value of a key; `default` if there is none (never the declared default)."""
+        value = self._data.get(key, MISSING)
+        if value is MISSING:
+            return default
+        if type(value) not in IMMUTABLE:
+            self._watch(key, value)
+        return value
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """The value of a key, which is set to `default` (never the declared one) if there is none."""
+        value = self.get(key, MISSING)
+        if value is MISSING:
+            value = self[key] = default
+        return value
+
+    def pop(self, key: Any, default: Any = MISSING) -> Any:
+        """Remove a key; its value, `default` (never the declared one) if there is none. Raises KeyError without either."""
+        value = self._data.get(key, MISSING)
+        if value is not MISSING:
+            del self[key]
+        elif default is MISSING:
+            raise KeyError(key)
+        else:
+            value = default
+        return value
+
+    def clear(self) -> None:
+        """Forget all keys."""
+        keys = dict.fromkeys(self._data)
+        self._touched.update(keys)
+        self._removed.update(keys)
+        self._data = {}
+        self._watched.clear()
+
+    def items(self) -> ItemsView[Any, T]:
+        """A view of keys and values, as a dict's."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[T]:
+        """A view of the values, as a dict's."""
+        return _Values(self)
+
+    def pairs(self) -> Iterator[tuple[Any, T]]:
+        """Keys and values in the order of insertion."""
+        for key, value in self._data.items():
+            if type(value) not in IMMUTABLE:
+                self._watch(key, value)
+            yield key, value
+
+    def changed(self) -> Iterator[tuple[Any, T]]:
+        """Keys and values that this window (the application window, if the operator has one) set or changed and did not remove."""
+        return zip(*self._changed_lists(), strict=True)
+
+    def get_many(self, keys: Any) -> npt.NDArray[Any]:
+        """The values of many keys, as one array. Raises KeyError for a missing key if no default was declared."""
+        if self._kind in ARRAY_TYPES and self._default is not MISSING:
+            dtype, default = ARRAY_TYPES[self._kind], self._default() if callable(self._default) else self._default
+            if isinstance(self._data, Overlay):
+                return self._data.get_array(keys, default, dtype)
+            get = self._data.get
+            return np.array([get(key, default) for key in listed(keys)], dtype=dtype)
+        keys = listed(keys)
+        values = self._found(keys)
+        for place, value in enumerate(values):
+            if value is MISSING:
+                values[place] = self[keys[place]]
+        return array_of(values, self._kind)
+
+    def _found(self, keys: Sequence[Any]) -> list[Any]:
+        """The values of many keys, `MISSING` where there is none."""
+        data = self._data
+        values = data.find_all(keys) if isinstance(data, Overlay) else [data.get(key, MISSING) for key in keys]
+        if not IMMUTABLE.issuperset(map(type, values)):
+            for key, value in zip(keys, values, strict=True):
+                if value is not MISSING:
+                    self._watch(key, value)
+        return values
+
+    def put_many(self, keys: Any, values: Any) -> None:
+        """Set the values of many keys; later ones win. Raises ValueError if the lengths differ."""
+        keys, values = listed(keys), listed(values)
+        if len(keys) != len(values):
+            msg = f"{len(keys)} keys but {len(values)} values"
+            raise ValueError(msg)
+        if self._removed:
+            self.update(zip(keys, values, strict=True))
+            return
+        self._data.update(zip(keys, values, strict=True))
+        self._touched.update(dict.fromkeys(keys))
+
+    def changed_arrays(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """`changed()` as an array of keys and an array of values."""
+        keys, values = self._changed_lists()
+        return array_of(keys, None), array_of(values, self._kind)
+
+    def _changed_lists(self) -> tuple[list[Any], list[T]]:
+        self._settle()
+        keys = list(self._changed | self._touched)
+        values = self._found(keys)
+        there = [value is not MISSING for value in values]
+        return list(compress(keys, there)), list(compress(values, there))
+
+    # The engine's side ---------------------------------------------------------------------------------------------
+
+    def begin(self, application_window: int) -> None:
+        """A streaming window begins."""
+        self._changed = self._changed | self._in_order() if application_window == self._application_window else {}
+        self._start(application_window)
+
+    def changes(self) -> Change | None:
+        """(full=False, application window, new values by key, keys to remove before they are set)."""
+        self._settle()
+        if not self._touched:
+            return None
+        own = self._own
+        upserts = {key: own[key] for key in self._touched if key in own}
+        return (False, self._application_window, upserts, list(self._removed))
+
+    def snapshot(self) -> Change:
+        """(full=True, application window, all values by key, keys that it changed so far)."""
+        self._settle()
+        return (True, self._application_window, dict(self._data.items()), list(self._changed | self._in_order()))
+
+    def apply(self, change: Change) -> None:
+        """Add a snapshot's or a window's values."""
+        full, application_window, values, keys = change
+        if full:
+            self._data, self._changed = dict(values), dict.fromkeys(keys)
+        else:
+            before = self._changed | self._in_order()  # the latter: of the last window, if this very cell ran it
+            for key in keys:
+                self._data.pop(key, None)
+            self._data.update(values)
+            touched = dict.fromkeys([*values, *keys])
+            self._changed = before | touched if application_window == self._application_window else touched
+        self._start(application_window)
+
+    def attach(self, base: KeyedBase, application_window: int, changed: Iterable[Any]) -> None:
+        """Bring an empty cell to the state that a base holds, as a snapshot does; `changed`: the keys that the application window changed."""
+        self._data, self._changed = Overlay(base), dict.fromkeys(changed)
+        self._start(application_window)
+
+    def held(self) -> Held:
+        """What it holds of its own, beside its base."""
+        self._settle()
+        changed = list(self._changed | self._in_order())
+        data = self._data
+        if isinstance(data, Overlay):
+            return Held(self._application_window, data.base, data.values_set, data.updated, data.removed, changed)
+        return Held(self._application_window, None, data, set(), {}, changed)
+
+    def reset(self) -> None:
+        """Back to no keys."""
+        self._data, self._changed = {}, {}
+        self._start(-1)
+
+    @property
+    def _own(self) -> dict[Any, Any]:
+        """Where values lie that were set in this window."""
+        return self._data.values_set if isinstance(self._data, Overlay) else self._data
+
+    def _start(self, application_window: int) -> None:
+        self._application_window = application_window
+        self._touched, self._removed, self._watched = {}, {}, {}
+        if isinstance(self._data, Overlay):
+            self._data.release()
+
+    def _in_order(self) -> dict[Any, None]:
+        """The keys that this streaming window set, then those that it removed: as `apply` finds them in its changes."""
+        own = self._own
+        return dict.fromkeys([*(key for key in self._touched if key in own), *self._removed])
+
+    def _settle(self) -> None:
+        """Set the values that changed in place."""
+        for key, before in self._watched.items():
+            if key not in self._touched and differs(before, value := self._data[key]):
+                self._data[key] = value
+                self._touched[key] = None
+
+
+class _Items(ItemsView[Any, T]):
+    """A dict's view with the vectorised reads of a base: no lookup for each key."""
+
+    __slots__ = ()
+    _mapping: KeyedCell[T]
+
+    def __iter__(self) -> Iterator[tuple[Any, T]]:
+        return self._mapping.pairs()
+
+
+class _Values(ValuesView[T]):
+    """The values of `_Items`."""
+
+    __slots__ = ()
+    _mapping: KeyedCell[T]
+
+    def __iter__(self) -> Iterator[T]:
+        return (value for _, value in self._mapping.pairs())

@@ -1,0 +1,114 @@
+"""A list that survives windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, MutableSequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from ridgeline.api.cell import Change, Declaration, StateCell, cell_of
+
+if TYPE_CHECKING:
+    from ridgeline.api.operator import Operator
+
+T = TypeVar("T")
+
+
+class ListState(Declaration, Generic[T]):
+    """A list that survives windows: `recent = ListState(float)`; what is appended costs only itself, other edits rewrite it from there."""
+
+    def __init__(self, type: type[T] | None = None) -> None:  # noqa: A002  what it is
+        self.type = type
+
+    def cell(self) -> ListCell[T]:
+        """A new empty cell."""
+        return ListCell()
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> ListState[T]: ...
+    @overload
+    def __get__(self, instance: Operator, owner: type) -> ListCell[T]: ...
+    def __get__(self, instance: Operator | None, owner: type) -> ListState[T] | ListCell[T]:
+        return self if instance is None else cell_of(instance, self)  # type: ignore[return-value]
+
+    def __set__(self, instance: Operator, value: object) -> None:
+        if value is not cell_of(instance, self):  # which `+=` assigns
+            msg = f"`{type(instance).__name__}.{self.name}` is list state; use its methods, such as `append` and `clear`"
+            raise AttributeError(msg)
+
+
+class ListCell(StateCell, MutableSequence[T]):
+    """The cell of `ListState`. Items that change in place are not noticed: replace them."""
+
+    _items: list[Any]
+    _length: int  # when the window began
+    _same: int  # so many first items were not touched since
+
+    def __init__(self) -> None:
+        self.reset()
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        return self._items[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._dirty(index)
+        self._items[index] = value
+
+    def __delitem__(self, index: int | slice) -> None:
+        self._dirty(index)
+        del self._items[index]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return self._items == (other._items if isinstance(other, ListCell) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"ListState({len(self._items)} items)"
+
+    def insert(self, index: int, value: T) -> None:
+        """Insert before `index`."""
+        if index < len(self._items):
+            self._dirty(index)
+        self._items.insert(index, value)
+
+    def extend(self, values: Iterable[T]) -> None:
+        """Append all."""
+        self._items.extend(self._items if values is self else values)
+
+    def _dirty(self, index: int | slice) -> None:
+        start = index.indices(len(self._items))[0] if isinstance(index, slice) else index
+        if isinstance(index, slice) and index.step is not None and index.step < 0:
+            start = 0
+        self._same = min(self._same, start if start >= 0 else max(0, len(self._items) + start))
+
+    def begin(self, application_window: int) -> None:
+        """A streaming window begins."""
+        self._same = self._length = len(self._items)
+
+    def changes(self) -> Change | None:
+        """(number of first items that stay, the items from there)."""
+        if self._same == self._length == len(self._items):
+            return None
+        return (self._same, self._items[self._same :])
+
+    def snapshot(self) -> Change:
+        """(0, all items)."""
+        return (0, list(self._items))
+
+    def apply(self, change: Change) -> None:
+        """Replace the items from a position on."""
+        same, items = change
+        self._items[same:] = items
+        self._same = self._length = len(self._items)
+
+    def reset(self) -> None:
+        """Back to empty."""
+        self._items = []
+        self._same = self._length = 0
