@@ -70,7 +70,7 @@ def blame_chain(topology: Topology, times: WindowTimes) -> tuple[BlameStep, ...]
     walk.floor = triggered
     walk.back_to(times.planned, "planning")
     walk.back_to(times.began, "retries")
-    head = [BlameStep(what, "", seconds) for what, seconds in _spark_phases(times, walk.position - triggered).items()]
+    head = [BlameStep(what, "", seconds) for what, seconds in spark_phases(times, walk.position - triggered).items()]
     return _merged([*head, *reversed(walk.steps)])
 
 
@@ -81,7 +81,7 @@ def explain(times: WindowTimes, path: CriticalPath, latencies: Mapping[int, Oper
     operator, `wait` what the path's operators waited for stages, slots and siblings, `barrier` the time from the path's end to the end of
     the last container. `other` is what no name has; it is negative only where clocks disagree by more than that.
     """
-    rest = _spark_phases(times, max(0.0, min(times.began, times.committed) - times.triggered))
+    rest = spark_phases(times, max(0.0, min(times.began, times.committed) - times.triggered))
     rest |= {"retries": times.planned - times.began}
     rest["planning"] = rest.get("planning", 0.0) + times.launched - times.planned
     ran = [times.operators[operator] for operator in path.path if operator in times.operators]
@@ -195,8 +195,8 @@ class _Containers:
         return lineage
 
 
-def _spark_phases(times: WindowTimes, seconds: float) -> dict[str, float]:
-    """The time from Spark's trigger to Ridgeline's turn by name, in order; its sum is `seconds`."""
+def spark_phases(times: WindowTimes, seconds: float) -> dict[str, float]:
+    """The `seconds` from Spark's trigger to Ridgeline's turn by name, in order, which they are the sum of; nothing without Spark."""
     if times.trigger is None:
         return {}
     phases = times.trigger.phases

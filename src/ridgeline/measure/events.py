@@ -66,8 +66,9 @@ class ContainerWindow:
     """What a container as a whole did in the attempt that counts; times on the clock of its host.
 
     In this order: `task_began` (Spark's task entered Python), `began` (this container's turn in the task), `restored`
-    (state is at the version asked for), `ran` (its operators are done), `written` (state file written; the report's last clock read).
-    `received`: STRAM's clock when the report was there.
+    (state is at the version asked for), `ran` (its operators are done), `written` (state file written), `sent` (its messages were handed to
+    Spark: the report's last clock read). `received`: STRAM's clock when the report was there. `worker_began`, `daemon_began`: the task's
+    process and the daemon that it was forked from began to run. 0: not known.
     """
 
     at: float
@@ -85,6 +86,9 @@ class ContainerWindow:
     written: float
     received: float
     bytes_out: int = 0
+    sent: float = 0.0
+    worker_began: float = 0.0
+    daemon_began: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,8 @@ class OperatorWindow:
 
     `began`, `ended` (the end-window timestamp: `end_window()` has returned and the output is routed): clock of its host. Within
     its container: `wait_seconds` from the restored state to its turn (its siblings ran), `compute_seconds` in its own callbacks,
-    `transfer_seconds` the rest between `began` and `ended` (decode, encode, route). `queue`: tuples that waited when its turn came.
+    `transfer_seconds` the rest between `began` and `ended` (decode, encode, route), of which `encode_seconds` went into blocks of its
+    output and `state_seconds` into what of its state had changed. `queue`: tuples that waited when its turn came.
     """
 
     at: float
@@ -138,6 +143,8 @@ class OperatorWindow:
     dropped: str = ""
     error_tuples: tuple[str, ...] = ()
     ages: tuple[AgeSample, ...] = ()
+    encode_seconds: float = 0.0
+    state_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

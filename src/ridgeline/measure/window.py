@@ -22,6 +22,14 @@ class ContainerTimes:
     written: float
     received: float
     host: str = ""
+    sent: float = 0.0
+    worker_began: float = 0.0
+    daemon_began: float = 0.0
+
+    @property
+    def ended(self) -> float:
+        """When its messages had been handed to Spark; who does not say is done with its state file."""
+        return max(self.written, self.sent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,8 @@ class OperatorTimes:
     transfer_seconds: float = 0.0
     tuples_in: int = 0
     tuples_out: int = 0
+    encode_seconds: float = 0.0
+    state_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +158,7 @@ def _task(times: WindowTimes, members: list[int]) -> TaskTimes:
 
 def _container(event: ContainerWindow, offsets: ClockOffsets) -> ContainerTimes:
     def corrected(at: float) -> float:
-        return at + offsets.offset(event.host, at)
+        return at + offsets.offset(event.host, at) if at else 0.0
 
     return ContainerTimes(
         task=event.task,
@@ -159,6 +169,9 @@ def _container(event: ContainerWindow, offsets: ClockOffsets) -> ContainerTimes:
         written=corrected(event.written),
         received=event.received,
         host=event.host,
+        sent=corrected(event.sent),
+        worker_began=corrected(event.worker_began),
+        daemon_began=corrected(event.daemon_began),
     )
 
 
@@ -171,4 +184,6 @@ def _operator(event: OperatorWindow, offsets: ClockOffsets) -> OperatorTimes:
         transfer_seconds=event.transfer_seconds,
         tuples_in=sum(event.tuples_in.values()),
         tuples_out=sum(event.tuples_out.values()),
+        encode_seconds=event.encode_seconds,
+        state_seconds=event.state_seconds,
     )

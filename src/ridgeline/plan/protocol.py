@@ -34,7 +34,8 @@ class OperatorReport:
     """What one physical operator did in one window.
 
     `began` (its turn came) and `ended` (its output had been routed: the end-window timestamp) are its container's wall clock.
-    `compute_seconds` is time in its own callbacks. `queue`: tuples that waited when its turn came. `ages`: of its records, see `AgeSample`.
+    `compute_seconds` is time in its own callbacks, `encode_seconds` in encoding its output, `state_seconds` in collecting what changed of its
+    state. `queue`: tuples that waited when its turn came. `ages`: of its records, see `AgeSample`.
     """
 
     id: int
@@ -53,6 +54,8 @@ class OperatorReport:
     state_bytes: int = 0
     handed_over: list[Any] = field(default_factory=list)
     progress: tuple[float, float | None] | None = None
+    encode_seconds: float = 0.0
+    state_seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -60,7 +63,9 @@ class WindowReport:
     """What one container did in one window.
 
     `tag` names the attempt, `seen` the attempt of every container whose blocks it got. Times are the container's wall clock: its task
-    entered Python, its own turn began, state was restored, operators had run, state was written. `received` is STRAM's: it had the report.
+    entered Python, its own turn began, state was restored, operators had run, state was written, messages were handed over. `worker_began`
+    and `daemon_began`: its process, and the one that forked it, began to run (0: it is no Spark worker). `received` is STRAM's: it had the
+    report.
     """
 
     container: int
@@ -78,3 +83,6 @@ class WindowReport:
     written: float = 0.0
     received: float = 0.0
     bytes_out: int = 0
+    sent: float = 0.0
+    worker_began: float = 0.0
+    daemon_began: float = 0.0

@@ -26,6 +26,9 @@ def report_events(reports: Sequence[WindowReport], at: float) -> Iterator[Event]
             written=report.written,
             received=report.received,
             bytes_out=report.bytes_out,
+            sent=report.sent,
+            worker_began=report.worker_began,
+            daemon_began=report.daemon_began,
         )
         for operator in report.operators:
             yield _operator_window(report, operator, at)
@@ -56,4 +59,6 @@ def _operator_window(report: WindowReport, operator: OperatorReport, at: float) 
         dropped=str(operator.dropped) if operator.dropped else "",
         error_tuples=tuple(operator.error_tuples),
         ages=tuple(operator.ages),
+        encode_seconds=operator.encode_seconds,
+        state_seconds=operator.state_seconds,
     )
