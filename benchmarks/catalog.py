@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import importlib.util
+import importlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from benchmarks.frame import Benchmark
 
@@ -24,17 +25,33 @@ MODULES = (
 )
 
 
-def load() -> dict[str, Benchmark]:
-    """The benchmarks by name. Raises what importing one of their modules raises."""
-    found: dict[str, Benchmark] = {}
-    for module in filter(_there, MODULES):
-        benchmarks: Sequence[Benchmark] = importlib.import_module(f"benchmarks.{module}").BENCHMARKS
-        found |= {benchmark.name: benchmark for benchmark in benchmarks}
-    return found
+@dataclass(frozen=True)
+class Catalog:
+    """The benchmarks by name, the module that each is in, and why other modules cannot be imported."""
+
+    benchmarks: dict[str, Benchmark] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
 
 
-def choose(found: dict[str, Benchmark], names: Sequence[str]) -> list[Benchmark]:
+def load(modules: Sequence[str] = MODULES) -> Catalog:
+    """Import these modules; one that cannot be imported does not keep the others from running."""
+    catalog = Catalog()
+    for module in modules:
+        try:
+            benchmarks: Sequence[Benchmark] = importlib.import_module(f"benchmarks.{module}").BENCHMARKS
+        except Exception as error:  # noqa: BLE001  whatever it is, it is told
+            catalog.faults[module] = f"{type(error).__name__}: {error}"
+            continue
+        for benchmark in benchmarks:
+            catalog.benchmarks[benchmark.name] = benchmark
+            catalog.modules[benchmark.name] = module
+    return catalog
+
+
+def choose(catalog: Catalog, names: Sequence[str]) -> list[Benchmark]:
     """The benchmarks of these names; without names those that are part of all. Raises LookupError with what there is."""
+    found = catalog.benchmarks
     if not names:
         return [benchmark for benchmark in found.values() if benchmark.part_of_all]
     for name in names:
@@ -44,7 +61,3 @@ def choose(found: dict[str, Benchmark], names: Sequence[str]) -> list[Benchmark]
             msg = f"no such benchmark; got `{name}`; {hint}"
             raise LookupError(msg)
     return [found[name] for name in names]
-
-
-def _there(module: str) -> bool:
-    return importlib.util.find_spec(f"benchmarks.{module}") is not None

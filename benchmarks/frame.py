@@ -36,13 +36,18 @@ class Round:
     number: int = 0
     quick: bool = False
 
+    @property
+    def first_warm(self) -> int:
+        """The number of windows that are left out."""
+        return 4 if self.quick else WARM_UP
+
     def windows(self, number: int) -> int:
         """How many windows to run: `number` and those that are left out; few in a trial."""
-        return 12 if self.quick else number + WARM_UP
+        return (min(number, 8) if self.quick else number) + self.first_warm
 
     def warm(self, samples: Sequence[float]) -> list[float]:
         """The samples of warm windows. Raises ValueError if there is none."""
-        first = len(samples) // 3 if self.quick else WARM_UP
+        first = self.first_warm
         if len(samples) <= first:
             msg = f"more than {first} windows are needed, as the first are warm-up; got {len(samples)}"
             raise ValueError(msg)

@@ -1,0 +1,52 @@
+"""The process of one contestant in one round: `python -m benchmarks.contestant ARGUMENTS`, started by `processes.run_contestant`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.catalog import load
+from benchmarks.frame import Round
+
+
+def main() -> None:
+    """Run it; write its figures, or why there are none, to the file that the arguments name."""
+    told = json.loads(sys.argv[1])
+    result: dict[str, object]
+    try:
+        catalog = load([told["module"]])
+        for fault in catalog.faults.values():
+            raise ImportError(fault)  # noqa: TRY301  told as what a contestant raises
+        benchmark = catalog.benchmarks[told["benchmark"]]
+        data = Path(told["data"])
+        if told["contestant"] is None:
+            if benchmark.prepare is not None:
+                benchmark.prepare(data)
+            result = {"figures": {}}
+        else:
+            of_round = Round(data, Path(told["folder"]), told["number"], told["quick"])
+            figures = benchmark.contestants[told["contestant"]](of_round)
+            result = {"figures": {figure: _numbers(figure, samples) for figure, samples in figures.items()}}
+    except Exception as error:  # noqa: BLE001  the others go on
+        traceback.print_exc()
+        result = {"error": f"{type(error).__name__}: {error}"}
+    Path(told["result"]).write_text(json.dumps(result), encoding="utf-8")
+    sys.stdout.flush()
+    os._exit(0)  # what it leaves running is ended by who started it
+
+
+def _numbers(figure: str, samples: object) -> list[float]:
+    numbers = np.asarray(samples, dtype=float).reshape(-1)
+    if not numbers.size or not np.isfinite(numbers).all():
+        msg = f"figure `{figure}` needs finite samples, one or more; got {samples!r:.200}"
+        raise ValueError(msg)
+    return numbers.tolist()
+
+
+if __name__ == "__main__":
+    main()
