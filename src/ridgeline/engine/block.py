@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,18 @@ from ridgeline.api.schema import Schema
 from ridgeline.api.times import Microseconds, Times
 from ridgeline.api.tuples import Tuples
 
-PackedTimes = str | tuple[bytes, bytes | None]
+
+class Reference(NamedTuple):
+    """Bytes that lie in a file, which producer and consumer both see."""
+
+    path: str
+    offset: int
+    size: int
+
+
+Payload: TypeAlias = pa.Buffer | Reference
+"""Bytes by value or by reference."""
+PackedTimes: TypeAlias = str | tuple[Payload, Payload | None]
 """The name of the column that holds the times, or the newest and the oldest ones: 64-bit integers, one a tuple, or one for all."""
 
 
@@ -23,14 +34,14 @@ class Block(NamedTuple):
     sink: int
     port: str
     stream: int
-    payload: bytes
+    payload: Payload
     times: PackedTimes | None = None
 
     @property
     def size_bytes(self) -> int:
-        """What it weighs."""
+        """What it weighs, be it by value or by reference."""
         times = self.times if isinstance(self.times, tuple) else ()
-        return len(self.payload) + sum(len(part) for part in times if part is not None)
+        return self.payload.size + sum(part.size for part in times if part is not None)
 
 
 class Message(NamedTuple):
@@ -46,23 +57,22 @@ class Message(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Message:
-        """From bytes."""
-        producer, tag, blocks = pickle.loads(data)
-        return cls(producer, tag, [Block(*block) for block in blocks])
+        """From bytes; buffers lie in `data`."""
+        return cls(*pickle.loads(data))
 
 
-def encode(tuples: Tuples) -> bytes:
+def encode(tuples: Tuples) -> pa.Buffer:
     """A run of tuples as an Arrow IPC record batch message (a whole stream where the schema has dictionaries)."""
     batch = tuples.batch
-    if _has_dictionary(batch.schema):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch)
-        return sink.getvalue().to_pybytes()
-    return batch.serialize().to_pybytes()
+    if not has_dictionary(batch.schema):
+        return batch.serialize()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return sink.getvalue()
 
 
-def encode_times(tuples: Tuples) -> PackedTimes | None:
+def encode_times(tuples: Tuples) -> str | tuple[pa.Buffer, pa.Buffer | None] | None:
     """The times of a run of tuples, None if they have none."""
     if tuples.time_column is not None:
         return tuples.time_column
@@ -72,28 +82,28 @@ def encode_times(tuples: Tuples) -> PackedTimes | None:
     return _pack(times.newest), None if times.oldest is None else _pack(times.oldest)
 
 
-def _pack(times: Microseconds) -> bytes:
-    return (times[:1] if len(times) and times.min() == times.max() else times).tobytes()
+def _pack(times: Microseconds) -> pa.Buffer:
+    return pa.py_buffer(np.ascontiguousarray(times[:1] if len(times) and times.min() == times.max() else times))
 
 
-def decode(schema: Schema, payload: bytes, times: PackedTimes | None = None) -> Tuples:
+def decode(schema: Schema, payload: pa.Buffer, times: str | tuple[pa.Buffer, pa.Buffer | None] | None = None) -> Tuples:
     """The tuples of a block; their buffers lie in `payload`, nothing is copied."""
-    buffer = pa.py_buffer(payload)
-    if _has_dictionary(schema.arrow):
-        batch = pa.ipc.open_stream(buffer).read_next_batch()
+    if has_dictionary(schema.arrow):
+        batch = pa.ipc.open_stream(payload).read_next_batch()
     else:
-        batch = pa.ipc.read_record_batch(buffer, schema.arrow)
+        batch = pa.ipc.read_record_batch(payload, schema.arrow)
     if not isinstance(times, tuple):
         return Tuples.of_batch(schema, batch, times)
     newest, oldest = times
     return Tuples.of_batch(schema, batch, Times(_unpack(newest, len(batch)), None if oldest is None else _unpack(oldest, len(batch))))
 
 
-def _unpack(times: bytes, count: int) -> Microseconds:
+def _unpack(times: pa.Buffer, count: int) -> Microseconds:
     return np.broadcast_to(np.frombuffer(times, np.int64), count)
 
 
-def _has_dictionary(schema: pa.Schema) -> bool:
+def has_dictionary(schema: pa.Schema) -> bool:
+    """True if the schema's batches come with dictionaries, which are messages of their own."""
     return any(_holds_dictionary(field.type) for field in schema)
 
 

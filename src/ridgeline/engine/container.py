@@ -16,18 +16,17 @@ from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.api.pickling import dumps
-from ridgeline.api.tuples import Tuples
 from ridgeline.engine import block, state_files
-from ridgeline.engine.block import Block, Message
-from ridgeline.engine.routing import Splitter
+from ridgeline.engine.block import Message
+from ridgeline.engine.outgoing import Emitted, Outgoing
 from ridgeline.engine.runtime import OperatorRuntime
+from ridgeline.engine.shared_blocks import LostBlockError, SharedPlace, SharedReader
 from ridgeline.engine.spec import ContainerSpec, has_committed
 from ridgeline.engine.storage import Storage
 from ridgeline.measure.events import ContainerHeartbeat
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
 
 _HOST = socket.gethostname()
-Emitted = dict[tuple[int, str], list[Tuples]]
 
 
 class Container:
@@ -63,28 +62,35 @@ class Container:
         tag: str,
         task_attempt: int = 0,
         task_began: float | None = None,
+        place: SharedPlace | None = None,
     ) -> tuple[dict[int, Message], WindowReport]:
         """Run a window: messages for the consuming containers (by id; all of them get one) and the report.
 
         `tag` is unique to the task that runs it, `task_attempt` counts those of the task within STRAM's attempt, `task_began` is when the
-        task entered Python (wall clock). Raises OperatorError for a failing
-        callback, StateError or OSError for state that cannot be read or written; whatever is raised, nothing of the attempt counts, and the
-        next request starts from the version that it names.
+        task entered Python (wall clock), `place` is where blocks may lie by reference. Raises OperatorError for a failing callback or a
+        block that is lost, StateError or OSError for state that cannot be read or written; whatever is raised, nothing of the attempt
+        counts, and the next request starts from the version that it names.
         """
+        outgoing = Outgoing(self.spec, f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}", place)
         try:
-            return self._run(request, messages, batches, tag, task_attempt, task_began)
+            report = self._run(request, messages, batches, outgoing, tag, task_attempt, task_began)
+        except BaseException:
+            outgoing.discard()
+            raise
         finally:
             self._now = None
+        return outgoing.messages(tag), report
 
     def _run(
         self,
         request: WindowRequest,
         messages: Sequence[Message],
         batches: Iterable[pa.RecordBatch],
+        outgoing: Outgoing,
         tag: str,
         task_attempt: int,
         task_began: float | None,
-    ) -> tuple[dict[int, Message], WindowReport]:
+    ) -> WindowReport:
         timeline = Timeline(self._clock)
         report = WindowReport(self.spec.id, request.window_id, request.attempt, tag, {}, [], host=self._host, pid=os.getpid())
         report.began = timeline.now()
@@ -96,7 +102,6 @@ class Container:
             self._restore(runtime, request.states)
         report.restored = timeline.now()
         delivered = self._receive(messages, report)
-        outgoing: dict[int, list[Block]] = {container: [] for container in self.spec.consumers}
         changes: dict[int, state_files.CellChanges] = {}
         for runtime in self._operators.values():
             runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"
@@ -110,9 +115,9 @@ class Container:
             report.operators.append(operator_report)
         report.ran = timeline.now()
         self._write(request, tag, changes, report)
-        report.bytes_out = sum(sent.size_bytes for blocks in outgoing.values() for sent in blocks)
+        report.bytes_out = outgoing.size_bytes
         report.written = timeline.now()
-        return {container: Message(self.spec.id, tag, blocks) for container, blocks in outgoing.items()}, report
+        return report
 
     def heartbeat(self) -> ContainerHeartbeat | None:
         """What it is doing now, None if it runs no window. May be called from any thread at any moment; `at` and `sent` are its clock."""
@@ -215,17 +220,26 @@ class Container:
     def _receive(self, messages: Sequence[Message], report: WindowReport) -> Emitted:
         """The tuples of all blocks by input port, in the order of producers, whatever the order in which they came."""
         delivered: Emitted = {}
+        reader = SharedReader()
         for message in sorted(messages, key=lambda message: message.producer):
             report.seen[message.producer] = message.tag
             for sent in message.blocks:
                 schema = self.spec.incoming[message.producer, sent.stream]
-                delivered.setdefault((sent.sink, sent.port), []).append(block.decode(schema, sent.payload, sent.times))
+                try:
+                    tuples = block.decode(schema, reader.open(sent.payload), reader.open_times(sent.times))
+                except (LostBlockError, pa.ArrowException) as error:
+                    what = f"a block of container {message.producer} for container {self.spec.id} is lost: {error}"
+                    raise self._unreceived(what, report.window_id) from error
+                delivered.setdefault((sent.sink, sent.port), []).append(tuples)
         missing = self.spec.producers - report.seen.keys()
         if missing:
-            silent = sorted(missing)
-            msg = f"container {self.spec.id} got nothing from containers {silent} in window {report.window_id}; the window is run again"
-            raise OperatorError(Failure(self.spec.application, self._first_name, 0, report.window_id, "receive", msg))
+            what = f"container {self.spec.id} got nothing from containers {sorted(missing)}"
+            raise self._unreceived(what, report.window_id)
         return delivered
+
+    def _unreceived(self, what: str, window_id: int) -> OperatorError:
+        msg = f"{what} in window {window_id}; the window is run again"
+        return OperatorError(Failure(self.spec.application, self._first_name, 0, window_id, "receive", msg))
 
     @property
     def _first_name(self) -> str:
@@ -237,7 +251,7 @@ class Container:
         request: WindowRequest,
         batches: Iterable[pa.RecordBatch],
         delivered: Emitted,
-        outgoing: dict[int, list[Block]],
+        outgoing: Outgoing,
         timeline: Timeline,
     ) -> OperatorReport:
         """Run one operator and route what it emits; an AT_MOST_ONCE operator that fails loses its window and nothing else."""
@@ -254,15 +268,5 @@ class Container:
                 cell.begin(request.window_id - request.window_id % runtime.window_count)
             received = {port: sum(map(len, parts)) for port, parts in inputs.items()}
             return OperatorReport(runtime.spec.id, queue=sum(received.values()), tuples_in=received, dropped=error.failure)
-        splitters = {port: Splitter(parts, request.window_id + runtime.spec.partition) for port, parts in emitted.items() if parts}
-        for number, route in enumerate(self.spec.routes):
-            if route.source != runtime.spec.id or route.source_port not in splitters:
-                continue
-            parts = splitters[route.source_port].select(route)
-            if route.container == self.spec.id:
-                delivered.setdefault((route.sink, route.sink_port), []).extend(parts)
-            else:
-                outgoing[route.container] += [
-                    Block(route.sink, route.sink_port, number, block.encode(part), block.encode_times(part)) for part in parts
-                ]
+        outgoing.route(runtime.spec.id, emitted, delivered, request.window_id + runtime.spec.partition)
         return report
