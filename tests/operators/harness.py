@@ -15,6 +15,7 @@ from rich.console import Console
 
 from ridgeline.api import Clock, InputOperator, Operator, OperatorContext, Publisher, PublisherContext
 from ridgeline.api.operator import check_properties, operator_type
+from ridgeline.api.per_instance import OWN
 
 
 class HandClock(Clock):
@@ -118,8 +119,9 @@ class Driven:
             raise
         finally:
             operator.context.take_handed_over()
-            for name in set(vars(operator)) - kept - {"_finished", "_points"}:
-                del vars(operator)[name]
+            for name in set(vars(operator)) - kept - {"_finished"}:
+                if not name.startswith(OWN):
+                    del vars(operator)[name]
             if not commit:
                 vars(operator).pop("_finished", None)
                 restore(operator, before)

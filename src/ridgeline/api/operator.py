@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import StateError, did_you_mean
+from ridgeline.api.per_instance import OWN, make_own
 from ridgeline.api.ports import InputPort, OutputPort, Port
 from ridgeline.api.publisher import Publisher
 from ridgeline.api.schema import Schema
@@ -193,6 +194,8 @@ class Operator:
         return not operator_type(type(self)).states
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith(OWN):
+            return make_own(self, name)
         if name.startswith("__"):
             raise AttributeError(name)
         forgotten = self.__dict__.get("_forgotten", {})
@@ -215,8 +218,8 @@ class Operator:
 
     def __getstate__(self) -> dict[str, Any]:
         """Properties and what `__init__` made: neither ports, state, context nor anything of a window."""
-        hidden = {"_points", "_cells", "_forgotten", "context"}
-        return {name: value for name, value in self.__dict__.items() if name not in hidden}
+        hidden = {"_cells", "_forgotten", "context"}
+        return {name: value for name, value in self.__dict__.items() if name not in hidden and not name.startswith(OWN)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

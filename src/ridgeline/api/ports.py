@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
 from ridgeline.api.errors import RidgelineError, SchemaError
+from ridgeline.api.per_instance import PerInstance
 from ridgeline.api.schema import Schema
 from ridgeline.api.times import Processing, Times, check_timestamp, joined_times, to_times
 from ridgeline.api.tuples import Tuples
@@ -24,13 +25,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 BoundPort = TypeVar("BoundPort", bound="InputPoint | OutputPoint")
 
 
-class Port(Generic[BoundPort]):
+class Port(PerInstance, Generic[BoundPort]):
     """What input and output ports share: a schema, and a name that the class body gives. A descriptor: one `BoundPort` an instance."""
 
     def __init__(self, schema: Any, *, optional: bool) -> None:
         self.declared = schema
         self.optional = optional
-        self.name = ""
 
     @property
     def schema(self) -> Schema:
@@ -40,26 +40,19 @@ class Port(Generic[BoundPort]):
             cached = self.__dict__["_schema"] = Schema(self.declared)
         return cached
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
+    if TYPE_CHECKING:
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, instance: Operator, owner: type) -> BoundPort: ...
-    def __get__(self, instance: Operator | None, owner: type) -> Self | BoundPort:
-        if instance is None:
-            return self
-        points: dict[str, BoundPort] = instance.__dict__.setdefault("_points", {})
-        if self.name not in points:
-            points[self.name] = self.bind(instance)
-        return points[self.name]
+        @overload  # type: ignore[override]
+        def __get__(self, instance: None, owner: type) -> Self: ...
+        @overload
+        def __get__(self, instance: Operator, owner: type) -> BoundPort: ...
+        def __get__(self, instance: Operator | None, owner: type) -> Self | BoundPort: ...
 
     def __set__(self, instance: Operator, value: object) -> None:
         msg = f"`{type(instance).__name__}.{self.name}` is a port; it cannot be assigned"
         raise AttributeError(msg)
 
-    def bind(self, operator: Operator) -> BoundPort:
+    def make(self, instance: Operator) -> BoundPort:
         """The port of one operator instance."""
         raise NotImplementedError
 
@@ -110,9 +103,9 @@ class InputPort(Port["InputPoint"]):
             return self.declared_codec
         return FunctionCodec(self.key) if callable(self.key) else ColumnCodec(self.key_columns)
 
-    def bind(self, operator: Operator) -> InputPoint:
+    def make(self, instance: Operator) -> InputPoint:
         """The input port of one operator instance."""
-        return InputPoint(operator, self)
+        return InputPoint(instance, self)
 
 
 class OutputPort(Port["OutputPoint"]):
@@ -137,9 +130,9 @@ class OutputPort(Port["OutputPoint"]):
         self.error = error
         self.timestamp = timestamp
 
-    def bind(self, operator: Operator) -> OutputPoint:
+    def make(self, instance: Operator) -> OutputPoint:
         """The output port of one operator instance."""
-        return OutputPoint(operator, self)
+        return OutputPoint(instance, self)
 
 
 class InputPoint:

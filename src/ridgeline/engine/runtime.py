@@ -18,6 +18,7 @@ from ridgeline.api.clock import Timeline
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import ContainerAbortError, Failure, OperatorError, StateError, shorten
 from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type
+from ridgeline.api.per_instance import OWN
 from ridgeline.api.ports import InputPort, OutputPoint
 from ridgeline.api.times import Processing, Span, joined_spans
 from ridgeline.api.tuples import Tuples
@@ -27,7 +28,12 @@ from ridgeline.measure.events import AgeSample
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, WindowRequest
 
-_HIDDEN = frozenset({"_points", "_cells", "_forgotten", "_finished", "context"})
+_HIDDEN = frozenset({"_cells", "_forgotten", "_finished", "context"})
+
+
+def _is_hidden(name: str) -> bool:
+    """True for what the platform keeps on an operator."""
+    return name in _HIDDEN or name.startswith(OWN)
 
 
 class OperatorRuntime:
@@ -77,7 +83,7 @@ class OperatorRuntime:
                 point.timed = name in self._timed_outputs
             self._call("setup", self.operator.setup, self.context)
             self._call("activate", self.operator.activate)
-            self._baseline = {name: value for name, value in vars(self.operator).items() if name not in _HIDDEN}
+            self._baseline = {name: value for name, value in vars(self.operator).items() if not _is_hidden(name)}
             self._ready = True
 
     def stop(self) -> None:
@@ -230,7 +236,7 @@ class OperatorRuntime:
         Properties, which the class has values for, get back the value that they had.
         """
         values = vars(self.operator)
-        forgotten = [name for name, value in values.items() if name not in _HIDDEN and self._baseline.get(name, values) is not value]
+        forgotten = [name for name, value in values.items() if not _is_hidden(name) and self._baseline.get(name, values) is not value]
         for name in forgotten:
             del values[name]
             if name in self._baseline and hasattr(type(self.operator), name):
