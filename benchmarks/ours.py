@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import threading
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -27,15 +28,17 @@ def run(
     conf: Mapping[str, str] | None = None,
     attributes: Mapping[str, Any] | None = None,
     context: Any = None,
+    stop: threading.Event | None = None,
 ) -> list[Event]:
     """Run an application on `local[2]` for so many windows, with everything that `ridgeline run` does but the web service; its events.
 
-    `checkpoint`: default is a fresh folder on the disk of the round. `windows` None: until its inputs have finished.
+    `checkpoint`: default is a fresh folder on the disk of the round. `windows` None: until its inputs have finished or `stop` is set.
     """
     told: list[Event] = []
     folder = checkpoint or str(of_round.folder / "checkpoint")
     options = Options(MASTER, conf or {}, folder, windows)
-    run_measured(plan_application(app, {}, attributes or {}), options, ServiceOptions(port=None), observe=told.append, context=context)
+    plan = plan_application(app, {}, attributes or {})
+    run_measured(plan, options, ServiceOptions(port=None), observe=told.append, context=context, stop=stop)
     return told
 
 
