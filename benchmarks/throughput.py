@@ -1,0 +1,59 @@
+"""What the throughput benchmarks share: results that come to the driver, rates, checks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+from benchmarks import ours
+from benchmarks.frame import Figures, Round
+from ridgeline import Application, Operator
+from ridgeline.api.publisher import Publisher
+
+RATE = "tuples/s"
+PARTITIONS = 2
+
+
+class Totals(Publisher):
+    """Adds up, on the driver, the numbers by name that partitions hand over; of committed windows only."""
+
+    found: ClassVar[Counter[str]] = Counter()
+    """One process runs one application."""
+
+    def __init__(self) -> None:
+        self._staged: Sequence[Mapping[str, int]] = ()
+
+    def stage(self, window_id: int, values: Sequence[Mapping[str, int]]) -> None:
+        """Keep them until the commit."""
+        self._staged = values
+
+    def publish(self, window_id: int) -> None:
+        """Add them."""
+        for numbers in self._staged:
+            self.found.update(numbers)
+        self._staged = ()
+
+
+class Totalled(Operator):
+    """An operator that hands numbers by name over to `Totals`."""
+
+    def publisher(self) -> Totals:
+        """The driver's half."""
+        return Totals()
+
+
+def rates_of_ours(
+    of_round: Round, app: Application, windows: int, tuples_in: Callable[[int], int], conf: Mapping[str, str] | None = None
+) -> Figures:
+    """Tuples a second of the warm windows among so many; `tuples_in` says how many a window has."""
+    events = ours.run(of_round, app, windows, conf=conf)
+    of_round.note(ours.phases(of_round, events))
+    return {RATE: of_round.warm([tuples_in(number) / seconds for number, seconds in enumerate(ours.window_times(events), 1)])}
+
+
+def check(what: str, found: object, expected: object) -> None:
+    """Raises ValueError if a contestant came to something else than it must."""
+    if found != expected:
+        msg = f"{what} must be {expected}; got {found}"
+        raise ValueError(msg)
