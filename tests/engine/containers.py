@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ridgeline import Application, Operator
+from ridgeline.engine import state_files
 from ridgeline.engine.block import Message
+from ridgeline.engine.compaction import Merge, Merger
 from ridgeline.engine.container import Container
+from ridgeline.engine.run_files import RunFiles
 from ridgeline.engine.spec import container_specs
 from ridgeline.engine.storage import MemoryStorage, Storage
 from ridgeline.plan.planner import plan_application
@@ -32,7 +35,7 @@ class CountingStorage(MemoryStorage):
 def application(schema: Any, items: Sequence[Any], operator: Operator, **attributes: Any) -> Application:
     """A list into `step` and what it emits into a collector; all in one container."""
     given = {name: value for name, value in attributes.items() if name == "processing_mode"}
-    app = Application("app", snapshot_interval=attributes.pop("snapshot_interval", 16))
+    app = Application("app")
     source = app.add_operator("source", ListInput(schema, items))
     step = app.add_operator("step", operator, **attributes)
     sink = app.add_operator("sink", CollectorSink(), **given)
@@ -52,6 +55,7 @@ class ByHand:
         self.states: dict[int, StateVersion] = {}
         self.finished: frozenset[int] = frozenset()
         self.window_id = 0
+        self._merges = 0
         self.containers: list[Container] = []
         self.die()
 
@@ -84,6 +88,15 @@ class ByHand:
         reports = self.attempt(attempt, final=final)
         self.keep(reports)
         return self.collected(reports)
+
+    def merge(self, name: str) -> None:
+        """Merge the state of an operator's first partition."""
+        operator = next(operator.id for operator in self.plan.physical.operators if operator.name == name)
+        version = self.states[operator]
+        self._merges += 1
+        merger = Merger(RunFiles(self.storage, "run"), self.plan.physical.operators)
+        stem = state_files.merged_stem(version, operator, 1, self._merges)
+        self.states[operator] = merger.merge(Merge(operator, version, stem)).names
 
     def operators(self, reports: Sequence[WindowReport]) -> list[OperatorReport]:
         """The reports of all operators."""

@@ -60,15 +60,17 @@ EXPECTED = [
 ]
 
 
-@pytest.mark.parametrize("snapshot_interval", [1, 2, 16])
+@pytest.mark.parametrize("merged_after", [(), (0, 1, 2, 3, 4), (3,)])
 @pytest.mark.parametrize("dies_before", [(), (1, 2, 3, 4, 5), (3,)])
-def test_state_survives_the_death_of_its_container(snapshot_interval, dies_before):
-    hand = ByHand(application(Item, split(*WINDOWS), Sums(), snapshot_interval=snapshot_interval))
+def test_state_survives_the_death_of_its_container(merged_after, dies_before):
+    hand = ByHand(application(Item, split(*WINDOWS), Sums()))
     got = []
     for window_id in range(len(WINDOWS)):
         if window_id in dies_before:
             hand.die()
         got += hand.window()
+        if window_id in merged_after:
+            hand.merge("step")
     assert got == EXPECTED
 
 
@@ -90,13 +92,26 @@ def test_only_what_changed_is_written():
     assert hand.report(second, "sink").state_version == ()
 
 
-def test_a_version_is_a_snapshot_and_a_few_deltas():
-    hand = ByHand(application(Item, split(*["a1"] * 10), Sums(), snapshot_interval=3))
-    lengths = []
-    for _ in range(10):
+def test_a_version_is_a_delta_per_window_or_one_that_says_everything():
+    hand = ByHand(application(Item, split(*["a1"] * 4), Sums()))
+    for _ in range(4):
         hand.window()
-        lengths.append(len(hand.states[2]))
-    assert lengths == [1, 2, 3, 1, 2, 3, 1, 2, 3, 1]
+    position, sums = hand.states[1], hand.states[2]
+    assert ([name[:12] for name in position], [int(name[:12]) for name in sums]) == ([f"{3:012d}"], [0, 1, 2, 3])
+
+
+def test_a_container_at_the_end_of_what_was_merged_reads_only_what_came_later():
+    hand = ByHand(application(Item, split(*WINDOWS), Sums()))
+    for _ in range(3):
+        hand.window()
+    idle = hand.containers
+    hand.die()
+    hand.merge("step")
+    hand.window()
+    hand.storage.reads.clear()
+    hand.containers = idle
+    assert hand.window() == EXPECTED[4:5]
+    assert set(hand.storage.reads) == {f"state/{hand.states[2][-2]}"}
 
 
 def test_a_container_that_missed_windows_reads_only_the_deltas_that_it_misses():
@@ -110,8 +125,7 @@ def test_a_container_that_missed_windows_reads_only_the_deltas_that_it_misses():
     hand.storage.reads.clear()
     hand.containers = idle
     assert hand.window() == EXPECTED[5:]
-    step, source = hand.states[2], hand.states[1]
-    assert set(hand.storage.reads) == {f"state/{name}" for name in (*step[2:-1], *source[2:-1])}
+    assert set(hand.storage.reads) == {f"state/{name}" for name in hand.states[2][2:-1]}
 
 
 def test_an_attempt_that_was_not_kept_leaves_no_trace():

@@ -37,7 +37,7 @@ def test_any_cut_or_flipped_bit_is_found():
 def test_a_later_format_is_refused():
     data = replace(MANIFEST, format=FORMAT + 1).encode()
     with pytest.raises(
-        CheckpointError, match=r"^manifest `here` has format 2; this version reads 1; run it with the version that wrote it$"
+        CheckpointError, match=r"^manifest `here` has format 3; this version reads 2; run it with the version that wrote it$"
     ):
         Manifest.decode(data, "here")
 

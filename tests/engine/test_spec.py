@@ -30,7 +30,7 @@ class Told(Step):
 
 
 def specs(step=Step, **attributes):
-    app = Application("app", snapshot_interval=7)
+    app = Application("app")
     source = app.add_operator("source", ListInput(Item, []))
     middle = app.add_operator("step", step(), **attributes)
     sink = app.add_operator("sink", CollectorSink())
@@ -44,7 +44,7 @@ def test_one_container_has_all_routes_within_itself():
     assert [operator.name for operator in spec.operators] == ["source", "step", "sink"]
     assert {route.container for route in spec.routes} == {0}
     assert (spec.consumers, spec.producers, spec.incoming) == (frozenset(), frozenset(), {})
-    assert (spec.application, spec.snapshot_interval, spec.wants_commit) == ("app", 7, False)
+    assert (spec.application, spec.wants_commit) == ("app", False)
 
 
 def test_partitions_are_containers_that_know_who_sends_to_them():

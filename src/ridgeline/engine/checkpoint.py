@@ -16,6 +16,7 @@ import json
 import os
 import socket
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -44,6 +45,7 @@ class Checkpoint:
             self.close()
             raise
         self._chains: dict[int, frozenset[str]] = {}
+        self._expected: frozenset[str] = frozenset()
 
     def _take_lock(self) -> None:
         """On a local disk a second driver is refused at once; the lock goes with the process, however it dies."""
@@ -104,6 +106,10 @@ class Checkpoint:
         with _explained(self.storage.uri):
             return Manifest.decode(self.storage.read(name), f"{self.storage.uri}/{name}")
 
+    def kept(self) -> Iterator[Manifest]:
+        """The manifests that are kept, newest first. Raises CheckpointError for a corrupt one."""
+        return map(self._read, reversed(self._windows))
+
     def commit(self, manifest: Manifest) -> None:
         """Make a window official.
 
@@ -117,12 +123,24 @@ class Checkpoint:
             msg = f"window {manifest.window_id} was committed to `{self.storage.uri}` by another driver; this one stops, nothing is lost"
             raise FencedError(msg)
         self._windows.append(manifest.window_id)
-        self._chains[manifest.window_id] = frozenset(name for names in manifest.states.values() for name in names)
+        self._chains[manifest.window_id] = named = _named(manifest)
+        if self._expected:
+            self._expected = frozenset(stem for stem in self._expected if not any(name.startswith(stem) for name in named))
 
     def _check_owner(self) -> None:
         if self._greatest_epoch() != self.epoch:
             msg = f"checkpoint folder `{self.storage.uri}` was taken over by another driver; this one stops, nothing is lost"
             raise FencedError(msg)
+
+    # Files to come -------------------------------------------------------------------------------------------------
+
+    def expect(self, stem: str) -> None:
+        """State files whose names begin with `stem` are being written: they stay until a manifest names one of them, or `give_up`."""
+        self._expected |= {stem}
+
+    def give_up(self, stem: str) -> None:
+        """No manifest will name these files: they go with the next purge."""
+        self._expected -= {stem}
 
     # Purge ---------------------------------------------------------------------------------------------------------
 
@@ -134,8 +152,7 @@ class Checkpoint:
         with contextlib.suppress(OSError):
             for window_id in self._windows:
                 if window_id not in self._chains:
-                    manifest = self._read(window_id)
-                    self._chains[window_id] = frozenset(name for names in manifest.states.values() for name in names)
+                    self._chains[window_id] = _named(self._read(window_id))
             self.storage.delete(f"{_MANIFESTS}/{window_id:012d}.json" for window_id in old)
             self._chains = {window_id: self._chains[window_id] for window_id in self._windows}
             self._purge_states(self._windows[-1])
@@ -147,15 +164,15 @@ class Checkpoint:
         with, until this one has committed it.
         """
         for window_id in self._windows:
-            manifest = self._read(window_id)
-            self._chains[window_id] = frozenset(name for names in manifest.states.values() for name in names)
+            self._chains[window_id] = _named(self._read(window_id))
         with contextlib.suppress(OSError):
             self._purge_states(self._windows[-1])
 
     def _purge_states(self, newest: int) -> None:
         kept = frozenset().union(*self._chains.values()) if self._chains else frozenset()
-        names = self.storage.names(state_files.FOLDER)
-        self.storage.delete(f"{state_files.FOLDER}/{name}" for name in names if name not in kept and state_files.window_of(name) <= newest)
+        expected = tuple(self._expected)
+        names = [name for name in self.storage.names(state_files.FOLDER) if name not in kept and not name.startswith(expected)]
+        state_files.delete(self.storage, (name for name in names if state_files.window_of(name) <= newest))
 
     def close(self) -> None:
         """Give the folder back."""
@@ -163,6 +180,11 @@ class Checkpoint:
             self._lock.truncate(0)
             self._lock.close()
             self._lock = None
+
+
+def _named(manifest: Manifest) -> frozenset[str]:
+    """The state files that a manifest names."""
+    return frozenset(name for names in manifest.states.values() for name in names)
 
 
 def _window_of(manifest_name: str) -> int:

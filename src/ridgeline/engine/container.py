@@ -16,9 +16,11 @@ from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.api.pickling import dumps
-from ridgeline.engine import block, state_files
+from ridgeline.api.state import ValueCell
+from ridgeline.engine import block, state_files, versions
 from ridgeline.engine.block import Message
 from ridgeline.engine.outgoing import Emitted, Outgoing
+from ridgeline.engine.run_files import RunFiles
 from ridgeline.engine.runtime import OperatorRuntime
 from ridgeline.engine.shared_blocks import LostBlockError, SharedPlace, SharedReader
 from ridgeline.engine.spec import ContainerSpec, has_committed
@@ -36,6 +38,7 @@ class Container:
         self.spec = spec
         self._host = host
         self._storage = storage
+        self._files = RunFiles(storage, run_id)
         self._clock = clock
         self._versions: dict[int, StateVersion | None] = {}
         self._operators: dict[int, OperatorRuntime] = {}
@@ -152,52 +155,37 @@ class Container:
     # State ---------------------------------------------------------------------------------------------------------
 
     def _restore(self, runtime: OperatorRuntime, states: Mapping[int, StateVersion]) -> None:
-        """Bring an operator's state to the version asked for: from memory, by the deltas that are missing, or from its files."""
+        """Bring an operator's state to the version asked for."""
         operator_id = runtime.spec.id
         if not runtime.cells:
             return
         wanted, held = states.get(operator_id, ()), self._versions[operator_id]
         self._versions[operator_id] = None  # unknown until the window has ended well
-        if held == wanted:
-            return
-        missing = wanted
-        if held and held[-1] in wanted:
-            missing = wanted[wanted.index(held[-1]) + 1 :]
-        else:
-            for cell in runtime.cells.values():
-                cell.reset()
-        for name in missing:
-            for cell_name, change in state_files.read(self._storage, name).get(operator_id, {}).items():
-                if cell_name in runtime.cells:
-                    runtime.cells[cell_name].apply(change)
+        if held != wanted:
+            versions.restore(self._files, operator_id, runtime.cells, wanted, held)
 
     def _note_changes(
         self, runtime: OperatorRuntime, report: OperatorReport, request: WindowRequest, changes: dict[int, state_files.CellChanges]
     ) -> None:
-        """Collect what an operator changed: a delta, or now and then everything."""
-        before = request.states.get(runtime.spec.id, ())
-        report.state_version = before
+        """Collect what an operator changed. What replaces all of its state begins a version, other changes add to the one before."""
         changed = {name: change for name, cell in runtime.cells.items() if (change := cell.changes()) is not None}
-        if not changed:
-            return
-        if len(before) >= self.spec.snapshot_interval:
-            changes[runtime.spec.id] = {name: cell.snapshot() for name, cell in runtime.cells.items()}
-            report.state_version = ()
-        else:
+        whole = len(changed) == len(runtime.cells) and all(isinstance(cell, ValueCell) for cell in runtime.cells.values())
+        report.state_version = () if whole else request.states.get(runtime.spec.id, ())
+        if changed:
             changes[runtime.spec.id] = changed
 
     def _write(self, request: WindowRequest, tag: str, changes: Mapping[int, state_files.CellChanges], report: WindowReport) -> None:
         name = state_files.file_name(request.window_id, self.spec.id, request.epoch, request.attempt, tag)
         try:
-            size = state_files.write(self._storage, name, changes) if changes else 0
+            sizes = state_files.write(self._storage, name, changes) if changes else {}
         except OSError:
             raise
         except Exception as error:
             raise self._unwritable(changes, request.window_id, error) from error
         for operator_report in report.operators:
-            if operator_report.id in changes:
+            if operator_report.id in sizes:
                 operator_report.state_version = (*operator_report.state_version, name)
-                operator_report.state_bytes = size // len(changes)
+                operator_report.state_bytes = sizes[operator_report.id]
             self._versions[operator_report.id] = operator_report.state_version
 
     def _unwritable(self, changes: Mapping[int, state_files.CellChanges], window_id: int, error: Exception) -> OperatorError:

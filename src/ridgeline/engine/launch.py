@@ -17,6 +17,7 @@ from ridgeline.api.files import is_local, local_path
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.checkpoint import Checkpoint
+from ridgeline.engine.compactions import Compactions
 from ridgeline.engine.heartbeat import HeartbeatAddress
 from ridgeline.engine.run import ApplicationRun, Observe
 from ridgeline.engine.session import PRELOAD, start_context
@@ -129,7 +130,7 @@ def _open_run(
         return PublisherContext(plan.logical.application, operator, checkpoint.run_id, clock, console, staging, lambda: _session(context))
 
     executor = SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id, clock, heartbeats)
-    return ApplicationRun(plan, checkpoint, executor, clock, publisher_context, observe)
+    return ApplicationRun(plan, checkpoint, executor, clock, publisher_context, observe, Compactions.in_background)
 
 
 def _drive(run: ApplicationRun, context: Any, clock: Clock, stop: threading.Event, windows: int | None) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from ridgeline.api.errors import CheckpointError
 from ridgeline.plan.protocol import WindowReport
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,10 @@ from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.errors import CheckpointError, Failure, OperatorError, RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.checkpoint import Checkpoint
+from ridgeline.engine.compactions import Compactions, Tell
 from ridgeline.engine.manifest import Manifest, digest
 from ridgeline.engine.spec import has_committed
+from ridgeline.engine.state_warnings import StateWarnings
 from ridgeline.measure import events
 from ridgeline.measure.events import Event, WindowPlanned, WindowRetried, WindowStarted
 from ridgeline.plan.execution import Plan
@@ -76,6 +78,7 @@ class ApplicationRun:
         clock: Clock,
         publisher_context: Callable[[str], PublisherContext],
         observe: Observe | None = None,
+        compactions: Callable[[Plan, Checkpoint, Tell], Compactions] = Compactions,
     ) -> None:
         self.plan = plan
         self.checkpoint = checkpoint
@@ -85,6 +88,9 @@ class ApplicationRun:
         self._wants_commit = _wants_commit(plan)
         last = checkpoint.last()
         self.master = _master(plan, checkpoint, last)
+        self._warnings = StateWarnings(self._observe, clock)
+        self._compactions = compactions(plan, checkpoint, self._warnings.tell)
+        self._compactions.recover(self.master)
         self._leftovers = True
         self.publishers: dict[str, Publisher] = {}
         for logical in plan.logical.operators:
@@ -113,6 +119,7 @@ class ApplicationRun:
         `due`: when it should have begun (wall clock; default: now). Raises OperatorError when it failed more often than
         `recovery_attempts` allows, CheckpointError or FencedError when it could not be committed: nothing of it counts then.
         """
+        self._warnings.begin()
         timeline = Timeline(self._clock)
         began = planned = launched = returned = staged = committed = timeline.now()
         reports: tuple[WindowReport, ...] = ()
@@ -129,6 +136,7 @@ class ApplicationRun:
                     try:
                         ran = self._executor.run(request, source)
                     except OperatorError as error:
+                        self._compactions.mend(self.master, error.failure)
                         instruction = self.master.handle(WindowFailed(error.failure))
                     else:
                         launched, returned = ran.launched, timeline.now()
@@ -143,6 +151,7 @@ class ApplicationRun:
                 case Publish():
                     self._publish(window_id)
                     self._purge()
+                    self._compactions.tend(self.master, reports)
                     published = timeline.now()
                     for event in report_events(reports, published):
                         self._observe(event)
@@ -162,6 +171,7 @@ class ApplicationRun:
     def close(self, *, orderly: bool) -> None:
         """End the run. `orderly`: outputs show what they still hold back. The checkpoint is given back in any case."""
         try:
+            self._compactions.close()
             self._executor.close()
             if orderly:
                 for name, publisher in self.publishers.items():

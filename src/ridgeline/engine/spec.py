@@ -42,7 +42,6 @@ class ContainerSpec:
     routes: tuple[Route, ...]
     producers: frozenset[int]
     incoming: Mapping[tuple[int, int], Schema]
-    snapshot_interval: int
     recording_level: RecordingLevel = RecordingLevel.INFO
     """Whether records carry times and where their ages are taken."""
 
@@ -84,7 +83,6 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
             routes=tuple(routes[container.id]),
             producers=frozenset(producer for producer, _ in incoming[container.id]),
             incoming=incoming[container.id],
-            snapshot_interval=plan.logical.attributes["snapshot_interval"],
             recording_level=plan.logical.attributes["metrics_recording_level"],
         )
         for container in containers

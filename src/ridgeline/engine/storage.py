@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import mmap
 import os
+import shutil
 import threading
 import uuid
 from abc import ABC, abstractmethod
@@ -14,6 +16,8 @@ import pyarrow.fs
 
 from ridgeline.api.errors import CheckpointError
 from ridgeline.api.files import is_local, local_path, resolve
+
+Buffer = bytes | mmap.mmap
 
 
 class Storage(ABC):
@@ -28,6 +32,23 @@ class Storage(ABC):
     @abstractmethod
     def write(self, name: str, data: bytes) -> None:
         """Write a file of a name that nobody else writes; it may be seen half-written, so publish its name afterwards."""
+
+    def write_parts(self, name: str, parts: Iterable[bytes]) -> int:
+        """As `write`, of a file that comes in parts and may be larger than memory; returns its size in bytes."""
+        data = b"".join(parts)
+        self.write(name, data)
+        return len(data)
+
+    def map(self, name: str) -> Buffer | None:
+        """The bytes of a file that never changes, if they are in reach without copying: of memory or a disk of this host. None if not.
+
+        Raises FileNotFoundError.
+        """
+
+    def copy_out(self, name: str, path: str) -> None:
+        """Copy a file to a path of the local disk. Raises FileNotFoundError."""
+        with open(path, "wb") as file:  # noqa: PTH123
+            file.write(self.read(name))
 
     @abstractmethod
     def create(self, name: str, data: bytes) -> bool:
@@ -65,11 +86,21 @@ class LocalStorage(Storage):
 
     def write(self, name: str, data: bytes) -> None:
         """Write and sync: what a manifest names must outlive a power cut."""
+        self.write_parts(name, (data,))
+
+    def write_parts(self, name: str, parts: Iterable[bytes]) -> int:
+        """Write part by part, then sync."""
         self._make_folder(name)
         with open(self._path(name), "wb") as file:  # noqa: PTH123
-            file.write(data)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
+            return file.tell()
+
+    def map(self, name: str) -> Buffer | None:
+        """The file, mapped into memory; it may be removed meanwhile."""
+        with open(self._path(name), "rb", buffering=0) as file:  # noqa: PTH123
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
 
     def create(self, name: str, data: bytes) -> bool:
         """A hidden file beside it, then a hard link, which fails if the name exists."""
@@ -120,9 +151,20 @@ class ArrowStorage(Storage):
 
     def write(self, name: str, data: bytes) -> None:
         """Write in one go."""
+        self.write_parts(name, (data,))
+
+    def write_parts(self, name: str, parts: Iterable[bytes]) -> int:
+        """Write part by part."""
         self._filesystem.create_dir(self._path(name).rpartition("/")[0], recursive=True)
         with self._filesystem.open_output_stream(self._path(name)) as stream:
-            stream.write(data)
+            for part in parts:
+                stream.write(part)
+            return int(stream.tell())
+
+    def copy_out(self, name: str, path: str) -> None:
+        """Copy in pieces."""
+        with self._filesystem.open_input_stream(self._path(name)) as stream, open(path, "wb") as file:  # noqa: PTH123
+            shutil.copyfileobj(stream, file, 1 << 20)
 
     def create(self, name: str, data: bytes) -> bool:
         """A hidden file, moved if there is none of that name yet."""
@@ -165,6 +207,10 @@ class MemoryStorage(Storage):
     def write(self, name: str, data: bytes) -> None:
         """Keep the bytes."""
         self._files[name] = data
+
+    def map(self, name: str) -> Buffer | None:
+        """The bytes."""
+        return self.read(name)
 
     def create(self, name: str, data: bytes) -> bool:
         """Keep the bytes unless there are some."""

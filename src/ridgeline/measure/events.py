@@ -256,6 +256,15 @@ class HeartbeatRejected:
 
 
 @dataclass(frozen=True, slots=True)
+class StateWarning:
+    """Something was wrong with the state files of an operator (physical id), and the run went on without loss; `text` says what."""
+
+    at: float
+    operator: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ApplicationEnded:
     """The run is over: `outcome` is `finished`, `stopped` or `failed` with `reason`."""
 
@@ -276,6 +285,7 @@ Event = (
     | SourceProgress
     | ContainerHeartbeat
     | HeartbeatRejected
+    | StateWarning
     | ApplicationEnded
 )
 EVENT_TYPES: Mapping[str, type] = {kind.__name__: kind for kind in typing.get_args(Event)}

@@ -19,6 +19,7 @@ from ridgeline.measure.events import (
     OperatorWindow,
     SourceProgress,
     SparkTrigger,
+    StateWarning,
     WindowCommitted,
     WindowPlanned,
     WindowRetried,
@@ -83,6 +84,7 @@ class Measurement:
             SparkTrigger: self._trigger,
             ContainerHeartbeat: self._heartbeat,
             HeartbeatRejected: self._reject,
+            StateWarning: lambda _event: None,  # for who reads events: nothing was lost, so no figure changes
         }
         self._begin({}, 0.0)
 

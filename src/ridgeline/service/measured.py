@@ -16,7 +16,7 @@ from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.launch import Options, Outcome, launch
 from ridgeline.engine.run import ApplicationRun
-from ridgeline.measure.events import ApplicationEnded, Event
+from ridgeline.measure.events import ApplicationEnded, Event, StateWarning
 from ridgeline.plan.execution import Plan
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.heartbeat_host import heartbeat_host
@@ -191,6 +191,8 @@ class _Measured:
             self._tell(event)
 
     def _tell(self, event: Event) -> None:
+        if isinstance(event, StateWarning):
+            self._warn(event.text)
         try:
             self.watch.observe(event)
         except Exception as error:  # noqa: BLE001  figures must never be the end of a run

@@ -43,6 +43,15 @@ class WindowCommitted:
     window_id: int
 
 
+@dataclass(frozen=True, slots=True)
+class Rebased:
+    """An operator's state as of a version that began with `replaced` lies in other files as well: `names`, to be used from now on."""
+
+    operator: int
+    replaced: StateVersion
+    names: StateVersion
+
+
 Event = WindowDue | WindowRan | WindowFailed | WindowCommitted
 
 # Instructions ------------------------------------------------------------------------------------------------------
@@ -93,7 +102,7 @@ Instruction = RunWindow | Commit | Publish | GiveUp | Skip
 
 
 class Master:
-    """The state of an application between windows, changed by `handle` only.
+    """The state of an application between windows, changed by `handle` and `rebase` only.
 
     `committed` is the last committed window (-1: none), `ended` says that all inputs have finished and their last window is committed.
     """
@@ -117,6 +126,7 @@ class Master:
         self._request: WindowRequest | None = None
         self._failures = 0
         self._pending: Commit | None = None
+        self._rebased: list[Rebased] = []
         self._containers = {container.id: container for container in plan.execution.containers}
         self._home = {operator: container.id for container in plan.execution.containers for operator in container.operators}
         self._producers = self._find_producers()
@@ -133,10 +143,19 @@ class Master:
             case WindowCommitted(window_id):
                 return self._has_committed(window_id)
 
+    def rebase(self, event: Rebased) -> bool:
+        """Take a version's equal for it, from the next attempt on; a window may be running. False if no version begins so any more."""
+        version = self.states.get(event.operator, ())
+        rebased = _rebase(version, event)
+        self.states[event.operator] = rebased
+        self._rebased.append(event)
+        return rebased != version
+
     def _due(self, window_id: int) -> Instruction:
         if window_id <= self.committed:
             return Skip(window_id)
         self._failures = 0
+        self._rebased = []
         self._request = WindowRequest(window_id, 0, self._epoch, finished=self.finished, states=dict(self.states))
         return RunWindow(self._request)
 
@@ -149,9 +168,9 @@ class Master:
         finished = self.finished | {operator.id for operator in operators if operator.finished}
         ends = finished >= self.inputs
         if ends != request.final and self._has_open_windows(request.window_id):
-            self._request = replace(request, attempt=request.attempt + 1, final=ends)
+            self._request = replace(request, attempt=request.attempt + 1, final=ends, states=dict(self.states))
             return RunWindow(self._request)  # no failure: only now everybody can know that it is the last
-        self._pending = Commit(request.window_id, {**self.states, **_versions(operators)}, finished, reports, ends)
+        self._pending = Commit(request.window_id, {**self.states, **self._versions(operators)}, finished, reports, ends)
         return self._pending
 
     def _failed(self, failure: Failure) -> Instruction:
@@ -159,7 +178,7 @@ class Master:
         self._failures += 1
         if self._failures > self._recovery_attempts(failure.operator):
             return GiveUp(failure, self._failures)
-        self._request = replace(request, attempt=request.attempt + 1)
+        self._request = replace(request, attempt=request.attempt + 1, states=dict(self.states))
         return RunWindow(self._request, str(failure))
 
     def _has_committed(self, window_id: int) -> Instruction:
@@ -167,9 +186,20 @@ class Master:
         if commit is None or commit.window_id != window_id:
             msg = f"window {window_id} was not about to be committed"
             raise AssertionError(msg)
-        self.committed, self.states, self.finished, self.ended = window_id, dict(commit.states), commit.finished, commit.ends
+        states = {operator: self._as_rebased(operator, version) for operator, version in commit.states.items()}
+        self.committed, self.states, self.finished, self.ended = window_id, states, commit.finished, commit.ends
         self._pending = self._request = None
         return Publish(window_id)
+
+    def _versions(self, operators: Sequence[OperatorReport]) -> dict[int, StateVersion]:
+        return {operator.id: self._as_rebased(operator.id, operator.state_version) for operator in operators if operator.state_version}
+
+    def _as_rebased(self, operator: int, version: StateVersion) -> StateVersion:
+        """A version reported by an attempt that was asked for before its beginning was rebased."""
+        for event in self._rebased:
+            if event.operator == operator:
+                version = _rebase(version, event)
+        return version
 
     def _current(self) -> WindowRequest:
         if self._request is None:
@@ -210,8 +240,9 @@ class Master:
         return ""
 
 
-def _versions(operators: Sequence[OperatorReport]) -> dict[int, StateVersion]:
-    return {operator.id: operator.state_version for operator in operators if operator.state_version}
+def _rebase(version: StateVersion, event: Rebased) -> StateVersion:
+    length = len(event.replaced)
+    return (*event.names, *version[length:]) if version[:length] == event.replaced else version
 
 
 def state_key(operator: Any) -> str:

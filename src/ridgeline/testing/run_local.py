@@ -19,7 +19,7 @@ from ridgeline.engine.container import Container
 from ridgeline.engine.run import ApplicationRun, Ran
 from ridgeline.engine.spec import ContainerSpec, container_specs
 from ridgeline.engine.storage import MemoryStorage, Storage, explain, open_storage
-from ridgeline.measure.events import ApplicationEnded, Event, OperatorWindow, WindowCommitted, WindowRetried
+from ridgeline.measure.events import ApplicationEnded, Event, OperatorWindow, StateWarning, WindowCommitted, WindowRetried
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import StateVersion, WindowRequest
@@ -172,8 +172,12 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     result = LocalRun(plan, clock)
     owned = Checkpoint(storage, plan.logical.application)
     executor = LocalExecutor(plan, storage, clock, owned.run_id, container_clock)
-    observe = result.watch.observe
     console = console or Console()
+
+    def observe(event: Event) -> None:
+        if isinstance(event, StateWarning):
+            console.print(event.text, style="yellow", markup=False, soft_wrap=True)
+        result.watch.observe(event)
 
     def publisher_context(operator: str) -> PublisherContext:
         return PublisherContext(plan.logical.application, operator, owned.run_id, clock, console, f"{storage.uri}/staging", _no_spark)
