@@ -198,17 +198,27 @@ def test_single_tuples_have_the_time_of_the_tuple_being_processed():
     operator = timed()
     arrived = Times(np.array([10, 20, 30]))
     iterator = iter([1, 2, 3])
-    operator.out.begin(Processing(lambda: arrived, 3, iterator.__length_hint__))
-    next(iterator)
-    operator.out.emit(Pair(1, 1.0))
-    next(iterator)
-    operator.out.emit_batch(Schema(Pair).encode([Pair(2, 1.0), Pair(2, 2.0)]))
-    operator.out.emit(Pair(2, 3.0))
-    next(iterator)
-    operator.out.emit(Pair(3, 1.0), timestamp=DAY)
-    operator.out.end()
+    grows = operator.out.begin(Processing(lambda: arrived, 3, iterator.__length_hint__))
+    lengths = []
+    for number in iterator:
+        if number == 2:
+            operator.out.emit_batch(Schema(Pair).encode([Pair(2, 1.0), Pair(2, 2.0)]))
+            operator.out.emit(Pair(2, 3.0))
+        operator.out.emit(Pair(number, 1.0), timestamp=DAY if number == 3 else None)
+        lengths.append(len(grows))
+    operator.out.end(lengths)
     operator.out.emit(Pair(4, 1.0))
-    assert times(operator) == [[10], [20, 20], [20, MICROSECONDS, None]]
+    assert times(operator) == [[10], [20, 20], [20, 20, MICROSECONDS, None]]
+
+
+def test_tuples_emitted_one_for_each_have_their_times():
+    operator = timed()
+    operator.out.emit(Pair(0, 1.0))
+    operator.out.begin(Processing(lambda: Times(np.array([10, 20])), 2, lambda: 0))
+    operator.out.emit(Pair(1, 1.0))
+    operator.out.emit(Pair(2, 1.0))
+    operator.out.end()
+    assert times(operator) == [[None, 10, 20]]
 
 
 def test_tuples_emitted_for_a_batch_have_its_newest_time_or_that_of_their_rows():

@@ -194,7 +194,8 @@ def test_what_a_batch_hands_on():
 
 def test_what_a_tuple_hands_on():
     tuples = Processing(lambda: NOW, 4, lambda: 3)
-    assert pairs_of(tuples.of_tuples([3, 3, 0]), 3) == [(30, 5), (30, 5), (20, 1)]
+    assert pairs_of(tuples.of_tuples(np.array([2, 0, 0, 1])), 3) == [(30, 5), (30, 5), (20, 1)]
+    assert tuples.of_tuples(None) is NOW
     assert pairs_of(tuples.of_batch(4, None, "out"), 4) == [(30, 5)] * 4
 
 

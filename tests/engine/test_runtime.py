@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ridgeline import Application, InputPort, Operator, OperatorContext, OperatorError, OutputPort
 from ridgeline.api.attributes import RecordingLevel
@@ -62,7 +64,7 @@ class Tracing(Operator):
 CLOCK = SteppingClock()
 
 
-def runtime(operator: Operator, **attributes: Any) -> OperatorRuntime:
+def runtime(operator: Operator, *, more: bool = False, **attributes: Any) -> OperatorRuntime:
     app = Application("app")
     source = app.add_operator("source", ListInput(Item, []))
     other = app.add_operator("other", ListInput(object, []))
@@ -71,6 +73,8 @@ def runtime(operator: Operator, **attributes: Any) -> OperatorRuntime:
     app.add_stream("in", source.output, step.data)
     app.add_stream("others", other.output, step.other)
     app.add_stream("out", step.out, sink.input)
+    if more:
+        app.add_stream("more", step.more, app.add_operator("another", CollectorSink()).input)
     spec = next(physical for physical in plan_application(app).physical.operators if physical.name == "step")
     context = OperatorContext(application="app", name="step", operator_id=spec.id, partition=0, partitions=1, clock=CLOCK, run_id="r")
     return OperatorRuntime(spec, context)
@@ -264,6 +268,46 @@ def ranges(step: OperatorRuntime, window_id: int, *values: tuple[int, int], fina
             oldest = part.times.newest if part.times.oldest is None else part.times.oldest
             found += zip(part.times.newest.tolist(), oldest.tolist(), strict=True)
     return found
+
+
+class Fan(Tracing):
+    """Emits each item as often on each port as its digits say."""
+
+    more = OutputPort(object, optional=True)
+
+    @Tracing.data.process
+    def fan(self, item: Item) -> None:
+        for port, count in ((self.out, item.key // 10), (self.more, item.key % 10)):
+            for _ in range(count):
+                port.emit(item)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_however_many_a_tuple_makes_all_have_its_time(both):
+    step = runtime(Fan(), more=both)
+    step.start()
+    windows = iter(range(1_000))
+
+    @settings(deadline=None, max_examples=60)
+    @given(
+        st.lists(
+            st.lists(st.integers(0, 3).map(lambda count: 11 * count) | st.sampled_from([11, 11, 10, 1, 20, 32]), max_size=6), max_size=3
+        )
+    )
+    def check(runs):
+        parts, expected, clock = [], {"out": [], "more": []}, 0
+        for keys in runs:
+            stamps = np.arange(clock, clock := clock + len(keys))
+            parts.append(Tuples.of_rows(Schema(Item), list(map(Item, keys)), Times(stamps)))
+            for key, stamp in zip(keys, stamps.tolist(), strict=True):
+                expected["out"] += [(key, stamp)] * (key // 10)
+                expected["more"] += [(key, stamp)] * (key % 10)
+        _, emitted = step.run(WindowRequest(next(windows), 0, 1), {"data": parts, "other": []}, ())
+        for port in ("out", "more") if both else ("out",):
+            found = [pair for part in emitted[port] for pair in zip(part.rows, part.times.newest.tolist(), strict=True)]
+            assert found == [(Item(key), stamp) for key, stamp in expected[port]]
+
+    check()
 
 
 def test_what_is_emitted_for_a_tuple_has_its_times_and_for_a_window_its_range():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, overload
 
@@ -164,17 +164,12 @@ class OutputPoint:
 
     def _clear(self) -> None:
         self._open = False
-        self._plain = False
-        """Open, and `emit` need not note for which tuple it was called."""
         self._rows: list[Any] = []
         self._batches: list[tuple[int, Tuples]] = []
         """Each with the number of single tuples before it."""
         self._processing: Processing | None = None
-        self._remaining: Callable[[], int] | None = None
-        """How many tuples remain after the one being processed."""
-        self._origins = array("q")
-        """For each tuple emitted from `_start` on, how many remained then."""
         self._start = 0
+        """The number of the first single tuple emitted while this is processed."""
         self._inherited: list[tuple[int, Times]] = []
         """Times of runs of single tuples, each with its first tuple's number."""
         self._stamped = array("q")
@@ -195,10 +190,8 @@ class OutputPoint:
         """
         if timestamp is not None:
             self._stamp(timestamp)
-        if not self._plain:
-            if self._remaining is None:
-                self._refuse()
-            self._origins.append(self._remaining())
+        if not self._open:
+            self._refuse()
         self._rows.append(value)
 
     def _stamp(self, timestamp: datetime) -> None:
@@ -244,26 +237,32 @@ class OutputPoint:
     def open(self) -> None:
         """A callback that may emit is about to run."""
         self.time_column = self.operator.timestamp_of(self.name) if self.timed else None
-        self._open = self._plain = True
+        self._open = True
 
     def close(self) -> None:
         """No emission from here on."""
-        self._open = self._plain = False
-        self._remaining = None
+        self._open = False
 
-    def begin(self, processing: Processing) -> None:
-        """What is emitted until `end` inherits the times of what is processed."""
-        self._processing, self._remaining, self._start = processing, processing.remaining, len(self._rows)
-        self._plain = self._open and self._remaining is None
+    def begin(self, processing: Processing) -> Sized:
+        """What is emitted until `end` inherits the times of what is processed. Returns what grows by one with each `emit` until then."""
+        self._processing, self._start = processing, len(self._rows)
+        return self._rows
 
-    def end(self) -> None:
-        """What `begin` was told has been processed."""
-        processing, count = self._processing, len(self._rows) - self._start
-        if processing is not None and count:
-            times = processing.of_tuples(self._origins) if self._remaining is not None else processing.of_all(count)
-            if times is not None:
-                self._inherited.append((self._start, times))
-        self._processing, self._remaining, self._origins, self._plain = None, None, array("q"), self._open
+    def end(self, lengths: Sequence[int] | None = None) -> None:
+        """What `begin` was told has been processed.
+
+        If tuple by tuple, `lengths` says how long what it returned was after each of them; None if each made it one longer.
+        """
+        processing, start, count = self._processing, self._start, len(self._rows) - self._start
+        self._processing = None
+        if processing is None or not count:
+            return
+        if processing.remaining is None:
+            times = processing.of_all(count)
+        else:
+            times = processing.of_tuples(None if lengths is None else np.diff(lengths, prepend=start))
+        if times is not None:
+            self._inherited.append((start, times))
 
     @property
     def pending(self) -> int:
@@ -276,7 +275,7 @@ class OutputPoint:
         stamped, stamps = np.array(self._stamped, np.int64), to_times(self._stamps)
         opened = self._open
         self._clear()
-        self._open = self._plain = opened
+        self._open = opened
         schema = self.schema if self.connected else Schema(object)
         parts: list[Tuples] = []
         start = 0

@@ -188,10 +188,10 @@ class Processing:
     size: int = 0
     remaining: Callable[[], int] | None = None
 
-    def of_tuples(self, remaining: Sequence[int]) -> Times | None:
-        """The times of tuples that were emitted while so many each remained."""
+    def of_tuples(self, emitted: Positions | None) -> Times | None:
+        """The times of tuples that were emitted tuple by tuple: so many for each of them, None for one each."""
         times = self.times()
-        return None if times is None else times.take(self.size - 1 - np.array(remaining, np.int64))
+        return times if times is None or emitted is None else times.take(np.repeat(np.arange(self.size), emitted))
 
     def of_all(self, count: int) -> Times | None:
         """The times of `count` tuples, each made from all that is processed."""
@@ -210,5 +210,5 @@ class Processing:
             positions, times = to_positions(rows, count, self.size, port), self.times()
             return None if times is None else times.take(positions)
         if self.remaining is not None:
-            return self.of_tuples([self.remaining()] * count)
+            return None if (times := self.times()) is None else times.take(np.full(count, self.size - 1 - self.remaining()))
         return self.times() if count == self.size else self.of_all(count)

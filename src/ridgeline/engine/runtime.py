@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import traceback
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from functools import partial
 from operator import length_hint
@@ -203,12 +202,16 @@ class OperatorRuntime:
         iterator = iter(rows)
         remaining: Callable[[], int] = iterator.__length_hint__  # type: ignore[attr-defined]  # a list's iterator
         processing = Processing(lambda: tuples.times, len(rows), remaining)
-        with _inheriting(inheriting if tuples.timed else (), processing), self.running.part(port, len(rows), iterator):
+        points = inheriting if tuples.timed else ()
+        outputs = [point.begin(processing) for point in points]
+        with self.running.part(port, len(rows), iterator):
             try:
-                deque(map(handler, iterator), maxlen=0)  # a `for` loop without its bytecode
+                lengths = _one_by_one(handler, iterator, outputs)
             except Exception as error:
                 callback = f"process of port {port}"
                 raise self._failure(callback, error, shorten(rows[len(rows) - length_hint(iterator) - 1])) from error
+        for point, after in zip(points, lengths, strict=True):
+            point.end(after)
 
     def _deliver_batch(self, port: str, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]) -> None:
         batch = tuples.batch
@@ -272,6 +275,35 @@ class OperatorRuntime:
                 traceback="".join(traceback.format_exception(error)),
             )
         )
+
+
+def _one_by_one(handler: Callable[[Any], Any], tuples: Iterator[Any], outputs: Sequence[Sized]) -> list[Sequence[int] | None]:
+    """Call `handler` for each tuple. Returns for each output its length after each of them, None if each made it one longer."""
+    if len(outputs) == 1:
+        return [_noted(handler, tuples, *outputs)]
+    lengths: list[list[int]] = [[] for _ in outputs]
+    for one in tuples:
+        handler(one)
+        for output, after in zip(outputs, lengths, strict=True):
+            after.append(len(output))
+    return list(lengths)
+
+
+def _noted(handler: Callable[[Any], Any], tuples: Iterator[Any], output: Sized) -> Sequence[int] | None:
+    """The same for one output; notes nothing as long as it grows by one."""
+    start = length = len(output)
+    for one in tuples:
+        handler(one)
+        length += 1
+        if len(output) != length:
+            break
+    else:
+        return None
+    lengths = [*range(start + 1, length), len(output)]
+    for one in tuples:
+        handler(one)
+        lengths.append(len(output))
+    return lengths
 
 
 @contextmanager
