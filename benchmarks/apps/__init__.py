@@ -1,0 +1,1 @@
+"""Applications that benchmarks launch by their command."""

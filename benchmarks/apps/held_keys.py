@@ -1,0 +1,81 @@
+"""A counter that holds many keys and touches few of them in a window: `held_keys.py --held N` for `ridgeline run`."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.publisher import Publisher
+
+TOUCHED = 10_000
+"""Keys that a window touches."""
+LOADED = 500_000
+"""Keys that a window adds until all are held."""
+PARTITIONS = 2
+
+
+class Key(NamedTuple):
+    key: int
+
+
+class Keys(InputOperator):
+    """Each key once, `LOADED` a window; then `TOUCHED` of them by chance."""
+
+    output = OutputPort(Key)
+    held: int
+    made = State(0)
+    window = State(0)
+
+    def setup(self, context: OperatorContext) -> None:
+        self.partition = context.partition
+
+    def emit_tuples(self) -> None:
+        share = self.held // PARTITIONS
+        if self.made < share:
+            numbers = np.arange(self.made, min(share, self.made + LOADED // PARTITIONS))
+            self.made += len(numbers)
+        else:
+            self.window += 1
+            numbers = np.random.default_rng([self.partition, self.window]).integers(0, max(share, 1), TOUCHED // PARTITIONS)
+        keys = (numbers * PARTITIONS + self.partition) * 0x9E3779B1  # scattered
+        self.output.emit_batch(pa.record_batch([pa.array(keys)], names=["key"]))
+
+
+class Count(Operator):
+    """How often each key has come; the reader is told how many are held."""
+
+    data = InputPort(Key, key="key")
+    counts = KeyedState(int, default=0)
+
+    @data.process_batch
+    def add(self, batch: pa.RecordBatch) -> None:
+        keys, times = np.unique(batch["key"].to_numpy(), return_counts=True)
+        self.counts.put_many(keys, self.counts.get_many(keys) + times)
+
+    def end_window(self) -> None:
+        self.context.hand_over(len(self.counts))
+
+    def publisher(self) -> Publisher:
+        return Held()
+
+
+class Held(Publisher):
+    """Knows how many keys are held as of the last window."""
+
+    keys = 0
+
+    def stage(self, window_id: int, values: object) -> None:
+        self._staged = values
+
+    def publish(self, window_id: int) -> None:
+        Held.keys = sum(self._staged)  # type: ignore[call-overload]
+
+
+def application(held: int = 10_000) -> Application:
+    app = Application("held-keys", window=0)
+    keys = app.add_operator("keys", Keys(held=held), partitions=PARTITIONS)
+    count = app.add_operator("count", Count(), partitions=PARTITIONS)
+    app.add_stream("keys", keys.output, count.data)
+    return app
