@@ -23,13 +23,12 @@ def main() -> None:
         for fault in catalog.faults.values():
             raise ImportError(fault)  # noqa: TRY301  told as what a contestant raises
         benchmark = catalog.benchmarks[told["benchmark"]]
-        data = Path(told["data"])
+        of_round = Round(Path(told["data"]), Path(told["folder"]), told["number"], told["quick"])
         if told["contestant"] is None:
             if benchmark.prepare is not None:
-                benchmark.prepare(data)
+                benchmark.prepare(of_round)
             result = {"figures": {}}
         else:
-            of_round = Round(data, Path(told["folder"]), told["number"], told["quick"])
             figures = benchmark.contestants[told["contestant"]](of_round)
             result = {"figures": {figure: _numbers(figure, samples) for figure, samples in figures.items()}}
     except Exception as error:  # noqa: BLE001  the others go on

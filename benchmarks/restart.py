@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 from benchmarks.frame import Benchmark, Figures, Goal, Round
 from benchmarks.held_keys import hold
@@ -13,10 +12,10 @@ FIGURE = "restart seconds"
 MANY = 1_000_000
 
 
-def prepare(data: Path) -> None:
-    """A checkpoint with many keys, and one with as few as a window brings."""
+def prepare(of_round: Round) -> None:
+    """A checkpoint with many keys, and one that holds none before its windows bring some."""
     for held in (0, MANY):
-        hold(data, held)
+        hold(of_round, held)
 
 
 def _restart(of_round: Round, held: int) -> Figures:
