@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from itertools import compress
+from itertools import compress, repeat
+from operator import is_
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,7 +53,7 @@ class Overlay(MutableMapping[Any, Any]):
         self.removed: dict[Any, None] = {}
         """Keys of the base that were removed; those that were set again are new ones."""
         self._updated: set[Any] = set()  # keys set that keep their place in the base, as far as it is known
-        self._unplaced: set[Any] = set()  # keys set of which it is not known
+        self._unplaced: list[Any] = []  # keys set of which it may not be known, removed ones and repetitions included
         self._held: dict[Any, Any] = {}  # values of the base that can change in place and were read
 
     def __getitem__(self, key: Any) -> Any:
@@ -64,20 +65,23 @@ class Overlay(MutableMapping[Any, Any]):
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of a key; the same object each time until `release` if it can change in place."""
         value = self.values_set.get(key, MISSING)
-        if value is MISSING and key not in self.removed:
-            value = self._held.get(key, MISSING)
-            if value is MISSING:
-                value = self._hold(key, self.base.find(key, MISSING))
-        return default if value is MISSING else value
+        if value is not MISSING:
+            return value
+        if key in self.removed:
+            return default
+        value = self.base.find(key, MISSING)
+        if value is MISSING:
+            return default
+        return value if type(value) in IMMUTABLE else self._hold(key, value)
 
     def _hold(self, key: Any, value: Any) -> Any:
-        if type(value) not in IMMUTABLE and value is not MISSING and is_mutable(value):
-            return self._held.setdefault(key, value)
-        return value
+        """A value of the base: the one that was read before if it can change in place, which is kept then."""
+        return self._held.setdefault(key, value) if type(value) not in IMMUTABLE and is_mutable(value) else value
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if key not in self.values_set:
+            self._unplaced.append(key)
         self.values_set[key] = value
-        self._unplaced.add(key)
 
     def __delitem__(self, key: Any) -> None:
         based = key not in self.removed and (key in self._updated or key in self.base)
@@ -88,7 +92,6 @@ class Overlay(MutableMapping[Any, Any]):
         if based:
             self.removed[key] = None
         self._updated.discard(key)
-        self._unplaced.discard(key)
         self._held.pop(key, None)
 
     def __contains__(self, key: object) -> bool:
@@ -125,43 +128,50 @@ class Overlay(MutableMapping[Any, Any]):
     def updated(self) -> set[Any]:
         """The keys set that keep their place in the base."""
         if self._unplaced:
-            keys = [key for key in self._unplaced if key not in self._updated and key not in self.removed]
-            self._updated.update(compress(keys, self.base.has_many(keys)))
+            there, placed, removed = self.values_set, self._updated, self.removed
+            keys = [key for key in set(self._unplaced) if key in there and key not in placed and key not in removed]
+            placed.update(compress(keys, self.base.has_many(keys)))
             self._unplaced.clear()
         return self._updated
 
-    def update(self, pairs: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:  # type: ignore[override]  # no keyword arguments
+    def update(self, pairs: Mapping[Any, Any]) -> None:  # type: ignore[override]  # of what a mapping's may take, what cells use
         """Set many."""
-        new = dict(pairs)
-        self.values_set.update(new)
-        self._unplaced.update(new)
+        self.set_many(list(pairs), pairs.values())
+
+    def set_many(self, keys: Sequence[Any], values: Iterable[Any]) -> None:
+        """Set many; later ones win."""
+        self.values_set.update(zip(keys, values, strict=True))
+        self._unplaced += keys
+        if len(self._unplaced) > 4 * len(self.values_set) + 1_000:
+            self._unplaced = list(set(self._unplaced))
 
     def find_all(self, keys: Sequence[Any]) -> list[Any]:
         """The values of many keys; `MISSING` where there is none."""
-        get, hold = self.values_set.get, self._hold
-        values = [get(key, MISSING) for key in keys]
+        values = list(map(self.values_set.get, keys, repeat(MISSING)))
         places = [place for place, value in enumerate(values) if value is MISSING and keys[place] not in self.removed]
         there, found = self.base.find_many([keys[place] for place in places])
         for place, known, value in zip(places, there.tolist(), found.tolist(), strict=True):
             if known:
-                values[place] = self._held[keys[place]] if keys[place] in self._held else hold(keys[place], value)
+                values[place] = self._hold(keys[place], value)
         return values
 
     def get_array(self, keys: Any, default: Any, dtype: Any) -> npt.NDArray[Any]:
         """The values of many keys as an array of numbers; `default` where there is none."""
-        names, get, removed = listed(keys), self.values_set.get, self.removed
+        names = listed(keys)
         values = np.full(len(names), default, dtype)
-        if self.values_set or removed:
-            own = [get(key, MISSING) for key in names]
-            here = [place for place, value in enumerate(own) if value is not MISSING]
-            values[here] = [own[place] for place in here]
-            below = [place for place, value in enumerate(own) if value is MISSING and names[place] not in removed]
-            places = np.array(below, dtype=np.intp)
-            there, found = self.base.find_many(keys[places] if isinstance(keys, np.ndarray) else [names[place] for place in below])
-            values[places[there]] = found[there]
-        else:
+        if not self.values_set and not self.removed:
             there, found = self.base.find_many(keys if isinstance(keys, np.ndarray) else names)
             values[there] = found[there]
+            return values
+        own = list(map(self.values_set.get, names, repeat(MISSING)))
+        below = np.fromiter(map(is_, own, repeat(MISSING)), np.bool_, len(own))
+        here = np.flatnonzero(~below).tolist()
+        values[here] = [own[place] for place in here]
+        if self.removed:
+            below &= ~np.fromiter(map(self.removed.__contains__, names), np.bool_, len(names))
+        places = np.flatnonzero(below)
+        there, found = self.base.find_many(keys[places] if isinstance(keys, np.ndarray) else [names[place] for place in places.tolist()])
+        values[places[there]] = found[there]
         return values
 
     def release(self) -> None:

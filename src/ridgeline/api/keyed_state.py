@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, ItemsView, Iterable, Iterator, MutableMapping, Sequence, ValuesView
-from itertools import compress
+from itertools import compress, repeat
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
@@ -200,8 +200,8 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
             dtype, default = ARRAY_TYPES[self._kind], self._default() if callable(self._default) else self._default
             if isinstance(self._data, Overlay):
                 return self._data.get_array(keys, default, dtype)
-            get = self._data.get
-            return np.array([get(key, default) for key in listed(keys)], dtype=dtype)
+            keys = listed(keys)
+            return np.fromiter(map(self._data.get, keys, repeat(default)), dtype, len(keys))
         keys = listed(keys)
         values = self._found(keys)
         for place, value in enumerate(values):
@@ -212,7 +212,7 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
     def _found(self, keys: Sequence[Any]) -> list[Any]:
         """The values of many keys, `MISSING` where there is none."""
         data = self._data
-        values = data.find_all(keys) if isinstance(data, Overlay) else [data.get(key, MISSING) for key in keys]
+        values = data.find_all(keys) if isinstance(data, Overlay) else list(map(data.get, keys, repeat(MISSING)))
         if not IMMUTABLE.issuperset(map(type, values)):
             for key, value in zip(keys, values, strict=True):
                 if value is not MISSING:
@@ -228,8 +228,14 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         if self._removed:
             self.update(zip(keys, values, strict=True))
             return
-        self._data.update(zip(keys, values, strict=True))
-        self._touched.update(dict.fromkeys(keys))
+        if isinstance(self._data, Overlay):
+            self._data.set_many(keys, values)
+        else:
+            self._data.update(zip(keys, values, strict=True))
+        if self._touched:
+            self._touched.update(dict.fromkeys(keys))
+        else:
+            self._touched = dict.fromkeys(keys)
 
     def changed_arrays(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """`changed()` as an array of keys and an array of values."""
@@ -256,7 +262,8 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         if not self._touched:
             return None
         own = self._own
-        upserts = {key: own[key] for key in self._touched if key in own}
+        touched = [key for key in self._touched if key in own] if self._removed else self._touched
+        upserts = dict(zip(touched, map(own.__getitem__, touched), strict=True))
         return (False, self._application_window, upserts, list(self._removed))
 
     def snapshot(self) -> Change:
@@ -279,7 +286,7 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         self._start(application_window)
 
     def attach(self, base: KeyedBase, application_window: int, changed: Iterable[Any]) -> None:
-        """Bring an empty cell to the state that a base holds, as a snapshot does; `changed`: the keys that the application window changed."""
+        """Bring an empty cell to what a base holds, as a snapshot does; `changed`: the keys that the application window changed."""
         self._data, self._changed = Overlay(base), dict.fromkeys(changed)
         self._start(application_window)
 

@@ -1,0 +1,228 @@
+"""Columns of keys or values: typed arrays where all are of one plain type, else a pickle each.
+
+A kind is a letter: `i` int (of 64 bits), `f` float, `b` bool, `s` str, `y` bytes, `p` pickles, `-` nothing at all; or, in brackets, the
+letters of a tuple's items. A column is made of leaves, one for each letter; a leaf lies in the file as one array, or as offsets and bytes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from operator import eq
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ridgeline.api.pickling import dumps, loads
+
+Places = npt.NDArray[Any]
+"""Positions of entries, as integers."""
+NOTHING = "-"
+_LETTERS = {int: "i", float: "f", bool: "b", str: "s", bytes: "y"}
+_DTYPES: dict[str, Any] = {"i": np.int64, "f": np.float64, "b": np.bool_}
+_ZEROS = {"i": 0, "f": 0.0, "b": False, "s": "", "y": b"", "p": None}
+_DECODERS: dict[str, Callable[[memoryview], Any]] = {"s": lambda raw: str(raw, "utf-8"), "y": bytes, "p": loads}
+_MOST_ITEMS = 16  # of a tuple that gets a column for each item
+EXACT = frozenset("isyb")
+"""Kinds of keys of which two that are equal are the same."""
+
+
+def letters(kind: str) -> str:
+    """The letters of a kind's leaves."""
+    return kind.strip(f"(){NOTHING}")
+
+
+def dtype_of(letter: str) -> Any:
+    """Numpy's type of a leaf of numbers, None for one of bytes."""
+    return _DTYPES.get(letter)
+
+
+def kind_of(values: Sequence[Any]) -> str:
+    """The kind that holds these values as they are."""
+    kinds = set(map(type, values))
+    if len(kinds) != 1:
+        return "p" if kinds else NOTHING
+    kind = kinds.pop()
+    if kind is int:
+        return "i" if min(values) >= -(1 << 63) and max(values) < 1 << 63 else "p"
+    if kind is str:
+        try:
+            "".join(values).encode()
+        except UnicodeEncodeError:  # half a character
+            return "p"
+    if kind is tuple and len(sizes := set(map(len, values))) == 1 and 0 < sizes.pop() <= _MOST_ITEMS:
+        parts = "".join(map(kind_of, zip(*values, strict=True)))
+        return "p" if "p" in parts or "(" in parts else f"({parts})"
+    return _LETTERS.get(kind, "p")
+
+
+def common_kind(kinds: Iterable[str]) -> str:
+    """The kind that holds values of all these kinds."""
+    several = set(kinds) - {NOTHING}
+    return (several.pop() if several else NOTHING) if len(several) < 2 else "p"  # noqa: PLR2004  one or none
+
+
+class Leaf(ABC):
+    """An immutable array of one letter. `size_bytes`: what it holds."""
+
+    size_bytes: int
+    one: Any
+    """A function of a place: the value there."""
+
+    @abstractmethod
+    def many(self, places: Places) -> npt.NDArray[Any]:
+        """The values at some places, as numbers or objects."""
+
+    @abstractmethod
+    def gather(self, others: Sequence[Any], places: Places) -> Any:
+        """A leaf of what stands at `places` in `others`, all of this leaf's letter, laid one after the other."""
+
+    @abstractmethod
+    def part(self, start: int, stop: int) -> Any:
+        """What stands from `start` to `stop`."""
+
+    @abstractmethod
+    def same(self, places: Places, others: Places) -> npt.NDArray[np.bool_]:
+        """Whether what stands at some places is equal to what stands at others."""
+
+
+class FixedLeaf(Leaf):
+    """Numbers, each as wide as the other."""
+
+    def __init__(self, array: npt.NDArray[Any]) -> None:
+        self.array = array
+        self.size_bytes = array.nbytes
+        self.one = array.data.__getitem__
+
+    def many(self, places: Places) -> npt.NDArray[Any]:
+        """The numbers at some places."""
+        return self.array[places]
+
+    def gather(self, others: Sequence[FixedLeaf], places: Places) -> FixedLeaf:
+        """Numpy's."""
+        return FixedLeaf(np.concatenate([other.array for other in others])[places])
+
+    def part(self, start: int, stop: int) -> FixedLeaf:
+        """A view."""
+        return FixedLeaf(self.array[start:stop])
+
+    def same(self, places: Places, others: Places) -> npt.NDArray[np.bool_]:
+        """Vectorised."""
+        return self.array[places] == self.array[others]
+
+
+class VaryingLeaf(Leaf):
+    """Strings, bytes or pickles: an Arrow array of them."""
+
+    def __init__(self, letter: str, array: pa.Array) -> None:
+        self.letter = letter
+        self.array = array
+        self.size_bytes = array.nbytes
+        _, bounds, data = array.buffers()
+        self._bounds = memoryview(bounds or bytes(8)).cast("B").cast("q")[array.offset :][: len(array) + 1]
+        self._data = memoryview(data or b"").cast("B")
+        self._decode = _DECODERS[letter]
+
+    @classmethod
+    def over(cls, letter: str, offsets: Any, data: Any) -> VaryingLeaf:
+        """A leaf that lies in a file: offsets (int64, one more than there are values) and bytes."""
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        return cls(letter, pa.Array.from_buffers(_arrow(letter), len(offsets) // 8 - 1, buffers))
+
+    def one(self, place: int) -> Any:
+        """Decoded alone."""
+        return self._decode(self._data[self._bounds[place] : self._bounds[place + 1]])
+
+    def many(self, places: Places) -> npt.NDArray[Any]:
+        """Arrow's `take`."""
+        values = self.array.take(pa.array(places)).to_pylist()
+        return np.fromiter(map(loads, values) if self.letter == "p" else values, object, len(values))
+
+    def gather(self, others: Sequence[VaryingLeaf], places: Places) -> VaryingLeaf:
+        """Arrow's `take`."""
+        return VaryingLeaf(self.letter, pa.concat_arrays([other.array for other in others]).take(pa.array(places)))
+
+    def part(self, start: int, stop: int) -> VaryingLeaf:
+        """A view."""
+        return VaryingLeaf(self.letter, self.array.slice(start, stop - start))
+
+    def same(self, places: Places, others: Places) -> npt.NDArray[np.bool_]:
+        """By their bytes; pickles with other bytes may still be equal."""
+        one, other = self.array.take(pa.array(places)), self.array.take(pa.array(others))
+        equal: npt.NDArray[np.bool_] = pc.equal(one, other).to_numpy(zero_copy_only=False)
+        if self.letter == "p":
+            for place in np.flatnonzero(~equal):
+                equal[place] = bool(loads(one[int(place)].as_buffer()) == loads(other[int(place)].as_buffer()))
+        return equal
+
+    def raw(self) -> tuple[npt.NDArray[np.int64], memoryview]:
+        """The lengths of all, and their bytes one after the other."""
+        bounds = np.frombuffer(self._bounds, np.int64)
+        return bounds[1:] - bounds[:-1], self._data[self._bounds[0] : self._bounds[-1]]
+
+
+class Column:
+    """Keys or values of one kind."""
+
+    def __init__(self, kind: str, leaves: Sequence[Leaf]) -> None:
+        self.kind = kind
+        self.leaves = tuple(leaves)
+        self.one: Callable[[int], Any] = leaves[0].one if len(kind) == 1 and leaves else self._tuple
+
+    def _tuple(self, place: int) -> tuple[Any, ...]:
+        return tuple([leaf.one(place) for leaf in self.leaves])
+
+    def many(self, places: Places) -> npt.NDArray[Any]:
+        """The values at some places: numbers, or objects."""
+        if len(self.kind) == 1:
+            return self.leaves[0].many(places) if self.leaves else np.empty(len(places), object)
+        parts = [leaf.many(places).tolist() for leaf in self.leaves]
+        return np.fromiter(zip(*parts, strict=True), object, len(places))
+
+    def same(self, places: Places, others: Places) -> npt.NDArray[np.bool_]:
+        """Whether what stands at some places is equal to what stands at others."""
+        return np.logical_and.reduce([leaf.same(places, others) for leaf in self.leaves])
+
+    def equal(self, places: Places, values: Sequence[Any]) -> npt.NDArray[np.bool_]:
+        """Whether what stands at some places is equal to these values, as Python says."""
+        return np.fromiter(map(bool, map(eq, self.many(places).tolist(), values)), np.bool_, len(values))
+
+    @property
+    def size_bytes(self) -> int:
+        """What it holds, in bytes."""
+        return sum(leaf.size_bytes for leaf in self.leaves)
+
+    def gathered(self, places: Places) -> Column:
+        """What stands at some places, as a column."""
+        return Column(self.kind, [leaf.gather([leaf], places) for leaf in self.leaves])
+
+    def part(self, start: int, stop: int, kind: str) -> Column:
+        """What stands from `start` to `stop`, as a column of another kind that holds it."""
+        if kind == self.kind:
+            return Column(kind, [leaf.part(start, stop) for leaf in self.leaves])
+        nothing = self.kind == NOTHING
+        return encode([zero(kind)] * (stop - start) if nothing else self.many(np.arange(start, stop)).tolist(), kind)
+
+
+def zero(kind: str) -> Any:
+    """A value of a kind that takes little room, where there is none."""
+    return tuple(_ZEROS[letter] for letter in letters(kind)) if kind.startswith("(") else _ZEROS.get(kind)
+
+
+def encode(values: Sequence[Any], kind: str) -> Column:
+    """A column of values that are of that kind."""
+    parts = zip(*values, strict=True) if kind.startswith("(") and values else [values] * len(letters(kind))
+    return Column(kind, [_leaf(letter, part) for letter, part in zip(letters(kind), parts, strict=True)])
+
+
+def _leaf(letter: str, values: Sequence[Any]) -> Leaf:
+    if letter in _DTYPES:
+        return FixedLeaf(np.array(values, _DTYPES[letter]))
+    return VaryingLeaf(letter, pa.array(list(map(dumps, values)) if letter == "p" else values, _arrow(letter)))
+
+
+def _arrow(letter: str) -> pa.DataType:
+    return pa.large_string() if letter == "s" else pa.large_binary()

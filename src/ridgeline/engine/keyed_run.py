@@ -1,0 +1,183 @@
+"""A run: one immutable file of entries of a keyed state, sorted by the hash of their key, and how entries are found in it.
+
+Magic; streams of bytes, each from a multiple of 8 on: hashes (uint64), places in the order of insertion (int64; -1: the key was removed),
+the leaves of the keys, the leaves of the values, and for each bucket, which is so many upper bits of the hash, where its entries begin
+(uint32); a description as JSON; then its length, the CRC-32 of all before that, and the magic again. Numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.api.errors import StateError
+from ridgeline.engine import keyed_hash
+from ridgeline.engine.keyed_columns import Column, FixedLeaf, Leaf, Places, VaryingLeaf, dtype_of, letters
+from ridgeline.engine.keyed_hash import Hashes, Keys
+
+MAGIC = b"RLRUN1\n\0"
+_TAIL = struct.Struct("<QQ8s")
+_ALIGNED = 8
+REMOVED = -1
+
+
+class Run:
+    """One opened run. Threads may share it. `keys`: number of its entries, those included that say that a key was removed."""
+
+    def __init__(self, buffer: Any, name: str) -> None:
+        """`buffer`: the whole file, mapped or as bytes; `name`: its file, as errors call it. Reads all of it once, for its checksum.
+
+        Raises StateError naming the file if it is truncated or corrupt.
+        """
+        self.name = name
+        self._view = memoryview(buffer).cast("B")
+        self.size_bytes = len(self._view)
+        about = self._checked()
+        self.keys: int = about["keys"]
+        self.live: int = about["live"]
+        """Number of keys that are there according to this run and those before it."""
+        self.next_order: int = about["next_order"]
+        """The place of the next new key."""
+        streams = iter([self._view[start : start + length] for start, length in about["streams"]])
+        self.hashes: Hashes = np.frombuffer(next(streams), np.uint64)
+        self.orders: npt.NDArray[np.int64] = np.frombuffer(next(streams), np.int64)
+        self.key_column = _column(about["key_kind"], streams)
+        self.value_column = _column(about["value_kind"], streams)
+        self._buckets: npt.NDArray[np.uint32] = np.frombuffer(next(streams), np.uint32)
+        self._shift = 64 - bucket_bits(self.keys)
+        self._hash_view = self.hashes.data
+        self._order_view = self.orders.data
+        self._bucket_view = self._buckets.data
+
+    def _checked(self) -> dict[str, Any]:
+        """The description. Raises StateError."""
+        view, name = self._view, self.name
+        size = len(view)
+        length, checksum, magic = _TAIL.unpack(view[-_TAIL.size :]) if size >= len(MAGIC) + _TAIL.size else (0, 0, b"")
+        what = ""
+        if bytes(view[: len(MAGIC)]) != MAGIC[:size]:
+            what = "it is no file of keyed state"
+        elif magic != MAGIC:
+            what = "its end is missing"
+        elif length > size - _TAIL.size or zlib.crc32(view[: -_TAIL.size]) != checksum:
+            what = "checksum differs"
+        if what:
+            msg = f"state file `{name}` is corrupt ({size} bytes, {what}); restore it from a copy"
+            raise StateError(msg)
+        about: dict[str, Any] = json.loads(bytes(view[size - _TAIL.size - length : size - _TAIL.size]))
+        return about
+
+    # Finding -------------------------------------------------------------------------------------------------------
+
+    def place_of(self, hashed: int, key: Any) -> int:
+        """The place of a key's entry in this file; -1 if there is none."""
+        hashes, bucket = self._hash_view, hashed >> self._shift
+        place, stop = self._bucket_view[bucket], self._bucket_view[bucket + 1]
+        while place < stop:
+            if hashes[place] == hashed and self.key_column.one(place) == key:
+                return place
+            place += 1
+        return -1
+
+    def holds(self, place: int) -> bool:
+        """Whether an entry says that its key is there, not that it was removed."""
+        return self._order_view[place] != REMOVED
+
+    def places_of(self, wanted: Wanted, which: Places) -> Places:
+        """The place of the entry of each of those keys; -1 where there is none."""
+        found = np.full(len(which), -1, np.int64)
+        hashes = wanted.hashes[which]
+        buckets = (hashes >> np.uint64(self._shift)).astype(np.int64)
+        place, stop = self._buckets[buckets].astype(np.int64), self._buckets[buckets + 1].astype(np.int64)
+        rest = np.flatnonzero(place < stop)
+        place, stop, hashes = place[rest], stop[rest], hashes[rest]
+        while len(rest):
+            here = self.hashes[place]
+            same = np.flatnonzero(here == hashes)
+            same = same[wanted.equal(which[rest[same]], self.key_column, place[same])]
+            found[rest[same]] = place[same]
+            place = place + 1
+            more = (place < stop) & (here <= hashes)
+            more[same] = False
+            rest, place, stop, hashes = rest[more], place[more], stop[more], hashes[more]
+        return found
+
+
+class Wanted:
+    """Keys that are looked for, with what finding them in several runs has in common."""
+
+    def __init__(self, keys: Keys, hashes: Hashes | None = None) -> None:
+        self._keys = keys
+        self.hashes = keyed_hash.hash_wanted(keys) if hashes is None else hashes
+
+    @classmethod
+    def of(cls, run: Run, start: int, stop: int) -> Wanted:
+        """The keys of some entries of a run."""
+        return cls(run.key_column.many(np.arange(start, stop)), run.hashes[start:stop])
+
+    @cached_property
+    def objects(self) -> Sequence[Any]:
+        """The keys, as Python's objects."""
+        return self._keys.tolist() if isinstance(self._keys, np.ndarray) else self._keys
+
+    @cached_property
+    def ints(self) -> npt.NDArray[np.int64] | None:
+        """The keys as integers, None if some are not ints of 64 bits."""
+        if isinstance(self._keys, np.ndarray):
+            return self._keys if self._keys.dtype == np.int64 else None
+        if set(map(type, self._keys)) != {int}:
+            return None
+        try:
+            return np.array(self._keys, np.int64)
+        except OverflowError:
+            return None
+
+    def equal(self, which: Places, column: Column, places: Places) -> npt.NDArray[np.bool_]:
+        """Whether each of those keys is equal to what stands at its place in a column."""
+        if column.kind == "i" and self.ints is not None:
+            return self.ints[which] == column.many(places)
+        return column.equal(places, [self.objects[one] for one in which.tolist()])
+
+
+# Files --------------------------------------------------------------------------------------------------------------
+
+
+def bucket_bits(keys: int) -> int:
+    """So many upper bits of the hash are the bucket: about one entry a bucket."""
+    return max(1, (keys - 1).bit_length())
+
+
+def file_of(about: dict[str, Any], streams: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
+    """The pieces of a file, as they come: `about` without the streams' places, and what each stream consists of."""
+    checksum, size = zlib.crc32(MAGIC), len(MAGIC)
+    yield MAGIC
+    places = []
+    for stream in streams:
+        start = size
+        for piece in stream:
+            checksum, size = zlib.crc32(piece, checksum), size + len(piece)
+            yield piece
+        places.append((start, size - start))
+        padding = bytes(-size % _ALIGNED)
+        checksum, size = zlib.crc32(padding, checksum), size + len(padding)
+        yield padding
+    description = json.dumps(about | {"streams": places}).encode()
+    yield description + _TAIL.pack(len(description), zlib.crc32(description, checksum), MAGIC)
+
+
+def _column(kind: str, streams: Iterator[memoryview]) -> Column:
+    leaves: list[Leaf] = []
+    for letter in letters(kind):
+        dtype = dtype_of(letter)
+        if dtype is None:
+            leaves.append(VaryingLeaf.over(letter, next(streams), next(streams)))
+        else:
+            leaves.append(FixedLeaf(np.frombuffer(next(streams), dtype)))
+    return Column(kind, leaves)
