@@ -97,6 +97,26 @@ def test_a_signal_ends_the_run_after_its_window(ridgeline_process, ridgeline_com
     assert written(tmp_path) == TOTALS[:1]
 
 
+def test_a_profile_of_a_run_that_is_stopped(ridgeline_process, tmp_path, wait_until):
+    process = ridgeline_process(*RUN, "--count", "0", "--profile", "--profile-folder", "found")
+    wait_until(lambda: len(written(tmp_path)) > 100, "warm windows")  # flame graphs begin with the tenth
+    process.send_signal(signal.SIGINT)
+    stdout, _ = ended(process, 0)
+    lines = stdout.splitlines()
+    assert any(re.match(r"phases of a window, \d+ warm windows, without the first \d+; a window every [\d.]+ m?s:", line) for line in lines)
+    assert f"phases of a window: {Path('found') / 'window-phases.json'}" in lines
+    found = json.loads((tmp_path / "found" / "window-phases.json").read_text())
+    assert found["explained"] >= 0.95
+    assert sum(phase["meanMs"] for phase in found["phases"]) == pytest.approx(found["window"]["meanMs"])
+    took = {phase["phase"]: phase for phase in found["phases"]}
+    assert took.keys() >= {"planning", "job launch", "worker start", "restore", "user code", "encode", "state write", "reports", "manifest"}
+    assert took["worker start"]["firstMs"] > 0 == took["worker start"]["medianMs"]
+    for who in ("driver", "worker"):
+        graph = tmp_path / "found" / f"{who}.svg"
+        refused = [line for line in lines if line.startswith((f"no flame graph of the {who}: py-spy may not", "flame graphs need py-spy"))]
+        assert graph.is_file() is not bool(refused), stdout
+
+
 def test_the_second_signal_kills_and_the_window_is_replayed(ridgeline_process, tmp_path, wait_until):
     hold = tmp_path / "hold"
     hold.touch()

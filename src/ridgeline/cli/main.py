@@ -10,7 +10,15 @@ import typer
 from ridgeline.cli import commands, options
 from ridgeline.cli.errors import told
 from ridgeline.cli.output import finish, write
-from ridgeline.cli.settings import DEFAULT_HOST, DEFAULT_MASTER, RunSettings, Service
+from ridgeline.cli.settings import (
+    DEFAULT_HOST,
+    DEFAULT_MASTER,
+    DEFAULT_PROFILE,
+    DEFAULT_PROFILE_SECONDS,
+    ProfileSettings,
+    RunSettings,
+    Service,
+)
 
 app = typer.Typer(
     name="ridgeline",
@@ -109,6 +117,18 @@ def run(  # noqa: PLR0913, PLR0917  options
             show_default=False,
         ),
     ] = None,
+    profile: Annotated[
+        bool,
+        typer.Option(
+            "--profile", help="Say at the end where a window's time goes, and write flame graphs of the driver and of a worker (by py-spy)."
+        ),
+    ] = False,
+    profile_folder: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Where `--profile` writes its files; those of a run before are replaced.")
+    ] = DEFAULT_PROFILE,
+    profile_seconds: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How long flame graphs are recorded at most, from when windows are warm.")
+    ] = DEFAULT_PROFILE_SECONDS,
     port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="Port of the web service; 0: a free one, named at start.")] = 0,
     host: Annotated[
         str,
@@ -154,6 +174,7 @@ def run(  # noqa: PLR0913, PLR0917  options
             service=None if no_service else Service(host, port, token),
             event_log=event_log,
             otlp=otlp_endpoint,
+            profile=ProfileSettings(profile_folder, profile_seconds) if profile else None,
         )
         options.settings(settings.conf)
         given = options.properties(settings.properties), options.attributes(settings.attributes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ridgeline.api.clock import SystemClock
@@ -9,15 +10,17 @@ from ridgeline.cli import options
 from ridgeline.cli.errors import make_console
 from ridgeline.cli.live import LiveView
 from ridgeline.cli.output import Output, OutputGoneError
+from ridgeline.cli.profile import Profile
 from ridgeline.cli.report import read_report
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.statistics import RunStatistics
 from ridgeline.cli.stopping import Stopper, in_thread
-from ridgeline.cli.summary import print_going_on, print_summary
+from ridgeline.cli.summary import WIDEST, print_going_on, print_summary, say
 from ridgeline.cli.units import plural
 from ridgeline.cli.view import PlainView, View, service_line
 from ridgeline.measure.events import Event, WindowCommitted, WindowRetried
 from ridgeline.plan.execution import Plan
+from ridgeline.stram.identity import own_host
 from ridgeline.stram.topology import topology_of
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ class Run:
         if not self._console.is_terminal:
             self._console.width = _WIDE  # nothing to wrap for
         self._statistics = RunStatistics(topology_of(plan))
+        self._profile = self._make_profile()
         self._watch: Watch | None = None
         self._view = self._make_view()
         self._stopper = Stopper(self._view.stopping, self._killed)
@@ -56,10 +60,13 @@ class Run:
                 outcome = in_thread(self._launch)
             finally:
                 self._view.close()
+                if self._profile is not None:
+                    self._profile.finish()
         self._over = True
         if not settings.quiet:
             report = None if self._watch is None else read_report(self._watch, self._clock.wall())
             print_summary(self._console, outcome, self._statistics, report, settings, self._stopper.stopped_by)
+            self._print_profile()
         if self._unread:
             if not outcome.ended:
                 self.tell_going_on()
@@ -90,6 +97,18 @@ class Run:
             started=self._started,
         )
 
+    def _make_profile(self) -> Profile | None:
+        profile = self._settings.profile
+        if profile is None:
+            return None
+        topology, seconds = self._statistics.topology, self._plan.logical.window_seconds
+        return Profile(topology, seconds, Path(profile.folder), profile.seconds, own_host())
+
+    def _print_profile(self) -> None:
+        if self._profile is not None:
+            for part in self._profile.parts(min(self._console.width, WIDEST)):
+                say(self._console, part)
+
     def _make_view(self) -> View:
         if self._settings.quiet:
             return View()
@@ -101,6 +120,8 @@ class Run:
     def _started(self, run: ApplicationRun, watch: Watch, url: str | None) -> None:
         self._checkpoint = run.checkpoint.storage.uri
         self._watch = watch
+        if self._profile is not None:
+            watch.subscribe(self._profile.apply)
         watch.subscribe(self._show)  # by itself: a view that fails must not stop the counting
         service = "" if url is None else service_line(url)
         self._view.started(self._checkpoint, run.next_window, service, watch)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 DEFAULT_MASTER = "local[*]"
 DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PROFILE = "profile"
+DEFAULT_PROFILE_SECONDS = 30
 RUN_OPTIONS = (
     "--master",
     "--conf",
@@ -17,6 +19,9 @@ RUN_OPTIONS = (
     "--quiet",
     "--event-log",
     "--otlp-endpoint",
+    "--profile",
+    "--profile-folder",
+    "--profile-seconds",
     "--port",
     "--host",
     "--token",
@@ -35,6 +40,14 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileSettings:
+    """Where a profile of a run is written, and for how many seconds flame graphs are recorded at most."""
+
+    folder: str = DEFAULT_PROFILE
+    seconds: int = DEFAULT_PROFILE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
 class RunSettings:
     """The command line of `ridgeline run`, as it was given."""
 
@@ -50,11 +63,12 @@ class RunSettings:
     service: Service | None = field(default_factory=Service)
     event_log: str | None = None
     otlp: str | None = None
+    profile: ProfileSettings | None = None
 
     def command(self, checkpoint: str) -> str:
         """The same command that goes on from a checkpoint.
 
-        Without the token, which belongs into no log, and without the event log, which is there already.
+        Without the token, which belongs into no log, and without the event log and the profile, which are there already.
         """
         words = ["ridgeline", "run", self.target]
         if self.master != DEFAULT_MASTER:

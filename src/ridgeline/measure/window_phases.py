@@ -77,14 +77,14 @@ class PhaseTable:
 class WindowPhases:
     """Feed it all events of a run in order (`apply`), and ask for the `table`.
 
-    Without an `ApplicationPlanned` among the events it needs the `topology`. Windows count once they are committed; of the last 10,000 all
-    phases are kept. One thread at a time.
+    Without an `ApplicationPlanned` among the events it needs the `topology`, the schedule's `window_seconds` and the driver's host. Windows
+    count once they are committed; of the last 10,000 all phases are kept. One thread at a time.
     """
 
-    def __init__(self, topology: Topology | None = None) -> None:
+    def __init__(self, topology: Topology | None = None, window_seconds: float = 0.0, own_host: str = "") -> None:
         self._topology = topology or Topology((), ())
-        self._clocks = ClockOffsets()
-        self._window_seconds = 0.0
+        self._clocks = ClockOffsets(own_host=own_host)
+        self._window_seconds = window_seconds
         self._open: list[Event] = []
         self._waiting: dict[int, list[Event]] = {}
         self._found: deque[_Window] = deque(maxlen=_KEPT)
