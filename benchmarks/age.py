@@ -151,6 +151,10 @@ class Reader(Publisher):
     """Looks at the clock when the rows are published."""
 
     seen: Seen
+    """One process runs one application."""
+
+    def __init__(self) -> None:
+        self._staged: Sequence[Any] = ()
 
     def stage(self, window_id: int, values: Sequence[Any]) -> None:
         self._staged = values

@@ -97,7 +97,8 @@ class Benchmark:
     """Contestants in the order in which they run, again and again for `rounds` (A B C, A B C, ...), and the goals.
 
     `budget_seconds`: no further round begins if it would take longer than that in all; a contestant that takes it alone is ended.
-    `prepare` fills the folder `data` of the round that it gets, once in an invocation, in a process of its own. `part_of_all` False: runs only if asked for by name.
+    `prepare` fills the folder `data` of the round that it gets, once in an invocation, in a process of its own.
+    `part_of_all` False: runs only if asked for by name.
     """
 
     name: str

@@ -82,7 +82,7 @@ def _answer(folder: Path, contestant: str, number: int, ended: str, seconds: flo
     if "figures" in told:
         return Ran(contestant, number, told["figures"], notes=said, seconds=seconds)
     log = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return Ran(contestant, number, error=told["error"], notes="\n".join([said, *log[-25:]]).strip(), seconds=seconds)
+    return Ran(contestant, number, error=told["error"], notes="\n".join([said, *log[-12:]]).strip(), seconds=seconds)
 
 
 def end_session(session: int, patience_seconds: float = 10.0) -> None:

@@ -25,7 +25,7 @@ def show_ran(console: Console, benchmark: Benchmark, ran: Ran) -> None:
     width = max(map(len, [*benchmark.contestants, "prepare"]))
     head = f"  {ran.number + 1}/{benchmark.rounds}  {ran.contestant:<{width}}"
     if ran.error:
-        console.print(f"{head}  [red]{escape(ran.error)}[/]", highlight=False, soft_wrap=True)
+        console.print(f"{head}  [red]{escape(ran.error.splitlines()[0])}[/]", highlight=False, soft_wrap=True)
     elif ran.figures:
         told = []
         for figure, samples in ran.figures.items():
@@ -65,4 +65,4 @@ def show_end(console: Console, finished: Finished, *, judged: bool) -> None:
         console.print()
         console.print(table)
     for reason in reasons:
-        console.print(f"not run: {escape(reason)}", highlight=False, soft_wrap=True)
+        console.print(f"not run: {escape(reason.splitlines()[0])}", highlight=False, soft_wrap=True)

@@ -1,5 +1,6 @@
 """A counter that holds many keys and touches few of them in a window: `held_keys.py --held N` for `ridgeline run`."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -65,12 +66,16 @@ class Held(Publisher):
     """Knows how many keys are held as of the last window."""
 
     keys = 0
+    """One process runs one application."""
 
-    def stage(self, window_id: int, values: object) -> None:
+    def __init__(self) -> None:
+        self._staged: Sequence[int] = ()
+
+    def stage(self, window_id: int, values: Sequence[int]) -> None:
         self._staged = values
 
     def publish(self, window_id: int) -> None:
-        Held.keys = sum(self._staged)  # type: ignore[call-overload]
+        Held.keys = sum(self._staged)
 
 
 def application(held: int = 10_000) -> Application:
