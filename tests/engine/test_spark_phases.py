@@ -11,7 +11,9 @@ from engine.on_spark import run_on_spark
 from engine.spark_sources import rate_application, two_spark_sources
 from ridgeline import Application
 from ridgeline.measure.events import SourceProgress, SparkTrigger, WindowCommitted, WindowPlanned
+from ridgeline.measure.window_phases import phase_table
 from ridgeline.operators import SparkInput
+from ridgeline.stram.topology import topology_of
 
 pytestmark = pytest.mark.spark
 
@@ -41,6 +43,10 @@ def test_each_window_has_sparks_phases(spark_context, tmp_path):
         assert before <= event.triggered <= planned[event.window_id] <= event.triggered + whole
         assert phases["addBatch"] >= committed[event.window_id].published - committed[event.window_id].began - 0.002
         assert run.events.index(event) > run.events.index(committed[event.window_id])
+
+    table = phase_table(run.events, topology_of(run.plan))
+    assert table.explained >= 0.95
+    assert {phase.phase for phase in table.phases} >= {"trigger", "offset log", "planning", "job launch", "commit log"}
 
 
 def test_a_source_without_latest_offsets_has_an_unknown_backlog(spark_context, tmp_path):

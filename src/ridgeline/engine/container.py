@@ -111,8 +111,10 @@ class Container:
             runtime.context.attempt = request.attempt + task_attempt
             began = timeline.now()
             operator_report = self._run_operator(runtime, request, batches, delivered, outgoing, timeline)
+            routed = timeline.now()
             self._note_changes(runtime, operator_report, request, changes)
             operator_report.began, operator_report.ended = began, timeline.now()
+            operator_report.state_seconds = operator_report.ended - routed
             if operator_report.dropped is None:
                 operator_report.ages = runtime.ages(operator_report.ended)
             report.operators.append(operator_report)
@@ -256,5 +258,7 @@ class Container:
                 cell.begin(request.window_id - request.window_id % runtime.window_count)
             received = {port: sum(map(len, parts)) for port, parts in inputs.items()}
             return OperatorReport(runtime.spec.id, queue=sum(received.values()), tuples_in=received, dropped=error.failure)
+        ran = timeline.now()
         outgoing.route(runtime.spec.id, emitted, delivered, request.window_id + runtime.spec.partition)
+        report.encode_seconds = timeline.now() - ran
         return report

@@ -23,7 +23,7 @@ from pyspark import TaskContext
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import ContainerAbortError, Failure, OperatorError, RidgelineError
 from ridgeline.api.pickling import dumps
-from ridgeline.engine import shipping
+from ridgeline.engine import birth, shipping
 from ridgeline.engine.block import Message
 from ridgeline.engine.container import Container
 from ridgeline.engine.heartbeat import HeartbeatAddress, working
@@ -236,4 +236,6 @@ def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.Re
         raise StageError(Failure(spec.application, name, 0, task.request.window_id, callback, text)) from None
     for consumer, message in outgoing.items():
         yield host.address(consumer, spec.stage, task.slots), (consumer, message.encode())
+    report.worker_began, report.daemon_began = birth.worker_process()
+    report.sent = _CLOCK.wall()
     yield host.address(DRIVER, spec.stage, task.slots), (DRIVER, dumps(report))
