@@ -6,7 +6,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint types format lock clean java
+.PHONY: help demo test bench lint types format lock clean java
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
@@ -28,6 +28,9 @@ demo: java $(VENV)/.run ## Install what running needs and run the Yahoo Finance 
 test: java $(VENV)/.dev ## Install everything and run the tests (some of them: make test ARGS="tests/plan -k mask")
 	$(BIN)/pytest $(ARGS)
 
+bench: java $(VENV)/.bench ## Run all benchmarks: up to half an hour (one: make bench NAME=hop; which there are: NAME=list)
+	$(BIN)/python -m benchmarks $(NAME) $(ARGS)
+
 lint: $(VENV)/.dev ## Check style, format, layers and file sizes
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -44,6 +47,7 @@ format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 lock: ## Pin the dependencies anew (needs uv)
 	$(UV_COMPILE) --generate-hashes pyproject.toml --extra examples --extra otel --group dev -o requirements/dev.lock
 	$(UV_COMPILE) --generate-hashes pyproject.toml --extra examples -c requirements/dev.lock -o requirements/run.lock
+	$(UV_COMPILE) --generate-hashes pyproject.toml --group bench -c requirements/dev.lock -o requirements/bench.lock
 	sed -n 's/^jre = \["\(.*\)"\]/\1/p' pyproject.toml | $(UV_COMPILE) --generate-hashes - -o requirements/jre.lock
 	$(UV_COMPILE) --group build -c requirements/dev.lock -o requirements/build.lock
 
@@ -78,6 +82,11 @@ $(VENV)/.dev: $(VENV)/.base
 	@$(PIP) --no-deps --editable .
 	@touch $(VENV)/.run $@
 
+$(VENV)/.bench: $(VENV)/.run
+	@echo "installing what benchmarks compare with ..."
+	@$(PIP) --requirement requirements/bench.lock
+	@touch $@
+
 $(VENV)/.jre: $(VENV)/.base
 	@echo "installing Java ..."
 	@$(PIP) --requirement requirements/jre.lock
@@ -92,7 +101,7 @@ java: $(VENV)/.base $(JRE_STAMP)
 	    if [ "$${major:-0}" -lt 17 ]; then \
 	        echo "error: Spark needs Java 17 or newer; found: $${found:-none} (\`$$java\`)" >&2; \
 	        echo "either install it: 'apt install openjdk-17-jre-headless', 'brew install openjdk@17' or https://adoptium.net," >&2; \
-	        echo "or let the virtual environment bring its own: make $(filter demo test,$(MAKECMDGOALS)) JRE=1" >&2; \
+	        echo "or let the virtual environment bring its own: make $(filter demo test bench,$(MAKECMDGOALS)) JRE=1" >&2; \
 	        exit 1; \
 	    fi; \
 	fi
