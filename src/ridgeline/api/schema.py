@@ -3,47 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
-from datetime import time as time_of_day
-from decimal import Decimal
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import repeat
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import pyarrow as pa
 
+from ridgeline.api.column import Column
 from ridgeline.api.errors import SchemaError, shorten
 from ridgeline.api.pickling import dumps, loads
-
-TIMESTAMP = pa.timestamp("us", tz="UTC")
-"""The Arrow type of a `datetime` column: microseconds, UTC. A naive datetime is taken as UTC."""
-
-_SCALARS: dict[Any, pa.DataType] = {
-    int: pa.int64(),
-    float: pa.float64(),
-    str: pa.string(),
-    bool: pa.bool_(),
-    bytes: pa.binary(),
-    datetime: TIMESTAMP,
-    date: pa.date32(),
-    timedelta: pa.duration("us"),
-    time_of_day: pa.time64("us"),
-    Decimal: pa.decimal128(38, 18),
-}
-_EXACT: dict[pa.DataType, type] = {
-    pa.int64(): int,
-    pa.float64(): float,
-    pa.string(): str,
-    pa.bool_(): bool,
-    pa.binary(): bytes,
-    TIMESTAMP: datetime,
-}
-"""Columns whose Python values come back from Arrow just as they went in, if they are of this very type."""
+from ridgeline.api.record import TIMESTAMP, is_named_tuple, is_record, record_fields, to_arrow
 
 PICKLED = pa.schema([pa.field("value", pa.binary())], metadata={"ridgeline": "pickled"})
 """The Arrow schema of a port of `object`: one column of pickled values."""
+_MISFITS = (pa.ArrowException, TypeError, ValueError, AttributeError, KeyError, OverflowError)
+"""What is raised for tuples that do not fit."""
 
 
 class Schema:
@@ -109,13 +86,31 @@ class Schema:
 
     def encode(self, rows: Sequence[Any]) -> pa.RecordBatch:
         """Tuples as one Arrow batch. Raises SchemaError naming the tuple and the column that do not fit."""
+        return self.assemble(rows, self.settle(rows)[1])
+
+    def settle(self, rows: Sequence[Any]) -> tuple[bool, Sequence[Any]]:
+        """Whether encoding and decoding `rows` would give back equal values of the very same types; and their columns, checked.
+
+        Raises SchemaError naming the tuple and the column that do not fit.
+        """
+        if self.pickled:
+            return True, ()
+        kinds = set(map(type, rows))
+        try:
+            settled = [column.settle(values) for column, values in zip(self._columns, self._values(rows, kinds), strict=True)]
+        except _MISFITS as error:
+            raise self._misfit(rows, error) from error
+        canonical = self._restorable and kinds == {self.type} and all(exact for exact, _ in settled)
+        return canonical, [values for _, values in settled]
+
+    def assemble(self, rows: Sequence[Any], settled: Sequence[Any]) -> pa.RecordBatch:
+        """The batch of `rows` from what `settle` made of them. Raises SchemaError as `encode` does."""
         if self.pickled:
             return pa.RecordBatch.from_arrays([pa.array([dumps(row) for row in rows], pa.binary())], schema=self.arrow)
         try:
-            columns = self._columns(rows)
-            arrays = [_to_array(column, field.type) for column, field in zip(columns, self.arrow, strict=True)]
+            arrays = [column.to_array(values) for column, values in zip(self._columns, settled, strict=True)]
             return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
-        except (pa.ArrowException, TypeError, ValueError, AttributeError, KeyError, OverflowError) as error:
+        except _MISFITS as error:
             raise self._misfit(rows, error) from error
 
     def decode(self, batch: pa.RecordBatch) -> list[Any]:
@@ -124,14 +119,11 @@ class Schema:
             return [loads(value) for value in batch.column(0).to_pylist()]
         if isinstance(self.type, pa.Schema):
             return typing.cast("list[Any]", batch.to_pylist())
-        columns = [
-            [build(value) for value in column.to_pylist()] if build else column.to_pylist()
-            for column, build in zip(batch.columns, self._builders, strict=True)
-        ]
-        if not columns:
+        if not batch.num_columns:
             return [self.type() for _ in range(batch.num_rows)]
+        columns = [column.read(array) for column, array in zip(self._columns, batch.columns, strict=True)]
         if is_named_tuple(self.type):
-            return list(map(self.type._make, zip(*columns, strict=True)))
+            return list(map(tuple.__new__, repeat(self.type), zip(*columns, strict=True)))
         if any(field.kw_only for field in dataclasses.fields(self.type)):
             names = self.arrow.names
             return [self.type(**dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)]
@@ -159,65 +151,53 @@ class Schema:
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
 
-    def canonical(self, rows: Sequence[Any]) -> bool:
-        """True if encoding and decoding `rows` would give back equal values of the very same types, so both can be left out."""
-        if self.pickled:
-            return True
-        if not rows:
-            return True
-        if self._exact is None or set(map(type, rows)) != {self.type}:
-            return False
-        return all(_is_exact(column, exact) for column, exact in zip(self._columns(rows), self._exact, strict=True))
-
     @cached_property
-    def _exact(self) -> list[type] | None:
+    def _restorable(self) -> bool:
+        """Whether tuples are all that is in their columns."""
         if isinstance(self.type, pa.Schema):
-            return None
-        if dataclasses.is_dataclass(self.type) and not all(field.init for field in dataclasses.fields(self.type)):
-            return None  # what is not given to `__init__` is made again on the other side
-        exact = [_EXACT.get(field.type) for field in self.arrow]
-        return typing.cast("list[type]", exact) if all(exact) else None
+            return False  # a dictionary may be changed by whoever holds it
+        return is_named_tuple(self.type) or all(field.init for field in dataclasses.fields(self.type))
 
     @cached_property
-    def _builders(self) -> list[Callable[[Any], Any] | None]:
-        return [builder(kind) for kind in record_fields(self.type).values()]
-
-    @cached_property
-    def _nested(self) -> list[bool]:
-        return [pa.types.is_nested(field.type) for field in self.arrow]
-
-    def _columns(self, rows: Sequence[Any]) -> Sequence[Sequence[Any]]:
-        names = self.arrow.names
-        if not rows:
-            return [()] * len(names)
+    def _columns(self) -> list[Column]:
         if isinstance(self.type, pa.Schema):
+            return list(map(Column, self.arrow))
+        return list(map(Column, self.arrow, record_fields(self.type).values()))
+
+    @cached_property
+    def _getters(self) -> list[Callable[[Any], Any]]:
+        """What reads each column's value in a tuple."""
+        if is_named_tuple(self.type):
+            return list(map(itemgetter, range(len(self.arrow))))
+        return list(map(itemgetter if isinstance(self.type, pa.Schema) else attrgetter, self.arrow.names))
+
+    def _values(self, rows: Sequence[Any], kinds: set[type]) -> list[list[Any]]:
+        """The columns of tuples of these types. Raises ValueError, TypeError or AttributeError for what is no such tuple."""
+        if isinstance(self.type, pa.Schema):
+            names = set(self.arrow.names)
             for row in rows:
-                if row.keys() != set(names):
+                if row.keys() != names:
                     msg = f"keys {sorted(row)} instead of {sorted(names)}"
                     raise ValueError(msg)
-            return [[row[name] for row in rows] for name in names]
-        if dataclasses.is_dataclass(self.type):
-            return [[_plain(getattr(row, name)) for row in rows] for name in names]
-        for kind in set(map(type, rows)):
-            if not issubclass(kind, (tuple, list)):
-                msg = f"a {kind.__name__} is no tuple"
-                raise TypeError(msg)
-        columns = list(zip(*rows, strict=True))
-        if len(columns) != len(names):
-            msg = f"{len(columns)} values instead of {len(names)}"
-            raise ValueError(msg)
-        return [[_plain(value) for value in column] if nested else column for column, nested in zip(columns, self._nested, strict=True)]
+        elif is_named_tuple(self.type) and kinds != {self.type}:
+            for kind in kinds:
+                if not issubclass(kind, (tuple, list)):
+                    msg = f"a {kind.__name__} is no tuple"
+                    raise TypeError(msg)
+            for width in set(map(len, rows)) - {len(self.arrow)}:
+                msg = f"{width} values instead of {len(self.arrow)}"
+                raise ValueError(msg)
+        return [list(map(get, rows)) for get in self._getters]
 
     def _misfit(self, rows: Sequence[Any], error: Exception) -> SchemaError:
         """Find the first tuple that does not fit, for the error's text."""
         for row in rows:
             try:
-                columns = self._columns([row])
-                for field, column in zip(self.arrow, columns, strict=True):
+                for column, values in zip(self._columns, self._values([row], {type(row)}), strict=True):
                     try:
-                        _to_array(column, field.type)
+                        column.to_array(column.settle(values)[1])
                     except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
-                        what = f"`{field.name}` must be {field.type}; got {shorten(column[0])} ({cause})"
+                        what = f"`{column.name}` must be {column.type}; got {shorten(values[0])} ({cause})"
                         return SchemaError(f"{shorten(row)} does not fit {self.describe()}: {what}")
             except (TypeError, ValueError, AttributeError, KeyError) as cause:
                 wanted = "dictionary of its columns" if isinstance(self.type, pa.Schema) else f"`{self.name}`"
@@ -225,168 +205,4 @@ class Schema:
         return SchemaError(f"tuples do not fit {self.describe()}: {error}")
 
 
-def is_named_tuple(kind: object) -> bool:
-    """True for a class made by `typing.NamedTuple` or `collections.namedtuple`."""
-    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
-
-
-def is_record(kind: object) -> bool:
-    """True for a NamedTuple or dataclass class."""
-    return is_named_tuple(kind) or (isinstance(kind, type) and dataclasses.is_dataclass(kind))
-
-
-def record_fields(kind: Any) -> Mapping[str, Any]:
-    """Names and types of a NamedTuple's or dataclass's fields. Raises SchemaError for anything else, or a field without a type."""
-    if not is_record(kind):
-        msg = f"{shorten(kind)} cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
-        raise SchemaError(msg)
-    return _record_fields(kind)
-
-
-@lru_cache(maxsize=1024)
-def _record_fields(kind: Any) -> Mapping[str, Any]:
-    names = kind._fields if is_named_tuple(kind) else [field.name for field in dataclasses.fields(kind) if field.init]
-    try:
-        hints = typing.get_type_hints(kind)
-    except NameError as error:
-        msg = f"the types of `{kind.__name__}` cannot be resolved: {error}; define them at module level"
-        raise SchemaError(msg) from error
-    missing = [name for name in names if name not in hints]
-    if missing:
-        msg = f"field `{missing[0]}` of `{kind.__name__}` has no type; use `typing.NamedTuple` with annotations"
-        raise SchemaError(msg)
-    _settle_annotations(kind, hints)
-    return {name: hints[name] for name in names}
-
-
-def _settle_annotations(kind: type, hints: Mapping[str, Any]) -> None:
-    """In classes of a script or notebook, put types in the place of their names: a worker's `__main__` does not know these names."""
-    for base in kind.__mro__:
-        if base.__module__ == "__main__":
-            annotations = vars(base).get("__annotations__", {})
-            annotations.update({name: hints[name] for name in annotations if name in hints})
-
-
-def _without_none(kind: Any) -> Any:
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        rest = [part for part in typing.get_args(kind) if part is not type(None)]
-        if len(rest) == 1:
-            return rest[0]
-    return kind
-
-
-def to_arrow(kind: Any, where: str, within: tuple[Any, ...] = ()) -> pa.DataType:
-    """The Arrow type of a field's Python type; `where` names the field in errors. Raises SchemaError if there is none.
-
-    `within`: the records that the field lies in.
-    """
-    kind = _without_none(kind)
-    if isinstance(kind, pa.DataType):
-        return kind
-    if kind in _SCALARS:
-        return _SCALARS[kind]
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is list and arguments:
-        return pa.list_(to_arrow(arguments[0], where, within))
-    if origin is dict and arguments:
-        return pa.map_(to_arrow(arguments[0], where, within), to_arrow(arguments[1], where, within))
-    if kind in within:
-        msg = f"`{where}` has type `{kind.__name__}`, which contains itself, so it has no column type; use a port of `object`"
-        raise SchemaError(msg)
-    if is_record(kind):
-        inside = (*within, kind)
-        return pa.struct([pa.field(name, to_arrow(part, f"{where}.{name}", inside)) for name, part in record_fields(kind).items()])
-    known = ", ".join(scalar.__name__ for scalar in _SCALARS)
-    msg = (
-        f"`{where}` has type {shorten(kind)}, which has no column type; "
-        f"use one of {known}, list[...], dict[..., ...], a NamedTuple or a dataclass"
-    )
-    raise SchemaError(msg)
-
-
-def builder(kind: Any) -> Callable[[Any], Any] | None:
-    """What turns Arrow's Python value back into the declared type; None where it is that already."""
-    kind = _without_none(kind)
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if kind is datetime:
-        return _in_utc
-    if origin is list:
-        inner = builder(arguments[0])
-        return (lambda value: None if value is None else [inner(item) for item in value]) if inner else None
-    if origin is dict:
-        of_key, of_value = (builder(argument) or _as_it_is for argument in arguments)
-        return lambda value: None if value is None else {of_key(key): of_value(item) for key, item in value}
-    if is_record(kind):
-        inners = {name: builder(part) for name, part in record_fields(kind).items()}
-
-        def build(value: dict[str, Any] | None) -> Any:
-            return None if value is None else kind(**{name: inner(value[name]) if inner else value[name] for name, inner in inners.items()})
-
-        return build
-    return None
-
-
-def _plain(value: Any) -> Any:
-    """A value in the form that Arrow takes: nested NamedTuples and dataclasses as dictionaries."""
-    if is_named_tuple(type(value)):
-        return {name: _plain(part) for name, part in zip(value._fields, value, strict=True)}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: _plain(getattr(value, name)) for name in record_fields(type(value))}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return [(_plain(key), _plain(item)) for key, item in value.items()]
-    return value
-
-
-def _to_array(column: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """An Arrow array. Raises what Arrow raises, and for what Arrow would take but change: 1.5 as an integer, a number as a time."""
-    _check_values(column, kind)
-    return pa.array(column, kind)
-
-
-def _check_values(column: Sequence[Any], kind: pa.DataType) -> None:
-    if pa.types.is_nested(kind):
-        _check_nested([value for value in column if value is not None], kind)
-        return
-    kinds = set(map(type, column))
-    if pa.types.is_integer(kind) and any(issubclass(found, (float, Decimal)) for found in kinds):
-        broken = [value for value in column if isinstance(value, (float, Decimal)) and value != int(value)]
-        if broken:
-            msg = f"{broken[0]} is not a whole number"
-            raise ValueError(msg)
-    if pa.types.is_temporal(kind) and any(issubclass(found, (int, float)) for found in kinds):
-        msg = "a number is no date or time"
-        raise TypeError(msg)
-
-
-def _check_nested(column: Sequence[Any], kind: pa.DataType) -> None:
-    if pa.types.is_map(kind):
-        pairs = [pair for value in column for pair in (value.items() if isinstance(value, dict) else value)]
-        _check_values([key for key, _ in pairs], kind.key_type)
-        _check_values([item for _, item in pairs], kind.item_type)
-    elif pa.types.is_struct(kind):
-        for field in kind:
-            _check_values([value.get(field.name) for value in column if isinstance(value, dict)], field.type)
-    elif hasattr(kind, "value_type"):
-        _check_values([item for value in column for item in value], kind.value_type)
-
-
-def _in_utc(value: datetime | None) -> datetime | None:
-    """Arrow's time with the time zone object that every author writes."""
-    return None if value is None else value.replace(tzinfo=UTC)
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-def _is_exact(column: Sequence[Any], exact: type) -> bool:
-    if set(map(type, column)) != {exact}:
-        return False
-    if exact is int:
-        return bool(min(column) >= -(2**63) and max(column) < 2**63)
-    return exact is not datetime or all(value.tzinfo is UTC for value in column)
-
-
-__all__ = ["PICKLED", "TIMESTAMP", "UTC", "Schema", "builder", "is_named_tuple", "is_record", "record_fields", "to_arrow"]
+__all__ = ["PICKLED", "TIMESTAMP", "Schema", "is_named_tuple", "is_record", "record_fields"]

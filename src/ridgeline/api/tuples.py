@@ -17,12 +17,14 @@ class Tuples:
     `times`: when they happened, as `Times`, or the name of the column that tells it.
     """
 
-    __slots__ = ("_batch", "_rows", "_times", "schema", "time_column")
+    __slots__ = ("_batch", "_rows", "_settled", "_times", "schema", "time_column")
 
     def __init__(self, schema: Schema, rows: list[Any] | None, batch: pa.RecordBatch | None, times: Times | str | None = None) -> None:
         self.schema = schema
         self._rows = rows
         self._batch = batch
+        self._settled: Sequence[Any] | None = None
+        """The columns of `rows`, if they are known."""
         self.time_column = times if isinstance(times, str) else None
         self._times = None if isinstance(times, str) else times
 
@@ -33,7 +35,12 @@ class Tuples:
         Values that Arrow would change (an int in a float column, a naive datetime) are changed here, so that
         a consumer sees the same whether or not a container border lies between.
         """
-        return cls(schema, rows, None, times) if schema.canonical(rows) else cls(schema, None, schema.encode(rows), times)
+        canonical, settled = schema.settle(rows)
+        if not canonical:
+            return cls(schema, None, schema.assemble(rows, settled), times)
+        made = cls(schema, rows, None, times)
+        made._settled = settled
+        return made
 
     @classmethod
     def of_batch(cls, schema: Schema, batch: pa.RecordBatch, times: Times | str | None = None) -> Tuples:
@@ -54,7 +61,8 @@ class Tuples:
     def batch(self) -> pa.RecordBatch:
         """As one Arrow batch."""
         if self._batch is None:
-            self._batch = self.schema.encode(self.rows)
+            settled, self._settled = self._settled, None
+            self._batch = self.schema.encode(self.rows) if settled is None else self.schema.assemble(self.rows, settled)
         return self._batch
 
     @property

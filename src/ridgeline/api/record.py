@@ -1,0 +1,113 @@
+"""Records: NamedTuples and dataclasses, their fields, and the Arrow types of these."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from datetime import date, datetime, timedelta
+from datetime import time as time_of_day
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from ridgeline.api.errors import SchemaError, shorten
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+"""The Arrow type of a `datetime` column: microseconds, UTC. A naive datetime is taken as UTC."""
+
+_SCALARS: dict[Any, pa.DataType] = {
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bool: pa.bool_(),
+    bytes: pa.binary(),
+    datetime: TIMESTAMP,
+    date: pa.date32(),
+    timedelta: pa.duration("us"),
+    time_of_day: pa.time64("us"),
+    Decimal: pa.decimal128(38, 18),
+}
+
+
+def is_named_tuple(kind: object) -> bool:
+    """True for a class made by `typing.NamedTuple` or `collections.namedtuple`."""
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def is_record(kind: object) -> bool:
+    """True for a NamedTuple or dataclass class."""
+    return is_named_tuple(kind) or (isinstance(kind, type) and dataclasses.is_dataclass(kind))
+
+
+def record_fields(kind: Any) -> Mapping[str, Any]:
+    """Names and types of a NamedTuple's or dataclass's fields. Raises SchemaError for anything else, or a field without a type."""
+    if not is_record(kind):
+        msg = f"{shorten(kind)} cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
+        raise SchemaError(msg)
+    return _record_fields(kind)
+
+
+@lru_cache(maxsize=1024)
+def _record_fields(kind: Any) -> Mapping[str, Any]:
+    names = kind._fields if is_named_tuple(kind) else [field.name for field in dataclasses.fields(kind) if field.init]
+    try:
+        hints = typing.get_type_hints(kind)
+    except NameError as error:
+        msg = f"the types of `{kind.__name__}` cannot be resolved: {error}; define them at module level"
+        raise SchemaError(msg) from error
+    missing = [name for name in names if name not in hints]
+    if missing:
+        msg = f"field `{missing[0]}` of `{kind.__name__}` has no type; use `typing.NamedTuple` with annotations"
+        raise SchemaError(msg)
+    _settle_annotations(kind, hints)
+    return {name: hints[name] for name in names}
+
+
+def _settle_annotations(kind: type, hints: Mapping[str, Any]) -> None:
+    """In classes of a script or notebook, put types in the place of their names: a worker's `__main__` does not know these names."""
+    for base in kind.__mro__:
+        if base.__module__ == "__main__":
+            annotations = vars(base).get("__annotations__", {})
+            annotations.update({name: hints[name] for name in annotations if name in hints})
+
+
+def without_none(kind: Any) -> Any:
+    """The other type, of a union of one with None."""
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        rest = [part for part in typing.get_args(kind) if part is not type(None)]
+        if len(rest) == 1:
+            return rest[0]
+    return kind
+
+
+def to_arrow(kind: Any, where: str, within: tuple[Any, ...] = ()) -> pa.DataType:
+    """The Arrow type of a field's Python type; `where` names the field in errors. Raises SchemaError if there is none.
+
+    `within`: the records that the field lies in.
+    """
+    kind = without_none(kind)
+    if isinstance(kind, pa.DataType):
+        return kind
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is list and arguments:
+        return pa.list_(to_arrow(arguments[0], where, within))
+    if origin is dict and arguments:
+        return pa.map_(to_arrow(arguments[0], where, within), to_arrow(arguments[1], where, within))
+    if kind in within:
+        msg = f"`{where}` has type `{kind.__name__}`, which contains itself, so it has no column type; use a port of `object`"
+        raise SchemaError(msg)
+    if is_record(kind):
+        inside = (*within, kind)
+        return pa.struct([pa.field(name, to_arrow(part, f"{where}.{name}", inside)) for name, part in record_fields(kind).items()])
+    known = ", ".join(scalar.__name__ for scalar in _SCALARS)
+    msg = (
+        f"`{where}` has type {shorten(kind)}, which has no column type; "
+        f"use one of {known}, list[...], dict[..., ...], a NamedTuple or a dataclass"
+    )
+    raise SchemaError(msg)
