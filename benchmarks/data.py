@@ -29,25 +29,17 @@ def rows(count: int, seed: int = 0) -> pa.RecordBatch:
 def write_parquet(folder: Path, files: int, file_rows: int) -> None:
     """Fill a folder with Parquet files of so many tuples each.
 
-    They are names of four files that differ: what is read lies in memory, as what has just arrived does, and takes little room on the disk.
+    They are names of one file: what is read lies in memory, as what has just arrived does, and in whatever order, the sums are the same.
     """
-    folder.mkdir(parents=True)
-    different = [folder / f"{number:06d}.parquet" for number in range(min(4, files))]
-    for number, path in enumerate(different):
-        pq.write_table(pa.Table.from_batches([rows(file_rows, number)]), path)
-    for number in range(len(different), files):
-        os.link(different[number % len(different)], folder / f"{number:06d}.parquet")
+    folder.mkdir(parents=True, exist_ok=True)
+    first = folder / "000000.parquet"
+    pq.write_table(pa.Table.from_batches([rows(file_rows)]), first)
+    for number in range(1, files):
+        os.link(first, folder / f"{number:06d}.parquet")
 
 
-def read_sums(folder: Path, first: int, last: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The sum of `value` by key over the files number `first` to `last` - 1: what keyed sums must come to."""
-    sums = np.zeros(KEYS, np.int64)
-    by_file = [_file_sums(folder / f"{number:06d}.parquet") for number in range(min(4, last))]
-    for number in range(first, last):
-        sums += by_file[number % 4]
-    return sums
-
-
-def _file_sums(path: Path) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    table = pq.read_table(path, columns=NUMBERS.names)
-    return np.bincount(table["key"].to_numpy(), weights=table["value"].to_numpy(), minlength=KEYS).astype(np.int64)
+def sums_of(folder: Path, files: int) -> dict[int, int]:
+    """The sum of `value` by key over so many of the files: what keyed sums must come to."""
+    table = pq.read_table(folder / "000000.parquet", columns=NUMBERS.names)
+    sums = np.bincount(table["key"].to_numpy(), weights=table["value"].to_numpy(), minlength=KEYS).astype(np.int64)
+    return dict(enumerate((sums * files).tolist()))

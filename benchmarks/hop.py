@@ -22,7 +22,7 @@ from ridgeline.api.context import OperatorContext
 BATCH_ROWS = 65_536
 BATCHES = 16
 """Of a partition in a window: 2,097,152 tuples a window in all."""
-BY_VALUE = {"spark.ridgeline.blocks": "value"}
+BY_VALUE = {"spark.ridgeline.blocks.byReference": "false"}
 
 
 def batches_of(window: int) -> int:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import pyarrow as pa
 
 from benchmarks import ours
+from benchmarks.data import NUMBERS
 from benchmarks.frame import Figures, Round
-from ridgeline import Application, Operator
+from ridgeline import Application, InputPort, Operator
 from ridgeline.api.publisher import Publisher
 
 RATE = "tuples/s"
@@ -43,6 +46,39 @@ class Totalled(Operator):
         return Totals()
 
 
+class LatestPublisher(Publisher):
+    """Keeps, on the driver, the latest value of each key."""
+
+    def __init__(self) -> None:
+        self._staged: Sequence[pa.RecordBatch] = ()
+
+    def stage(self, window_id: int, values: Sequence[pa.RecordBatch]) -> None:
+        """Keep them until the commit."""
+        self._staged = values
+
+    def publish(self, window_id: int) -> None:
+        """Take them over."""
+        for batch in self._staged:
+            Latest.found.update(zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True))
+        self._staged = ()
+
+
+class Latest(Operator):
+    """Shows each key's latest value at the driver."""
+
+    data = InputPort(NUMBERS, parallel=True)
+    found: ClassVar[dict[int, int]] = {}
+
+    @data.process_batch
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Hand the batch over."""
+        self.context.hand_over(batch)
+
+    def publisher(self) -> LatestPublisher:
+        """The driver's half."""
+        return LatestPublisher()
+
+
 def rates_of_ours(
     of_round: Round, app: Application, windows: int, tuples_in: Callable[[int], int], conf: Mapping[str, str] | None = None
 ) -> Figures:
@@ -52,8 +88,9 @@ def rates_of_ours(
     return {RATE: of_round.warm([tuples_in(number) / seconds for number, seconds in enumerate(ours.window_times(events), 1)])}
 
 
-def check(what: str, found: object, expected: object) -> None:
-    """Raises ValueError if a contestant came to something else than it must."""
-    if found != expected:
-        msg = f"{what} must be {expected}; got {found}"
-        raise ValueError(msg)
+def check(what: str, found: Mapping[Any, int], expected: Mapping[Any, int]) -> None:
+    """Raises ValueError naming the first difference if a contestant came to something else than it must."""
+    for key in [*expected, *found]:
+        if found.get(key) != expected.get(key):
+            msg = f"{what}: {key!r} must be {expected.get(key)}; got {found.get(key)}"
+            raise ValueError(msg)
