@@ -14,7 +14,7 @@ from typing import Any
 from ridgeline.api.cell import Change, StateCell
 from ridgeline.api.operator import operator_type
 from ridgeline.api.state import KeyedCell
-from ridgeline.engine import keyed_runs, state_files
+from ridgeline.engine import state_files
 from ridgeline.engine.keyed_runs import Run, compact
 from ridgeline.engine.run_files import RunFiles
 from ridgeline.engine.versions import restore
@@ -71,7 +71,7 @@ class Merger:
 
     def _change(self, cell: StateCell, write: Any, runs: list[str]) -> Change:
         """Everything in a cell as a change; adds the runs that it needs to `runs`."""
-        change = compact(cell, write) if isinstance(cell, KeyedCell) and len(cell) >= keyed_runs.RUN_KEYS else None
+        change = compact(cell, write) if isinstance(cell, KeyedCell) else None
         if change is None:
             return cell.snapshot()
         change = change._replace(names=tuple(state_files.last_part(name) for name in change.names))

@@ -89,9 +89,9 @@ class Compactions:
     # What is broken ------------------------------------------------------------------------------------------------
 
     def recover(self, master: Master) -> None:
-        """At a run's start: check the files of the last window, and replace merged ones that are broken by what they were merged from.
+        """At a run's start: check the files of the last window, replace merged ones that are broken by what they were merged from; `tend`.
 
-        Raises StateError naming a broken file that nothing can replace, CheckpointError if the folder cannot be read.
+        Raises StateError naming a broken file that nothing can replace, CheckpointError if the folder cannot be read, and as `tend`.
         """
         try:
             check = self._mend(master, thoroughly=False)
@@ -102,6 +102,7 @@ class Compactions:
             base = state_files.base_of(version)
             chain.snapshot_bytes = check.size(operator, base[-1:])
             chain.delta_bytes = check.size(operator, version[len(base) :])
+        self.tend(master, ())
 
     def mend(self, master: Master, failure: Failure) -> None:
         """After an attempt that could not read its state: as `recover`, with a more thorough look. What cannot be replaced stays."""

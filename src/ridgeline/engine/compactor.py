@@ -32,7 +32,7 @@ _NICENESS = 5
 
 
 class Compactor:
-    """The driver's side: one process at a time, started at the first merge and again if it died. Not thread-safe but for `close`."""
+    """The driver's side: one process at a time, started at the first merge and again if it died. Threads may share it."""
 
     def __init__(self, uri: str, plan: Callable[[], str], run_id: str) -> None:
         """`uri` of the checkpoint; `plan` ships the plan when there is something to do, and returns its name as `shipping.ship` does."""
@@ -41,6 +41,7 @@ class Compactor:
         self._run_id = run_id
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
+        self._busy = threading.Lock()
 
     @property
     def pid(self) -> int | None:
@@ -50,32 +51,35 @@ class Compactor:
 
     def merge(self, job: Merge) -> Merged:
         """Have a version merged; blocks. Raises StateError as `Merger.merge`, RidgelineError if the process dies in it or cannot do it."""
-        process = self._running()
-        try:
-            _send(process.stdin, job)
-            answer = pickle.load(process.stdout)  # type: ignore[arg-type]
-        except (OSError, EOFError, pickle.UnpicklingError):
-            code = self._end(process)
-            msg = f"the compactor process ended with {_meaning(code)}"
-            raise RidgelineError(msg) from None
+        with self._busy:
+            process = self._running()
+            try:
+                _send(process.stdin, job)
+                answer = pickle.load(process.stdout)  # type: ignore[arg-type]
+            except (OSError, EOFError, pickle.UnpicklingError):
+                code = self._end(process)
+                msg = f"the compactor process ended with {_meaning(code)}"
+                raise RidgelineError(msg) from None
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     def close(self) -> None:
-        """End the process, in the middle of a merge too: what it has written then counts for nothing. From any thread."""
+        """End the process, in the middle of a merge too: what it has written then counts for nothing."""
         self._closed = True
-        process = self._process
-        if process is not None:
-            process.kill()
-            process.wait()
-            shutil.rmtree(folder_of(self._run_id), ignore_errors=True)
+        self._kill()
+        with self._busy:
+            if self._process is not None:
+                self._end(self._process)
+        shutil.rmtree(folder_of(self._run_id), ignore_errors=True)
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._closed:
             msg = "the run is over"
             raise RidgelineError(msg)
-        if self._process is None or self._process.poll() is not None:
+        if self._process is not None and self._process.poll() is not None:
+            self._end(self._process)
+        if self._process is None:
             home = str(Path(ridgeline.__file__).parent.parent)
             paths = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
             self._process = subprocess.Popen(
@@ -87,7 +91,14 @@ class Compactor:
             )
             with contextlib.suppress(OSError):  # it died at once: the merge says so
                 _send(self._process.stdin, (self._uri, self._plan(), self._run_id))
+            if self._closed:
+                self._kill()
         return self._process
+
+    def _kill(self) -> None:
+        process = self._process
+        if process is not None:
+            process.kill()
 
     def _end(self, process: subprocess.Popen[bytes]) -> int:
         process.kill()
