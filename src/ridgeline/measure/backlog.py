@@ -15,7 +15,6 @@ Likewise `keeping up` begins when what is left is at most what two windows drain
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import deque
 from collections.abc import Iterable
@@ -157,8 +156,13 @@ class SourceBacklog:
         if not self._samples:
             return []
         begin = max(self._samples[-1].at - intervals * self._interval, since) - _LEAST_SECONDS
-        fewest = len(self._samples) - _FEWEST
-        return [sample for place, sample in enumerate(self._samples) if sample.at >= begin or place >= fewest]
+        found: list[_Sample] = []
+        for sample in reversed(self._samples):  # the newest are some of many
+            if sample.at < begin and len(found) >= _FEWEST:
+                break
+            found.append(sample)
+        found.reverse()
+        return found
 
     def _drain(self) -> float | None:
         """Consumed per second; None if unknown."""
@@ -175,7 +179,11 @@ class SourceBacklog:
         seconds = known[-1][0] - known[0][0]
         rate = (known[-1][1] - known[0][1]) / seconds
         steps = len(known) - 1
-        scatter = sum((after[1] - before[1] - rate * (after[0] - before[0])) ** 2 for before, after in itertools.pairwise(known))
+        scatter, (before, was) = 0.0, known[0]
+        for at, remaining in known:  # hundreds of them for every window: no function is called
+            off = remaining - was - rate * (at - before)
+            scatter += off * off
+            before, was = at, remaining
         error = math.sqrt(scatter * steps / (steps - 1)) / seconds if steps > 1 else 0.0
         return _Growth(rate, error, steps)
 
@@ -192,12 +200,13 @@ class SourceBacklog:
         backlog = self._backlog.value
         if backlog is None or self._backlog.infinite:
             return Verdict.UNKNOWN
-        drain, growth = self._drain(), self._growth()
+        drain = self._drain()
         windows = _LEAVES_WINDOWS if self._verdict is Verdict.KEEPING_UP else _KEEPS_UP_WINDOWS
         if backlog <= windows * self._window * (drain or 0.0):
             return Verdict.KEEPING_UP if self._backlog.basis is not Basis.LOWER_BOUND else Verdict.UNKNOWN
         if self._stuck(at):
             return Verdict.STUCK
+        growth = self._growth()
         if growth is None or growth.steps < 2 or drain == 0:  # noqa: PLR2004  one step has no scatter
             return self._verdict
         share, errors = (_LEAVES, _LEAVES_ERRORS) if self._verdict is Verdict.HOLDING else (_HOLDS, _HOLDS_ERRORS)
@@ -209,6 +218,8 @@ class SourceBacklog:
     def _stuck(self, now: float) -> bool:
         """True if there is a backlog and nothing has been consumed for too long."""
         if not self._backlog.value or self._backlog.infinite or self._samples[-1].consumed is None:
+            return False
+        if now - self._moved_at <= _STUCK_SECONDS:
             return False
         recent = self._recent()
         distance = (recent[-1].at - recent[0].at) / max(1, len(recent) - 1)

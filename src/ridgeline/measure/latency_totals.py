@@ -53,8 +53,9 @@ class LatencyTotals:
         """Add a window: rows are latency, compute, wait and transfer in seconds, columns the topology's operators; NaN: not reported."""
         if topology is not self._topology:
             self._adopt(topology)
-        self._sums += np.nan_to_num(figures)
-        reported = np.flatnonzero(~np.isnan(figures[0]))
+        known = ~np.isnan(figures)
+        np.add(self._sums, figures, out=self._sums, where=known)
+        reported = np.flatnonzero(known[0])
         self._counts[reported, np.searchsorted(_BOUNDS, figures[0, reported])] += 1
 
     def add_window(self, latency: float, blame: Iterable[tuple[tuple[str, str], float]]) -> None:
