@@ -75,7 +75,7 @@ def _since(epoch: Any, array: pa.Array) -> list[Any]:
     passed = moments.view(moments.dtype.str.replace("M8", "m8")).tolist()
     if array.null_count:
         return [None if some is None else epoch + some for some in passed]
-    return list(map(epoch.__add__, passed))
+    return [epoch + some for some in passed]
 
 
 def builder(kind: Any) -> Callable[[Any], Any] | None:

@@ -279,6 +279,10 @@ class OperatorRuntime:
 
 def _one_by_one(handler: Callable[[Any], Any], tuples: Iterator[Any], outputs: Sequence[Sized]) -> list[Sequence[int] | None]:
     """Call `handler` for each tuple. Returns for each output its length after each of them, None if each made it one longer."""
+    if not outputs:
+        for one in tuples:
+            handler(one)
+        return []
     if len(outputs) == 1:
         return [_noted(handler, tuples, *outputs)]
     lengths: list[list[int]] = [[] for _ in outputs]
