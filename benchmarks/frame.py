@@ -66,7 +66,7 @@ Contestant = Callable[[Round], Figures]
 class Goal:
     """A contestant's figure is at most, or at least, so many times that of another one in the same round.
 
-    With `difference` it is so much more instead, in the figure's unit. Infinity as a limit: to be shown, not to be met.
+    With `difference` it is so much more instead, in the figure's unit. `against_figure` is another figure to compare with.
     """
 
     figure: str
@@ -75,11 +75,13 @@ class Goal:
     at_least: float | None = None
     of: str = OURS
     difference: bool = False
+    against_figure: str = ""
 
     def __post_init__(self) -> None:
         if (self.at_most is None) == (self.at_least is None):
             msg = f"a goal has a limit; got at_most={self.at_most}, at_least={self.at_least}; give one of them"
             raise ValueError(msg)
+        object.__setattr__(self, "against_figure", self.against_figure or self.figure)
 
     def compare(self, of: float, against: float) -> float:
         """The figure compared: ratio or difference."""

@@ -71,11 +71,11 @@ def figures_of(rounds: Sequence[Ran], contestant: str) -> dict[str, Spread]:
 
 def judge(goal: Goal, rounds: Sequence[Ran]) -> Judged:
     """Compare round by round: what disturbs a machine for a while disturbs both."""
-    medians = {(ran.contestant, ran.number): statistics.median(ran.figures[goal.figure]) for ran in rounds if goal.figure in ran.figures}
-    numbers = sorted(number for name, number in medians if name == goal.of and (goal.against, number) in medians)
+    of, against = (_medians(rounds, *which) for which in ((goal.of, goal.figure), (goal.against, goal.against_figure)))
+    numbers = sorted(of.keys() & against.keys())
     if not numbers:
         return Judged(goal, "not run", reason=_why(goal, rounds))
-    compared = spread([goal.compare(medians[goal.of, number], medians[goal.against, number]) for number in numbers])
+    compared = spread([goal.compare(of[number], against[number]) for number in numbers])
     return Judged(goal, "met" if goal.met(compared.median) else "missed", compared)
 
 
@@ -84,13 +84,19 @@ def judge_all(benchmark: Benchmark, rounds: Sequence[Ran]) -> list[Judged]:
     return [judge(goal, rounds) for goal in benchmark.goals]
 
 
+def _medians(rounds: Sequence[Ran], contestant: str, figure: str) -> dict[int, float]:
+    """A contestant's figure by round."""
+    own = [ran for ran in rounds if ran.contestant == contestant]
+    return {ran.number: statistics.median(ran.figures[figure]) for ran in own if figure in ran.figures}
+
+
 def _why(goal: Goal, rounds: Sequence[Ran]) -> str:
-    for name in (goal.of, goal.against):
+    for name, figure in ((goal.of, goal.figure), (goal.against, goal.against_figure)):
         of_it = [ran for ran in rounds if ran.contestant == name]
         if not of_it:
             return f"{name}: did not begin"
-        if not any(goal.figure in ran.figures for ran in of_it):
-            return f"{name}: {of_it[-1].error or f'gives no `{goal.figure}`'}"
+        if not _medians(of_it, name, figure):
+            return f"{name}: {of_it[-1].error or f'gives no `{figure}`'}"
     return "no round in which both ran"
 
 
@@ -120,9 +126,7 @@ def readable_limit(goal: Goal) -> str:
     >>> readable_limit(Goal(figure="seconds", against="x", at_most=0.4)), readable_limit(Goal(figure="tuples/s", against="x", at_least=8))
     ('<= 0.4', '>= 8')
     """
-    sign, limit = ("<=", goal.at_most) if goal.at_most is not None else (">=", goal.at_least)
-    if limit is None or limit == float("inf"):
-        return "-"
+    sign, limit = ("<=", goal.at_most) if goal.at_most is not None else (">=", goal.at_least or 0.0)
     return f"{sign} {'+' + readable(goal.figure, limit) if goal.difference else f'{limit:g}'}"
 
 
@@ -155,6 +159,7 @@ def as_json(benchmark: Benchmark, rounds: Sequence[Ran], *, judged: bool) -> Map
                 "figure": goal.figure,
                 "of": goal.of,
                 "against": goal.against,
+                "against_figure": goal.against_figure,
                 "compared_by": "difference" if goal.difference else "ratio",
                 **limit,
                 "compared": vars(found.compared) if found.compared else None,

@@ -51,12 +51,13 @@ def show_end(console: Console, finished: Finished, *, judged: bool) -> None:
         name = benchmark.name
         for found in judge_all(benchmark, rounds):
             goal = found.goal
-            values = [figures_of(rounds, contestant).get(goal.figure) for contestant in (goal.of, goal.against)]
-            ours, theirs = (readable(goal.figure, value.median) if value else "-" for value in values)
+            ours = _value(rounds, goal.of, goal.figure)
+            against = goal.against if goal.against_figure == goal.figure else f"{goal.against}, {goal.against_figure}"
+            theirs = _value(rounds, goal.against, goal.against_figure)
             compared, around = readable_compared(goal, found.compared) if found.compared else ("-", "-")
             verdict = found.verdict if judged or found.verdict == "not run" else "-"
-            shown = "-" if readable_limit(goal) == "-" else f"[{STYLES.get(verdict, 'dim')}]{verdict}[/]"
-            table.add_row(name, goal.figure, goal.of, ours, goal.against, theirs, compared, around, readable_limit(goal), shown)
+            shown = f"[{STYLES.get(verdict, 'dim')}]{verdict}[/]"
+            table.add_row(name, goal.figure, goal.of, ours, against, theirs, compared, around, readable_limit(goal), shown)
             name = ""
             if found.reason:
                 reasons.append(f"{benchmark.name}, {goal.figure} against {goal.against}: {found.reason}")
@@ -66,3 +67,8 @@ def show_end(console: Console, finished: Finished, *, judged: bool) -> None:
         console.print(table)
     for reason in reasons:
         console.print(f"not run: {escape(reason.splitlines()[0])}", highlight=False, soft_wrap=True)
+
+
+def _value(rounds: Sequence[Ran], contestant: str, figure: str) -> str:
+    found = figures_of(rounds, contestant).get(figure)
+    return readable(figure, found.median) if found else "-"

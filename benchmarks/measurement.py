@@ -1,38 +1,34 @@
-"""What measuring costs: throughput with measurement off, on, and on while its web service is scraped every second.
+"""What measuring costs: throughput with measurement off, on, and on while the web service is scraped every second.
 
-    python benchmarks/measurement_cost.py [ROUNDS [WINDOWS]]
-
-Two applications on `local[2]`: `hop` (64-byte tuples from a generator to a counter in another container) and `sum` (keyed running sum of
-1,000 keys, batch form, a shuffle before it). All variants run in one Spark session, in turn and again, so that they share its mood. `on` is
-the default level with heartbeats; `times` is `on` with a declared record time on every tuple, so that ages are measured too. The first
-third of each run's windows is left out. The ratio of a round is off's median window time divided by the variant's; what is printed is the
-median of the rounds' ratios and their quartiles: single runs differ by some percent whatever is measured.
+Two applications: `hop` (64-byte tuples from a generator to a counter in another container) and `sum` (keyed running sum of 1,000 keys,
+batch form, a shuffle before it). All variants run in one Spark session, in turn, so that they share its mood: single runs differ by some
+percent whatever is measured. `on` is the default level with heartbeats; `times` is `on` with a declared record time on every tuple, so
+that ages are measured too.
 """
 
 from __future__ import annotations
 
 import contextlib
-import platform
 import statistics
-import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.frame import Benchmark, Figures, Goal, Round
+from benchmarks.spark import MASTER
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort
-from ridgeline.engine.launch import Options
-from ridgeline.engine.session import start_context
-from ridgeline.measure.events import Event, WindowCommitted
-from ridgeline.plan import plan_application
-from ridgeline.service.measured import ServiceOptions, run_measured
 
 ROWS = 200_000
 KEYS = 1_000
+VARIANTS = ("off", "on", "scraped", "times")
+LEAST = 0.97
+"""Of the throughput without measurement."""
 
 
 class Row(NamedTuple):
@@ -133,8 +129,13 @@ def scraping(urls: list[str]) -> Iterator[None]:
         thread.join()
 
 
-def run(context: Any, sink: type[Operator], variant: str, windows: int) -> list[float]:
-    """Seconds from one warm window to the next, of one variant."""
+def run(context: Any, sink: type[Operator], variant: str, windows: int) -> float:
+    """Tuples a second of one variant; the first third of its windows is left out."""
+    from ridgeline.engine.launch import Options
+    from ridgeline.measure.events import Event, WindowCommitted
+    from ridgeline.plan import plan_application
+    from ridgeline.service.measured import ServiceOptions, run_measured
+
     level = "OFF" if variant == "off" else "INFO"
     plan = plan_application(application(sink, timed=variant == "times"), {}, {"metrics_recording_level": level})
     told: list[Event] = []
@@ -146,32 +147,37 @@ def run(context: Any, sink: type[Operator], variant: str, windows: int) -> list[
 
     service = ServiceOptions(port=0 if variant == "scraped" else None)
     with scraping(urls):
-        run_measured(plan, Options("local[2]", windows=windows), service, observe=told.append, context=context, started=started)
+        run_measured(plan, Options(MASTER, windows=windows), service, observe=told.append, context=context, started=started)
     began = [event.began for event in told if isinstance(event, WindowCommitted)]
-    return np.diff(began)[windows // 3 :].tolist()  # from begin to begin: folding comes after a window's commit
+    seconds = np.diff(began)[windows // 3 :].tolist()  # from begin to begin: folding comes after a window's commit
+    return ROWS / statistics.median(seconds)
 
 
-def main() -> None:
-    """Run all variants in turn, `ROUNDS` times; print medians and ratios."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 8
-    windows = int(sys.argv[2]) if len(sys.argv) > 2 else 60
-    context = start_context("cost", "local[2]", {}, streaming=False, local_checkpoint=True)
-    print(f"{platform.machine()}, Python {platform.python_version()}, {rounds} rounds of {windows} windows of {ROWS:,} tuples")
-    for name, sink in (("hop", Count), ("sum", Sum)):
-        found: dict[str, list[float]] = {"off": [], "on": [], "scraped": [], "times": []}
-        run(context, sink, "off", windows)  # warm the session up
-        for number in range(rounds):
-            for variant in [*list(found)[number % 4 :], *list(found)[: number % 4]]:
-                found[variant].append(statistics.median(run(context, sink, variant, windows)))
-        for variant, medians in found.items():
-            median = statistics.median(medians)
-            low, ratio, high = np.percentile(np.array(found["off"]) / np.array(medians), [25, 50, 75])
-            rate = f"{ROWS / median / 1e6:.2f} M tuples/s"
-            print(
-                f"{name:>4} {variant:>8}: {median * 1e3:6.1f} ms a window, {rate}, ratio {ratio:.3f} ({low:.3f} to {high:.3f})", flush=True
-            )
-    context.stop()
+def variants(of_round: Round, sink: type[Operator]) -> Figures:
+    """Each variant in turn, and again in another order."""
+    from ridgeline.engine.session import start_context
+
+    context = start_context("cost", MASTER, {}, streaming=False, local_checkpoint=True)
+    windows = 12 if of_round.quick else 60
+    run(context, sink, "off", windows)  # warm the session up
+    found: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+    for number in range(len(VARIANTS)):
+        for variant in (*VARIANTS[number:], *VARIANTS[:number]):
+            found[variant].append(run(context, sink, variant, windows))
+    return {f"{variant}: tuples/s": rates for variant, rates in found.items()}
 
 
-if __name__ == "__main__":
-    main()
+BENCHMARKS = (
+    Benchmark(
+        name="measurement",
+        title="what measuring costs: 200,000 tuples a window, measured in several ways against not at all",
+        contestants={"hop": partial(variants, sink=Count), "sum": partial(variants, sink=Sum)},
+        goals=[
+            Goal(figure=f"{variant}: tuples/s", of=name, against=name, against_figure="off: tuples/s", at_least=LEAST)
+            for name in ("hop", "sum")
+            for variant in VARIANTS[1:]
+        ],
+        budget_seconds=300,
+        part_of_all=False,
+    ),
+)
