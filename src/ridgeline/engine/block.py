@@ -56,7 +56,7 @@ class Message(NamedTuple):
         return pickle.dumps(tuple(self), 5)
 
     @classmethod
-    def decode(cls, data: bytes) -> Message:
+    def decode(cls, data: bytes | memoryview) -> Message:
         """From bytes; buffers lie in `data`."""
         return cls(*pickle.loads(data))
 

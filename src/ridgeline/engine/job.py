@@ -1,4 +1,4 @@
-"""A window as one Spark job: ticks or the micro-batch -> stage 0 -> `partitionBy(container)` -> stage 1 -> ... -> reports."""
+"""A window as one Spark job: ticks or the micro-batch -> stage 0 -> shuffle by task -> stage 1 -> ... -> reports."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.core.rdd import RDD
 from pyspark.errors.exceptions.captured import CapturedException
-from pyspark.serializers import NoOpSerializer
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.engine import shipping
+from ridgeline.engine.byte_rdds import ByteRdds
 from ridgeline.engine.heartbeat import HeartbeatAddress
 from ridgeline.engine.run import Ran
+from ridgeline.engine.shuffles import Shuffles
 from ridgeline.engine.spec import container_specs
 from ridgeline.engine.stage import PROPERTY, StageError, Task, commit_stage, fed_stage, ingest_stage, next_stage, source_stage, tick_stage
 from ridgeline.engine.storage import Storage
@@ -31,7 +31,11 @@ _JOB_ERRORS = (Py4JError, CapturedException)
 
 
 class SparkExecutor:
-    """Runs the containers of a window as one RDD job. One thread at a time. Stage functions and first RDDs are made once."""
+    """Runs the containers of a window as one RDD job. One thread at a time.
+
+    Stage functions never change. Where windows begin with ticks, nor do the RDDs: the same chain of stages is run for each window, since
+    Spark computes a stage again once its shuffle's output has been dropped.
+    """
 
     def __init__(
         self,
@@ -44,9 +48,8 @@ class SparkExecutor:
     ) -> None:
         self._context = context
         self._clock = clock
-        self._scala = context._jsc.sc()  # noqa: SLF001  the only way to shuffles
-        cleaner = self._scala.cleaner()
-        self._cleaner = cleaner.get() if cleaner.isDefined() else None
+        self._rdds = ByteRdds(context)
+        self._shuffles = Shuffles(context)
         self._application = plan.logical.application
         self._storage = storage
         self._run_id = run_id
@@ -56,48 +59,48 @@ class SparkExecutor:
         self._stages = [[container.id for container in stage.containers] for stage in plan.execution.stages]
         self._next = [partial(next_stage, number) for number in range(len(self._stages))]
         self._commits = [spec.id for spec in self._specs if spec.wants_commit]
-        self._ticks: dict[tuple[tuple[int, ...], int], RDD[Any]] = {}
+        self._ticks: dict[tuple[tuple[int, ...], int], Any] = {}
+        self._chains: dict[int, tuple[Any, range]] = {}
         self._fixed_slots = context.defaultParallelism if re.match(r"local(\[|$)", str(context.master)) else None
 
     def run(self, request: WindowRequest, source: Any) -> Ran:
         """Run an attempt; `source` is a `SourceBatch` or None. Raises OperatorError once Spark's retries are used up."""
-        begin = self._new_shuffle_id()
         task = Task(self._storage.uri, self._plan, self._run_id, request, self._slots(), heartbeats=self._heartbeats)
+        self._shuffles.wait()
+        begin = self._shuffles.next_id()
+        shuffles: range | None
         if source is None:
-            first = self._tick_rdd(tuple(self._stages[0]), task.slots)
+            reports, shuffles = self._tick_chain(task.slots)
         else:
-            messages, schema = _messages(self._context, source)
             source.jobs += 1
-            task = replace(task, source_containers=source.containers, source_schema=schema)
-            several = len(source.containers) > 1
-            first = self._fed_rdd(messages, task.slots) if several else self._source_rdd(messages, source.containers[0], task.slots)
+            task = replace(task, source_containers=source.containers, source_schema=_arrow_schema(source))
+            reports, shuffles = self._chain(self._source_rdd(source, task.slots), task.slots), None
         self._context.setLocalProperty(PROPERTY, task.encode())
-        for number, containers in enumerate(self._stages[1:], 1):
-            first = first.partitionBy(min(len(containers), task.slots), _itself).mapPartitionsWithIndex(self._next[number])
         launched = self._clock.wall()
         try:
-            records = first.collect()
+            records = self._rdds.collect(reports)
         except _JOB_ERRORS as error:
             raise OperatorError(self._failure(error, request.window_id)) from None
         finally:
-            self._drop_shuffles(begin)
+            self._shuffles.drop(range(begin, self._shuffles.next_id()) if shuffles is None else shuffles)
         received = self._clock.wall()
-        reports: list[WindowReport] = [pickle.loads(payload) for _, (_, payload) in records]
-        for report in reports:
+        found: list[WindowReport] = [pickle.loads(report) for record in records for report in pickle.loads(record)]
+        for report in found:
             report.received = received
-        return Ran(reports, launched)
+        return Ran(found, launched)
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
         """A one-stage job over the containers whose operators asked for it. Raises OperatorError."""
         task = Task(self._storage.uri, self._plan, self._run_id, WindowRequest(window_id, 0, 0, states=states), 1)
         self._context.setLocalProperty(PROPERTY, task.encode())
         try:
-            self._context.parallelize(self._commits, len(self._commits)).mapPartitionsWithIndex(commit_stage).collect()
+            self._rdds.collect(self._ticks_of(tuple(self._commits), len(self._commits), commit_stage))
         except _JOB_ERRORS as error:
             raise OperatorError(self._failure(error, window_id)) from None
 
     def close(self) -> None:
-        """Nothing to do: workers tear their containers down when Spark ends them."""
+        """Wait for what is being dropped. Workers tear their containers down when Spark ends them."""
+        self._shuffles.close()
 
     def _slots(self) -> int:
         """How many tasks can run at the same time; on a cluster executors come and go."""
@@ -105,35 +108,49 @@ class SparkExecutor:
             return max(1, self._context.defaultParallelism)
         return self._fixed_slots
 
-    def _tick_rdd(self, containers: tuple[int, ...], slots: int) -> RDD[Any]:
-        key = (containers, slots)
+    def _tick_chain(self, slots: int) -> tuple[Any, range]:
+        """All stages behind ticks, and the shuffles between them; kept, unless nobody can drop the shuffles."""
+        if slots not in self._chains:
+            begin = self._shuffles.next_id()
+            chain = self._chain(self._tick_rdd(tuple(self._stages[0]), slots), slots)
+            chain.toDebugString()  # which gives its shuffles their numbers
+            made = chain, range(begin + 1, self._shuffles.next_id())
+            if not self._shuffles.can_drop:
+                return made
+            self._chains = {slots: made}
+        return self._chains[slots]
+
+    def _chain(self, rdd: Any, slots: int) -> Any:
+        """All later stages behind the first one."""
+        for number, containers in enumerate(self._stages[1:], 1):
+            rdd = self._rdds.run(self._rdds.shuffled(rdd, min(len(containers), slots)), self._next[number])
+        return rdd
+
+    def _tick_rdd(self, containers: tuple[int, ...], slots: int) -> Any:
+        return self._ticks_of(containers, min(len(containers), slots), tick_stage)
+
+    def _ticks_of(self, containers: tuple[int, ...], tasks: int, function: Any) -> Any:
+        key = (containers, tasks)
         if key not in self._ticks:
-            rdd = self._context.parallelize(containers, min(len(containers), slots))
-            self._ticks[key] = rdd.mapPartitionsWithIndex(tick_stage)
+            self._ticks[key] = self._rdds.numbers(containers, tasks, function)
         return self._ticks[key]
 
-    def _source_rdd(self, messages: RDD[Any], containers: tuple[int, ...], slots: int) -> RDD[Any]:
-        """One Spark source: its partitions are read by the tasks that run its containers; all other containers get a tick."""
-        if messages.getNumPartitions() > len(containers):
-            messages = messages.coalesce(len(containers))
-        fed = containers[: messages.getNumPartitions()]
-        rdd = messages.mapPartitionsWithIndex(source_stage)
-        ticks = tuple(container for container in self._stages[0] if container not in fed)
-        return self._context.union([rdd, self._tick_rdd(ticks, slots)]) if ticks else rdd
+    def _source_rdd(self, source: SourceBatch, slots: int) -> Any:
+        """The first stage. One Spark source: the tasks that run its containers read its partitions; all other containers get a tick.
 
-    def _fed_rdd(self, messages: RDD[Any], slots: int) -> RDD[Any]:
-        """Several Spark sources, read as one union: a shuffle more takes the rows to their containers."""
-        tasks = min(len(self._stages[0]), slots)
-        return messages.mapPartitionsWithIndex(ingest_stage).partitionBy(tasks, _itself).mapPartitionsWithIndex(fed_stage)
-
-    def _new_shuffle_id(self) -> int:
-        return int(self._scala.newShuffleId())
-
-    def _drop_shuffles(self, begin: int) -> None:
-        """Remove the window's shuffle files at once; else they pile up until the JVM happens to collect."""
-        if self._cleaner is not None:
-            for shuffle in range(begin + 1, self._new_shuffle_id()):
-                self._cleaner.doCleanupShuffle(shuffle, False)  # noqa: FBT003  Scala's
+        Several, read as one union: a shuffle more takes the rows to their containers.
+        """
+        messages = source.frame._jdf.toArrowBatchRdd()  # noqa: SLF001  Arrow record batch messages; there is no other way to them
+        if len(source.containers) > 1:
+            tasks = min(len(self._stages[0]), slots)
+            return self._rdds.run(self._rdds.shuffled(self._rdds.run(messages, ingest_stage), tasks), fed_stage)
+        containers = source.containers[0]
+        partitions = messages.getNumPartitions()
+        if partitions > len(containers):
+            messages = messages.toJavaRDD().coalesce(len(containers)).rdd()
+        rdd = self._rdds.run(messages, source_stage)
+        ticks = tuple(container for container in self._stages[0] if container not in containers[:partitions])
+        return rdd.union(self._tick_rdd(ticks, slots)) if ticks else rdd
 
     def _failure(self, error: Exception, window_id: int) -> Failure:
         text = str(error)
@@ -141,6 +158,7 @@ class SparkExecutor:
         if found:
             return found
         java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+        java = (java.getCause() or java) if java is not None else None  # of the future that a job is to its caller
         message = str(java.getMessage()) if java is not None else text
         return Failure(self._application, "", 0, window_id, "the window's Spark job", _shortest(message), traceback=text)
 
@@ -158,16 +176,12 @@ class SourceBatch:
     jobs: int = 0
 
 
-def _messages(context: SparkContext, source: SourceBatch) -> tuple[RDD[Any], bytes]:
-    """The micro-batch's rows as Arrow record batch messages, and their schema as Arrow IPC."""
+def _arrow_schema(source: SourceBatch) -> bytes:
+    """The schema of a micro-batch's rows as Arrow IPC."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    messages: RDD[Any] = RDD(source.frame._jdf.toArrowBatchRdd().toJavaRDD(), context, NoOpSerializer())  # noqa: SLF001  no other way
-    return messages, to_arrow_schema(source.frame.schema, timezone="UTC").serialize().to_pybytes()
-
-
-def _itself(container: int) -> int:
-    return container
+    schema: bytes = to_arrow_schema(source.frame.schema, timezone="UTC").serialize().to_pybytes()
+    return schema
 
 
 def _shortest(message: str) -> str:

@@ -1,8 +1,9 @@
 """The functions that Spark runs in its Python workers: constant and importable; what changes from window to window is a local property.
 
-Records between stages are `(number of the task in the next stage, (id of the addressed container, bytes))`; addressee -1 is the driver.
-What is addressed further down the chain of stages is handed on. A task runs one container, or several one after the other where a stage
-has more containers than Spark has slots: a task more would only wait, and costs milliseconds.
+A record between stages is the id of the container that it is for (32 bits; -1 is the driver) and what it gets; before each goes the number
+of the task that it is sent to. What is addressed further down the chain of stages is handed on. The last stage's tasks give all reports
+that they have as one pickled list. A task runs one container, or several one after the other where a stage has more containers than Spark
+has slots: a task more would only wait, and costs milliseconds.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import contextlib
 import os
 import pickle
 import signal
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -35,7 +37,10 @@ PROPERTY = "ridgeline.window.secret"
 """The local property's name. Spark redacts in its logs what is called secret (`spark.redaction.regex`): a task holds that of heartbeats."""
 DRIVER = -1
 _CLOCK = SystemClock()
-Record = tuple[int, tuple[int, bytes]]
+_TASK = struct.Struct(">q")
+_ADDRESSEE = struct.Struct("<i")
+Letter: TypeAlias = tuple[int, bytes]
+"""The container that it is for, and what it gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,15 @@ class Host:
         position = addressee - following[0] if addressee in following else max(addressee, 0)
         return position % min(slots, len(following))
 
+    def post(self, letters: Iterable[Letter], stage: int, slots: int) -> Iterator[bytes]:
+        """What a task of `stage` (-1: the one before the first) gives for its letters: records for the shuffle, the reports at the end."""
+        if stage == len(self.by_stage) - 1:
+            yield pickle.dumps([content for _, content in letters], 5)
+            return
+        for addressee, content in letters:
+            yield _TASK.pack(self.address(addressee, stage, slots))
+            yield _ADDRESSEE.pack(addressee) + content
+
     def share(self, stage: int, index: int, slots: int) -> list[int]:
         """The containers of a stage that its index-th task runs."""
         return self.by_stage[stage][index :: min(slots, len(self.by_stage[stage]))]
@@ -141,26 +155,33 @@ def _task() -> tuple[Task, Host, Any]:
     return task, _hosts[key], context
 
 
-def tick_stage(_index: int, ticks: Iterable[int]) -> Iterator[Record]:
+def _open(record: bytes) -> tuple[int, memoryview]:
+    """The addressee and the content of a record."""
+    return _ADDRESSEE.unpack_from(record)[0], memoryview(record)[_ADDRESSEE.size :]
+
+
+def tick_stage(_index: int, ticks: Iterable[int]) -> Iterator[bytes]:
     """The first stage where inputs are Python operators: each tick is the id of the container to run."""
     began = _CLOCK.wall()
-    for container in ticks:
-        yield from _run(container, (), (), began)
+    task, host, _ = _task()
+    yield from host.post((letter for container in ticks for letter in _run(container, (), (), began)), 0, task.slots)
 
 
-def source_stage(index: int, messages: Iterable[bytes]) -> Iterator[Record]:
+def source_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:
     """The first stage where Spark reads one source: Arrow messages of the micro-batch in, for the index-th container of the source."""
     began = _CLOCK.wall()
-    task, _, _ = _task()
-    yield from _run(task.source_containers[0][index], (), _source_batches(task, messages), began)
-
-
-def ingest_stage(index: int, messages: Iterable[bytes]) -> Iterator[Record]:
-    """Before the first stage where Spark reads several sources: hand each batch of the union to a container of its source.
-
-    The union's first column numbers the source, whose rows are the struct column of that number; a partition holds rows of one source.
-    """
     task, host, _ = _task()
+    yield from host.post(_run(task.source_containers[0][index], (), _source_batches(task, messages), began), 0, task.slots)
+
+
+def ingest_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:
+    """Before the first stage where Spark reads several sources: hand each batch of the union to a container of its source."""
+    task, host, _ = _task()
+    yield from host.post(_ingest(task, index, messages), -1, task.slots)
+
+
+def _ingest(task: Task, index: int, messages: Iterable[bytes]) -> Iterator[Letter]:
+    """The union's first column numbers the source, whose rows are the struct column of that number; a partition has one source."""
     for position, batch in enumerate(_source_batches(task, messages)):
         if batch.num_rows:
             number = batch.column(0)[0].as_py()
@@ -171,21 +192,19 @@ def ingest_stage(index: int, messages: Iterable[bytes]) -> Iterator[Record]:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, part.schema) as stream:
                 stream.write_batch(part)
-            container = containers[index % len(containers)]
-            payload = pickle.dumps((index, position, sink.getvalue().to_pybytes()), 5)
-            yield host.address(container, -1, task.slots), (container, payload)
+            yield containers[index % len(containers)], pickle.dumps((index, position, sink.getvalue().to_pybytes()), 5)
 
 
-def fed_stage(index: int, records: Iterable[Record]) -> Iterator[Record]:
+def fed_stage(index: int, records: Iterable[bytes]) -> Iterator[bytes]:
     """The first stage behind `ingest_stage`: all its containers, those of Python inputs without any batches."""
     began = _CLOCK.wall()
     task, host, _ = _task()
     found: dict[int, list[tuple[int, int, bytes]]] = {container: [] for container in host.share(0, index, task.slots)}
-    for _, (container, payload) in records:
-        found[container].append(pickle.loads(payload))
+    for container, content in map(_open, records):
+        found[container].append(pickle.loads(content))
     for container, parts in found.items():
         batches = (batch for _, _, part in sorted(parts) for batch in pa.ipc.open_stream(part))
-        yield from _run(container, (), batches, began)
+        yield from host.post(_run(container, (), batches, began), 0, task.slots)
 
 
 def _source_batches(task: Task, messages: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
@@ -193,21 +212,25 @@ def _source_batches(task: Task, messages: Iterable[bytes]) -> Iterator[pa.Record
     return (pa.ipc.read_record_batch(pa.py_buffer(message), schema) for message in messages)
 
 
-def next_stage(stage: int, index: int, records: Iterable[Record]) -> Iterator[Record]:
+def next_stage(stage: int, index: int, records: Iterable[bytes]) -> Iterator[bytes]:
     """Every later stage: hand on what is for others, run the task's containers on what was sent to them."""
     began = _CLOCK.wall()
     task, host, _ = _task()
-    inboxes: dict[int, list[Message]] = {container: [] for container in host.share(stage, index, task.slots)}
-    for _, (addressee, payload) in records:
+    yield from host.post(_next(host.share(stage, index, task.slots), records, began), stage, task.slots)
+
+
+def _next(containers: Sequence[int], records: Iterable[bytes], began: float) -> Iterator[Letter]:
+    inboxes: dict[int, list[Message]] = {container: [] for container in containers}
+    for addressee, content in map(_open, records):
         if addressee in inboxes:
-            inboxes[addressee].append(Message.decode(payload))
+            inboxes[addressee].append(Message.decode(content))
         else:
-            yield host.address(addressee, stage, task.slots), (addressee, payload)
+            yield addressee, bytes(content)
     for container, messages in inboxes.items():
         yield from _run(container, messages, (), began)
 
 
-def commit_stage(_index: int, containers: Iterable[int]) -> Iterator[int]:
+def commit_stage(_index: int, containers: Iterable[int]) -> Iterator[bytes]:
     """Tell the operators of containers that the window is committed; the request's states are the versions after it."""
     task, host, _ = _task()
     for container in containers:
@@ -215,11 +238,11 @@ def commit_stage(_index: int, containers: Iterable[int]) -> Iterator[int]:
             host.container(container).committed(task.request.window_id, task.request.states)
         except OperatorError as error:
             raise StageError(error.failure) from None
-        yield container
+    yield b""
 
 
-def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.RecordBatch], began: float) -> Iterator[Record]:
-    """Run a container in the task that began then; its messages and its report as records for the next stage."""
+def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.RecordBatch], began: float) -> Iterator[Letter]:
+    """Run a container in the task that began then; its messages and its report."""
     task, host, context = _task()
     spec = host.specs[container_id]
     tag = f"t{context.taskAttemptId()}"
@@ -235,7 +258,7 @@ def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.Re
         name = spec.operators[0].title
         raise StageError(Failure(spec.application, name, 0, task.request.window_id, callback, text)) from None
     for consumer, message in outgoing.items():
-        yield host.address(consumer, spec.stage, task.slots), (consumer, message.encode())
+        yield consumer, message.encode()
     report.worker_began, report.daemon_began = birth.worker_process()
     report.sent = _CLOCK.wall()
-    yield host.address(DRIVER, spec.stage, task.slots), (DRIVER, dumps(report))
+    yield DRIVER, dumps(report)
