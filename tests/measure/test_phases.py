@@ -46,6 +46,14 @@ def test_encoding_and_state_are_told_apart_from_the_rest_around_callbacks():
     assert (found["decode"], found["state write"], found["encode"], found["shuffle"]) == (12, 16, 4.5, 2.5)
 
 
+def test_what_follows_an_operators_end_are_the_ages_of_its_records():
+    topology = graph({"A": (0, 0), "B": (0, 0)}, ["AB"])
+    times = run(topology, {"A": 10, "B": 20})
+    late = replace(times.operators[2], began=times.operators[2].began + 0.004, compute_seconds=0.016)
+    times = replace(times, operators={1: times.operators[1], 2: late})
+    assert phases(topology, times) == {"user code": 26, "record ages": 4}
+
+
 def test_what_ran_in_the_same_task_is_named_by_what_was_done():
     topology = graph({"A": (0, 0), "B": (1, 1), "C": (2, 1)}, ["AB", "AC"])
     times = run(topology, {"A": 10, "B": 20, "C": 30}, tasks={1: "t", 2: "t"}, restore_ms=3, state_ms=7)

@@ -22,6 +22,7 @@ PHASES: Mapping[str, str] = {
     "decode": "blocks become batches and tuples; work of the engine around callbacks",
     "user code": "callbacks of operators; of a Spark source, reading its rows",
     "encode": "tuples become blocks, blocks messages; messages are handed to Spark",
+    "record ages": "the ages of an operator's records are taken, after its end",
     "state write": "what has changed of the state is collected and written",
     "reports": "from the end of the last stage until the driver has all reports",
     "staging": "outputs stage",
@@ -112,7 +113,7 @@ def _walk_container(topology: Topology, times: WindowTimes, container: int, walk
     for number in reversed(topology.containers[container]):
         operator = times.operators.get(number)
         if operator is not None:
-            walk.back_to(operator.ended, UNEXPLAINED)
+            walk.back_to(operator.ended, "record ages")
             walk.back_to(operator.ended - operator.state_seconds, "state write")
             walk.back_to(operator.ended - operator.state_seconds - operator.encode_seconds, "encode")
             walk.back_to(operator.began + operator.compute_seconds, "decode")
