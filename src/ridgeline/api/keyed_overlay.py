@@ -149,10 +149,13 @@ class Overlay(MutableMapping[Any, Any]):
         """The values of many keys; `MISSING` where there is none."""
         values = list(map(self.values_set.get, keys, repeat(MISSING)))
         places = [place for place, value in enumerate(values) if value is MISSING and keys[place] not in self.removed]
-        there, found = self.base.find_many([keys[place] for place in places])
-        for place, known, value in zip(places, there.tolist(), found.tolist(), strict=True):
-            if known:
-                values[place] = self._hold(keys[place], value)
+        asked = [keys[place] for place in places]
+        there, array = self.base.find_many(asked)
+        found = array.tolist()
+        if not IMMUTABLE.issuperset(map(type, found)):
+            found = list(map(self._hold, asked, found))
+        for place, value in compress(zip(places, found, strict=True), there.tolist()):
+            values[place] = value
         return values
 
     def get_array(self, keys: Any, default: Any, dtype: Any) -> npt.NDArray[Any]:

@@ -45,7 +45,7 @@ class KeyedState(Declaration, Generic[T]):
     def __get__(self, instance: Operator, owner: type) -> KeyedCell[T]: ...
     def __get__(self, instance: Operator | None, owner: type) -> KeyedState[T] | KeyedCell[T]:
         try:
-            return instance.__dict__["_cells"][self.name]  # read for every tuple
+            return instance._cells[self.name]  # type: ignore[union-attr]  # noqa: SLF001  for every tuple
         except (AttributeError, KeyError):
             return self if instance is None else cell_of(instance, self)  # type: ignore[return-value]
 
@@ -92,9 +92,8 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         self.reset()
 
     def __getitem__(self, key: Any) -> T:
-        try:
-            value = self._data[key]
-        except KeyError:
+        value = self._data.get(key, MISSING)
+        if value is MISSING:
             return self._missing(key)
         if type(value) not in IMMUTABLE:
             self._watch(key, value)

@@ -85,8 +85,8 @@ class Leaf(ABC):
         """What stands from `start` to `stop`."""
 
     @abstractmethod
-    def same(self, places: Places, others: Places) -> npt.NDArray[np.bool_]:
-        """Whether what stands at some places is equal to what stands at others."""
+    def same(self, places: Places, other: Any, others: Places) -> npt.NDArray[np.bool_]:
+        """Whether what stands at some places is equal to what stands at other places of another leaf of this letter."""
 
 
 class FixedLeaf(Leaf):
@@ -109,9 +109,9 @@ class FixedLeaf(Leaf):
         """A view."""
         return FixedLeaf(self.array[start:stop])
 
-    def same(self, places: Places, others: Places) -> npt.NDArray[np.bool_]:
+    def same(self, places: Places, other: FixedLeaf, others: Places) -> npt.NDArray[np.bool_]:
         """Vectorised."""
-        return self.array[places] == self.array[others]
+        return self.array[places] == other.array[others]
 
 
 class VaryingLeaf(Leaf):
@@ -149,13 +149,13 @@ class VaryingLeaf(Leaf):
         """A view."""
         return VaryingLeaf(self.letter, self.array.slice(start, stop - start))
 
-    def same(self, places: Places, others: Places) -> npt.NDArray[np.bool_]:
+    def same(self, places: Places, other: VaryingLeaf, others: Places) -> npt.NDArray[np.bool_]:
         """By their bytes; pickles with other bytes may still be equal."""
-        one, other = self.array.take(pa.array(places)), self.array.take(pa.array(others))
-        equal: npt.NDArray[np.bool_] = pc.equal(one, other).to_numpy(zero_copy_only=False)
+        found = pc.equal(self.array.take(pa.array(places)), other.array.take(pa.array(others)))
+        equal = np.array(found.to_numpy(zero_copy_only=False))
         if self.letter == "p":
-            for place in np.flatnonzero(~equal):
-                equal[place] = bool(loads(one[int(place)].as_buffer()) == loads(other[int(place)].as_buffer()))
+            for place in np.flatnonzero(~equal).tolist():
+                equal[place] = bool(self.one(places[place]) == other.one(others[place]))
         return equal
 
     def raw(self) -> tuple[npt.NDArray[np.int64], memoryview]:
@@ -182,9 +182,9 @@ class Column:
         parts = [leaf.many(places).tolist() for leaf in self.leaves]
         return np.fromiter(zip(*parts, strict=True), object, len(places))
 
-    def same(self, places: Places, others: Places) -> npt.NDArray[np.bool_]:
-        """Whether what stands at some places is equal to what stands at others."""
-        return np.logical_and.reduce([leaf.same(places, others) for leaf in self.leaves])
+    def same(self, places: Places, other: Column, others: Places) -> npt.NDArray[np.bool_]:
+        """Whether what stands at some places is equal to what stands at other places of another column of this kind."""
+        return np.logical_and.reduce([one.same(places, leaf, others) for one, leaf in zip(self.leaves, other.leaves, strict=True)])
 
     def equal(self, places: Places, values: Sequence[Any]) -> npt.NDArray[np.bool_]:
         """Whether what stands at some places is equal to these values, as Python says."""

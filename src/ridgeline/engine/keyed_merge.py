@@ -78,7 +78,7 @@ class Merge:
         newest = np.ones(len(kept), np.bool_)
         firsts = np.searchsorted(hashes, hashes[later])
         while len(later):
-            same = keys.same(kept[firsts], kept[later])
+            same = keys.same(kept[firsts], keys, kept[later])
             newest[later[same]] = False
             later, firsts = later[~same], firsts[~same]
             leads = np.diff(firsts, prepend=-1) != 0

@@ -19,13 +19,14 @@ import numpy.typing as npt
 
 from ridgeline.api.errors import StateError
 from ridgeline.engine import keyed_hash
-from ridgeline.engine.keyed_columns import Column, FixedLeaf, Leaf, Places, VaryingLeaf, dtype_of, letters
+from ridgeline.engine.keyed_columns import Column, FixedLeaf, Leaf, Places, VaryingLeaf, dtype_of, encode, kind_of, letters
 from ridgeline.engine.keyed_hash import Hashes, Keys
 
 MAGIC = b"RLRUN1\n\0"
 _TAIL = struct.Struct("<QQ8s")
 _ALIGNED = 8
 REMOVED = -1
+NOWHERE = -2
 
 
 class Run:
@@ -77,72 +78,72 @@ class Run:
     # Finding -------------------------------------------------------------------------------------------------------
 
     def place_of(self, hashed: int, key: Any) -> int:
-        """The place of a key's entry in this file; -1 if there is none."""
+        """The place of a key's entry in this file; `NOWHERE` if there is none, `REMOVED` if it says that the key was removed."""
         hashes, bucket = self._hash_view, hashed >> self._shift
         place, stop = self._bucket_view[bucket], self._bucket_view[bucket + 1]
         while place < stop:
             if hashes[place] == hashed and self.key_column.one(place) == key:
-                return place
+                return place if self._order_view[place] >= 0 else REMOVED
             place += 1
-        return -1
-
-    def holds(self, place: int) -> bool:
-        """Whether an entry says that its key is there, not that it was removed."""
-        return self._order_view[place] != REMOVED
+        return NOWHERE
 
     def places_of(self, wanted: Wanted, which: Places) -> Places:
-        """The place of the entry of each of those keys; -1 where there is none."""
-        found = np.full(len(which), -1, np.int64)
+        """The place of the entry of each of those keys, whatever it says; `NOWHERE` where there is none."""
+        found = np.full(len(which), NOWHERE, np.int64)
         hashes = wanted.hashes[which]
         buckets = (hashes >> np.uint64(self._shift)).astype(np.int64)
         place, stop = self._buckets[buckets].astype(np.int64), self._buckets[buckets + 1].astype(np.int64)
-        rest = np.flatnonzero(place < stop)
-        place, stop, hashes = place[rest], stop[rest], hashes[rest]
+        rest = np.arange(len(which))
         while len(rest):
-            here = self.hashes[place]
-            same = np.flatnonzero(here == hashes)
-            same = same[wanted.equal(which[rest[same]], self.key_column, place[same])]
-            found[rest[same]] = place[same]
-            place = place + 1
-            more = (place < stop) & (here <= hashes)
-            more[same] = False
-            rest, place, stop, hashes = rest[more], place[more], stop[more], hashes[more]
+            self._seek(hashes, place, stop)
+            near = place < stop
+            rest, hashes, place, stop = rest[near], hashes[near], place[near], stop[near]
+            equal = wanted.equal(which[rest], self.key_column, place)
+            found[rest[equal]] = place[equal]
+            rest, hashes, place, stop = rest[~equal], hashes[~equal], place[~equal] + 1, stop[~equal]
         return found
+
+    def _seek(self, hashes: Hashes, place: Places, stop: Places) -> None:
+        """Move each place on to the first entry of that hash, to `stop` if there is none before it."""
+        short = np.flatnonzero(place < stop)
+        while len(short):
+            here = self.hashes[place[short]]
+            beyond = short[here > hashes[short]]
+            place[beyond] = stop[beyond]
+            short = short[here < hashes[short]]
+            place[short] += 1
+            short = short[place[short] < stop[short]]
 
 
 class Wanted:
     """Keys that are looked for, with what finding them in several runs has in common."""
 
-    def __init__(self, keys: Keys, hashes: Hashes | None = None) -> None:
+    def __init__(self, keys: Keys | Column, hashes: Hashes | None = None) -> None:
+        """`hashes` if they are known; a column's must be."""
         self._keys = keys
-        self.hashes = keyed_hash.hash_wanted(keys) if hashes is None else hashes
-
-    @classmethod
-    def of(cls, run: Run, start: int, stop: int) -> Wanted:
-        """The keys of some entries of a run."""
-        return cls(run.key_column.many(np.arange(start, stop)), run.hashes[start:stop])
+        self.hashes = keyed_hash.hash_wanted(keys) if hashes is None else hashes  # type: ignore[arg-type]  # no column
 
     @cached_property
     def objects(self) -> Sequence[Any]:
         """The keys, as Python's objects."""
+        if isinstance(self._keys, Column):
+            return self._keys.many(np.arange(len(self.hashes))).tolist()
         return self._keys.tolist() if isinstance(self._keys, np.ndarray) else self._keys
 
     @cached_property
-    def ints(self) -> npt.NDArray[np.int64] | None:
-        """The keys as integers, None if some are not ints of 64 bits."""
-        if isinstance(self._keys, np.ndarray):
-            return self._keys if self._keys.dtype == np.int64 else None
-        if set(map(type, self._keys)) != {int}:
-            return None
-        try:
-            return np.array(self._keys, np.int64)
-        except OverflowError:
-            return None
+    def column(self) -> Column:
+        """The keys in a column; one of pickles is empty."""
+        if isinstance(self._keys, Column):
+            return self._keys
+        if isinstance(self._keys, np.ndarray) and self._keys.dtype == np.int64:
+            return Column("i", [FixedLeaf(self._keys)])
+        kind = kind_of(self.objects)
+        return encode(() if kind == "p" else self.objects, kind)
 
     def equal(self, which: Places, column: Column, places: Places) -> npt.NDArray[np.bool_]:
         """Whether each of those keys is equal to what stands at its place in a column."""
-        if column.kind == "i" and self.ints is not None:
-            return self.ints[which] == column.many(places)
+        if column.kind == self.column.kind != "p":
+            return column.same(places, self.column, which)
         return column.equal(places, [self.objects[one] for one in which.tolist()])
 
 

@@ -16,9 +16,9 @@ from ridgeline.api.keyed_overlay import KeyedBase, Mask
 from ridgeline.api.keyed_state import Held, KeyedCell
 from ridgeline.engine import keyed_hash
 from ridgeline.engine.keyed_columns import EXACT, Places, encode, kind_of, zero
-from ridgeline.engine.keyed_hash import Keys
+from ridgeline.engine.keyed_hash import Keys, UnstableKeyError
 from ridgeline.engine.keyed_merge import Entries, Merge, Source
-from ridgeline.engine.keyed_run import REMOVED, Run, Wanted
+from ridgeline.engine.keyed_run import NOWHERE, REMOVED, Run, Wanted
 
 __all__ = ["RUN_KEYS", "Run", "Runs", "RunsChange", "Write", "compact"]
 
@@ -47,6 +47,7 @@ class Runs(KeyedBase):
     def __init__(self, runs: Sequence[Run]) -> None:
         self.runs = tuple(runs)
         self._newest_first = self.runs[::-1]
+        self._lookups = [(run.place_of, run.value_column.one) for run in self._newest_first]
 
     @property
     def next_order(self) -> int:
@@ -57,23 +58,27 @@ class Runs(KeyedBase):
         return self.runs[-1].live
 
     def __contains__(self, key: object) -> bool:
-        return self._entry(key)[0] is not None
-
-    def _entry(self, key: Any) -> tuple[Run | None, int]:
         try:
             hashed = keyed_hash.hash_one(key)
-        except keyed_hash.UnstableKeyError:
-            return None, 0
-        for run in self._newest_first:
-            place = run.place_of(hashed, key)
-            if place >= 0:
-                return (run if run.holds(place) else None), place
-        return None, 0
+        except UnstableKeyError:
+            return False
+        for place_of, _ in self._lookups:
+            place = place_of(hashed, key)
+            if place != NOWHERE:
+                return place != REMOVED
+        return False
 
     def find(self, key: Any, default: Any) -> Any:
         """The value of a key, a new object if it can change in place; `default` if there is none."""
-        run, place = self._entry(key)
-        return default if run is None else run.value_column.one(place)
+        try:
+            hashed = keyed_hash.hash_one(key)
+        except UnstableKeyError:
+            return default
+        for place_of, value_at in self._lookups:
+            place = place_of(hashed, key)
+            if place != NOWHERE:
+                return default if place == REMOVED else value_at(place)
+        return default
 
     def has_many(self, keys: Keys) -> Mask:
         """For each key, whether it is there."""
@@ -129,7 +134,8 @@ class Runs(KeyedBase):
         visible = [run.orders != REMOVED for run in self.runs]
         for number, run in enumerate(self.runs):
             for start in range(0, run.keys if number else 0, _CHUNK):
-                wanted = Wanted.of(run, start, min(start + _CHUNK, run.keys))
+                stop = min(start + _CHUNK, run.keys)
+                wanted = Wanted(run.key_column.part(start, stop, run.key_column.kind), run.hashes[start:stop])
                 every = np.arange(len(wanted.hashes))
                 for older, seen in zip(self.runs[:number], visible, strict=False):
                     places = older.places_of(wanted, every)
@@ -176,7 +182,7 @@ def compact(cell: KeyedCell[Any], write: Write) -> RunsChange | None:
     if held.values or held.removed:
         try:
             new = _entries(held, runs)
-        except keyed_hash.UnstableKeyError:
+        except UnstableKeyError:
             return None
         sources: list[Source] = [new]
         while stay and stay[-1].keys < _TIER * sum(len(source.hashes) for source in sources):
