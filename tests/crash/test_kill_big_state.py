@@ -1,0 +1,75 @@
+"""Worker, driver and compactor are killed with a million keys held, and a file is cut in two: the run goes on and ends right."""
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from crash.rows import multisets
+from ridgeline.cli.load import load_application
+from ridgeline.engine import state_files
+from ridgeline.engine.manifest import Manifest
+from ridgeline.testing import run_local
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+APPLICATION = Path(__file__).with_name("million.py")
+
+
+def runs(checkpoint):
+    """The files of runs that the last manifest names."""
+    name = max(path.name for path in (checkpoint / "manifests").iterdir() if not path.name.startswith("."))
+    manifest = Manifest.decode((checkpoint / "manifests" / name).read_bytes(), name)
+    return [checkpoint / "state" / run for version in manifest.states.values() for run in state_files.runs_of(tuple(version))]
+
+
+def kill_compactor(driver):
+    """Kill it if it runs."""
+    for pid in driver.members():
+        with contextlib.suppress(OSError):
+            if b"ridgeline.engine.compactor" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_killed_with_a_million_keys(start, wait_until, tmp_path):
+    whole, output, folder, checkpoint = (tmp_path / name for name in ("whole", "output", "notes", "checkpoint"))
+    folder.mkdir()
+    run_local(load_application(str(APPLICATION), ["--output", str(whole)]))
+    options = ("--folder", folder, "--wait-in", "12,20,25,30", "--checkpoint", checkpoint, "--master", "local[2]")
+    command = (APPLICATION, "--output", output, *options)
+
+    def waits(driver, window):
+        """Wait until the operator waits in a window; returns its process id."""
+        pattern = f"pid-{window}-*"
+        wait_until(lambda: list(folder.glob(pattern)) or driver.exit_code is not None, f"window {window}", seconds=120)
+        assert driver.exit_code is None, driver.text
+        return int(next(folder.glob(pattern)).name.rpartition("-")[2])
+
+    def go(window):
+        (folder / f"go-{window}").touch()
+
+    driver = start(*command)
+    os.kill(waits(driver, 12), signal.SIGKILL)
+    go(12)
+    waits(driver, 20)
+    wait_until(lambda: len(list((checkpoint / "state").glob("*.snapshot"))) == 2, "the states of both partitions to be merged")
+    go(20)
+    waits(driver, 25)
+    driver.kill()
+    go(25)
+    wait_until(lambda: not driver.members(), "all processes of the run to end")
+
+    [broken, *_] = runs(checkpoint)
+    with broken.open("r+b") as file:
+        file.truncate(broken.stat().st_size - 100)
+    survivor = start(*command, log="survivor.log")
+    waits(survivor, 30)
+    kill_compactor(survivor)
+    go(30)
+    assert survivor.wait() == 0, survivor.text
+    assert f"`{broken}` is corrupt" in survivor.text
+    assert "the files that it was merged from are used instead, nothing is lost" in survivor.text
+    assert multisets(output) == multisets(whole)
+    wait_until(lambda: not survivor.members(), "all processes of the run to end")
