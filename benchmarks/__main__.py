@@ -36,7 +36,7 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else 160)
     catalog = load()
     for module, fault in catalog.faults.items():
-        console.print(f"[yellow]left out: benchmarks/{module}.py: {escape(fault)}[/]", highlight=False, soft_wrap=True)
+        console.print(f"[yellow]left out: `{module}`: {escape(fault)}[/]", highlight=False, soft_wrap=True)
     if arguments.names == ["list"]:
         for benchmark in catalog.benchmarks.values():
             console.print(f"{benchmark.name:<14} {benchmark.title}", highlight=False, markup=False, soft_wrap=True)

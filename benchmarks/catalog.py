@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.frame import Benchmark
 
-MODULES = (
+_NAMES = (
     "window",
     "age",
     "hop",
@@ -23,6 +23,7 @@ MODULES = (
     "restart",
     "measurement",
 )
+MODULES = tuple(f"benchmarks.{name}" for name in _NAMES)
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def load(modules: Sequence[str] = MODULES) -> Catalog:
     catalog = Catalog()
     for module in modules:
         try:
-            benchmarks: Sequence[Benchmark] = importlib.import_module(f"benchmarks.{module}").BENCHMARKS
+            benchmarks: Sequence[Benchmark] = importlib.import_module(module).BENCHMARKS
         except Exception as error:  # noqa: BLE001  whatever it is, it is told
             catalog.faults[module] = f"{type(error).__name__}: {error}"
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import threading
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -13,10 +12,9 @@ from benchmarks.spark import MASTER
 from ridgeline import Application
 from ridgeline.engine.launch import Options
 from ridgeline.measure.events import Event, WindowCommitted
+from ridgeline.measure.window_phases import phase_table
 from ridgeline.plan import plan_application
 from ridgeline.service.measured import ServiceOptions, run_measured
-
-PHASES = ("began", "planned", "launched", "returned", "staged", "committed", "published")
 
 
 def run(
@@ -49,11 +47,9 @@ def window_times(events: Sequence[Event]) -> list[float]:
 
 
 def phases(of_round: Round, events: Sequence[Event]) -> str:
-    """Where the windows' time went, in a line: medians of warm windows between the driver's own time stamps."""
-    committed = [event for event in events if isinstance(event, WindowCommitted)]
-    warm = committed[len(of_round.warm(window_times(events))) * -1 :]
-    told = [
-        f"{name} +{statistics.median(getattr(event, name) - getattr(event, before) for event in warm) * 1e3:.1f}"
-        for before, name in pairwise(PHASES)
-    ]
-    return f"ms from the window's begin: {', '.join(told)}"
+    """Where the time of the warm windows went, in a line: the mean of each phase, and how much of the whole they explain."""
+    table = phase_table(events, warm_up=of_round.first_warm)
+    if table is None:
+        return "no window was committed"
+    told = ", ".join(f"{phase.phase} {phase.mean * 1e3:.1f}" for phase in table.phases)
+    return f"ms a window: {told}; window {table.whole.mean * 1e3:.1f}, {table.explained:.1%} explained"

@@ -116,3 +116,28 @@ def session_members(session: int) -> list[int]:
                 if int(own) == session and state != "Z":
                     found.append(int(folder.name))
     return found
+
+
+def memory_by_kind() -> dict[str, float]:
+    """Bytes that are in memory (RSS) of this process (`driver`), and in all of the Java (`JVM`) and Python (`workers`) processes below it.
+
+    Empty without /proc. Pages that workers share with the daemon that forked them count for each.
+    """
+    parents: dict[int, int] = {}
+    sizes: dict[int, float] = {}
+    names: dict[int, str] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError):
+            name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
+            pid, fields = int(folder.name), rest.split()
+            names[pid], parents[pid] = name, int(fields[1])
+            sizes[pid] = int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+    found: dict[str, float] = {}
+    for pid, size in sizes.items():
+        above = pid
+        while above and above != os.getpid():
+            above = parents.get(above, 0)
+        if above:
+            kind = "driver" if pid == os.getpid() else "JVM" if names[pid] == "java" else "workers"
+            found[kind] = found.get(kind, 0.0) + size
+    return found
