@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.run_folder import RunFolder
-from ridgeline import KeyedState, StateError
+from ridgeline import KeyedState, StateError, stable_hash
 from ridgeline.engine import keyed_merge, keyed_runs
 from ridgeline.engine.keyed_run import Run
 from ridgeline.engine.keyed_runs import compact
@@ -232,3 +232,25 @@ def test_a_damaged_file_is_named(file):
         damaged[place] ^= 4
         with pytest.raises(StateError, match=r"^state file `a/b` is corrupt "):
             Run(damaged, "a/b")
+
+
+def test_state_is_split_by_key_and_merged_again(folder):
+    whole = held(folder, {f"key {number}": number for number in range(100)}, int)
+    del whole["key 3"]
+    whole["key 3"] = whole["key 50"] = 7
+    parts = [held(folder, [item for item in whole.items() if stable_hash(item[0]) & 1 == part], int) for part in (0, 1)]
+    assert all(20 < len(part) < 80 for part in parts)
+    merged = held(folder, [item for part in parts for item in part.items()], int)
+    assert dict(merged) == dict(whole)
+    assert [key for key in merged if key in parts[0]] == [key for key in whole if key in parts[0]]
+
+
+def test_a_clear_that_comes_as_a_change_leaves_the_runs_too(folder):
+    here = held(folder, {number: number for number in range(40)}, int)
+    there = KeyedState(int).cell()
+    there.attach(folder.open(("run0",)), 0, [])
+    here.clear()
+    here[3] = 5
+    there.apply(here.changes())
+    assert list(here.items()) == list(there.items()) == [(3, 5)]
+    assert there.held().base is None

@@ -72,7 +72,9 @@ def is_mutable(value: Any) -> bool:
     """Whether a value, or an item of a tuple, can change in place."""
     if type(value) in IMMUTABLE:
         return False
-    return any(map(is_mutable, value)) if isinstance(value, tuple) else True
+    if isinstance(value, tuple):
+        return not IMMUTABLE.issuperset(map(type, value)) and any(map(is_mutable, value))
+    return True
 
 
 def differs(before: Any, after: Any) -> bool:

@@ -145,6 +145,15 @@ class Overlay(MutableMapping[Any, Any]):
         if len(self._unplaced) > 4 * len(self.values_set) + 1_000:
             self._unplaced = list(set(self._unplaced))
 
+    def remove_many(self, keys: Sequence[Any]) -> None:
+        """Remove keys, those that are there."""
+        for key in compress(keys, self.base.has_many(keys)):
+            self.removed[key] = None
+        for key in keys:
+            self.values_set.pop(key, None)
+            self._held.pop(key, None)
+        self._updated.difference_update(keys)
+
     def find_all(self, keys: Sequence[Any]) -> list[Any]:
         """The values of many keys; `MISSING` where there is none."""
         values = list(map(self.values_set.get, keys, repeat(MISSING)))

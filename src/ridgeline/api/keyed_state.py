@@ -27,7 +27,7 @@ class KeyedState(Declaration, Generic[T]):
 
     It reads as a dict does, order included, and may hold more keys than memory would as a dict: from some 50,000 keys on, most of them lie
     in files that are mapped into memory. That takes keys that have the same hash in every process: None, numbers, str, bytes, date,
-    datetime, time, timedelta, UUID, members of an Enum, and tuples of these; with any other key (or a NaN) the state stays in memory.
+    datetime, timedelta, UUID, members of an Enum, and tuples of these; with any other key (or a NaN) the state stays in memory.
     Values of one plain type (int, float, bool, str, bytes, or tuples of these) are held in columns, others as pickles.
     """
 
@@ -277,12 +277,21 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
             self._data, self._changed = dict(values), dict.fromkeys(keys)
         else:
             before = self._changed | self._in_order()  # the latter: of the last window, if this very cell ran it
-            for key in keys:
-                self._data.pop(key, None)
+            self._remove(keys)
             self._data.update(values)
             touched = dict.fromkeys([*values, *keys])
             self._changed = before | touched if application_window == self._application_window else touched
         self._start(application_window)
+
+    def _remove(self, keys: Sequence[Any]) -> None:
+        """Remove keys, those that are there."""
+        if not isinstance(self._data, Overlay):
+            for key in keys:
+                self._data.pop(key, None)
+        elif keys:
+            self._data.remove_many(keys)
+            if len(self._data.removed) == len(self._data.base):
+                self._data = self._data.values_set
 
     def attach(self, base: KeyedBase, application_window: int, changed: Iterable[Any]) -> None:
         """Bring an empty cell to what a base holds, as a snapshot does; `changed`: the keys that the application window changed."""

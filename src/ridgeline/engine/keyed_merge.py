@@ -101,7 +101,7 @@ class Merge:
                     yield (bytes(self._gathered(chunk, leaf).raw()[1]) for chunk in self._chunks)
                 else:
                     yield self._fixed(leaf)
-        yield (self._buckets().tobytes(),)
+        yield self._buckets()
 
     def _gathered(self, chunk: _Chunk, part: _Part) -> Any:
         """What a chunk keeps of one leaf."""
@@ -120,7 +120,7 @@ class Merge:
             end = int(ends[-1]) if len(ends) else end
             yield ends.tobytes()
 
-    def _buckets(self) -> npt.NDArray[np.uint32]:
+    def _buckets(self) -> Iterator[bytes]:
         bits = bucket_bits(self.keys)
         starts = np.zeros((1 << bits) + 1, np.uint32)
         for chunk in self._chunks:
@@ -128,7 +128,9 @@ class Merge:
             if len(buckets):
                 counts = np.bincount(buckets - buckets[0])
                 starts[buckets[0] + 1 :][: len(counts)] += counts.astype(np.uint32)
-        return np.cumsum(starts, dtype=np.uint32)
+        np.cumsum(starts, out=starts)
+        for start in range(0, len(starts), _CHUNK_KEYS):
+            yield starts[start : start + _CHUNK_KEYS].tobytes()
 
 
 _Part = Callable[[Source, int, int], Leaf]

@@ -171,7 +171,7 @@ def compact(cell: KeyedCell[Any], write: Write) -> RunsChange | None:
     then `cell.snapshot()` is what to write. Nothing is written either if nothing changed since the runs: then `names` are theirs.
     Raises what `write` raises.
 
-    Memory: for each key held beside the runs some 100 bytes and its value encoded; for each key merged 24 bytes; and some 100 MB.
+    Memory: for each key held beside the runs some 100 bytes and its value encoded; for each key merged 12 bytes; and some 100 MB.
     """
     held = cell.held()
     runs = held.base if isinstance(held.base, Runs) else None
