@@ -58,6 +58,26 @@ def test_a_message_is_bytes_on_its_way():
     assert Message.decode(Message(0, "t", []).encode()).blocks == []
 
 
+def test_buffers_lie_where_the_message_lies_and_are_aligned():
+    schema, rows = SCHEMAS["named tuple"]
+    payloads = [block.encode(Tuples.of_rows(schema, rows)), pa.py_buffer(b"12345"), pa.py_buffer(b"123")]
+    data = Message(3, "t7", [Block(1, "data", 0, payload) for payload in payloads]).encode()
+    whole = pa.py_buffer(data)
+    got = [sent.payload for sent in Message.decode(data).blocks]
+    assert all(whole.address < payload.address < whole.address + whole.size for payload in got)
+    assert [(payload.address - whole.address) % 8 for payload in got] == [0, 0, 0]
+
+
+def test_a_large_message_is_divided_and_its_order_kept():
+    half = pa.py_buffer(bytes(block.PIECE_BYTES // 2))
+    far = Reference("file", 0, 10 * block.PIECE_BYTES)
+    blocks = [Block(number, "data", 0, half if number % 2 else far) for number in range(11)]
+    parts = list(Message(3, "t7", blocks).divided())
+    assert [[sent.sink for sent in part.blocks] for part in parts] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
+    assert [(part.producer, part.tag, part.part) for part in parts] == [(3, "t7", 0), (3, "t7", 1), (3, "t7", 2)]
+    assert list(Message(3, "t7", []).divided()) == [Message(3, "t7", [])]
+
+
 def test_taking_from_a_block_copies_nothing_else():
     schema, rows = SCHEMAS["named tuple"]
     got = block.decode(schema, block.encode(Tuples.of_rows(schema, rows)))

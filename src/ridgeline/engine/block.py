@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -12,6 +12,9 @@ import pyarrow as pa
 from ridgeline.api.schema import Schema
 from ridgeline.api.times import Microseconds, Times
 from ridgeline.api.tuples import Tuples
+
+PIECE_BYTES = 1 << 20
+"""About so much goes through Spark at once."""
 
 
 class Reference(NamedTuple):
@@ -45,20 +48,45 @@ class Block(NamedTuple):
 
 
 class Message(NamedTuple):
-    """All blocks of one container for another one in one window; sent even without any, so that the consumer knows who produced."""
+    """Blocks of one container for another one in one window; sent even without any, so that the consumer knows who produced.
+
+    `part` counts the messages that one was divided into.
+    """
 
     producer: int
     tag: str
     blocks: Sequence[Block]
+    part: int = 0
+
+    def divided(self) -> Iterator[Message]:
+        """The same as several messages of about `PIECE_BYTES` by value: Spark carries them faster than one that is large."""
+        begin = size = part = 0
+        for end, block in enumerate(self.blocks, 1):
+            size += 0 if isinstance(block.payload, Reference) else block.size_bytes
+            if size >= PIECE_BYTES and end < len(self.blocks):
+                yield self._replace(blocks=self.blocks[begin:end], part=part)
+                begin, size, part = end, 0, part + 1
+        yield self._replace(blocks=self.blocks[begin:], part=part)
 
     def encode(self) -> bytes:
-        """As bytes."""
-        return pickle.dumps(tuple(self), 5)
+        """As bytes: the sizes of what follows, all but the buffers, the buffers. All of them begin at multiples of 8."""
+        buffers: list[pickle.PickleBuffer] = []
+        head = pickle.dumps(tuple(self), 5, buffer_callback=buffers.append)
+        parts = [memoryview(head), *(buffer.raw() for buffer in buffers)]
+        sizes = np.array([len(parts), *(part.nbytes for part in parts)], np.int64).tobytes()
+        return b"".join(piece for part in (memoryview(sizes), *parts) for piece in (part, bytes(-part.nbytes % 8)))
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> Message:
         """From bytes; buffers lie in `data`."""
-        return cls(*pickle.loads(data))
+        view = memoryview(data)
+        count = int.from_bytes(view[:8], "little")
+        ends = 8 * (count + 1)
+        parts = []
+        for size in np.frombuffer(view[8:ends], np.int64).tolist():
+            parts.append(view[ends : ends + size])
+            ends += size + -size % 8
+        return cls(*pickle.loads(parts[0], buffers=parts[1:]))
 
 
 def encode(tuples: Tuples) -> pa.Buffer:

@@ -211,7 +211,7 @@ class Container:
         """The tuples of all blocks by input port, in the order of producers, whatever the order in which they came."""
         delivered: Emitted = {}
         reader = SharedReader()
-        for message in sorted(messages, key=lambda message: message.producer):
+        for message in sorted(messages, key=lambda message: (message.producer, message.part)):
             report.seen[message.producer] = message.tag
             for sent in message.blocks:
                 schema = self.spec.incoming[message.producer, sent.stream]

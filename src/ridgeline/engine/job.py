@@ -19,6 +19,7 @@ from ridgeline.engine import shipping
 from ridgeline.engine.byte_rdds import ByteRdds
 from ridgeline.engine.heartbeat import HeartbeatAddress
 from ridgeline.engine.run import Ran
+from ridgeline.engine.shared_folder import BlockSharing
 from ridgeline.engine.shuffles import Shuffles
 from ridgeline.engine.spec import container_specs
 from ridgeline.engine.stage import PROPERTY, StageError, Task, commit_stage, fed_stage, ingest_stage, next_stage, source_stage, tick_stage
@@ -54,6 +55,7 @@ class SparkExecutor:
         self._storage = storage
         self._run_id = run_id
         self._heartbeats = heartbeats
+        self._sharing = BlockSharing(context)
         self._specs = container_specs(plan)
         self._plan = shipping.ship(storage, self._specs)
         self._stages = [[container.id for container in stage.containers] for stage in plan.execution.stages]
@@ -65,7 +67,8 @@ class SparkExecutor:
 
     def run(self, request: WindowRequest, source: Any) -> Ran:
         """Run an attempt; `source` is a `SourceBatch` or None. Raises OperatorError once Spark's retries are used up."""
-        task = Task(self._storage.uri, self._plan, self._run_id, request, self._slots(), heartbeats=self._heartbeats)
+        place = self._sharing.place(request.attempt)
+        task = Task(self._storage.uri, self._plan, self._run_id, request, self._slots(), heartbeats=self._heartbeats, place=place)
         self._shuffles.wait()
         begin = self._shuffles.next_id()
         shuffles: range | None
@@ -83,6 +86,7 @@ class SparkExecutor:
             raise OperatorError(self._failure(error, request.window_id)) from None
         finally:
             self._shuffles.drop(range(begin, self._shuffles.next_id()) if shuffles is None else shuffles)
+            self._sharing.clean()
         received = self._clock.wall()
         found: list[WindowReport] = [pickle.loads(report) for record in records for report in pickle.loads(record)]
         for report in found:
@@ -99,8 +103,9 @@ class SparkExecutor:
             raise OperatorError(self._failure(error, window_id)) from None
 
     def close(self) -> None:
-        """Wait for what is being dropped. Workers tear their containers down when Spark ends them."""
+        """Wait for what is being dropped, remove the blocks' folder. Workers tear their containers down when Spark ends them."""
         self._shuffles.close()
+        self._sharing.close()
 
     def _slots(self) -> int:
         """How many tasks can run at the same time; on a cluster executors come and go."""

@@ -1,6 +1,6 @@
 """The functions that Spark runs in its Python workers: constant and importable; what changes from window to window is a local property.
 
-A record between stages is the id of the container that it is for (32 bits; -1 is the driver) and what it gets; before each goes the number
+A record between stages is the id of the container that it is for (64 bits; -1 is the driver) and what it gets; before each goes the number
 of the task that it is sent to. What is addressed further down the chain of stages is handed on. The last stage's tasks give all reports
 that they have as one pickled list. A task runs one container, or several one after the other where a stage has more containers than Spark
 has slots: a task more would only wait, and costs milliseconds.
@@ -29,6 +29,7 @@ from ridgeline.engine import birth, shipping
 from ridgeline.engine.block import Message
 from ridgeline.engine.container import Container
 from ridgeline.engine.heartbeat import HeartbeatAddress, working
+from ridgeline.engine.shared_blocks import SharedPlace
 from ridgeline.engine.spec import ContainerSpec
 from ridgeline.engine.storage import Storage, explain, open_storage
 from ridgeline.plan.protocol import WindowRequest
@@ -38,7 +39,7 @@ PROPERTY = "ridgeline.window.secret"
 DRIVER = -1
 _CLOCK = SystemClock()
 _TASK = struct.Struct(">q")
-_ADDRESSEE = struct.Struct("<i")
+_ADDRESSEE = struct.Struct("<q")
 Letter: TypeAlias = tuple[int, bytes]
 """The container that it is for, and what it gets."""
 
@@ -48,7 +49,7 @@ class Task:
     """What a stage's tasks need to know, as Spark's local property: where the plan is, what to run, how many tasks a stage has at most.
 
     `source_containers` (of each Spark source) and `source_schema` (an Arrow IPC schema) tell the tasks whose rows they read, and as what.
-    `heartbeats`: where to, None for none.
+    `heartbeats`: where to, None for none. `place`: where blocks may lie by reference, None for nowhere.
     """
 
     checkpoint: str
@@ -59,6 +60,7 @@ class Task:
     source_containers: tuple[tuple[int, ...], ...] = ()
     source_schema: bytes = b""
     heartbeats: HeartbeatAddress | None = None
+    place: SharedPlace | None = None
 
     def encode(self) -> str:
         """As text."""
@@ -249,7 +251,7 @@ def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.Re
     try:
         container = host.container(container_id)
         with working(task.heartbeats, container, _CLOCK):
-            outgoing, report = container.run(task.request, messages, batches, tag, context.attemptNumber(), began)
+            outgoing, report = container.run(task.request, messages, batches, tag, context.attemptNumber(), began, task.place)
     except OperatorError as error:
         raise StageError(error.failure) from None
     except (RidgelineError, OSError) as error:
@@ -258,7 +260,8 @@ def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.Re
         name = spec.operators[0].title
         raise StageError(Failure(spec.application, name, 0, task.request.window_id, callback, text)) from None
     for consumer, message in outgoing.items():
-        yield consumer, message.encode()
+        for part in message.divided():
+            yield consumer, part.encode()
     report.worker_began, report.daemon_began = birth.worker_process()
     report.sent = _CLOCK.wall()
     yield DRIVER, dumps(report)
