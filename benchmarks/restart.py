@@ -41,6 +41,6 @@ BENCHMARKS = (
         contestants={"ours": ours, "none held": none_held},
         goals=[Goal(figure=FIGURE, against="none held", at_most=5.0, difference=True)],
         prepare=prepare,
-        budget_seconds=110,
+        budget_seconds=90,
     ),
 )

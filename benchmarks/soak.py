@@ -129,8 +129,8 @@ class Samples:
 def grown(column: Column, values: list[float]) -> tuple[float, float, bool]:
     """Medians of the first and of the last quarter of the samples, in the column's unit, and whether it has grown.
 
-    >>> grown(Column("files", 1, 0.1, 20), [100, 110, 90, 100, 100, 100, 131, 131])
-    (105.0, 131.0, True)
+    >>> grown(Column("files", 1, 0.1, 20), [100, 110, 90, 100, 100, 100, 141, 141])
+    (105.0, 141.0, True)
     """
     quarter = max(1, len(values) // 4)
     first, last = (statistics.median(part) / column.unit for part in (values[:quarter], values[-quarter:]))

@@ -155,7 +155,7 @@ BENCHMARKS = (
             Goal(figure=SECONDS, of="ours, rate-micro-batch", against="by hand", at_most=0.9),
             Goal(figure=SECONDS, of="ours, rate-micro-batch", against="by hand, our daemon", at_most=0.9),
         ],
-        budget_seconds=240,
+        budget_seconds=220,
     ),
     Benchmark(
         name="one-container",

@@ -1,0 +1,88 @@
+import io
+import json
+from pathlib import Path
+
+import pytest
+from benchmarks.catalog import load
+from rich.console import Console
+
+from benchmarks import __main__ as command
+
+
+@pytest.fixture
+def catalog(monkeypatch):
+    """Of the toys, which the processes of contestants find too."""
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    return load(["toy_benchmarks"])
+
+
+@pytest.fixture
+def run(catalog, monkeypatch, tmp_path):
+    """Runs the toy; the exit code, what is printed, and what is written."""
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    console = Console(width=200, record=True, file=io.StringIO())
+
+    def run(*, quick=False):
+        code = command._run(console, catalog, list(catalog.benchmarks.values()), None, quick=quick)
+        (file,) = tmp_path.glob("*.json")
+        return code, console.export_text(), json.loads(file.read_text())
+
+    return run
+
+
+@pytest.mark.slow
+def test_contestants_run_in_turn_and_one_that_fails_does_not_keep_the_others_from_running(run):
+    code, printed, written = run()
+    assert code == 0
+    (toy,) = written["benchmarks"]
+    assert [len(contestant["rounds"]) for contestant in toy["contestants"].values()] == [2] * 5
+    assert toy["contestants"]["ours"]["rounds"][1] | {"seconds": 0} == {
+        "round": 1,
+        "seconds": 0,
+        "error": "",
+        "notes": "all is well\n",
+        "samples": {"seconds": [20.0]},
+    }
+    assert toy["contestants"]["ours"]["figures"]["seconds"]["median"] == 15.0
+    assert [(goal["verdict"], goal["compared"] and goal["compared"]["median"]) for goal in toy["goals"]] == [
+        ("met", 0.5),
+        ("missed", 0.5),
+        ("met", -15.0),
+        ("not run", None),
+    ]
+    assert toy["goals"][3]["reason"] == "wrong: ValueError: the sum is 3; got 4"
+    assert "ended by itself with exit code 3" in toy["contestants"]["dies"]["rounds"][0]["error"]
+    left = int(toy["contestants"]["lingers"]["rounds"][0]["samples"]["pid"][0])
+    assert not Path(f"/proc/{left}").exists() or "Z" in Path(f"/proc/{left}/stat").read_text()
+    assert "not run: toy, seconds against wrong: wrong: ValueError: the sum is 3; got 4" in printed
+    assert printed.index("1/2  ours") < printed.index("1/2  twice") < printed.index("2/2  ours") < printed.index("2/2  twice")
+
+
+def test_after_ctrl_c_there_is_what_was_found_until_then(run, monkeypatch):
+    asked = []
+
+    def interrupted(benchmark, module, contestant, number, **_options):
+        asked.append((contestant, number))
+        if contestant == "wrong":
+            raise KeyboardInterrupt
+        return command.Ran(contestant or "prepare", number, {"seconds": [1.0 if contestant == "ours" else 2.0]})
+
+    monkeypatch.setattr(command, "run_contestant", interrupted)
+    code, printed, written = run()
+    assert (code, asked) == (130, [(None, 0), ("ours", 0), ("twice", 0), ("wrong", 0)])
+    assert [goal["verdict"] for goal in written["benchmarks"][0]["goals"]] == ["met", "missed", "met", "not run"]
+    assert "interrupted" in printed
+    assert "wrong: did not begin" in printed
+
+
+def test_a_trial_judges_nothing(run, monkeypatch):
+    def answer(benchmark, module, contestant, number, **_options):
+        return command.Ran(contestant or "prepare", number, {"seconds": [1.0]})
+
+    monkeypatch.setattr(command, "run_contestant", answer)
+    _, printed, written = run(quick=True)
+    assert written["benchmarks"][0]["goals"] == []
+    assert "1/2" in printed
+    assert "2/2" not in printed
+    assert "missed" not in printed
