@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from benchmarks import ours
-from benchmarks.data import NUMBERS
 from benchmarks.frame import Figures, Round
 from ridgeline import Application, InputPort, Operator
 from ridgeline.api.publisher import Publisher
@@ -47,7 +46,7 @@ class Totalled(Operator):
 
 
 class LatestPublisher(Publisher):
-    """Keeps, on the driver, the latest value of each key."""
+    """Keeps, on the driver, the latest value, which is in the last column, of each key, which is in the others."""
 
     def __init__(self) -> None:
         self._staged: Sequence[pa.RecordBatch] = ()
@@ -59,15 +58,16 @@ class LatestPublisher(Publisher):
     def publish(self, window_id: int) -> None:
         """Take them over."""
         for batch in self._staged:
-            Latest.found.update(zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True))
+            *keys, values = [column.to_pylist() for column in batch.columns]
+            Latest.found.update(zip(keys[0] if len(keys) == 1 else zip(*keys, strict=True), values, strict=True))
         self._staged = ()
 
 
 class Latest(Operator):
     """Shows each key's latest value at the driver."""
 
-    data = InputPort(NUMBERS, parallel=True)
-    found: ClassVar[dict[int, int]] = {}
+    data = InputPort(Any, parallel=True)
+    found: ClassVar[dict[Any, int]] = {}
 
     @data.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
