@@ -158,10 +158,16 @@ class VaryingLeaf(Leaf):
                 equal[place] = bool(self.one(places[place]) == other.one(others[place]))
         return equal
 
-    def raw(self) -> tuple[npt.NDArray[np.int64], memoryview]:
-        """The lengths of all, and their bytes one after the other."""
+    @property
+    def lengths(self) -> FixedLeaf:
+        """How many bytes each is."""
         bounds = np.frombuffer(self._bounds, np.int64)
-        return bounds[1:] - bounds[:-1], self._data[self._bounds[0] : self._bounds[-1]]
+        return FixedLeaf(bounds[1:] - bounds[:-1])
+
+    @property
+    def raw(self) -> memoryview:
+        """The bytes of all, one after the other."""
+        return self._data[self._bounds[0] : self._bounds[-1]]
 
 
 class Column:

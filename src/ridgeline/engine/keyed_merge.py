@@ -98,7 +98,7 @@ class Merge:
             for letter, leaf in zip(letters(kind), _leaves(column, kind), strict=True):
                 if dtype_of(letter) is None:
                     yield self._offsets(leaf)
-                    yield (bytes(self._gathered(chunk, leaf).raw()[1]) for chunk in self._chunks)
+                    yield (bytes(self._gathered(chunk, leaf).raw) for chunk in self._chunks)
                 else:
                     yield self._fixed(leaf)
         yield self._buckets()
@@ -116,7 +116,7 @@ class Merge:
         end = 0
         yield bytes(8)
         for chunk in self._chunks:
-            ends = end + np.cumsum(self._gathered(chunk, part).raw()[0])
+            ends = end + np.cumsum(self._gathered(chunk, lambda *place: part(*place).lengths).array)
             end = int(ends[-1]) if len(ends) else end
             yield ends.tobytes()
 
@@ -133,7 +133,7 @@ class Merge:
             yield starts[start : start + _CHUNK_KEYS].tobytes()
 
 
-_Part = Callable[[Source, int, int], Leaf]
+_Part = Callable[[Source, int, int], Any]
 """A leaf of a source, from an entry to another."""
 
 
