@@ -58,6 +58,6 @@ BENCHMARKS = (
         contestants={name: partial(touch, name=name) for name in SIZES},
         goals=[Goal(figure=FIGURE, of=name, against="10 thousand", at_most=1.2) for name in SIZES if name != "10 thousand"],
         prepare=prepare,
-        budget_seconds=220,
+        budget_seconds=190,
     ),
 )

@@ -27,6 +27,6 @@ BENCHMARKS = (
         contestants={"ours": ours, "by hand": by_hand},
         goals=[Goal(figure=FIGURE, against="by hand", at_most=0.6)],
         rounds=5,
-        budget_seconds=110,
+        budget_seconds=100,
     ),
 )

@@ -12,7 +12,7 @@ from ridgeline import Application, InputOperator, InputPort, KeyedState, Operato
 from ridgeline.operators import SparkInput
 
 TUPLES = 100
-WINDOWS = 150
+WINDOWS = 100
 SECONDS = "window seconds"
 
 
@@ -155,13 +155,13 @@ BENCHMARKS = (
             Goal(figure=SECONDS, of="ours, rate-micro-batch", against="by hand", at_most=0.9),
             Goal(figure=SECONDS, of="ours, rate-micro-batch", against="by hand, our daemon", at_most=0.9),
         ],
-        budget_seconds=220,
+        budget_seconds=230,
     ),
     Benchmark(
         name="one-container",
         title="window overhead: one stage without a shuffle, 2 partitions, 100 tuples a window",
         contestants={"ours": one_container, "by hand": by_hand_one_stage},
         goals=[Goal(figure=SECONDS, against="by hand", at_most=0.4)],
-        budget_seconds=120,
+        budget_seconds=90,
     ),
 )
