@@ -57,8 +57,9 @@ class ByteRdds:
     def collect(self, rdd: Any) -> list[bytes]:
         """Run a job: the records of all partitions in order. Raises Py4JJavaError, or what PySpark makes of it."""
         found = rdd.toJavaRDD().collectAsync().get()
-        if found.size() <= _FEW:
-            return list(found)
+        count = found.size()
+        if count <= _FEW:
+            return [found.get(index) for index in range(count)]
         with _load_from_socket(self._python_rdd.serveIterator(found.iterator(), "results"), NoOpSerializer()) as stream:
             return list(stream)
 

@@ -70,12 +70,13 @@ class SparkExecutor:
         place = self._sharing.place(request.attempt)
         task = Task(self._storage.uri, self._plan, self._run_id, request, self._slots(), heartbeats=self._heartbeats, place=place)
         self._shuffles.wait()
-        begin = self._shuffles.next_id()
         shuffles: range | None
+        begin = 0
         if source is None:
             reports, shuffles = self._tick_chain(task.slots)
         else:
             source.jobs += 1
+            begin = self._shuffles.next_id()
             task = replace(task, source_containers=source.containers, source_schema=_arrow_schema(source))
             reports, shuffles = self._chain(self._source_rdd(source, task.slots), task.slots), None
         self._context.setLocalProperty(PROPERTY, task.encode())

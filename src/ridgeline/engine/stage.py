@@ -64,7 +64,7 @@ class Task:
 
     def encode(self) -> str:
         """As text."""
-        return base64.b85encode(pickle.dumps(self, 5)).decode()
+        return base64.b64encode(pickle.dumps(self, 5)).decode()
 
 
 class StageError(RidgelineError):
@@ -142,7 +142,7 @@ def _shut_down(_signal: int, _frame: object) -> None:
 
 @lru_cache(maxsize=4)
 def _decode_task(text: str) -> Task:
-    return pickle.loads(base64.b85decode(text))
+    return pickle.loads(base64.b64decode(text))
 
 
 def _task() -> tuple[Task, Host, Any]:
