@@ -12,6 +12,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from ridgeline.api.per_instance import OWN, PerInstance
 from ridgeline.api.pickling import dumps
 
 if TYPE_CHECKING:
@@ -47,25 +48,22 @@ class StateCell(ABC):
         """Back to the declared default, as before the first window."""
 
 
-class Declaration(ABC):
+class Declaration(PerInstance, ABC):
     """A state that a class body declares; makes the cell of each instance."""
-
-    name = ""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
 
     @abstractmethod
     def cell(self) -> StateCell:
         """A new cell with the declared default."""
 
+    def make(self, instance: Any) -> StateCell:
+        """A new cell for this instance."""
+        return self.cell()
+
 
 def cell_of(operator: Operator, declaration: Declaration) -> StateCell:
     """The cell of one declared state of one operator instance."""
-    cells: dict[str, StateCell] = operator.__dict__.setdefault("_cells", {})
-    if declaration.name not in cells:
-        cells[declaration.name] = declaration.cell()
-    return cells[declaration.name]
+    cell: StateCell = getattr(operator, OWN + declaration.name)
+    return cell
 
 
 def is_mutable(value: Any) -> bool:

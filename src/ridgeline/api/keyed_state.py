@@ -39,15 +39,13 @@ class KeyedState(Declaration, Generic[T]):
         """A new cell without keys."""
         return KeyedCell(self.type, self.default)
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> KeyedState[T]: ...
-    @overload
-    def __get__(self, instance: Operator, owner: type) -> KeyedCell[T]: ...
-    def __get__(self, instance: Operator | None, owner: type) -> KeyedState[T] | KeyedCell[T]:
-        try:
-            return instance._cells[self.name]  # type: ignore[union-attr]  # noqa: SLF001  for every tuple
-        except (AttributeError, KeyError):
-            return self if instance is None else cell_of(instance, self)  # type: ignore[return-value]
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]
+        def __get__(self, instance: None, owner: type) -> KeyedState[T]: ...
+        @overload
+        def __get__(self, instance: Operator, owner: type) -> KeyedCell[T]: ...
+        def __get__(self, instance: Operator | None, owner: type) -> KeyedState[T] | KeyedCell[T]: ...
 
     def __set__(self, instance: Operator, value: object) -> None:
         if value is not cell_of(instance, self):  # which `|=` assigns

@@ -23,12 +23,13 @@ class ListState(Declaration, Generic[T]):
         """A new empty cell."""
         return ListCell()
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> ListState[T]: ...
-    @overload
-    def __get__(self, instance: Operator, owner: type) -> ListCell[T]: ...
-    def __get__(self, instance: Operator | None, owner: type) -> ListState[T] | ListCell[T]:
-        return self if instance is None else cell_of(instance, self)  # type: ignore[return-value]
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]
+        def __get__(self, instance: None, owner: type) -> ListState[T]: ...
+        @overload
+        def __get__(self, instance: Operator, owner: type) -> ListCell[T]: ...
+        def __get__(self, instance: Operator | None, owner: type) -> ListState[T] | ListCell[T]: ...
 
     def __set__(self, instance: Operator, value: object) -> None:
         if value is not cell_of(instance, self):  # which `+=` assigns

@@ -218,7 +218,7 @@ class Operator:
 
     def __getstate__(self) -> dict[str, Any]:
         """Properties and what `__init__` made: neither ports, state, context nor anything of a window."""
-        hidden = {"_cells", "_forgotten", "context"}
+        hidden = {"_forgotten", "context"}
         return {name: value for name, value in self.__dict__.items() if name not in hidden and not name.startswith(OWN)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ class State(Declaration, Generic[T]):
         """A new cell with the declared default."""
         return ValueCell(self.default)
 
-    @overload
+    @overload  # type: ignore[override]
     def __get__(self, instance: None, owner: type) -> State[T]: ...
     @overload
     def __get__(self, instance: Operator, owner: type) -> T: ...

@@ -27,7 +27,7 @@ from ridgeline.measure.events import AgeSample
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, WindowRequest
 
-_HIDDEN = frozenset({"_cells", "_forgotten", "_finished", "context"})
+_HIDDEN = frozenset({"_forgotten", "_finished", "context"})
 
 
 def _is_hidden(name: str) -> bool:
