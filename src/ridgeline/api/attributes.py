@@ -107,7 +107,7 @@ _ALL = (
         help="partitions follow the upstream operator's, one to one, without a shuffle",
     ),
     Attribute("error_tuples_kept", "operator", int, 0, "how many tuples of error ports are kept per window and shown", 0),
-    Attribute("snapshot_interval", "application", int, 16, "deltas of an operator's state before the next full snapshot", 1),
+    Attribute("snapshot_interval", "application", int, 16, "deltas of an operator's state before they are merged, beside the windows", 1),
     Attribute("windows_kept", "application", int, 5, "committed windows whose manifests and state are kept before they are purged", 1),
     Attribute("heartbeat_interval", "application", float, 1.0, "seconds between a container's messages in a long window"),
     Attribute("heartbeat_timeout", "application", float, 30.0, "seconds without a heartbeat after which a container counts as silent"),

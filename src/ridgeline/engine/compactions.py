@@ -27,7 +27,7 @@ SMALL_BYTES = 1 << 20
 """What has less than this to be read is merged in a thread of the driver, the rest in the compactor process."""
 MERGE_BYTES = 1 << 24
 """Deltas of so many bytes (and of no less than the snapshot that they add to) are merged however few they are."""
-LIMIT_BYTES = 1 << 28
+LIMIT_BYTES = 1 << 27
 """Where deltas that are not merged yet have so many bytes, windows wait."""
 LIMIT_INTERVALS = 10
 """Where there are so many times `snapshot_interval` deltas, windows wait."""
