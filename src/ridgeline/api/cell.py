@@ -27,6 +27,8 @@ _EQUAL: Any = object.__eq__
 class StateCell(ABC):
     """One declared state of one operator partition, as the engine sees it."""
 
+    __slots__ = ()
+
     @abstractmethod
     def begin(self, application_window: int) -> None:
         """A streaming window begins; it belongs to the application window that began with this window id."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from ridgeline.api.cell import MISSING, Change, Declaration, StateCell, cell_of, differs, is_mutable
+from ridgeline.api.cell import IMMUTABLE, MISSING, Change, Declaration, StateCell, cell_of, differs, is_mutable
 from ridgeline.api.keyed_state import KeyedCell, KeyedState
 from ridgeline.api.list_state import ListCell, ListState
 
@@ -59,9 +59,10 @@ class ValueCell(StateCell):
 
     def get(self) -> Any:
         """The value; if it can be changed in place, it is compared at the window's end."""
-        if self._before is MISSING and not self._set and is_mutable(self._value):
-            self._before = copy.deepcopy(self._value)
-        return self._value
+        value = self._value
+        if type(value) not in IMMUTABLE and self._before is MISSING and not self._set and is_mutable(value):
+            self._before = copy.deepcopy(value)
+        return value
 
     def set(self, value: Any) -> None:
         """Assign the value."""
