@@ -17,6 +17,11 @@ RATE = "tuples/s"
 PARTITIONS = 2
 
 
+def slow_windows(of_round: Round) -> tuple[int, int]:
+    """How many windows an alternative runs that takes half a second or more for one, and how many of them are warm-up: fewer are enough."""
+    return (5, 2) if of_round.quick else (20, 6)
+
+
 class Totals(Publisher):
     """Adds up, on the driver, the numbers by name that partitions hand over; of committed windows only."""
 

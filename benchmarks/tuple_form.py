@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from benchmarks import spark
 from benchmarks.data import KEYS
 from benchmarks.frame import OURS, Benchmark, Figures, Goal, Round
-from benchmarks.throughput import PARTITIONS, RATE, Totalled, Totals, check, rates_of_ours
+from benchmarks.throughput import PARTITIONS, RATE, Totalled, Totals, check, rates_of_ours, slow_windows
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort
 from ridgeline.api.context import OperatorContext
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 WINDOW_ROWS = 100_000
 MEASURED = 100
-SLOW_WINDOWS, SLOW_WARM_UP = 25, 8
-"""Of the alternatives, which take half a second and a thousand calls a window: they are warm sooner."""
 _DIFFERENT_VALUES = 97
 
 
@@ -111,7 +109,7 @@ def ours(of_round: Round) -> Figures:
     return figures
 
 
-def bytewax(_of_round: Round, processes: int = 1) -> Figures:
+def bytewax(of_round: Round, processes: int = 1) -> Figures:
     """`stateful_map`; the source has its tuples as Python objects already. No recovery."""
     import bytewax.operators as op
 
@@ -130,11 +128,12 @@ def bytewax(_of_round: Round, processes: int = 1) -> Figures:
         found["count"] += len(results)
         found["total"] += sum(map(itemgetter(1), results))
 
-    source = dataflow.Pieces(pieces * SLOW_WINDOWS, list, SLOW_WARM_UP * len(pieces))
+    windows, warm_up = slow_windows(of_round)
+    source = dataflow.Pieces(pieces * windows, list, warm_up * len(pieces))
     flow = dataflow.Flow(source, lambda tuples: op.stateful_map("sum", tuples, add), take, found)
     seconds = flow.run(processes)
-    check("results", flow.found, expected(SLOW_WINDOWS))
-    return {RATE: [(SLOW_WINDOWS - SLOW_WARM_UP) * WINDOW_ROWS / seconds]}
+    check("results", flow.found, expected(windows))
+    return {RATE: [(windows - warm_up) * WINDOW_ROWS / seconds]}
 
 
 def with_state(of_round: Round) -> Figures:
@@ -147,16 +146,17 @@ def with_state(of_round: Round) -> Figures:
     tuples = rows.select((F.col("value") % KEYS).alias("key")).withColumn("value", F.col("key") % _DIFFERENT_VALUES)
     results = tuples.groupBy("key").applyInPandasWithState(_add, "key long, total long", "total long", "append", "NoTimeout")
     found = {"count": 0, "total": 0}
+    windows, warm_up = slow_windows(of_round)
 
     def each(batch: Any, number: int) -> None:
         (row,) = batch.agg(F.count("total").alias("count"), F.sum("total").alias("total")).collect()
-        if number < SLOW_WINDOWS:
+        if number < windows:
             found["count"] += row["count"]
             found["total"] += row["total"]
 
-    times = spark.batch_times(of_round, results, SLOW_WINDOWS - 1, each)
-    check("results", found, expected(SLOW_WINDOWS))
-    return {RATE: [WINDOW_ROWS / seconds for seconds in times[SLOW_WARM_UP:]]}
+    times = spark.batch_times(of_round, results, windows - 1, each)
+    check("results", found, expected(windows))
+    return {RATE: [WINDOW_ROWS / seconds for seconds in times[warm_up:]]}
 
 
 def _add(key: tuple[int], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:

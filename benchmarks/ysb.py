@@ -19,15 +19,13 @@ import pyarrow.compute as pc
 
 from benchmarks import spark, ysb_data
 from benchmarks.frame import OURS, WARM_UP, Benchmark, Figures, Goal, Round
-from benchmarks.throughput import PARTITIONS, RATE, Latest, check, rates_of_ours
+from benchmarks.throughput import PARTITIONS, RATE, Latest, check, rates_of_ours, slow_windows
 from benchmarks.ysb_data import BUCKET_MILLISECONDS, FILE_EVENTS, FILES
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
 from ridgeline.api.context import OperatorContext
 
 WINDOW_EVENTS = FILES * FILE_EVENTS
 MEASURED = 30
-SLOW_WINDOWS, SLOW_WARM_UP = 20, 6
-"""Of the alternatives, which take a second a window: they are warm sooner."""
 EVENT = pa.schema([("ad_id", pa.large_string()), ("event_type", pa.large_string()), ("event_time", pa.large_string())])
 """What is read of an event."""
 VIEW = pa.schema([("ad_id", pa.large_string()), ("event_time", pa.int64())])
@@ -149,15 +147,16 @@ def native(of_round: Round) -> Figures:
     bucket = F.floor(F.col("event_time").cast("long") / BUCKET_MILLISECONDS) * BUCKET_MILLISECONDS
     counts = views.join(F.broadcast(ads), "ad_id").groupBy("campaign", bucket.alias("bucket")).count()
     latest: ysb_data.Counts = {}
+    windows, warm_up = slow_windows(of_round)
 
     def each(changed: Any, number: int) -> None:
         campaign, buckets, count = (column.to_pylist() for column in changed.toArrow().columns)
-        if number < SLOW_WINDOWS:
+        if number < windows:
             latest.update(zip(zip(campaign, buckets, strict=True), count, strict=True))
 
-    times = spark.batch_times(of_round, counts, SLOW_WINDOWS - 1, each, outputMode="update")
-    check("counts", latest, ysb_data.recount(of_round.data, SLOW_WINDOWS))
-    return {RATE: [WINDOW_EVENTS / seconds for seconds in times[SLOW_WARM_UP:]]}
+    times = spark.batch_times(of_round, counts, windows - 1, each, outputMode="update")
+    check("counts", latest, ysb_data.recount(of_round.data, windows))
+    return {RATE: [WINDOW_EVENTS / seconds for seconds in times[warm_up:]]}
 
 
 def bytewax(of_round: Round, processes: int = 1) -> Figures:
@@ -192,14 +191,15 @@ def bytewax(of_round: Round, processes: int = 1) -> Figures:
         return [(f"{campaign} {bucket * BUCKET_MILLISECONDS}", count) for (campaign, bucket), count in counts.items()]
 
     latest: dict[str, int] = {}
-    source = dataflow.Pieces(ysb_data.file_paths(of_round.data, SLOW_WINDOWS), blocks, SLOW_WARM_UP * FILES)
+    windows, warm_up = slow_windows(of_round)
+    source = dataflow.Pieces(ysb_data.file_paths(of_round.data, windows), blocks, warm_up * FILES)
     flow = dataflow.Flow(
         source, lambda lines: op.stateful_batch("count", op.flat_map("counted", lines, counted), Running), latest.update, latest
     )
     seconds = flow.run(processes)
     found = {(key.split()[0], int(key.split()[1])): count for key, count in flow.found.items()}
-    check("counts", found, ysb_data.recount(of_round.data, SLOW_WINDOWS))
-    return {RATE: [(SLOW_WINDOWS - SLOW_WARM_UP) * WINDOW_EVENTS / seconds]}
+    check("counts", found, ysb_data.recount(of_round.data, windows))
+    return {RATE: [(windows - warm_up) * WINDOW_EVENTS / seconds]}
 
 
 def polars_alone(of_round: Round) -> Figures:
