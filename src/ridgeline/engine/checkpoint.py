@@ -107,8 +107,10 @@ class Checkpoint:
             return Manifest.decode(self.storage.read(name), f"{self.storage.uri}/{name}")
 
     def kept(self) -> Iterator[Manifest]:
-        """The manifests that are kept, newest first. Raises CheckpointError for a corrupt one."""
-        return map(self._read, reversed(self._windows))
+        """The manifests that are kept and can be read, newest first."""
+        for window_id in reversed(self._windows):
+            with contextlib.suppress(CheckpointError):
+                yield self._read(window_id)
 
     def commit(self, manifest: Manifest) -> None:
         """Make a window official.
