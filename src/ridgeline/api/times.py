@@ -207,7 +207,10 @@ class Processing:
             msg = f"`rows` of `{port}.emit_batch` are positions in the batch being processed; got them while {what} processed; {remedy}"
             raise SchemaError(msg)
         if rows is not None:
-            positions, times = to_positions(rows, count, self.size, port), self.times()
+            times = self.times()
+            if times is None and isinstance(rows, pa.BooleanArray) and len(rows) == self.size and rows.true_count == count:
+                return None  # a filter's mask over records without times: it fits, and where they came from does not matter
+            positions = to_positions(rows, count, self.size, port)
             return None if times is None else times.take(positions)
         if self.remaining is not None:
             return None if (times := self.times()) is None else times.take(np.full(count, self.size - 1 - self.remaining()))
