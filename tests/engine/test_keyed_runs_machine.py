@@ -94,7 +94,11 @@ class RunsMachine(RuleBasedStateMachine):
         if self.window % WINDOWS_SEEN_AS_ONE == 0:
             self.committed_changed = {}
         self.changed = dict(self.committed_changed)
-        self.cell.begin(self.window - self.window % WINDOWS_SEEN_AS_ONE)
+        twin = self.restored()  # as any other worker has it
+        for cell in (self.cell, twin):
+            cell.begin(self.window - self.window % WINDOWS_SEEN_AS_ONE)
+        assert list(twin.changed()) == list(self.cell.changed())
+        assert typed(twin.items()) == typed(self.cell.items())
 
     def note(self, *keys: Any) -> None:
         self.changed.update(dict.fromkeys(keys))
