@@ -3,11 +3,13 @@
 from functools import cache
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.containers import ByHand, CountingStorage
 from engine.ledger import application
+from ridgeline import StateError
 from ridgeline.engine import keyed_runs, state_files
 from ridgeline.engine.compaction import Merge, Merger
 from ridgeline.engine.run_files import RunFiles
@@ -102,3 +104,21 @@ def test_runs_that_are_open_are_not_read_again(monkeypatch):
         workers.window()
     runs = [f"state/{name}" for name in state_files.runs_of(workers.states[LEDGER])]
     assert (opened, len(runs)) == (runs[-1:], 2)
+
+
+def test_a_run_is_read_as_a_whole_unless_this_driver_had_it_written():
+    with patch.object(keyed_runs, "RUN_KEYS", 20):
+        workers = ByHand(application())
+        for _ in range(3):
+            workers.window()
+        workers.merge("ledger")
+    [run] = state_files.runs_of(workers.states[LEDGER])
+    data = workers.storage.read(f"state/{run}")
+    files = RunFiles(workers.storage, "run")
+    workers.storage.write(f"state/{run}", data[:100] + b"?" + data[101:])
+    assert files.open(run, state_files.merge_epoch(run)).size_bytes == len(data)
+    with pytest.raises(StateError, match=r"is corrupt \(\d+ bytes, checksum differs\)"):
+        files.open(run, 2)
+    workers.storage.write(f"state/{run}", data[:-1])
+    with pytest.raises(StateError, match="its end is missing"):
+        files.open(run, state_files.merge_epoch(run))

@@ -39,6 +39,7 @@ class Container:
         self._host = host
         self._storage = storage
         self._files = RunFiles(storage, run_id)
+        self._epoch = 0
         self._clock = clock
         self._versions: dict[int, StateVersion | None] = {}
         self._operators: dict[int, OperatorRuntime] = {}
@@ -99,6 +100,7 @@ class Container:
         report.began = timeline.now()
         report.task_began = report.began if task_began is None else task_began
         self._now = (request.window_id, request.attempt, report.began)
+        self._epoch = request.epoch
         for runtime in self._operators.values():
             runtime.running.wait()
         for runtime in self._operators.values():
@@ -164,7 +166,7 @@ class Container:
         wanted, held = states.get(operator_id, ()), self._versions[operator_id]
         self._versions[operator_id] = None  # unknown until the window has ended well
         if held != wanted:
-            versions.restore(self._files, operator_id, runtime.cells, wanted, held)
+            versions.restore(self._files, operator_id, runtime.cells, wanted, held, self._epoch)
 
     def _note_changes(
         self, runtime: OperatorRuntime, report: OperatorReport, request: WindowRequest, changes: dict[int, state_files.CellChanges]

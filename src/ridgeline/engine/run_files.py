@@ -20,21 +20,25 @@ class RunFiles:
         self._open: WeakValueDictionary[str, Run] = WeakValueDictionary()
         self._tier = LocalTier(storage, folder_of(run_id))
 
-    def open(self, name: str) -> Run:
-        """A run by the name of its state file. Raises StateError naming the file if it is missing or corrupt, OSError."""
+    def open(self, name: str, epoch: int = 0) -> Run:
+        """A run by the name of its state file.
+
+        It is read as a whole, for its checksum, unless the driver of this `epoch` had it written: then the compactor has just read it back.
+        Raises StateError naming the file if it is missing or corrupt, OSError.
+        """
         run = self._open.get(name)
         if run is None:
             try:
-                run = self._open[name] = self._read(name)
+                run = self._open[name] = self._read(name, checked=state_files.merge_epoch(name) == epoch)
             except FileNotFoundError as error:
                 raise state_files.missing(self.storage, name) from error
         return run
 
-    def _read(self, name: str) -> Run:
+    def _read(self, name: str, *, checked: bool) -> Run:
         where, file = state_files.where(self.storage, name), f"{state_files.FOLDER}/{name}"
         buffer = self.storage.map(file)
         if buffer is not None:
-            return Run(buffer, where)
+            return Run(buffer, where, checked=checked)
         try:
             return Run(self._tier.map(file), where)
         except StateError:  # is it the copy, or the file itself?

@@ -21,7 +21,7 @@ from ridgeline.plan.protocol import StateVersion
 FOLDER = "state"
 _MAGIC = b"RLST2\n"
 _HEADER = len(_MAGIC) + 4
-_MERGED = re.compile(r"-m\d+\.\d+\.\d+\.(snapshot|run\d+)$")
+_MERGED = re.compile(r"-m\d+\.(\d+)\.\d+\.(?:snapshot|run\d+)$")
 RUN_SIZES = -1
 """In a snapshot the section, beside the operator's, with the sizes in bytes of its runs by name (each in a tuple)."""
 CellChanges = Mapping[str, Change]
@@ -64,6 +64,12 @@ def last_part(name: str) -> str:
 def belongs_to(name: str, operator: int) -> bool:
     """True for a merged file of an operator."""
     return f"-m{operator}." in name
+
+
+def merge_epoch(name: str) -> int:
+    """The epoch of the driver that had a merged file written; -1 for a delta."""
+    found = _MERGED.search(name)
+    return int(found.group(1)) if found else -1
 
 
 def covered(name: str) -> str:

@@ -12,8 +12,15 @@ from ridgeline.engine.run_files import RunFiles
 from ridgeline.plan.protocol import StateVersion
 
 
-def restore(files: RunFiles, operator: int, cells: Mapping[str, StateCell], wanted: StateVersion, held: StateVersion | None = None) -> None:
-    """Bring the cells of an operator to the version `wanted`; `held` is what they are at, None if nobody knows.
+def restore(
+    files: RunFiles,
+    operator: int,
+    cells: Mapping[str, StateCell],
+    wanted: StateVersion,
+    held: StateVersion | None = None,
+    epoch: int = 0,
+) -> None:
+    """Bring the cells of an operator to the version `wanted`; `held` is what they are at, None if nobody knows. `epoch`: the driver's.
 
     A version that was merged meanwhile is the same state, so what is held stays and only later deltas are read. If it was merged into other
     runs the cells are loaded anew: that is cheap, since runs are mapped, and keeps small what the cells hold beside them.
@@ -23,7 +30,7 @@ def restore(files: RunFiles, operator: int, cells: Mapping[str, StateCell], want
     runs: dict[str, Run] = {}
     if missing is None:
         missing = tuple(name for name in wanted if not state_files.is_run(name))
-        runs = {name: files.open(name) for name in state_files.runs_of(wanted)}  # before those are let go that are the same
+        runs = {name: files.open(name, epoch) for name in state_files.runs_of(wanted)}  # before those are let go that are the same
         for cell in cells.values():
             cell.reset()
         files.retire(operator, wanted)
