@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -63,13 +64,15 @@ class SparkExecutor:
         self._commits = [spec.id for spec in self._specs if spec.wants_commit]
         self._ticks: dict[tuple[tuple[int, ...], int], Any] = {}
         self._chains: dict[int, tuple[Any, range]] = {}
+        self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
+        self._cleaning: Future[None] | None = None
         self._fixed_slots = context.defaultParallelism if re.match(r"local(\[|$)", str(context.master)) else None
 
     def run(self, request: WindowRequest, source: Any) -> Ran:
         """Run an attempt; `source` is a `SourceBatch` or None. Raises OperatorError once Spark's retries are used up."""
+        self._wait_for_cleaning()
         place = self._sharing.place(request.attempt)
         task = Task(self._storage.uri, self._plan, self._run_id, request, self._slots(), heartbeats=self._heartbeats, place=place)
-        self._shuffles.wait()
         shuffles: range | None
         begin = 0
         if source is None:
@@ -86,8 +89,7 @@ class SparkExecutor:
         except _JOB_ERRORS as error:
             raise OperatorError(self._failure(error, request.window_id)) from None
         finally:
-            self._shuffles.drop(range(begin, self._shuffles.next_id()) if shuffles is None else shuffles)
-            self._sharing.clean()
+            self._cleaning = self._cleaner.submit(self._clean, range(begin, self._shuffles.next_id()) if shuffles is None else shuffles)
         received = self._clock.wall()
         found: list[WindowReport] = [pickle.loads(report) for record in records for report in pickle.loads(record)]
         for report in found:
@@ -104,9 +106,19 @@ class SparkExecutor:
             raise OperatorError(self._failure(error, window_id)) from None
 
     def close(self) -> None:
-        """Wait for what is being dropped, remove the blocks' folder. Workers tear their containers down when Spark ends them."""
-        self._shuffles.close()
+        """Remove what windows left. Workers tear their containers down when Spark ends them."""
+        self._cleaner.shutdown(wait=True)
         self._sharing.close()
+
+    def _clean(self, shuffles: range) -> None:
+        """Remove what an attempt left: beside what the driver does until the next one, which waits for it."""
+        self._shuffles.drop(shuffles)
+        self._sharing.clean()
+
+    def _wait_for_cleaning(self) -> None:
+        cleaning, self._cleaning = self._cleaning, None
+        if cleaning is not None:
+            cleaning.result()
 
     def _slots(self) -> int:
         """How many tasks can run at the same time; on a cluster executors come and go."""
