@@ -18,8 +18,8 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.operators import Filter, Map
 
 BATCH_ROWS = 100_000
-BATCHES = 50
-"""In a window: 5,000,000 tuples."""
+BATCHES = 100
+"""In a window: 10,000,000 tuples."""
 
 
 def batches_of(window: int) -> int:
@@ -94,7 +94,7 @@ def ours(of_round: Round) -> Figures:
     app.add_stream("rows", source.output, chosen.data)
     app.add_stream("half", chosen.output, mapped.data)
     app.add_stream("numbers", mapped.output, count.data)
-    windows = of_round.windows(50)
+    windows = of_round.windows(30)
     figures = rates_of_ours(of_round, app, windows, tuples_in)
     check("counted", dict(Totals.found), expected(windows))
     return figures
@@ -103,7 +103,7 @@ def ours(of_round: Round) -> Figures:
 def pyarrow_alone(of_round: Round) -> Figures:
     """The same calls on the same batches, batch after batch; no Spark, no engine, no windows."""
     batch = rows(BATCH_ROWS)
-    windows = of_round.windows(50)
+    windows = of_round.windows(30)
     counted = value = 0
     rates = []
     for window in range(windows):
