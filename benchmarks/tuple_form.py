@@ -79,9 +79,10 @@ class Sum(Operator):
     @numbers.process
     def add(self, number: Number) -> None:
         """Add to the key's sum, and say it."""
-        total = self.totals[number.key] + number.value
-        self.totals[number.key] = total
-        self.sums.emit(Total(number.key, total))
+        key, value = number
+        totals = self.totals
+        totals[key] = total = totals[key] + value
+        self.sums.emit(Total(key, total))
 
 
 class Count(Totalled):
