@@ -94,7 +94,7 @@ def _why(goal: Goal, rounds: Sequence[Ran]) -> str:
     for name, figure in ((goal.of, goal.figure), (goal.against, goal.against_figure)):
         of_it = [ran for ran in rounds if ran.contestant == name]
         if not of_it:
-            return f"{name}: did not begin"
+            return f"{name}: ended no round"
         if not _medians(of_it, name, figure):
             return f"{name}: {of_it[-1].error or f'gives no `{figure}`'}"
     return "no round in which both ran"

@@ -73,7 +73,7 @@ def test_after_ctrl_c_there_is_what_was_found_until_then(run, monkeypatch):
     assert (code, asked) == (130, [(None, 0), ("ours", 0), ("twice", 0), ("wrong", 0)])
     assert [goal["verdict"] for goal in written["benchmarks"][0]["goals"]] == ["met", "missed", "met", "not run"]
     assert "interrupted" in printed
-    assert "wrong: did not begin" in printed
+    assert "wrong: ended no round" in printed
 
 
 def test_a_trial_judges_nothing(run, monkeypatch):
