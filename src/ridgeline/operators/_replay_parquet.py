@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -107,7 +108,7 @@ class ParquetChunk:
             return self._schema.encode([])
         table = pa.Table.from_batches(self._batches)
         if first or step > 1:
-            table = table.take(pa.array(range(first, table.num_rows, step), pa.int64()))
+            table = table.take(pa.array(np.arange(first, table.num_rows, step)))
         arrays = []
         for field in self._schema.arrow:
             column = table.column(field.name)
