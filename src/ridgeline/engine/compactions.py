@@ -76,6 +76,7 @@ class Compactions:
         self._small: Executor = ThreadPoolExecutor(1, "ridgeline-merge") if compactor else _AtOnce()
         self._large: Executor = ThreadPoolExecutor(1, "ridgeline-compactor") if compactor else _AtOnce()
         self._merges = 0
+        self._begun = False
 
     @classmethod
     def in_background(cls, plan: Plan, checkpoint: Checkpoint, tell: Tell) -> Compactions:
@@ -89,9 +90,9 @@ class Compactions:
     # What is broken ------------------------------------------------------------------------------------------------
 
     def recover(self, master: Master) -> None:
-        """At a run's start: check the files of the last window, replace merged ones that are broken by what they were merged from; `tend`.
+        """At a run's start: check the files of the last window, replace merged ones that are broken by what they were merged from.
 
-        Raises StateError naming a broken file that nothing can replace, CheckpointError if the folder cannot be read, and as `tend`.
+        Raises StateError naming a broken file that nothing can replace, CheckpointError if the folder cannot be read.
         """
         try:
             check = self._mend(master, thoroughly=False)
@@ -102,7 +103,6 @@ class Compactions:
             base = state_files.base_of(version)
             chain.snapshot_bytes = check.size(operator, base[-1:])
             chain.delta_bytes = check.size(operator, version[len(base) :])
-        self.tend(master, ())
 
     def mend(self, master: Master, failure: Failure) -> None:
         """After an attempt that could not read its state: as `recover`, with a more thorough look. What cannot be replaced stays."""
@@ -130,6 +130,12 @@ class Compactions:
         return False
 
     # Merging -------------------------------------------------------------------------------------------------------
+
+    def begin(self, master: Master) -> None:
+        """Before a window: if it is this run's first, begin what was left to be merged. Raises as `tend`."""
+        if not self._begun:
+            self._begun = True
+            self.tend(master, ())
 
     def tend(self, master: Master, reports: Sequence[WindowReport]) -> None:
         """After a window's commit: take over what has been merged, and begin what is due. Waits where too much is left to be merged.

@@ -120,6 +120,7 @@ class ApplicationRun:
         `recovery_attempts` allows, CheckpointError or FencedError when it could not be committed: nothing of it counts then.
         """
         self._warnings.begin()
+        self._compactions.begin(self.master)
         timeline = Timeline(self._clock)
         began = planned = launched = returned = staged = committed = timeline.now()
         reports: tuple[WindowReport, ...] = ()

@@ -10,7 +10,7 @@ from ridgeline.api.errors import Failure
 from ridgeline.measure.events import AgeSample
 
 StateVersion = tuple[str, ...]
-"""Names of state files that make up an operator's state: a snapshot (or nothing) and the deltas since, in order."""
+"""Names of state files that make up an operator's state: runs and a snapshot (or nothing) and the deltas since, in order."""
 
 
 @dataclass(frozen=True, slots=True)
