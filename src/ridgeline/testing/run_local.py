@@ -189,7 +189,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
         run = ApplicationRun(plan, owned, executor, clock, publisher_context, observe)
         first = run.next_window
         result.collectors = {name: publisher for name, publisher in run.publishers.items() if isinstance(publisher, Collector)}
-        while not run.ended and (windows is None or result.windows_committed < windows):
+        while not run.ended and (windows is None or run.next_window - first < windows):
             if run.next_window > first:
                 clock.wait(plan.logical.window_seconds)
             run.window(run.next_window)
