@@ -21,7 +21,7 @@ BYTES = 1 << 35
 
 
 def folder_of(run_id: str) -> Path:
-    """Where copies for a run lie on this host: beside Spark's own files, which go with the executor; else in the temporary folder."""
+    """Where copies for a run lie on this host: among Spark's own files, which go with the executor; else in the temporary folder."""
     parent = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
     return Path(parent, f"ridgeline-{run_id}")
 
