@@ -18,6 +18,7 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": "-Xss16m",
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.locality.wait": "0",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.shuffle.compress": "false",

@@ -8,14 +8,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
+from pyspark.sql.pandas.types import to_arrow_schema
+
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.operator import SparkSource
+from ridgeline.engine.each_batch import call_each_batch
 from ridgeline.engine.job import SourceBatch
 from ridgeline.engine.query_progress import QueryProgress
 from ridgeline.engine.run import ApplicationRun
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator
+
+_READ_SECONDS = 0.1
+"""How often Spark is asked for its account of windows: each time costs the JVM some work."""
 
 
 class Limits:
@@ -76,10 +82,10 @@ class QueryDriver:
         over = threading.Event()
         busy = threading.Lock()
 
-        def each_batch(frame: Any, batch_id: int) -> None:
+        def each_batch(rows: Any, batch_id: int) -> None:
             with busy:
                 try:
-                    run_window(frame, batch_id)
+                    run_window(rows, batch_id)
                 except BaseException as error:
                     errors.append(error)
                     over.set()
@@ -87,22 +93,24 @@ class QueryDriver:
             if limits.reached:
                 over.set()
 
-        def run_window(frame: Any, batch_id: int) -> None:
+        def run_window(rows: Any, batch_id: int) -> None:
             if limits.reached:
                 raise _StopQueryError
             if batch_id > self._run.next_window:
                 found = f"Spark's offset log is at window {batch_id}, the manifests at {self._run.next_window}"
                 msg = f"{found}; restore the whole checkpoint folder from a copy"
                 raise CheckpointError(msg)
-            batch = SourceBatch(frame, self._containers)
+            batch = SourceBatch(rows, schema, self._containers)
             self._run.window(batch_id, batch)
             self._progress.committed(batch_id, batch.jobs)
 
         trigger = {"processingTime": f"{self._run.plan.logical.window_seconds} seconds"}
         frame = self._frame()
-        writer = frame.writeStream.option("checkpointLocation", self._checkpoint).foreachBatch(each_batch).trigger(**trigger)
+        schema: bytes = to_arrow_schema(frame.schema, timezone="UTC").serialize().to_pybytes()
+        writer = frame.writeStream.option("checkpointLocation", self._checkpoint).trigger(**trigger)
+        call_each_batch(writer, self._session, each_batch)
         query = _guard(self._names, writer.start)
-        while not over.wait(0.05) and query.isActive and not limits.reached:
+        while not over.wait(_READ_SECONDS) and query.isActive and not limits.reached:
             self._progress.read(query)
         with busy:  # the window that runs goes on to its end, publication included: stopping the query would interrupt it
             pass

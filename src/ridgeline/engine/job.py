@@ -80,7 +80,7 @@ class SparkExecutor:
         else:
             source.jobs += 1
             begin = self._shuffles.next_id()
-            task = replace(task, source_containers=source.containers, source_schema=_arrow_schema(source))
+            task = replace(task, source_containers=source.containers, source_schema=source.schema)
             reports, shuffles = self._chain(self._source_rdd(source, task.slots), task.slots), None
         self._context.setLocalProperty(PROPERTY, task.encode())
         launched = self._clock.wall()
@@ -158,7 +158,7 @@ class SparkExecutor:
 
         Several, read as one union: a shuffle more takes the rows to their containers.
         """
-        messages = source.frame._jdf.toArrowBatchRdd()  # noqa: SLF001  Arrow record batch messages; there is no other way to them
+        messages = source.rows.toArrowBatchRdd()
         if len(source.containers) > 1:
             tasks = min(len(self._stages[0]), slots)
             return self._rdds.run(self._rdds.shuffled(self._rdds.run(messages, ingest_stage), tasks), fed_stage)
@@ -183,23 +183,16 @@ class SparkExecutor:
 
 @dataclass
 class SourceBatch:
-    """One micro-batch: the rows of all Spark sources as a DataFrame, and the containers that take the rows of each source.
+    """One micro-batch: the rows of all Spark sources as a Java Dataset, their schema as Arrow IPC, the containers that take each source's.
 
-    With several sources the frame is their union: a column with the source's number, then one struct column per source. `jobs` counts those
+    With several sources the rows are their union: a column with the source's number, then one struct column per source. `jobs` counts those
     that have read it.
     """
 
-    frame: Any
+    rows: Any
+    schema: bytes
     containers: tuple[tuple[int, ...], ...]
     jobs: int = 0
-
-
-def _arrow_schema(source: SourceBatch) -> bytes:
-    """The schema of a micro-batch's rows as Arrow IPC."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    schema: bytes = to_arrow_schema(source.frame.schema, timezone="UTC").serialize().to_pybytes()
-    return schema
 
 
 def _shortest(message: str) -> str:

@@ -1,0 +1,37 @@
+"""Spark's call for each micro-batch, without what PySpark makes around it: a session and a DataFrame, by a dozen calls to the JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from py4j.java_gateway import java_import
+from pyspark.java_gateway import ensure_callback_server_started
+
+_SOURCES = "org.apache.spark.sql.execution.streaming.sources"
+
+
+class _EachBatch:
+    """Implements Spark's Java interface; `error` is where Spark's wrapper looks for what was raised."""
+
+    def __init__(self, function: Callable[[Any, int], None]) -> None:
+        self._function = function
+        self.error: BaseException | None = None
+
+    def call(self, dataset: Any, batch_id: int) -> None:
+        try:
+            self._function(dataset, batch_id)
+        except BaseException as error:
+            self.error = error
+            raise
+
+    class Java:
+        implements: ClassVar = [f"{_SOURCES}.PythonForeachBatchFunction"]
+
+
+def call_each_batch(writer: Any, session: Any, function: Callable[[Any, int], None]) -> None:
+    """As `writer.foreachBatch(function)` of a DataStreamWriter, but the function gets the Java Dataset as it is."""
+    gateway = session.sparkContext._gateway  # noqa: SLF001  as PySpark's own method does it
+    java_import(gateway.jvm, f"{_SOURCES}.*")
+    gateway.jvm.PythonForeachBatchHelper.callForeachBatch(writer._jwrite, _EachBatch(function))  # noqa: SLF001
+    ensure_callback_server_started(gateway)
