@@ -13,6 +13,7 @@ from typing import Any
 
 import ridgeline
 from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.class_archive import archive_options
 from ridgeline.engine.java import find_java
 
 _ATTEMPTS = 4
@@ -98,6 +99,8 @@ def start_context(application: str, master: str, conf: Mapping[str, str], *, str
         options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]  # the JVM only schedules: it starts faster so
     if master.startswith("local"):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        if "spark.driver.extraJavaOptions" not in conf:
+            options += archive_options(options)
     settings["spark.driver.extraJavaOptions"] = " ".join(options)
     if master.startswith("local-cluster"):
         settings["spark.executor.extraJavaOptions"] = options[0]
