@@ -34,8 +34,8 @@ class OperatorReport:
     """What one physical operator did in one window.
 
     `began` (its turn came) and `ended` (its output had been routed: the end-window timestamp) are its container's wall clock.
-    `compute_seconds` is time in its own callbacks, `encode_seconds` in encoding its output, `state_seconds` in collecting what changed of its
-    state. `queue`: tuples that waited when its turn came. `ages`: of its records, see `AgeSample`.
+    `compute_seconds` is time in its own callbacks, `encode_seconds` in encoding its output, `state_seconds` in collecting what changed of
+    its state. `queue`: tuples that waited when its turn came. `ages`: of its records, see `AgeSample`.
     """
 
     id: int
