@@ -136,11 +136,15 @@ class Overlay(MutableMapping[Any, Any]):
 
     def update(self, pairs: Mapping[Any, Any]) -> None:  # type: ignore[override]  # of what a mapping's may take, what cells use
         """Set many."""
-        self.set_many(list(pairs), pairs.values())
+        self.values_set.update(pairs)
+        self._note_unplaced(pairs)
 
     def set_many(self, keys: Sequence[Any], values: Iterable[Any]) -> None:
         """Set many; later ones win."""
         self.values_set.update(zip(keys, values, strict=True))
+        self._note_unplaced(keys)
+
+    def _note_unplaced(self, keys: Iterable[Any]) -> None:
         self._unplaced += keys
         if len(self._unplaced) > 4 * len(self.values_set) + 1_000:
             self._unplaced = list(set(self._unplaced))

@@ -274,11 +274,12 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         if full:
             self._data, self._changed = dict(values), dict.fromkeys(keys)
         else:
-            before = self._changed | self._in_order()  # the latter: of the last window, if this very cell ran it
+            goes_on = application_window == self._application_window
+            before = self._changed | self._in_order() if goes_on else {}  # the latter: of the last window, if this very cell ran it
             self._remove(keys)
             self._data.update(values)
-            touched = dict.fromkeys([*values, *keys])
-            self._changed = before | touched if application_window == self._application_window else touched
+            touched = dict.fromkeys([*values, *keys]) if keys else dict.fromkeys(values)
+            self._changed = before | touched if goes_on else touched
         self._start(application_window)
 
     def _remove(self, keys: Sequence[Any]) -> None:
