@@ -9,7 +9,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -188,12 +187,16 @@ def _sums(folder: Path) -> Counter[str]:
     return found
 
 
+def _prepare(of_round: Round) -> None:
+    write_parquet(of_round.data, (WARM_UP + MEASURED + 2) * FILES, FILE_ROWS)
+
+
 BENCHMARKS = [
     Benchmark(
         name="branches",
         title=f"one source, 3 branches, 4 sinks, one Python step shared, {WINDOW_ROWS:,} tuples a window",
         contestants={OURS: ours, "four queries": four_queries},
         goals=[Goal(figure=RATE, against="four queries", at_least=2.5)],
-        prepare=partial(write_parquet, files=(WARM_UP + MEASURED + 2) * FILES, file_rows=FILE_ROWS),
+        prepare=_prepare,
     )
 ]

@@ -5,7 +5,7 @@ A window is two files, of which all read the two columns that they need. After i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import spark
 from benchmarks.data import KEYS, NUMBERS, sums_of, write_parquet
-from benchmarks.frame import OURS, WARM_UP, Benchmark, Contestant, Figures, Goal, Round
+from benchmarks.frame import OURS, WARM_UP, Benchmark, Figures, Goal, Round
 from benchmarks.throughput import RATE, Latest, check, rates_of_ours
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort
 from ridgeline.operators import FileReplayInput
@@ -129,12 +129,12 @@ def _check(of_round: Round, found: dict[int, int], windows: int) -> None:
     check("sums by key", found, sums_of(of_round.data, windows * FILES))
 
 
-def _prepare(folder: Path, window_rows: int, measured: int) -> None:
-    write_parquet(folder, (measured + WARM_UP + 2) * FILES, window_rows // FILES)
+def _prepare(of_round: Round, window_rows: int, measured: int) -> None:
+    write_parquet(of_round.data, (measured + WARM_UP + 2) * FILES, window_rows // FILES)
 
 
 def _benchmark(name: str, rows: int, measured: int) -> Benchmark:
-    contestants: dict[str, Contestant] = {
+    contestants: dict[str, Callable[..., Figures]] = {
         OURS: ours,
         "native": native,
         "Bytewax": bytewax,
