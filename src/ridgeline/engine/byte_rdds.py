@@ -22,7 +22,8 @@ from pyspark.util import _load_from_socket
 StageFunction = Callable[[int, Iterable[Any]], Iterator[bytes]]
 """Number and records of a partition in, bytes out; for a shuffle in turn the number of a partition (int64, big-endian) and a record."""
 _FEW = 8
-"""So many results are fetched one by one; more come as a stream."""
+_FEW_BYTES = 4096
+"""So many results of so many bytes are fetched one by one; more come as a stream."""
 
 
 class ByteRdds:
@@ -35,6 +36,8 @@ class ByteRdds:
         self._serializer = jvm.org.apache.spark.serializer.JavaSerializer(context._jsc.getConf())  # noqa: SLF001
         self._functions: dict[StageFunction, Any] = {}
         self._partitioners: dict[int, Any] = {}
+        self._to_scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala
+        self._streams = False
 
     def numbers(self, values: Iterable[int], partitions: int, function: StageFunction) -> Any:
         """A function over a constant list of integers."""
@@ -55,13 +58,20 @@ class ByteRdds:
         return self._python_rdd.valueOfPair(pairs).rdd()
 
     def collect(self, rdd: Any) -> list[bytes]:
-        """Run a job: the records of all partitions in order. Raises Py4JJavaError, or what PySpark makes of it."""
+        """Run a job: the records of all partitions in order. Raises Py4JJavaError, or what PySpark makes of it.
+
+        How they are fetched depends on what the job before has brought: the gateway's answers are text, and one of more than a buffer's
+        size waits 40 ms for an acknowledgement (Nagle's algorithm); a stream costs a thread and a connection, 1 ms.
+        """
         found = rdd.toJavaRDD().collectAsync().get()
         count = found.size()
-        if count <= _FEW:
-            return [found.get(index) for index in range(count)]
-        with _load_from_socket(self._python_rdd.serveIterator(found.iterator(), "results"), NoOpSerializer()) as stream:
-            return list(stream)
+        if self._streams or count > _FEW:
+            with _load_from_socket(self._python_rdd.serveIterator(self._to_scala(found.iterator()), "results"), NoOpSerializer()) as stream:
+                records: list[bytes] = list(stream)
+        else:
+            records = [found.get(index) for index in range(count)]
+        self._streams = sum(map(len, records)) > _FEW_BYTES
+        return records
 
     def _wrapped(self, function: StageFunction) -> Any:
         if function not in self._functions:
