@@ -62,7 +62,7 @@ class SparkExecutor:
         self._stages = [[container.id for container in stage.containers] for stage in plan.execution.stages]
         self._next = [partial(next_stage, number) for number in range(len(self._stages))]
         self._commits = [spec.id for spec in self._specs if spec.wants_commit]
-        self._ticks: dict[tuple[tuple[int, ...], int], Any] = {}
+        self._ticks: dict[tuple[tuple[int, ...], int, Any], Any] = {}
         self._chains: dict[int, tuple[Any, range]] = {}
         self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
         self._cleaning: Future[None] | None = None
@@ -148,7 +148,7 @@ class SparkExecutor:
         return self._ticks_of(containers, min(len(containers), slots), tick_stage)
 
     def _ticks_of(self, containers: tuple[int, ...], tasks: int, function: Any) -> Any:
-        key = (containers, tasks)
+        key = (containers, tasks, function)
         if key not in self._ticks:
             self._ticks[key] = self._rdds.numbers(containers, tasks, function)
         return self._ticks[key]
