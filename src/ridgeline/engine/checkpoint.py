@@ -119,7 +119,7 @@ class Checkpoint:
         """
         name = f"{_MANIFESTS}/{manifest.window_id:012d}.json"
         with _explained(self.storage.uri):
-            self._check_owner()
+            self.check_owner()
             created = self.storage.create(name, manifest.encode())
         if not created:
             msg = f"window {manifest.window_id} was committed to `{self.storage.uri}` by another driver; this one stops, nothing is lost"
@@ -129,7 +129,8 @@ class Checkpoint:
         if self._expected:
             self._expected = frozenset(stem for stem in self._expected if not any(name.startswith(stem) for name in named))
 
-    def _check_owner(self) -> None:
+    def check_owner(self) -> None:
+        """Raises FencedError if another driver owns the folder by now, OSError if that cannot be found out."""
         if self._greatest_epoch() != self.epoch:
             msg = f"checkpoint folder `{self.storage.uri}` was taken over by another driver; this one stops, nothing is lost"
             raise FencedError(msg)
