@@ -6,7 +6,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test bench lint types format lock clean java
+.PHONY: help demo test test-slow bench lint types format lock clean java
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
@@ -20,13 +20,21 @@ JRE_STAMP := $(if $(filter 1,$(JRE)),$(VENV)/.jre)
 PIP := PIP_CONSTRAINT=requirements/build.lock PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 $(BIN)/python -m pip install --quiet
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: java $(VENV)/.run ## Install what running needs and run the Yahoo Finance example (no Java here: make demo JRE=1)
 	$(BIN)/ridgeline run examples/yahoo_finance.py
 
 test: java $(VENV)/.dev ## Install everything and run the tests (some of them: make test ARGS="tests/plan -k mask")
+ifdef ARGS
 	$(BIN)/pytest $(ARGS)
+else
+	$(BIN)/pytest -n auto --dist worksteal -m "not spark and not crash and not slow"
+	$(BIN)/pytest -m "spark and not crash and not slow"
+endif
+
+test-slow: java $(VENV)/.dev ## Run what `make test` leaves out: crashes, real brokers and stores, tests of more than ten seconds
+	$(BIN)/pytest -m "crash or slow" $(ARGS)
 
 bench: java $(VENV)/.bench ## Run all benchmarks: up to half an hour (one: make bench NAME=hop; which there are: NAME=list)
 	$(BIN)/python -m benchmarks $(NAME) $(ARGS)
@@ -101,7 +109,7 @@ java: $(VENV)/.base $(JRE_STAMP)
 	    if [ "$${major:-0}" -lt 17 ]; then \
 	        echo "error: Spark needs Java 17 or newer; found: $${found:-none} (\`$$java\`)" >&2; \
 	        echo "either install it: 'apt install openjdk-17-jre-headless', 'brew install openjdk@17' or https://adoptium.net," >&2; \
-	        echo "or let the virtual environment bring its own: make $(filter demo test bench,$(MAKECMDGOALS)) JRE=1" >&2; \
+	        echo "or let the virtual environment bring its own: make $(filter demo test test-slow bench,$(MAKECMDGOALS)) JRE=1" >&2; \
 	        exit 1; \
 	    fi; \
 	fi
