@@ -25,9 +25,16 @@ def test_three_partitions_as_apex_makes_them():
     assert assign_keys(1) == [PartitionKeys(0, frozenset({0}))]
 
 
-def test_sticky_divides_the_first_connected_port():
+def test_sticky_divides_every_connected_port_with_a_key():
+    other = PortInfo("other", True, True)
     assert StickyPartitioner().define_partitions(2, [LOOSE, KEYED, PLAIN]) == [Partition({"keyed": keys}) for keys in assign_keys(2)]
-    assert StickyPartitioner().define_partitions(2, [PLAIN, KEYED]) == [Partition({}, frozenset({"plain"}))] * 2
+    both = [Partition({"keyed": keys, "other": keys}) for keys in assign_keys(3)]
+    assert StickyPartitioner().define_partitions(3, [PLAIN, KEYED, LOOSE, other]) == both
+
+
+def test_without_a_key_the_first_connected_port_is_divided_in_turn():
+    bare, second = PortInfo("bare", False, False), PortInfo("second", False, True)
+    assert StickyPartitioner().define_partitions(2, [LOOSE, bare, PLAIN, second]) == [Partition({}, frozenset({"plain"}))] * 2
 
 
 def test_sticky_divides_the_named_ports():

@@ -257,7 +257,7 @@ def settings_from_outside() -> Application:
     ),
     (
         "`balances.partitioner`: attribute `partitioner` must be a `Partitioner`; got <class 'plan.parts.Balances'>; give "
-        "another value (who gets which tuples; default: sticky by the first connected port's key)"
+        "another value (who gets which tuples; default: sticky by key on every connected port that has one)"
     ),
     (
         "`balances.processing_mode`: attribute `processing_mode` must be one of AT_LEAST_ONCE, EXACTLY_ONCE, AT_MOST_ONCE; got "

@@ -362,8 +362,8 @@ class BadKeys(Operator):
     ),
     "`bad.pickled`: the key is `account`, but tuples of `object` have no columns; give a function: `key=lambda tuple: ...`",
     (
-        "`bad.odd`: the column `parts` is map<string, int64>, which cannot be a key; take columns of int, str, bytes, float, "
-        "bool, date or datetime, or give a function"
+        "`bad.odd`: the column `parts` is map<string, int64>, which cannot be a key; take columns of int, str, bytes, float, bool, "
+        "Decimal, date or datetime, or give a function"
     ),
     (
         "`bad.late`: the timestamp column `tme` is not in Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC]); "

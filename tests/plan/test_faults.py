@@ -3,14 +3,14 @@ import sys
 
 import pytest
 
-from plan import faulty_operators, faulty_partitions, faulty_streams
+from plan import faulty_keys, faulty_operators, faulty_partitions, faulty_streams
 from plan.faulty import Faulty
 from plan.faulty_operators import chain
 from plan.parts import Source
 from ridgeline.api import Application, ValidationError
 from ridgeline.plan import find_faults, validate
 
-CASES = [case for module in (faulty_operators, faulty_streams, faulty_partitions) for case in module.faulty.cases]
+CASES = [case for module in (faulty_operators, faulty_streams, faulty_partitions, faulty_keys) for case in module.faulty.cases]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

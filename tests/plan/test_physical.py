@@ -3,7 +3,17 @@ from typing import Any
 import pytest
 
 from plan.parts import Balances, Check, Filter, Follow, Join, MergeBalances, Payment, Source, Store, TopBalances, payments_app
-from ridgeline.api import Application, InputPort, KeyedPartitioner, Operator, OutputPort, PartitionKeys, RoundRobinPartitioner, StreamCodec
+from ridgeline.api import (
+    Application,
+    InputPort,
+    KeyedPartitioner,
+    Operator,
+    OutputPort,
+    PartitionKeys,
+    RoundRobinPartitioner,
+    StickyPartitioner,
+    StreamCodec,
+)
 from ridgeline.api.codec import ColumnCodec
 from ridgeline.plan import Dealt, PhysicalOperator, PhysicalPlan, build_physical, validate
 
@@ -223,14 +233,15 @@ def join_app(**attributes: Any) -> PhysicalPlan:
 
 
 def test_other_ports_are_broadcast() -> None:
-    plan = join_app(partitions=2)
+    plan = join_app(partitions=2, partitioner=StickyPartitioner("left"))
     assert entering(plan, "join[1]") == [("source", PartitionKeys(1, frozenset({1}))), ("balances.balances#unifier[1]", None)]
     assert entering(plan, "balances.balances#unifier[1]") == [("balances[0]", None), ("balances[1]", None)]
     assert list(of(plan, "join")[0].keys) == ["left"]
 
 
-def test_equal_keys_meet() -> None:
-    plan = join_app(partitions=2, partitioner=KeyedPartitioner())
+@pytest.mark.parametrize("attributes", [{}, {"partitioner": KeyedPartitioner()}])
+def test_equal_keys_meet(attributes: dict[str, Any]) -> None:
+    plan = join_app(partitions=2, **attributes)
     keys = PartitionKeys(1, frozenset({1}))
     assert of(plan, "join")[1].keys == {"left": keys, "right": keys}
     assert entering(plan, "balances.balances#unifier[1]") == [("balances[0]", keys), ("balances[1]", keys)]

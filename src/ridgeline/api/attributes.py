@@ -94,7 +94,9 @@ def _check_duration(value: Any) -> tuple[Any, str | None]:
 
 _ALL = (
     Attribute("partitions", "operator", int, 1, "number of instances of the operator", 1),
-    Attribute("partitioner", "operator", Partitioner, None, "who gets which tuples; default: sticky by the first connected port's key"),
+    Attribute(
+        "partitioner", "operator", Partitioner, None, "who gets which tuples; default: sticky by key on every connected port that has one"
+    ),
     Attribute("application_window_count", "operator", int, 1, "streaming windows that the operator sees as one", 1),
     Attribute("processing_mode", "operator", ProcessingMode, ProcessingMode.AT_LEAST_ONCE, "what happens to a window in which it fails"),
     Attribute("recovery_attempts", "operator", int, 3, "how often a window that failed is started again before the application fails", 0),

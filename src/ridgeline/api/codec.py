@@ -7,6 +7,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from ridgeline.api.tuples import Tuples
 
 Hashes = npt.NDArray[np.uint64]
 _MASK64 = (1 << 64) - 1
+_INT64 = 2.0**63
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
 
 
 def _mix(values: Hashes) -> Hashes:
@@ -35,10 +38,27 @@ def _mix_one(value: int) -> int:
     return value ^ (value >> 31)
 
 
+def _bits(value: float) -> int:
+    return int.from_bytes(struct.pack("<d", value), "little")
+
+
+def _decimal_bits(value: Decimal) -> int:
+    """64 bits of a Decimal, the same as of an int or float that equals it."""
+    if not value.is_finite():
+        return _bits(float("nan") if value.is_nan() else float(value))
+    sign, digits, exponent = value.normalize(_EXACT).as_tuple()
+    number = int("".join(map(str, digits)))
+    if isinstance(exponent, int) and exponent >= 0:
+        return (-1 if sign else 1) * number * pow(10, exponent, 1 << 64) & _MASK64
+    as_float = float(value)
+    return _bits(as_float) if Decimal(as_float) == value else zlib.crc32(f"{sign}:{number}:{exponent}".encode())
+
+
 def stable_hash(value: Any) -> int:  # noqa: PLR0911  one return per kind of value
     """A 64-bit hash of a key that never depends on process, machine or PYTHONHASHSEED.
 
-    Equal to what `hash_columns` gives for the same key in an Arrow column. Raises TypeError for a value that cannot be a key.
+    Equal numbers have equal hashes: 1, 1.0, True, `Decimal("1.00")`. Equal to what `hash_columns` gives
+    for the same key in an Arrow column. Raises TypeError for a value that cannot be a key.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -49,7 +69,9 @@ def stable_hash(value: Any) -> int:  # noqa: PLR0911  one return per kind of val
     if isinstance(value, str):
         return _mix_one(zlib.crc32(value.encode()))
     if isinstance(value, float):
-        return _mix_one(int.from_bytes(struct.pack("<d", value + 0.0), "little"))
+        return _mix_one(int(value) & _MASK64 if value.is_integer() else _bits(value))
+    if isinstance(value, Decimal):
+        return _mix_one(_decimal_bits(value))
     if isinstance(value, (bytes, bytearray)):
         return _mix_one(zlib.crc32(value))
     if isinstance(value, datetime):
@@ -63,8 +85,20 @@ def stable_hash(value: Any) -> int:  # noqa: PLR0911  one return per kind of val
         for part in value[1:]:
             total = _mix_one((total * 31 + stable_hash(part)) & _MASK64)
         return total
-    msg = f"a {type(value).__name__} cannot be a key; use int, str, bytes, float, bool, date, datetime or a tuple of them"
+    msg = f"a {type(value).__name__} cannot be a key; use int, str, bytes, float, bool, Decimal, date, datetime or a tuple of them"
     raise TypeError(msg)
+
+
+def _float_bits(values: npt.NDArray[np.float64]) -> Hashes:
+    """The 64 bits of each value that `stable_hash` mixes: of the integer that it equals, else its own."""
+    whole = np.trunc(values) == values
+    if not whole.any():
+        return values.view(np.uint64)
+    small = np.abs(values) < _INT64
+    bits = np.where(whole & small, np.where(small, values, 0.0).astype(np.int64).view(np.uint64), values.view(np.uint64))
+    for position in np.flatnonzero(whole & ~small & np.isfinite(values)).tolist():
+        bits[position] = int(values[position]) & _MASK64
+    return bits
 
 
 def hash_column(column: pa.Array) -> Hashes:
@@ -79,7 +113,7 @@ def hash_column(column: pa.Array) -> Hashes:
         hashes: Hashes = table[encoded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
         return hashes
     if pa.types.is_floating(kind):
-        hashes = _mix((column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0).view(np.uint64))
+        hashes = _mix(_float_bits(column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)))
     elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         wide = pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
         hashes = _mix(column.cast(wide).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64))
@@ -115,6 +149,13 @@ class StreamCodec(ABC):
         """One 64-bit hash per tuple."""
         return np.fromiter((int(self.hash(row)) & _MASK64 for row in tuples.rows), np.uint64, len(tuples))
 
+    def key_types(self, schema: pa.Schema) -> tuple[pa.DataType, ...] | None:
+        """The column types of the key, if that is what `hash` hashes, with `stable_hash`; None if that is not known.
+
+        So that the plan can tell whether equal keys of two ports of an operator meet. `schema`: of the port.
+        """
+        return None
+
 
 class ColumnCodec(StreamCodec):
     """The hash of one or several columns: what a port with `key="account"` uses."""
@@ -130,6 +171,10 @@ class ColumnCodec(StreamCodec):
     def hashes(self, tuples: Tuples) -> Hashes:
         """Vectorised over the Arrow columns."""
         return hash_columns(tuples.batch, self.columns)
+
+    def key_types(self, schema: pa.Schema) -> tuple[pa.DataType, ...]:
+        """The types of the key columns. Raises KeyError for a column that is not there."""
+        return tuple(schema.field(name).type for name in self.columns)
 
 
 class FunctionCodec(StreamCodec):

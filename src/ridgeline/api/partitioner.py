@@ -62,25 +62,35 @@ def assign_keys(count: int) -> list[PartitionKeys]:
 
 
 class StickyPartitioner(Partitioner):
-    """Sticky by key on the named ports (default: the first connected one), in turn where a port has no key; the rest is broadcast."""
+    """Sticky by key on the named ports, round robin on those of them without a key; the rest is broadcast.
+
+    Without names, the default of operators: sticky on every connected port that has a key, so that equal keys meet. If none has one, the
+    first connected port is divided round robin.
+    """
 
     def __init__(self, *ports: str) -> None:
         self.ports = ports
 
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:
-        """Keys for the keyed ones of the ports, round robin for the others."""
+        """The same keys on all sticky ports."""
         unknown = [name for name in self.ports if name not in {port.name for port in ports}]
         if unknown:
             msg = f"there is no input port `{unknown[0]}`"
             raise ValueError(msg)
         connected = [port for port in ports if port.connected]
-        chosen = [port for port in connected if port.name in self.ports] if self.ports else connected[:1]
-        dealt = frozenset(port.name for port in chosen if not port.keyed)
-        return [Partition({port.name: keys for port in chosen if port.keyed}, dealt) for keys in assign_keys(count)]
+        if self.ports:
+            chosen = [port for port in connected if port.name in self.ports]
+        else:
+            chosen = [port for port in connected if port.keyed] or connected[:1]
+        in_turn = frozenset(port.name for port in chosen if not port.keyed)
+        return [Partition({port.name: keys for port in chosen if port.keyed}, in_turn) for keys in assign_keys(count)]
 
 
 class KeyedPartitioner(Partitioner):
-    """Sticky by key on every port that has a key: for operators that join streams by key. Ports without a key are broadcast."""
+    """Sticky by key on every port that has a key, as the default, but refuses an operator none of whose ports has one.
+
+    Given for an operator, it also says that its ports' keys need not be of one type.
+    """
 
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:
         """The same keys on all keyed ports, so that equal keys meet."""

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from ridgeline.api import InputPort, KeyedPartitioner, KeyedState, OutputPort, Partitioner, SchemaError
+from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaError
 from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, check_columns, distinct, last_rows
 
 
@@ -23,7 +23,6 @@ class ConsolidatorKeyVal(KeyValOperator):
     """
 
     emits: ClassVar[str] = "out"
-    partitioner_default: ClassVar[Partitioner] = KeyedPartitioner()
 
     in1 = InputPort(Any, codec=FirstColumnCodec())
     in2 = InputPort(Any, codec=FirstColumnCodec(), optional=True)

@@ -39,6 +39,10 @@ class FirstColumnCodec(StreamCodec):
         """Vectorised over the first Arrow column."""
         return hash_column(tuples.batch.column(0))
 
+    def key_types(self, schema: pa.Schema) -> tuple[pa.DataType, ...] | None:
+        """The type of the first column."""
+        return (schema.field(0).type,) if len(schema) else None
+
 
 class KeyValOperator(Operator):
     """What operators over key-value streams share: the schema of the output, and how columns are emitted.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ridgeline.plan.check_graph import ordered
 from ridgeline.plan.colocation import Edge, Node, find_groups
 from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.key_agreement import KeyedPort, disagreement
 from ridgeline.plan.partitioning import PartitioningError, define_partitions, parallel_ports
 from ridgeline.plan.topology import topological_order
 
@@ -24,6 +25,23 @@ def check_partitions(draft: Draft) -> None:
                 operator.divided = define_partitions(operator.operator, operator.attributes, count, connected)
             except PartitioningError as error:
                 draft.fault(operator.name, error.what, error.remedy)
+                continue
+            if count > 1 and operator.attributes["partitioner"] is None and operator.operator.partitioner_default is None:
+                _check_keys(draft, operator)
+
+
+def _check_keys(draft: Draft, operator: DraftOperator) -> None:
+    """Whether equal keys meet, on ports that are sticky because nobody said otherwise."""
+    sticky = []
+    for name in operator.divided[0].keys if operator.divided else ():
+        codec, schema = operator.declared.inputs[name].codec, operator.inputs.get(name)
+        if codec is not None and schema is not None:
+            sticky.append(KeyedPort(name, codec, schema))
+    why = disagreement(sticky)
+    if why is not None:
+        what = f"it has {operator.partitions} partitions, and equal keys of its ports would not meet in one of them: {why}"
+        remedy = "declare keys of one type, or say by a `partitioner` that they need not meet, such as `KeyedPartitioner()`"
+        draft.fault(operator.name, what, remedy)
 
 
 def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int | None:

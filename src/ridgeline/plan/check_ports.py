@@ -12,7 +12,7 @@ from ridgeline.plan.draft import Draft, DraftOperator, listed
 from ridgeline.plan.unifiers import unifier_faults
 
 _SCHEMAS = "give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
-_NO_KEY = (pa.types.is_decimal, pa.types.is_struct, pa.types.is_map, pa.types.is_duration, pa.types.is_time)
+_NO_KEY = (pa.types.is_struct, pa.types.is_map, pa.types.is_duration, pa.types.is_time)
 
 
 def check_connections(draft: Draft) -> None:
@@ -92,7 +92,7 @@ def _check_input(draft: Draft, operator: DraftOperator, name: str, port: InputPo
             draft.fault(where, what, did_you_mean(column, schema.arrow.names))
         elif any(refuses(schema.arrow.field(column).type) for refuses in _NO_KEY):
             what = f"the column `{column}` is {schema.arrow.field(column).type}, which cannot be a key"
-            draft.fault(where, what, "take columns of int, str, bytes, float, bool, date or datetime, or give a function")
+            draft.fault(where, what, "take columns of int, str, bytes, float, bool, Decimal, date or datetime, or give a function")
 
 
 def _check_output(draft: Draft, operator: DraftOperator, name: str) -> None:

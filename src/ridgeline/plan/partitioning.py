@@ -30,7 +30,7 @@ def parallel_ports(operator: Operator, attributes: Mapping[str, Any], connected:
 def define_partitions(operator: Operator, attributes: Mapping[str, Any], count: int, connected: Collection[str]) -> tuple[Partition, ...]:
     """The partitions of an operator, restricted to its connected ports that are not parallel. Raises PartitioningError.
 
-    The attribute `partitioner` decides, else the class's `partitioner_default`, else sticky by the first connected port. Where a port
+    The attribute `partitioner` decides, else the class's `partitioner_default`, else `StickyPartitioner()`. Where a port
     is parallel, all others are broadcast unless a partitioner is given.
     """
     inputs = operator_type(type(operator)).inputs

@@ -1,0 +1,84 @@
+"""Whether equal keys on several ports of an operator come to the same partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
+from ridgeline.api.schema import Schema
+
+_KINDS = (
+    ("numbers", (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)),
+    ("texts", (pa.types.is_string, pa.types.is_large_string)),
+    ("bytes", (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)),
+    ("times", (pa.types.is_timestamp,)),
+    ("dates", (pa.types.is_date,)),
+)
+"""Values of one kind can be equal, and have equal hashes then, whatever their types."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedPort:
+    """A sticky input port: how its tuples are hashed, and the schema of the stream that leads to it."""
+
+    name: str
+    codec: StreamCodec
+    schema: Schema
+
+
+def disagreement(ports: Sequence[KeyedPort]) -> str | None:
+    """Why equal keys of two of an operator's sticky ports would not meet in one partition; None if they do.
+
+    What a function makes of a tuple is not known before the application runs, so it agrees with everything.
+    """
+    known: tuple[KeyedPort, tuple[pa.DataType, ...]] | None = None
+    for port in ports:
+        first = ports[0]
+        if _kind(first.codec) is not _kind(port.codec):
+            return f"`{first.name}` is hashed by {_how(first)}, `{port.name}` by {_how(port)}"
+        types = _types(port)
+        if types is None:
+            continue
+        if known is None:
+            known = (port, types)
+            continue
+        other, others = known
+        if len(others) != len(types):
+            return f"the key of `{other.name}` has {_columns(len(others))}, that of `{port.name}` {_columns(len(types))}"
+        for one, two in zip(others, types, strict=True):
+            if _kind_of(one) != _kind_of(two):
+                return f"the key of `{other.name}` is {one}, that of `{port.name}` is {two}"
+    return None
+
+
+def _types(port: KeyedPort) -> tuple[pa.DataType, ...] | None:
+    try:
+        return None if port.schema.pickled else port.codec.key_types(port.schema.arrow)
+    except KeyError:
+        return None  # a fault of its own: the key column is not there
+
+
+def _kind(codec: StreamCodec) -> type[StreamCodec]:
+    """One class for all codecs that hash as `stable_hash` does."""
+    stable = isinstance(codec, FunctionCodec) or type(codec).key_types is not StreamCodec.key_types
+    return ColumnCodec if stable else type(codec)
+
+
+def _kind_of(type_: pa.DataType) -> str:
+    if pa.types.is_dictionary(type_):
+        type_ = type_.value_type
+    for name, tests in _KINDS:
+        if any(test(type_) for test in tests):
+            return name
+    return str(type_)
+
+
+def _how(port: KeyedPort) -> str:
+    return "its key" if _kind(port.codec) is ColumnCodec else f"`{type(port.codec).__name__}`"
+
+
+def _columns(count: int) -> str:
+    return f"{count} column{'' if count == 1 else 's'}"

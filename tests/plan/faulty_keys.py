@@ -1,0 +1,101 @@
+"""Applications whose keys cannot meet, or whose state by key nobody divides."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from plan.faulty import Listing
+from ridgeline.api import Application, InputOperator, InputPort, Operator, OutputPort, StreamCodec
+
+faulty = Listing()
+
+
+class Order(NamedTuple):
+    account: int
+    name: str
+    price: float
+
+
+class Account(NamedTuple):
+    account: str
+    name: str
+
+
+class Orders(InputOperator):
+    out = OutputPort(Order)
+
+
+class Accounts(InputOperator):
+    out = OutputPort(Account)
+
+
+class ByText(Operator):
+    orders = InputPort(Order, key="account")
+    accounts = InputPort(Account, key="account")
+
+    @orders.process
+    def one(self, order: Order) -> None: ...
+
+    @accounts.process
+    def two(self, account: Account) -> None: ...
+
+
+class ByMore(Operator):
+    orders = InputPort(Order, key=["account", "name"])
+    accounts = InputPort(Account, key="name")
+
+    @orders.process
+    def one(self, order: Order) -> None: ...
+
+    @accounts.process
+    def two(self, account: Account) -> None: ...
+
+
+class ByLength(StreamCodec):
+    def hash(self, tuple: Any) -> int:
+        return len(tuple.name)
+
+
+class ByCodec(Operator):
+    orders = InputPort(Order, codec=ByLength())
+    accounts = InputPort(Account, key="name")
+
+    @orders.process
+    def one(self, order: Order) -> None: ...
+
+    @accounts.process
+    def two(self, account: Account) -> None: ...
+
+
+def joined(join: Any) -> Application:
+    app = Application("test")
+    orders = app.add_operator("orders", Orders())
+    accounts = app.add_operator("accounts", Accounts())
+    app.add_operator("join", join, partitions=2)
+    app.add_stream("all_orders", orders.out, join.orders)
+    app.add_stream("all_accounts", accounts.out, join.accounts)
+    return app
+
+
+@faulty(
+    "`join`: it has 2 partitions, and equal keys of its ports would not meet in one of them: the key of `orders` is int64, that of "
+    "`accounts` is string; declare keys of one type, or say by a `partitioner` that they need not meet, such as `KeyedPartitioner()`"
+)
+def numbers_against_texts() -> Application:
+    return joined(ByText())
+
+
+@faulty(
+    "`join`: it has 2 partitions, and equal keys of its ports would not meet in one of them: the key of `orders` has 2 columns, that of "
+    "`accounts` 1 column; declare keys of one type, or say by a `partitioner` that they need not meet, such as `KeyedPartitioner()`"
+)
+def two_columns_against_one() -> Application:
+    return joined(ByMore())
+
+
+@faulty(
+    "`join`: it has 2 partitions, and equal keys of its ports would not meet in one of them: `orders` is hashed by `ByLength`, `accounts` "
+    "by its key; declare keys of one type, or say by a `partitioner` that they need not meet, such as `KeyedPartitioner()`"
+)
+def codec_against_key() -> Application:
+    return joined(ByCodec())
