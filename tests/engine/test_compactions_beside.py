@@ -38,7 +38,9 @@ def begin(tmp_path, monkeypatch):
         executor = LocalExecutor(plan, checkpoint.storage, clock, checkpoint.run_id)
 
         def context(name):
-            return PublisherContext("ledger", name, checkpoint.run_id, clock, Console(), f"{tmp_path}/staging", lambda: None)
+            return PublisherContext(
+                "ledger", name, checkpoint.run_id, clock, Console(), f"{tmp_path}/staging", lambda: None, 1, checkpoint.check_owner
+            )
 
         opened.append(ApplicationRun(plan, checkpoint, executor, clock, context, None, Compactions.in_background))
         return opened[-1]

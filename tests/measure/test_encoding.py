@@ -3,7 +3,15 @@ import json
 import pytest
 
 from ridgeline.measure.encoding import from_dict, to_dict
-from ridgeline.measure.events import AgeSample, ApplicationPlanned, ContainerHeartbeat, OperatorWindow, RunningOperator, SourceProgress
+from ridgeline.measure.events import (
+    AgeSample,
+    ApplicationPlanned,
+    ContainerHeartbeat,
+    OperatorWindow,
+    OutputPublished,
+    RunningOperator,
+    SourceProgress,
+)
 from ridgeline.measure.topology import chain
 
 EVENTS = [
@@ -13,6 +21,7 @@ EVENTS = [
         1.0, 3, 0, 1, 0, "h", 1.0, 2.0, 0.5, 0.0, 0.5, {"in": 2}, {}, ages=(AgeSample("emit", "INFO", 2, 0, 0.1, 0.2, 0.3, 0.2, ((7, 2),)),)
     ),
     SourceProgress(1.0, 3, 1, 10.0, None),
+    OutputPublished(1.0, "sink", 3),
 ]
 
 

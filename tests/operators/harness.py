@@ -14,6 +14,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from ridgeline.api import Clock, InputOperator, Operator, OperatorContext, Publisher, PublisherContext
+from ridgeline.api.errors import FencedError
 from ridgeline.api.operator import check_properties, operator_type
 from ridgeline.api.per_instance import OWN
 
@@ -167,6 +168,7 @@ class Published:
 
     def __init__(self, operator: Operator, folder: Path, *, name: str = "under_test", run_id: str = "run1", spark: Any = None) -> None:
         self.operator = validated(operator)
+        self.fenced = False
         self.clock = HandClock()
         self.text = io.StringIO()
         self.context = PublisherContext(
@@ -177,10 +179,17 @@ class Published:
             console=Console(file=self.text, width=100, force_terminal=False),
             staging=str(folder / "staging"),
             spark=lambda: spark,
+            epoch=1,
+            check_owner=self.check_owner,
         )
         self.manifest: str = "null"
         self.last = -1
         self.start()
+
+    def check_owner(self) -> None:
+        if self.fenced:
+            message = "the checkpoint was taken over by another driver"
+            raise FencedError(message)
 
     def start(self) -> None:
         publisher = self.operator.publisher()

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 class PublisherContext:
     """What a publisher may use.
 
-    `spark` gives the SparkSession (RidgelineError in process); `console` is where text for the user goes; `run_id` is the same for
-    all runs on one checkpoint; `staging` is the URI of a folder inside of the checkpoint for files that wait.
+    `spark` returns the SparkSession (RidgelineError in process). `console` takes text for the user. `run_id` is the same for all
+    runs on one checkpoint. `staging` is the URI of a folder in the checkpoint, for files that wait. `epoch` is the number of this driver:
+    each driver that opens the checkpoint gets a greater one. `check_owner` raises FencedError if a later driver has opened the
+    checkpoint; call it before anything that others see, or that deletes.
     """
 
     application: str
@@ -27,6 +29,8 @@ class PublisherContext:
     console: Console
     staging: str
     spark: Callable[[], Any]
+    epoch: int
+    check_owner: Callable[[], None]
 
 
 class Publisher:
@@ -48,6 +52,17 @@ class Publisher:
 
     def publish(self, window_id: int) -> None:
         """The window is committed: show its results. May be called again for the same window after a crash."""
+
+    def idle(self) -> None:
+        """Publish what has waited long enough. Called between windows, at least once a second, in the thread or under the lock of windows.
+
+        A micro-batch that arrives meanwhile waits, so return at once when nothing is due.
+        """
+
+    @property
+    def visible(self) -> int | None:
+        """The last window whose results readers may see; None: the last one that `publish` was called for."""
+        return None
 
     def close(self) -> None:
         """Orderly end (finish, `--windows`, Ctrl-C), after the last `publish`: show what is still held back. Not called after a failure."""

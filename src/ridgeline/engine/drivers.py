@@ -16,7 +16,7 @@ from ridgeline.api.operator import SparkSource
 from ridgeline.engine.each_batch import call_each_batch
 from ridgeline.engine.job import SourceBatch
 from ridgeline.engine.query_progress import QueryProgress
-from ridgeline.engine.run import ApplicationRun
+from ridgeline.engine.run import IDLE_SECONDS, ApplicationRun
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator
 
@@ -54,7 +54,7 @@ class TickDriver:
         while not limits.reached:
             now = self._clock.monotonic()
             if now < due:
-                self._clock.wait(due - now, self._stop)
+                self._run.rest(due - now, self._stop)
                 continue
             self._run.window(self._run.next_window, due=self._clock.wall() - (now - due))
             due = max(due + width, self._clock.monotonic() - 10 * width)
@@ -72,6 +72,8 @@ class QueryDriver:
         self._containers = tuple(_containers(run.plan, logical.name) for logical in self._sources)
         first_partitions = [_partitions(run.plan, logical.name)[0] for logical in self._sources]
         self._progress = QueryProgress(run.observe, clock, first_partitions)
+        self._clock = clock
+        self._idled = clock.monotonic()
 
     def drive(self, limits: Limits) -> None:
         """Start the query and stay until the limits are reached.
@@ -94,7 +96,7 @@ class QueryDriver:
                 over.set()
 
         def run_window(rows: Any, batch_id: int) -> None:
-            if limits.reached:
+            if limits.reached or errors:
                 raise _StopQueryError
             if batch_id > self._run.next_window:
                 found = f"Spark's offset log is at window {batch_id}, the manifests at {self._run.next_window}"
@@ -110,8 +112,12 @@ class QueryDriver:
         writer = frame.writeStream.option("checkpointLocation", self._checkpoint).trigger(**trigger)
         call_each_batch(writer, self._session, each_batch)
         query = _guard(self._names, writer.start)
-        while not over.wait(_READ_SECONDS) and query.isActive and not limits.reached:
-            self._progress.read(query)
+        try:
+            while not over.wait(_READ_SECONDS) and query.isActive and not limits.reached:
+                self._progress.read(query)
+                self._idle(busy)
+        except RidgelineError as error:  # of a publisher: raised below, once the query has stopped
+            errors.append(error)
         with busy:  # the window that runs goes on to its end, publication included: stopping the query would interrupt it
             pass
         self._progress.finish(query)
@@ -124,6 +130,16 @@ class QueryDriver:
             remedy = "mend the source and run again with the same `--checkpoint`"
             msg = f"operator {self._names}: its Spark source failed: {str(failure)[:1000]}; {remedy}"
             raise RidgelineError(msg)
+
+    def _idle(self, busy: threading.Lock) -> None:
+        """Let outputs publish, if the last time is long enough ago and no micro-batch runs: never wait for one."""
+        if self._clock.monotonic() - self._idled < IDLE_SECONDS or not busy.acquire(blocking=False):
+            return
+        try:
+            self._run.idle()
+        finally:
+            busy.release()
+            self._idled = self._clock.monotonic()
 
     def _frame(self) -> Any:
         """The source's streaming DataFrame; of several, the union that `ingest_stage` takes apart."""

@@ -126,8 +126,17 @@ def _open_run(
     from ridgeline.engine.job import SparkExecutor
 
     def publisher_context(operator: str) -> PublisherContext:
-        staging = f"{checkpoint.storage.uri}/staging"
-        return PublisherContext(plan.logical.application, operator, checkpoint.run_id, clock, console, staging, lambda: _session(context))
+        return PublisherContext(
+            application=plan.logical.application,
+            operator=operator,
+            run_id=checkpoint.run_id,
+            clock=clock,
+            console=console,
+            staging=f"{checkpoint.storage.uri}/staging",
+            spark=lambda: _session(context),
+            epoch=checkpoint.epoch,
+            check_owner=checkpoint.check_owner,
+        )
 
     executor = SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id, clock, heartbeats)
     return ApplicationRun(plan, checkpoint, executor, clock, publisher_context, observe, Compactions.in_background)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ from ridgeline.engine.manifest import Manifest, digest
 from ridgeline.engine.spec import has_committed
 from ridgeline.engine.state_warnings import StateWarnings
 from ridgeline.measure import events
-from ridgeline.measure.events import Event, WindowPlanned, WindowRetried, WindowStarted
+from ridgeline.measure.events import Event, OutputPublished, WindowPlanned, WindowRetried, WindowStarted
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.master import (
@@ -33,6 +34,9 @@ from ridgeline.stram.master import (
     state_key,
 )
 from ridgeline.stram.reporting import report_events
+
+IDLE_SECONDS = 1.0
+"""How often outputs may publish while no window runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,8 @@ class ApplicationRun:
         self._compactions.recover(self.master)
         self._leftovers = True
         self.publishers: dict[str, Publisher] = {}
+        self._visible: dict[str, int] = {}
+        self._shown: list[OutputPublished] = []
         for logical in plan.logical.operators:
             publisher = logical.operator.publisher()
             if publisher is not None:
@@ -158,6 +164,7 @@ class ApplicationRun:
                         self._observe(event)
                     attempts = max((report.attempt for report in reports), default=0) + 1
                     times = (began, planned, launched, returned, staged, committed, published)
+                    self._report_shown()
                     self._observe(events.WindowCommitted(published, window_id, attempts, *times))
                     return
                 case Skip():
@@ -169,6 +176,21 @@ class ApplicationRun:
         """Tell those who listen to this run of an event that happened outside of it, such as Spark's own account of a window."""
         self._observe(event)
 
+    def idle(self) -> None:
+        """Let outputs publish what has waited long enough. Between windows, at least once a second. Raises what a publisher raises."""
+        for name, publisher in self.publishers.items():
+            self._guard(name, "idle", publisher.idle)
+            self._note_visible(name, publisher, self.master.committed)
+        self._report_shown()
+
+    def rest(self, seconds: float, stop: threading.Event | None = None) -> None:
+        """Wait until the next window is due, or `stop` is set; outputs publish meanwhile. Raises what a publisher raises."""
+        due = self._clock.monotonic() + seconds
+        while seconds > 0 and not self._clock.wait(min(seconds, IDLE_SECONDS), stop):
+            seconds = due - self._clock.monotonic()
+            if seconds > 0:
+                self.idle()
+
     def close(self, *, orderly: bool) -> None:
         """End the run. `orderly`: outputs show what they still hold back. The checkpoint is given back in any case."""
         try:
@@ -177,6 +199,8 @@ class ApplicationRun:
             if orderly:
                 for name, publisher in self.publishers.items():
                     self._guard(name, "close", publisher.close)
+                    self._note_visible(name, publisher, self.master.committed)
+                self._report_shown()
         finally:
             self.checkpoint.close()
 
@@ -204,8 +228,23 @@ class ApplicationRun:
     def _publish(self, window_id: int) -> None:
         for name, publisher in self.publishers.items():
             self._guard(name, "publish", publisher.publish, window_id)
+            self._note_visible(name, publisher, window_id)
         if self._wants_commit:
             self._executor.committed(window_id, self.master.states)
+
+    def _note_visible(self, name: str, publisher: Publisher, published: int) -> None:
+        """Remember how far readers see, for `_report_shown`."""
+        visible = publisher.visible
+        visible = published if visible is None else visible
+        if visible > self._visible.get(name, -1):
+            self._visible[name] = visible
+            self._shown.append(OutputPublished(self._clock.wall(), name, visible))
+
+    def _report_shown(self) -> None:
+        """Report what readers have come to see: after the events that say what is in the window, before the one that ends them."""
+        shown, self._shown = self._shown, []
+        for event in shown:
+            self._observe(event)
 
     def _purge(self) -> None:
         if self._leftovers:

@@ -169,6 +169,19 @@ class WindowCommitted:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputPublished:
+    """Readers may see the results of an output operator up to a window. `operator` is its name: all partitions are published at once.
+
+    With a window it comes after the window's `OperatorWindow` and before its `WindowCommitted`; results that were held back may also be
+    published between windows, and when the run ends.
+    """
+
+    at: float
+    operator: str
+    window_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class SparkTrigger:
     """Spark's own account of a micro-batch, once it is over (applications with Spark sources). `triggered`: STRAM's wall clock.
 
@@ -281,6 +294,7 @@ Event = (
     | ContainerWindow
     | OperatorWindow
     | WindowCommitted
+    | OutputPublished
     | SparkTrigger
     | SourceProgress
     | ContainerHeartbeat

@@ -17,6 +17,7 @@ from ridgeline.measure.events import (
     Event,
     HeartbeatRejected,
     OperatorWindow,
+    OutputPublished,
     SourceProgress,
     SparkTrigger,
     StateWarning,
@@ -84,6 +85,7 @@ class Measurement:
             SparkTrigger: self._trigger,
             ContainerHeartbeat: self._heartbeat,
             HeartbeatRejected: self._reject,
+            OutputPublished: lambda _event: None,
             StateWarning: lambda _event: None,  # for who reads events: nothing was lost, so no figure changes
         }
         self._begin({}, 0.0)

@@ -180,30 +180,46 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
         result.watch.observe(event)
 
     def publisher_context(operator: str) -> PublisherContext:
-        return PublisherContext(plan.logical.application, operator, owned.run_id, clock, console, f"{storage.uri}/staging", _no_spark)
+        return PublisherContext(
+            application=plan.logical.application,
+            operator=operator,
+            run_id=owned.run_id,
+            clock=clock,
+            console=console,
+            staging=f"{storage.uri}/staging",
+            spark=_no_spark,
+            epoch=owned.epoch,
+            check_owner=owned.check_owner,
+        )
 
-    run = None
     outcome, reason = "failed", ""
     try:
         observe(planned_event(plan, at=clock.wall(), application_id=owned.run_id, info=run_info("in process", storage.uri)))
         run = ApplicationRun(plan, owned, executor, clock, publisher_context, observe)
-        first = run.next_window
         result.collectors = {name: publisher for name, publisher in run.publishers.items() if isinstance(publisher, Collector)}
-        while not run.ended and (windows is None or run.next_window - first < windows):
-            if run.next_window > first:
-                clock.wait(plan.logical.window_seconds)
-            run.window(run.next_window)
+        orderly = False
+        try:
+            _drive(run, windows)
+            orderly = True
+        finally:
+            run.close(orderly=orderly)
         outcome = "finished" if run.ended else "stopped"
     except Exception as error:
         reason = str(error)
         raise
     finally:
+        owned.close()
         observe(ApplicationEnded(clock.wall(), outcome, reason))
-        if run is not None:
-            run.close(orderly=outcome != "failed")
-        else:
-            owned.close()
     return result
+
+
+def _drive(run: ApplicationRun, windows: int | None) -> None:
+    """Run windows until the application has ended, or so many."""
+    first = run.next_window
+    while not run.ended and (windows is None or run.next_window - first < windows):
+        if run.next_window > first:
+            run.rest(run.plan.logical.window_seconds)
+        run.window(run.next_window)
 
 
 def _no_spark() -> Any:

@@ -1,0 +1,96 @@
+"""Publishers on an application run: who owns the checkpoint, what is visible, and publishing between windows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from ridgeline import Application
+from ridgeline.api import InputPort, Operator, Publisher
+from ridgeline.api.errors import OperatorError
+from ridgeline.measure.events import ApplicationEnded, OutputPublished, WindowCommitted
+from ridgeline.testing import END_WINDOW, ListInput, SteppingClock, run_local
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Slow(Publisher):
+    """Shows what is committed once it is so many seconds old."""
+
+    def __init__(self, seconds: float, fails: str) -> None:
+        self.seconds, self.fails = seconds, fails
+        self.waiting: list[tuple[float, int]] = []
+        self.shown = -1
+
+    def open(self, context: Any, state: Any) -> None:
+        self.context = context
+        assert context.epoch >= 1
+        context.check_owner()
+
+    def stage(self, window_id: int, values: Any) -> None:
+        pass
+
+    def publish(self, window_id: int) -> None:
+        self.waiting.append((self.context.clock.monotonic(), window_id))
+        self.show()
+
+    def idle(self) -> None:
+        if self.fails:
+            raise OSError(self.fails)
+        self.show()
+
+    def show(self) -> None:
+        while self.waiting and self.context.clock.monotonic() >= self.waiting[0][0] + self.seconds:
+            self.shown = self.waiting.pop(0)[1]
+
+    @property
+    def visible(self) -> int:
+        return self.shown
+
+    def close(self) -> None:
+        if self.waiting:
+            self.shown = self.waiting[-1][1]
+
+
+class SlowSink(Operator):
+    input = InputPort(object)
+    seconds: float = 0.0
+    fails: str = ""
+
+    @input.process
+    def take(self, value: object) -> None:
+        pass
+
+    def publisher(self) -> Slow:
+        return Slow(self.seconds, self.fails)
+
+
+def application(window: str, **properties: Any) -> Application:
+    app = Application("slow", window=window)
+    source = app.add_operator("source", ListInput(object, [1, END_WINDOW, 2, END_WINDOW, 3, END_WINDOW, 4]))
+    sink = app.add_operator("sink", SlowSink(**properties))
+    app.add_stream("numbers", source.output, sink.input)
+    return app
+
+
+def published(app: Application, windows: int | None = None) -> list[tuple[float, int]]:
+    run = run_local(app, windows=windows, clock=SteppingClock(START))
+    assert isinstance(run.events[-1], ApplicationEnded)
+    return [(event.at - START.timestamp(), event.window_id) for event in run.events if isinstance(event, OutputPublished)]
+
+
+def test_a_window_that_is_published_at_once_is_visible_with_its_commit() -> None:
+    run = run_local(application("1s"), windows=3)
+    kinds = [(type(event), event.window_id) for event in run.events if isinstance(event, (WindowCommitted, OutputPublished))]
+    assert kinds == [(kind, window) for window in range(3) for kind in (OutputPublished, WindowCommitted)]
+
+
+def test_results_are_published_between_long_windows_when_they_are_due() -> None:
+    assert published(application("10s", seconds=3.0), windows=3) == [(3.0, 0), (13.0, 1), (20.0, 2)]
+
+
+def test_what_a_publisher_raises_between_windows_ends_the_run() -> None:
+    with pytest.raises(OperatorError, match=r"sink.*OSError: no light"):
+        run_local(application("10s", fails="no light"), windows=3)
