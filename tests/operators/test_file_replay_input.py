@@ -35,7 +35,7 @@ class Number(NamedTuple):
 
 class Event(NamedTuple):
     n: int
-    time: datetime
+    time: datetime | None
 
 
 def write(folder: Path, format: str, files: list[list[int]], *, blank: int = 0, last_newline: bool = True, ending: str = "\n") -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ridgeline.api.casting import cast_exactly
 from ridgeline.api.column import Column
 from ridgeline.api.errors import SchemaError, shorten
 from ridgeline.api.pickling import dumps, loads
@@ -144,7 +145,7 @@ class Schema:
             array = batch.column(batch.schema.get_field_index(field.name))
             if array.type != field.type:
                 try:
-                    array = array.cast(field.type)
+                    array = cast_exactly(array, field.type)
                 except pa.ArrowException as error:
                     msg = f"column `{field.name}` of an emitted batch is {array.type}; the port's schema says {field.type}; {error}"
                     raise SchemaError(msg) from error

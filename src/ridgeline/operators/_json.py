@@ -153,4 +153,7 @@ def _read_timestamp(value: str) -> datetime:
 
 def _read_key(value: Any) -> Any:
     """An int, which is text if it was the key of an object."""
+    if isinstance(value, (bool, float)):
+        message = f"{value} is not a whole number"
+        raise TypeError(message)
     return int(value) if isinstance(value, str) else value

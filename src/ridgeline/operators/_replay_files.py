@@ -35,6 +35,17 @@ class ReplayFile(NamedTuple):
             )
             raise RidgelineError(message) from error
 
+    def check_size(self, found: int | None = None) -> None:
+        """Raise RidgelineError if the file has another size than when it was found: every partition must read the same rows."""
+        if found is None:
+            found = resolve(self.entry)[0].get_file_info(self.path).size
+        if found != self.bytes:
+            message = (
+                f"file `{self.path}` has {found or 'no'} bytes, it had {self.bytes} when the replay began; "
+                "bring it back, or start on a fresh checkpoint"
+            )
+            raise RidgelineError(message)
+
 
 class Position(NamedTuple):
     """Where the next row is: number of the file, place in it (a byte offset, or a row number for Parquet), and rows passed in all files."""

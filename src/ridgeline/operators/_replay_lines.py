@@ -29,6 +29,9 @@ class LineParser(Protocol):
     def read_header(self, file: str, line: bytes) -> None:
         """Take the first line of a file. Raises RidgelineError if it does not fit the schema."""
 
+    def look_at(self, file: str, lines: bytes) -> None:
+        """See the first lines of a file, of which the last may be cut. Raises RidgelineError if the schema is not of these."""
+
     def parse(self, lines: bytes, count: int) -> pa.RecordBatch:
         """The rows of so many lines. Raises ValueError or an Arrow exception if they are not exactly so many rows of the schema."""
 
@@ -52,6 +55,7 @@ class LineReader:
         self._forget(0)
         if place and not self._compressed and place > self._raw.size():
             self._changed(place)
+        file.check_size(self._raw.size())
         if parser.has_header or not place:
             self._read_head(HEAD_BYTES if place else BLOCK_BYTES)
         if place > self.place:
@@ -103,6 +107,8 @@ class LineReader:
         self._load(1, least)
         if self._data.startswith(_BOM):
             self._index(len(_BOM))
+        if not self._base:
+            self.parser.look_at(self.file.path, self._data)
         if self.parser.has_header:
             while not len(self._ends) and not self._ended:
                 self._load(1, least)
@@ -137,6 +143,8 @@ class LineReader:
             )
             raise RidgelineError(message) from error
         self._ended = not block
+        if self._ended:
+            self.file.check_size()
         self._data, self._base = rest + block, self._base + keep
         self._index(0)
 

@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ridgeline.api.casting import cast_exactly
 from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.api.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.schema import Schema
 from ridgeline.operators._replay_files import ReplayFile
 
@@ -33,6 +35,7 @@ class ParquetReader:
         if place > self.rows:
             message = f"file `{file.path}` has shrunk: it was read up to row {place} before; bring it back, or start on a fresh checkpoint"
             raise RidgelineError(message)
+        file.check_size(self._raw.size())
         group, first = 0, 0
         while group < metadata.num_row_groups and first + metadata.row_group(group).num_rows <= place:
             first += metadata.row_group(group).num_rows
@@ -91,6 +94,9 @@ class ParquetReader:
             if name not in found:
                 message = f"file `{self.file.path}` has no column `{name}`; {did_you_mean(name, found)} Name the columns of `schema` so"
                 raise RidgelineError(message)
+            if found.count(name) > 1:
+                message = f"file `{self.file.path}` has the column `{name}` twice; write it once"
+                raise RidgelineError(message)
 
 
 class ParquetChunk:
@@ -113,12 +119,22 @@ class ParquetChunk:
         for field in self._schema.arrow:
             column = table.column(field.name)
             try:
-                column = column.cast(field.type)
+                arrays.append(cast_exactly(_whole(column), field.type))
             except pa.ArrowException as error:
                 message = (
                     f"column `{field.name}` of file `{self._path}` is {column.type}, `schema` says {field.type}: {error} "
                     f"(rows {self._place} to {self._place + len(self) - 1}); change `schema`"
                 )
                 raise RidgelineError(message) from error
-            arrays.append(pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], field.type))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
+        try:
+            refuse_nulls(self._schema, batch)
+        except MisplacedNullError as error:
+            row = self._place + first + step * error.row
+            message = f"row {row} of file `{self._path}` is not a {self._schema.describe()}: {error}, or mend the file"
+            raise RidgelineError(message) from error
+        return batch
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

@@ -16,9 +16,11 @@ import pyarrow.csv
 import pyarrow.json
 
 from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
+from ridgeline.api.nulls import MisplacedNullError, optional_columns, refuse_nulls
 from ridgeline.api.schema import Schema
 from ridgeline.operators._json import UNITS_PER_SECOND, from_json, is_binary, is_list
 
+_NO_OBJECT = "not one object a line"
 _ZONED = r":\d\d[.\d]*\s*(Z|[+-]\d\d(:?\d\d)?)$"
 
 
@@ -33,6 +35,9 @@ class TextParser:
 
     def read_header(self, file: str, line: bytes) -> None:
         """There is none."""
+
+    def look_at(self, file: str, lines: bytes) -> None:
+        """Any line will do."""
 
     def describe(self) -> str:
         """What a line should be."""
@@ -56,18 +61,17 @@ class CsvParser:
         self._schema = schema
         self._delimiter = delimiter
         self._parse_options = pyarrow.csv.ParseOptions(delimiter=delimiter)
-        self._convert_options = pyarrow.csv.ConvertOptions(
-            column_types={field.name: _csv_type(field.type) for field in schema.arrow},
-            include_columns=schema.arrow.names,
-            null_values=list(null_values),
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        )
+        self._null_values = list(null_values)
+        optional = optional_columns(schema)
+        self._texts = [field.name for field in schema.arrow if field.name not in optional and _is_text(field.type)]
         self._names: list[str] = []
 
     def read_header(self, file: str, line: bytes) -> None:
-        """Take the columns' names. Raises RidgelineError if one of the schema is missing."""
+        """Take the columns' names. Raises RidgelineError if one of the schema is missing or doubled."""
         header = line.decode(errors="replace").rstrip("\r")
+        if "\r" in header:
+            message = f"file `{file}` cannot be read: its lines end with a carriage return alone; write `\\n` or `\\r\\n`"
+            raise RidgelineError(message)
         self._names = [name.strip() for name in next(csv.reader([header], delimiter=self._delimiter), [])]
         for name in self._schema.arrow.names:
             if name not in self._names:
@@ -76,6 +80,12 @@ class CsvParser:
                     "Name the columns of `schema` as the header does, or set `delimiter`"
                 )
                 raise RidgelineError(message)
+            if self._names.count(name) > 1:
+                message = f"file `{file}` has the column `{name}` twice; its header is {shorten(header)}; rename one of them"
+                raise RidgelineError(message)
+
+    def look_at(self, file: str, lines: bytes) -> None:
+        """The header says all."""
 
     def describe(self) -> str:
         """What a line should be."""
@@ -88,15 +98,30 @@ class CsvParser:
         if b'"' in lines and any(line.count(b'"') % 2 and self._is_open(line) for line in lines.split(b"\n")):
             message = "a quoted value goes over the end of the line, which is not supported"
             raise ValueError(message)
-        options = pyarrow.csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(lines) + 1)
-        try:
-            table = pyarrow.csv.read_csv(pa.BufferReader(lines), options, self._parse_options, self._convert_options)
-        except pa.ArrowInvalid as error:
-            raise ValueError(self._named(str(error))) from error
+        table = self._read(lines, self._schema.arrow.names, nulls=True)
         if table.num_rows != count:
             message = f"{count} lines are {table.num_rows} rows; write one row a line"
             raise ValueError(message)
+        if texts := [name for name in self._texts if table.column(name).null_count]:
+            exact = self._read(lines, texts, nulls=False)
+            for name in texts:
+                table = table.set_column(table.schema.get_field_index(name), name, exact.column(name))
         return _finish(self._schema, table)
+
+    def _read(self, lines: bytes, names: list[str], *, nulls: bool) -> pa.Table:
+        """These columns. `nulls`: whether text can be null."""
+        options = pyarrow.csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(lines) + 1)
+        convert = pyarrow.csv.ConvertOptions(
+            column_types={name: _csv_type(self._schema.arrow.field(name).type) for name in names},
+            include_columns=names,
+            null_values=self._null_values,
+            strings_can_be_null=nulls,
+            quoted_strings_can_be_null=False,
+        )
+        try:
+            return pyarrow.csv.read_csv(pa.BufferReader(lines), options, self._parse_options, convert)
+        except pa.ArrowInvalid as error:
+            raise ValueError(self._named(str(error))) from error
 
     def _is_open(self, line: bytes) -> bool:
         """True if a quote is not closed within the line."""
@@ -113,7 +138,7 @@ class CsvParser:
 
 
 class JsonParser:
-    """Each line is a JSON object. Fields that it lacks are null; those that the schema lacks are passed over."""
+    """Each line is a JSON object. Optional fields that it lacks are null; fields that the schema lacks are passed over."""
 
     has_header = False
     blank_lines_are_rows = False
@@ -128,6 +153,20 @@ class JsonParser:
     def read_header(self, file: str, line: bytes) -> None:
         """There is none."""
 
+    def look_at(self, file: str, lines: bytes) -> None:
+        """Refuse an optional field that none of these lines has, if they have another one of nearly its name."""
+        absent = [name for name in sorted(optional_columns(self._schema)) if f'"{name}"'.encode() not in lines]
+        if not absent:
+            return
+        found = {key for line in lines.split(b"\n") for key in _keys(line)}
+        for name in absent:
+            if name not in found and (advice := did_you_mean(name, found - set(self._schema.arrow.names))).startswith("did you mean"):
+                message = (
+                    f"no line of file `{file}` has the field `{name}`; {advice} "
+                    "Name the fields of `schema` as the file does, or leave the field out of `schema`"
+                )
+                raise RidgelineError(message)
+
     def describe(self) -> str:
         """What a line should be."""
         return f"a JSON object for {self._schema.describe()}"
@@ -136,27 +175,70 @@ class JsonParser:
         """The rows, with the columns of the schema."""
         if not count:
             return self._schema.encode([])
-        if not self._fast:
-            return self._parse_slowly(lines, count)
+        lines.decode()  # Arrow does not look whether it is UTF-8
+        try:
+            return self._parse_fast(lines, count) if self._fast else self._parse_slowly(lines, count)
+        except MisplacedNullError as error:
+            keys = _keys(lines) if count == 1 else {error.field}
+            if error.field in keys or error.field not in self._schema.arrow.names:
+                raise
+            advice = did_you_mean(error.field, keys - set(self._schema.arrow.names) or keys)
+            message = f"field `{error.field}` is missing; {advice}"
+            raise ValueError(message) from error
+
+    def _parse_fast(self, lines: bytes, count: int) -> pa.RecordBatch:
+        if not lines.lstrip().startswith(b"{"):  # of lines that are all `null` Arrow's reader dies
+            raise ValueError(_NO_OBJECT)
         options = pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
         table = pyarrow.json.read_json(pa.BufferReader(lines), options, self._options)
         if table.num_rows != count:
             message = f"{count} lines are {table.num_rows} objects; write one object a line"
             raise ValueError(message)
+        if not _an_object_a_line(lines, count):
+            raise ValueError(_NO_OBJECT)
         return _finish(self._schema, table)
 
     def _parse_slowly(self, lines: bytes, count: int) -> pa.RecordBatch:
         """For types within types that pyarrow's reader does not know."""
-        objects = [json.loads(line) for line in lines.split(b"\n") if line.strip()]
-        if len(objects) != count or not all(isinstance(item, dict) for item in objects):
-            message = "not one object a line"
-            raise ValueError(message)
         try:
+            objects = [json.loads(line, object_pairs_hook=_unique) for line in lines.split(b"\n") if line.strip()]
+            if len(objects) != count or not all(isinstance(item, dict) for item in objects):
+                raise ValueError(_NO_OBJECT)
             values = [[from_json(field.type)(item.get(field.name)) for item in objects] for field in self._schema.arrow]
             columns = [pa.array(column, field.type) for column, field in zip(values, self._schema.arrow, strict=True)]
-        except AttributeError as error:
-            raise ValueError(str(error)) from error
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema.arrow)
+        except (AttributeError, ArithmeticError, RecursionError) as error:
+            message = f"{type(error).__name__}: {error}" if isinstance(error, ArithmeticError) else str(error)
+            raise ValueError(message) from error
+        return _checked(self._schema, columns)
+
+
+def _an_object_a_line(lines: bytes, count: int) -> bool:
+    """Whether so many lines of JSON objects, one after the other, have one on each line: then each begins and ends with a brace."""
+    text = lines.strip()
+    if not (text.startswith(b"{") and text.endswith(b"}")):
+        return False
+    if text.count(b"}\n{") + text.count(b"}\r\n{") + 1 == count:
+        return True
+    return all(line.startswith(b"{") and line.endswith(b"}") for line in map(bytes.strip, text.split(b"\n")) if line)
+
+
+def _keys(line: bytes) -> set[str]:
+    """The fields of the object that a line is; none if it is no object."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return set()
+    return set(value) if isinstance(value, dict) else set()
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object without a field that is given twice."""
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        names = [name for name, _ in pairs]
+        message = f"`{next(name for name in names if names.count(name) > 1)}` is given twice"
+        raise ValueError(message)
+    return made
 
 
 def csv_reads(kind: pa.DataType) -> bool:
@@ -204,7 +286,20 @@ def _finish(schema: Schema, table: pa.Table) -> pa.RecordBatch:
         except (pa.ArrowException, ValueError) as error:
             message = f"column `{field.name}` cannot be converted to {field.type}: {error}"
             raise ValueError(message) from error
-    return pa.RecordBatch.from_arrays(arrays, schema=schema.arrow)
+    return _checked(schema, arrays)
+
+
+def _checked(schema: Schema, arrays: list[pa.Array]) -> pa.RecordBatch:
+    """A batch of these columns. Raises MisplacedNullError."""
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema.arrow)
+    refuse_nulls(schema, batch)
+    return batch
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(value) or types.is_large_string(value) or is_binary(value))
 
 
 def _column(column: Any, kind: pa.DataType) -> pa.Array:  # noqa: PLR0911  one type after the other

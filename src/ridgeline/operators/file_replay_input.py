@@ -48,10 +48,14 @@ class FileReplayInput(InputOperator):
     `schema` is the rows' type, `format` that of the files:
 
     - `text`: each line is a row of the schema's one column, a `str`; `.gz`, `.bz2`, `.zst` and `.lz4` are unpacked, as in the next two;
-    - `csv`: with a header; columns by name, others are passed over; separated by `delimiter`; `null_values` without quotes are null.
-      A quoted value cannot go over the end of a line;
-    - `jsonl`: one JSON object a line, types as `FileOutput` writes them; a field that is missing is null;
-    - `parquet`: columns by name, cast where that loses nothing.
+    - `csv`: with a header; columns by name, others are passed over; separated by `delimiter`; `null_values` without quotes are null,
+      but in a column of text that cannot be null they are text. A quoted value cannot go over the end of a line;
+    - `jsonl`: one JSON object a line, types as `FileOutput` writes them; an optional field that is missing is null;
+    - `parquet`: columns by name, cast where every value stays equal.
+
+    What does not fit the schema stops the application with an error that names file, line and field: text that is not UTF-8, a number out
+    of range, a null where the type is not a union with None. So does a column that is missing or doubled, and a file that has another
+    size than in the first window. Of `jsonl` the first 256 KiB of a file tell whether the name of an optional field is misspelt.
 
     A time without a zone is UTC. `timestamp` names the column that holds the records' times, a `datetime`. At most one of these sets the
     pace; with none it is as fast as possible, 65,536 rows a window:

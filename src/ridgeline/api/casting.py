@@ -1,0 +1,47 @@
+"""Arrow columns of one type as columns of another one, where every value stays equal to what it was."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """An array as `kind`. Raises ArrowInvalid if a value would change, or become text, a number or a moment that it only stands for."""
+    if array.type == kind:
+        return array
+    source, wanted = _family(array.type), _family(kind)
+    if source == "dictionary":
+        return cast_exactly(array.dictionary_decode(), kind)
+    if wanted == "dictionary":
+        return cast_exactly(array, kind.value_type).dictionary_encode().cast(kind)
+    if source not in {wanted, "null"} and (source, wanted) not in _EXACT:
+        msg = f"{array.type} and {kind} are different kinds of values"
+        raise pa.ArrowInvalid(msg)
+    made = array.cast(kind)
+    if (source, wanted) == ("time", "date") and not pc.all(pc.equal(made.cast(array.type), array), min_count=0).as_py():
+        msg = f"the times of day would be lost in {kind}"
+        raise pa.ArrowInvalid(msg)
+    return made
+
+
+_EXACT = {("bool", "number"), ("date", "time"), ("time", "date"), ("text", "bytes"), ("bytes", "text")}
+
+
+def _family(kind: pa.DataType) -> str:
+    types = pa.types
+    families = {
+        "null": types.is_null,
+        "dictionary": types.is_dictionary,
+        "bool": types.is_boolean,
+        "number": lambda kind: types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind),
+        "text": lambda kind: types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind),
+        "bytes": lambda kind: (
+            types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind) or types.is_binary_view(kind)
+        ),
+        "time": types.is_timestamp,
+        "date": types.is_date,
+        "hour": types.is_time,
+        "list": lambda kind: types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind),
+    }
+    return next((name for name, is_one in families.items() if is_one(kind)), str(kind.id))
