@@ -1,9 +1,12 @@
 import pickle
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ridgeline import CheckpointError, Fault, OperatorError, RidgelineError, SchemaError, StateError, ValidationError
-from ridgeline.api.errors import ContainerAbortError, Failure, FencedError, did_you_mean, shorten
+from ridgeline.api.errors import ContainerAbortError, Failure, FencedError, capped, described, did_you_mean, shorten
 
 FAILURE = Failure("payments", "check", 1, 7, "process of port payments", "ValueError: no", "Payment(account=1)", "Traceback ...")
 
@@ -73,3 +76,42 @@ def test_shorten_cuts_in_the_middle(limit):
 def test_shorten_leaves_short_values_and_survives_broken_ones():
     assert shorten((1, "a")) == "(1, 'a')"
     assert shorten(Broken()) == "<Broken whose repr raised RuntimeError>"
+
+
+@given(st.text(max_size=400), st.integers(80, 300))
+def test_a_capped_text_keeps_its_head_and_its_tail(text, limit):
+    printable = text.encode(errors="backslashreplace").decode()
+    found = capped(text, limit)
+    assert len(found) <= limit
+    assert capped(found, limit) == found
+    if len(printable) <= limit:
+        assert found == printable
+    else:
+        head, tail = re.fullmatch(r"(.*) \.\.\. \([\d,]+ characters left out\) \.\.\. (.*)", found, re.DOTALL).groups()
+        assert printable.startswith(head)
+        assert printable.endswith(tail)
+        assert len(head) + len(tail) == limit - 60
+
+
+class LeavingError(Exception):
+    def __str__(self):
+        raise SystemExit
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("no"), "ValueError: no"),
+        (ValueError(), "ValueError"),
+        (ValueError("\ud800"), "ValueError: \\ud800"),
+        (LeavingError(), "LeavingError: <its text cannot be had: SystemExit>"),
+    ],
+)
+def test_an_exception_is_described_whatever_its_text_does(error, text):
+    assert described(error) == text
+
+
+def test_a_failure_s_texts_are_capped():
+    failure = Failure("app", "step", 0, 1, "process", "e" * 10**6, "t" * 10**6, "f" * 10**6)
+    assert len(failure.error) + len(failure.tuple) + len(failure.traceback) < 30_000
+    assert Failure(**failure.to_dict()) == failure

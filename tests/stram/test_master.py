@@ -1,5 +1,7 @@
 """Stories of windows: events in, instructions out."""
 
+from dataclasses import replace
+
 import pytest
 
 from ridgeline.api.errors import Failure
@@ -67,6 +69,48 @@ def test_a_failed_attempt_is_tried_again_from_the_same_state():
     again = master.handle(WindowFailed(failure(window_id=1)))
     assert again == RunWindow(WindowRequest(1, 1, 1, states={2: ("a",)}), str(failure(window_id=1)))
     assert isinstance(run(master, again), Commit)
+
+
+def raised(text="ValueError: no", tuple="Number(value=1)", **what) -> Failure:
+    """The operator's own code has raised it."""
+    return replace(failure(), error=text, tuple=tuple, raised=True, **what)
+
+
+def handled(failures, **attributes) -> list[type]:
+    """What STRAM does after each of the failures of one window."""
+    master = Master(plan(recovery_attempts=3, **attributes), epoch=1)
+    master.handle(WindowDue(0))
+    return [type(master.handle(WindowFailed(one))) for one in failures]
+
+
+def test_the_same_failure_on_the_same_tuple_twice_is_enough():
+    assert handled([raised(), raised()]) == [RunWindow, GiveUp]
+    assert handled([raised("ValueError: <object at 0x7f01>"), raised("ValueError: <object at 0x7fa2>")]) == [RunWindow, GiveUp]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [raised("ValueError: yes"), raised("KeyError: no"), raised(tuple="Number(value=2)"), raised(operator="step2"), raised(partition=1)],
+)
+def test_other_failures_count_as_recovery_attempts_allow(other):
+    assert handled([raised(), other, raised(), other]) == [RunWindow, RunWindow, RunWindow, GiveUp]
+
+
+def test_what_no_callback_raised_is_tried_again_even_if_it_is_the_same():
+    assert handled([failure()] * 4) == [RunWindow, RunWindow, RunWindow, GiveUp]
+
+
+def test_an_operator_may_ask_for_tries_of_the_same():
+    assert handled([raised()] * 4, on_error="RETRY") == [RunWindow, RunWindow, RunWindow, GiveUp]
+
+
+def test_a_failure_of_the_window_before_does_not_count():
+    master = Master(plan(), epoch=1)
+    master.handle(WindowDue(0))
+    run(master, master.handle(WindowFailed(raised())))
+    master.handle(WindowCommitted(0))
+    master.handle(WindowDue(1))
+    assert isinstance(master.handle(WindowFailed(raised())), RunWindow)
 
 
 @pytest.mark.parametrize("attempts", [0, 1, 3])

@@ -21,6 +21,14 @@ class ProcessingMode(enum.StrEnum):
     AT_MOST_ONCE = "AT_MOST_ONCE"
 
 
+class OnError(enum.StrEnum):
+    """What happens to a tuple on which an operator fails: the application fails, the tuple is left out, or it is tried again."""
+
+    STOP = "STOP"
+    SKIP = "SKIP"
+    RETRY = "RETRY"
+
+
 class RecordingLevel(enum.StrEnum):
     """How much is measured, as in Kafka: nothing while a window runs, what everybody needs, and what costs more."""
 
@@ -99,6 +107,7 @@ _ALL = (
     ),
     Attribute("application_window_count", "operator", int, 1, "streaming windows that the operator sees as one", 1),
     Attribute("processing_mode", "operator", ProcessingMode, ProcessingMode.AT_LEAST_ONCE, "what happens to a window in which it fails"),
+    Attribute("on_error", "operator", OnError, OnError.STOP, "a tuple on which it fails: STOP (tried twice), SKIP it, or RETRY it"),
     Attribute("recovery_attempts", "operator", int, 3, "how often a window that failed is started again before the application fails", 0),
     Attribute("unifier_limit", "operator", int, None, "greatest number of partitions that one unifier merges; more make a cascade", 2),
     Attribute(

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
+
+TEXT_LIMIT = 4_000
+"""Characters of an error's text that are kept."""
+TRACEBACK_LIMIT = 16_000
+"""Characters of a traceback that are kept."""
+_LEFT_OUT_CHARACTERS = 60
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 
 
 class RidgelineError(Exception):
@@ -65,6 +74,7 @@ class Failure:
     """Why an attempt at a window failed: picklable, so that it travels from a container to STRAM.
 
     `callback` is what ran (`process`, `emit_tuples`, `end_window`, ...), `tuple` the shortened text of the tuple being processed or "".
+    `raised`: the operator's own code raised it, so the same tuple is expected to fail again.
     """
 
     application: str
@@ -75,6 +85,21 @@ class Failure:
     error: str
     tuple: str = ""
     traceback: str = ""
+    raised: bool = False
+
+    def __post_init__(self) -> None:
+        for name, limit in (("error", TEXT_LIMIT), ("tuple", TEXT_LIMIT), ("traceback", TRACEBACK_LIMIT)):
+            object.__setattr__(self, name, capped(getattr(self, name), limit))
+
+    def same_as(self, other: Failure | None) -> bool:
+        """True if the operator's code failed in the same way on the same tuple. Addresses of objects in the texts do not count."""
+        return other is not None and self.raised and other.raised and self.cause == other.cause
+
+    @property
+    def cause(self) -> Sequence[Any]:
+        """What failed, on which tuple and how; equal for failures that are the same."""
+        texts = (_ADDRESS.sub("", self.error), _ADDRESS.sub("", self.tuple))
+        return self.operator, self.partition, self.window_id, self.callback, *texts
 
     def __str__(self) -> str:
         who = f"operator `{self.operator}` (partition {self.partition}) of " if self.operator else ""
@@ -82,7 +107,7 @@ class Failure:
         return text + (f"; the tuple was {self.tuple}" if self.tuple else "")
 
     def to_dict(self) -> dict[str, str | int]:
-        """As a dictionary of plain values."""
+        """As a dictionary of plain values, which `Failure(**values)` takes."""
         return asdict(self)
 
 
@@ -97,6 +122,17 @@ class OperatorError(RidgelineError):
         return type(self), (self.failure,)
 
 
+class CallbackInterrupt(BaseException):
+    """A callback raised what is no Exception (KeyboardInterrupt and the like), its cause; `failure` as of an OperatorError.
+
+    In process the cause goes on to the caller; in a worker it is the operator's failure as any other.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(str(failure))
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`did you mean `x`?` for the nearest known name, else the list of what is known."""
     names = sorted(set(known))
@@ -109,10 +145,38 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def shorten(value: object, limit: int = 200) -> str:
     """`repr(value)`, cut in the middle if it is longer than `limit` characters."""
     try:
-        text = repr(value)
-    except Exception as error:  # noqa: BLE001  a broken __repr__ must not hide the error that is being told
+        text = _encodable(repr(value))
+    except BaseException as error:  # noqa: BLE001  a broken __repr__ must not hide the error that is being told
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
     if len(text) <= limit:
         return text
     half = (limit - 5) // 2
     return f"{text[:half]} ... {text[-half:]}"
+
+
+def capped(text: str, limit: int = TEXT_LIMIT) -> str:
+    """The text in at most `limit` (at least 80) characters: head, tail, and how many characters are left out between them.
+
+    What cannot be encoded (half of a surrogate pair) is written as an escape.
+    """
+    if len(text) <= limit:
+        whole = _encodable(text)
+        return whole if len(whole) <= limit else capped(whole, limit)
+    room = limit - _LEFT_OUT_CHARACTERS
+    head, tail = room - room // 4, room // 4
+    middle = f" ... ({len(text) - room:,} characters left out) ... "
+    return _encodable(text[:head])[:head] + middle + _encodable(text[len(text) - tail :])[-tail:]
+
+
+def described(error: BaseException, limit: int = TEXT_LIMIT) -> str:
+    """`ValueError: text` of an exception, whatever its `__str__` does; capped."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except BaseException as broken:  # noqa: BLE001  the error that is being told comes first
+        text = f"<its text cannot be had: {type(broken).__name__}>"
+    return capped(f"{name}: {text}" if text else name, limit)
+
+
+def _encodable(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

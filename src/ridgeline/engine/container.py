@@ -14,7 +14,7 @@ import pyarrow as pa
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import Failure, OperatorError
+from ridgeline.api.errors import Failure, OperatorError, described
 from ridgeline.api.pickling import dumps
 from ridgeline.api.state import ValueCell
 from ridgeline.engine import block, state_files, versions
@@ -194,7 +194,7 @@ class Container:
 
     def _unwritable(self, changes: Mapping[int, state_files.CellChanges], window_id: int, error: Exception) -> OperatorError:
         """Name the operator whose state cannot be pickled."""
-        name, partition, text = self._first_name, 0, f"{type(error).__name__}: {error}"
+        name, partition, text = self._first_name, 0, described(error)
         for operator_id, cells in changes.items():
             for cell, change in cells.items():
                 try:
@@ -205,7 +205,7 @@ class Container:
                     text = (
                         f"state `{cell}` cannot be written: {error}; keep plain values in state, make connections and the like in `setup`"
                     )
-        return OperatorError(Failure(self.spec.application, name, partition, window_id, "checkpoint", text))
+        return OperatorError(Failure(self.spec.application, name, partition, window_id, "checkpoint", text, raised=True))
 
     # Tuples --------------------------------------------------------------------------------------------------------
 

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.errors.exceptions.captured import CapturedException
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.engine import shipping
 from ridgeline.engine.byte_rdds import ByteRdds
+from ridgeline.engine.failures import Failed
 from ridgeline.engine.heartbeat import HeartbeatAddress
+from ridgeline.engine.job_errors import cause, gone, job_text
 from ridgeline.engine.run import Ran
 from ridgeline.engine.shared_folder import BlockSharing
 from ridgeline.engine.shuffles import Shuffles
 from ridgeline.engine.spec import container_specs
-from ridgeline.engine.stage import PROPERTY, StageError, Task, commit_stage, fed_stage, ingest_stage, next_stage, source_stage, tick_stage
+from ridgeline.engine.stage import PROPERTY, Task, commit_stage, fed_stage, ingest_stage, next_stage, source_stage, tick_stage
 from ridgeline.engine.storage import Storage
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
-
-_JOB_ERRORS = (Py4JError, CapturedException)
-"""What a job that failed raises: Spark's own exception, or what PySpark makes of it once there is a SparkSession."""
 
 
 class SparkExecutor:
@@ -85,25 +82,43 @@ class SparkExecutor:
         self._context.setLocalProperty(PROPERTY, task.encode())
         launched = self._clock.wall()
         try:
-            records = self._rdds.collect(reports)
-        except _JOB_ERRORS as error:
-            raise OperatorError(self._failure(error, request.window_id)) from None
+            records = self._collect(reports, request.window_id)
         finally:
             self._cleaning = self._cleaner.submit(self._clean, range(begin, self._shuffles.next_id()) if shuffles is None else shuffles)
         received = self._clock.wall()
-        found: list[WindowReport] = [pickle.loads(report) for record in records for report in pickle.loads(record)]
-        for report in found:
-            report.received = received
+        found: list[WindowReport] = []
+        failed: list[Failed] = []
+        for record in (record for records_of_task in records for record in pickle.loads(records_of_task)):
+            failure = Failed.decode(record)
+            if failure is not None:
+                failed.append(failure)
+            else:
+                report = pickle.loads(record)
+                report.received = received
+                found.append(report)
+        if failed:
+            raise OperatorError(self._root(failed))
         return Ran(found, launched)
+
+    def _root(self, failed: Sequence[Failed]) -> Failure:
+        """Of several failures that of the earliest stage, and there the first container's: always the same one."""
+        return min(failed, key=lambda one: (self._specs[one.container].stage, one.container)).failure
+
+    def _collect(self, rdd: Any, window_id: int) -> list[bytes]:
+        """Run a job. Raises OperatorError if it fails, SparkGoneError if there is no Spark any more."""
+        try:
+            return self._rdds.collect(rdd)
+        except Exception as error:  # noqa: BLE001  whatever it is, the window has failed
+            raise gone(self._context, error) or OperatorError(self._failure(error, window_id)) from None
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
         """A one-stage job over the containers whose operators asked for it. Raises OperatorError."""
         task = Task(self._storage.uri, self._plan, self._run_id, WindowRequest(window_id, 0, 0, states=states), 1)
         self._context.setLocalProperty(PROPERTY, task.encode())
-        try:
-            self._rdds.collect(self._ticks_of(tuple(self._commits), len(self._commits), commit_stage))
-        except _JOB_ERRORS as error:
-            raise OperatorError(self._failure(error, window_id)) from None
+        records = self._collect(self._ticks_of(tuple(self._commits), len(self._commits), commit_stage), window_id)
+        failed = [failure for record in records if (failure := Failed.decode(record)) is not None]
+        if failed:
+            raise OperatorError(self._root(failed))
 
     def close(self) -> None:
         """Remove what windows left. Workers tear their containers down when Spark ends them."""
@@ -171,14 +186,8 @@ class SparkExecutor:
         return rdd.union(self._tick_rdd(ticks, slots)) if ticks else rdd
 
     def _failure(self, error: Exception, window_id: int) -> Failure:
-        text = str(error)
-        found = StageError.find(text)
-        if found:
-            return found
-        java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-        java = (java.getCause() or java) if java is not None else None  # of the future that a job is to its caller
-        message = str(java.getMessage()) if java is not None else text
-        return Failure(self._application, "", 0, window_id, "the window's Spark job", _shortest(message), traceback=text)
+        text = job_text(error)
+        return Failure(self._application, "", 0, window_id, "the window's Spark job", cause(text), traceback=str(error))
 
 
 @dataclass
@@ -193,9 +202,3 @@ class SourceBatch:
     schema: bytes
     containers: tuple[tuple[int, ...], ...]
     jobs: int = 0
-
-
-def _shortest(message: str) -> str:
-    """The cause in Spark's long message."""
-    reason = re.search(r"Lost task [^:]*: (.*)", message) or re.search(r"(?:Exception|Error): (.*)", message)
-    return (reason.group(1) if reason else message.split("\n", 1)[0])[:500]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ridgeline.api.clock import Clock, Timeline
-from ridgeline.api.errors import CheckpointError, Failure, OperatorError, RidgelineError
+from ridgeline.api.errors import CheckpointError, Failure, OperatorError, RidgelineError, described
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.checkpoint import Checkpoint
 from ridgeline.engine.compactions import Compactions, Tell
@@ -259,9 +259,8 @@ class ApplicationRun:
         except RidgelineError:
             raise
         except Exception as error:
-            text = f"{type(error).__name__}: {error}"
             window = self.master.committed if window_id is None else window_id
-            raise OperatorError(Failure(self.plan.logical.application, name, 0, window, what, text)) from error
+            raise OperatorError(Failure(self.plan.logical.application, name, 0, window, what, described(error))) from error
 
 
 def _wants_commit(plan: Plan) -> bool:

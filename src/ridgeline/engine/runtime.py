@@ -15,18 +15,20 @@ import pyarrow as pa
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Timeline
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import ContainerAbortError, Failure, OperatorError, StateError, shorten
+from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, Failure, OperatorError, StateError, described, shorten
 from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type
 from ridgeline.api.per_instance import OWN
 from ridgeline.api.ports import InputPort, OutputPoint
 from ridgeline.api.times import Processing, Span, joined_spans
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.age_meter import AgeMeter, places
+from ridgeline.engine.failures import InputLostError
 from ridgeline.engine.running import Running
 from ridgeline.measure.events import AgeSample
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, WindowRequest
 
+_NO_EXIT = "; an operator cannot end its worker: raise an exception, or call `finish()` in an input operator"
 _HIDDEN = frozenset({"_forgotten", "_finished", "context"})
 
 
@@ -207,7 +209,7 @@ class OperatorRuntime:
         with self.running.part(port, len(rows), iterator):
             try:
                 lengths = _one_by_one(handler, iterator, outputs)
-            except Exception as error:
+            except BaseException as error:
                 callback = f"process of port {port}"
                 raise self._failure(callback, error, shorten(rows[len(rows) - length_hint(iterator) - 1])) from error
         for point, after in zip(points, lengths, strict=True):
@@ -219,7 +221,7 @@ class OperatorRuntime:
         with _inheriting(inheriting, processing), self.running.part(port, len(tuples), None):
             try:
                 handler(batch)
-            except Exception as error:
+            except BaseException as error:
                 first = shorten(tuples.rows[0]) if len(tuples) else "none"
                 text = first if len(tuples) == 1 else f"one of a batch of {len(tuples)}, the first being {first}"
                 callback = f"process_batch of port {port}"
@@ -255,26 +257,25 @@ class OperatorRuntime:
     def _call(self, callback: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return function(*arguments)
-        except ContainerAbortError:
-            raise
-        except Exception as error:
+        except BaseException as error:
             raise self._failure(callback, error) from error
 
-    def _failure(self, callback: str, error: BaseException, value: str = "") -> OperatorError | ContainerAbortError:
-        if isinstance(error, ContainerAbortError):
+    def _failure(self, callback: str, error: BaseException, value: str = "") -> BaseException:
+        """What to raise for what a callback has raised."""
+        if isinstance(error, (ContainerAbortError, InputLostError)):
             return error
-        return OperatorError(
-            Failure(
-                application=self.context.application,
-                operator=self.spec.title if self.spec.unifier else self.spec.name,
-                partition=self.spec.partition,
-                window_id=self.context.window_id,
-                callback=callback,
-                error=f"{type(error).__name__}: {error}",
-                tuple=value,
-                traceback="".join(traceback.format_exception(error)),
-            )
+        failure = Failure(
+            application=self.context.application,
+            operator=self.spec.title if self.spec.unifier else self.spec.name,
+            partition=self.spec.partition,
+            window_id=self.context.window_id,
+            callback=callback,
+            error=described(error) + (_NO_EXIT if isinstance(error, SystemExit) else ""),
+            tuple=value,
+            traceback="".join(traceback.format_exception(error)),
+            raised=True,
         )
+        return OperatorError(failure) if isinstance(error, (Exception, SystemExit)) else CallbackInterrupt(failure)
 
 
 def _one_by_one(handler: Callable[[Any], Any], tuples: Iterator[Any], outputs: Sequence[Sized]) -> list[Sequence[int] | None]:

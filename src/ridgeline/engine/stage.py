@@ -2,8 +2,9 @@
 
 A record between stages is the id of the container that it is for (64 bits; -1 is the driver) and what it gets; before each goes the number
 of the task that it is sent to. What is addressed further down the chain of stages is handed on. The last stage's tasks give all reports
-that they have as one pickled list. A task runs one container, or several one after the other where a stage has more containers than Spark
-has slots: a task more would only wait, and costs milliseconds.
+that they have as one pickled list. A container that fails reports its failure (see `failures`), and its consumers do not run. A task runs
+one container, or several one after the other where a stage has more containers than Spark has slots: a task more would only wait, and
+costs milliseconds.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import pickle
 import signal
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -23,15 +24,16 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.api.errors import ContainerAbortError, Failure, OperatorError, RidgelineError
+from ridgeline.api.errors import described
 from ridgeline.api.pickling import dumps
 from ridgeline.engine import birth, shipping
 from ridgeline.engine.block import Message
 from ridgeline.engine.container import Container
+from ridgeline.engine.failures import NOT_RUN, Failed, InputLostError, failure_of
 from ridgeline.engine.heartbeat import HeartbeatAddress, working
 from ridgeline.engine.shared_blocks import SharedPlace
 from ridgeline.engine.spec import ContainerSpec
-from ridgeline.engine.storage import Storage, explain, open_storage
+from ridgeline.engine.storage import Storage, open_storage
 from ridgeline.plan.protocol import WindowRequest
 
 PROPERTY = "ridgeline.window.secret"
@@ -65,25 +67,6 @@ class Task:
     def encode(self) -> str:
         """As text."""
         return base64.b64encode(pickle.dumps(self, 5)).decode()
-
-
-class StageError(RidgelineError):
-    """A container failed; carries a Failure through Spark's error text."""
-
-    MARK = "ridgeline-failure:"
-
-    def __init__(self, failure: Failure) -> None:
-        self.failure = failure
-        super().__init__(f"{failure}\n{self.MARK}{base64.b85encode(pickle.dumps(failure, 5)).decode()}")
-
-    def __reduce__(self) -> tuple[type[StageError], tuple[Failure]]:
-        return type(self), (self.failure,)
-
-    @classmethod
-    def find(cls, text: str) -> Failure | None:
-        """The failure in an error text, if there is one."""
-        _, found, rest = text.partition(cls.MARK)
-        return pickle.loads(base64.b85decode(rest.split(None, 1)[0])) if found else None
 
 
 class Host:
@@ -166,14 +149,15 @@ def tick_stage(_index: int, ticks: Iterable[int]) -> Iterator[bytes]:
     """The first stage where inputs are Python operators: each tick is the id of the container to run."""
     began = _CLOCK.wall()
     task, host, _ = _task()
-    yield from host.post((letter for container in ticks for letter in _run(container, (), (), began)), 0, task.slots)
+    yield from host.post(_run_each(((container, (), ()) for container in ticks), began), 0, task.slots)
 
 
 def source_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:
     """The first stage where Spark reads one source: Arrow messages of the micro-batch in, for the index-th container of the source."""
     began = _CLOCK.wall()
     task, host, _ = _task()
-    yield from host.post(_run(task.source_containers[0][index], (), _source_batches(task, messages), began), 0, task.slots)
+    container = task.source_containers[0][index]
+    yield from host.post(_run_each([(container, (), _source_batches(task, messages))], began), 0, task.slots)
 
 
 def ingest_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:
@@ -204,14 +188,20 @@ def fed_stage(index: int, records: Iterable[bytes]) -> Iterator[bytes]:
     found: dict[int, list[tuple[int, int, bytes]]] = {container: [] for container in host.share(0, index, task.slots)}
     for container, content in map(_open, records):
         found[container].append(pickle.loads(content))
-    for container, parts in found.items():
-        batches = (batch for _, _, part in sorted(parts) for batch in pa.ipc.open_stream(part))
-        yield from host.post(_run(container, (), batches, began), 0, task.slots)
+    jobs = (
+        (container, (), (batch for _, _, part in sorted(parts) for batch in pa.ipc.open_stream(part))) for container, parts in found.items()
+    )
+    yield from host.post(_run_each(jobs, began), 0, task.slots)
 
 
 def _source_batches(task: Task, messages: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
     schema = pa.ipc.read_schema(pa.py_buffer(task.source_schema))
-    return (pa.ipc.read_record_batch(pa.py_buffer(message), schema) for message in messages)
+    try:
+        for message in messages:
+            yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)
+    except Exception as error:
+        what = f"Spark's rows broke off: {described(error)}"
+        raise InputLostError(what) from error
 
 
 def next_stage(stage: int, index: int, records: Iterable[bytes]) -> Iterator[bytes]:
@@ -223,13 +213,16 @@ def next_stage(stage: int, index: int, records: Iterable[bytes]) -> Iterator[byt
 
 def _next(containers: Sequence[int], records: Iterable[bytes], began: float) -> Iterator[Letter]:
     inboxes: dict[int, list[Message]] = {container: [] for container in containers}
+    complete = True
     for addressee, content in map(_open, records):
-        if addressee in inboxes:
-            inboxes[addressee].append(Message.decode(content))
-        else:
+        if addressee not in inboxes:
             yield addressee, bytes(content)
-    for container, messages in inboxes.items():
-        yield from _run(container, messages, (), began)
+        elif content == NOT_RUN:
+            complete = False
+        else:
+            inboxes[addressee].append(Message.decode(content))
+    jobs = ((container, messages, ()) for container, messages in inboxes.items())
+    yield from _run_each(jobs, began, complete=complete)
 
 
 def commit_stage(_index: int, containers: Iterable[int]) -> Iterator[bytes]:
@@ -238,13 +231,27 @@ def commit_stage(_index: int, containers: Iterable[int]) -> Iterator[bytes]:
     for container in containers:
         try:
             host.container(container).committed(task.request.window_id, task.request.states)
-        except OperatorError as error:
-            raise StageError(error.failure) from None
-    yield b""
+        except BaseException as error:  # noqa: BLE001  reported
+            yield Failed(container, failure_of(error, host.specs[container], task.request.window_id, task.checkpoint)).encode()
+            return
 
 
-def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.RecordBatch], began: float) -> Iterator[Letter]:
-    """Run a container in the task that began then; its messages and its report."""
+Job: TypeAlias = tuple[int, Sequence[Message], Iterable[pa.RecordBatch]]
+"""A container, the messages for it, the batches of its Spark source."""
+
+
+def _run_each(jobs: Iterable[Job], began: float, *, complete: bool = True) -> Iterator[Letter]:
+    """Run a task's containers, up to the first one that fails; none of them if not all that they need was `complete`."""
+    for container, messages, batches in jobs:
+        if complete:
+            complete = yield from _run(container, messages, batches, began)
+        if not complete:
+            for consumer in _task()[1].specs[container].consumers:
+                yield consumer, NOT_RUN
+
+
+def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.RecordBatch], began: float) -> Generator[Letter, None, bool]:
+    """Run a container in the task that began then; its messages and its report, or its failure. Returns whether it did well."""
     task, host, context = _task()
     spec = host.specs[container_id]
     tag = f"t{context.taskAttemptId()}"
@@ -252,16 +259,15 @@ def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.Re
         container = host.container(container_id)
         with working(task.heartbeats, container, _CLOCK):
             outgoing, report = container.run(task.request, messages, batches, tag, context.attemptNumber(), began, task.place)
-    except OperatorError as error:
-        raise StageError(error.failure) from None
-    except (RidgelineError, OSError) as error:
-        callback = "emit_tuples" if isinstance(error, ContainerAbortError) else "state"
-        text = explain(task.checkpoint, error) if isinstance(error, OSError) else str(error)
-        name = spec.operators[0].title
-        raise StageError(Failure(spec.application, name, 0, task.request.window_id, callback, text)) from None
+    except InputLostError:
+        raise
+    except BaseException as error:  # noqa: BLE001  reported
+        yield DRIVER, Failed(container_id, failure_of(error, spec, task.request.window_id, task.checkpoint)).encode()
+        return False
     for consumer, message in outgoing.items():
         for part in message.divided():
             yield consumer, part.encode()
     report.worker_began, report.daemon_began = birth.worker_process()
     report.sent = _CLOCK.wall()
     yield DRIVER, dumps(report)
+    return True

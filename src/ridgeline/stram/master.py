@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ridgeline.api.attributes import OnError
 from ridgeline.api.errors import Failure
 from ridgeline.api.operator import InputOperator
 from ridgeline.plan.execution import Plan
@@ -31,7 +32,7 @@ class WindowRan:
 
 @dataclass(frozen=True, slots=True)
 class WindowFailed:
-    """An attempt failed after Spark's own retries. `failure` names the operator if it was one's fault."""
+    """An attempt failed. `failure` names the operator if it was one's fault."""
 
     failure: Failure
 
@@ -125,6 +126,7 @@ class Master:
         self._epoch = epoch
         self._request: WindowRequest | None = None
         self._failures = 0
+        self._last_failure: Failure | None = None
         self._pending: Commit | None = None
         self._rebased: list[Rebased] = []
         self._containers = {container.id: container for container in plan.execution.containers}
@@ -155,6 +157,7 @@ class Master:
         if window_id <= self.committed:
             return Skip(window_id)
         self._failures = 0
+        self._last_failure = None
         self._rebased = []
         self._request = WindowRequest(window_id, 0, self._epoch, finished=self.finished, states=dict(self.states))
         return RunWindow(self._request)
@@ -176,7 +179,9 @@ class Master:
     def _failed(self, failure: Failure) -> Instruction:
         request = self._current()
         self._failures += 1
-        if self._failures > self._recovery_attempts(failure.operator):
+        again = failure.same_as(self._last_failure) and self._attribute("on_error", failure.operator) is not OnError.RETRY
+        self._last_failure = failure
+        if again or self._failures > self._recovery_attempts(failure.operator):
             return GiveUp(failure, self._failures)
         self._request = replace(request, attempt=request.attempt + 1, states=dict(self.states))
         return RunWindow(self._request, str(failure))
@@ -209,9 +214,16 @@ class Master:
 
     def _recovery_attempts(self, operator: str) -> int:
         """The operator's own number; the greatest of all where no one operator is to blame. `operator` may be a physical title."""
-        known = {logical.name: logical.attributes["recovery_attempts"] for logical in self.plan.logical.operators}
-        name = operator if operator in known else re.split(r"[.\[]", operator, maxsplit=1)[0]
-        return int(known.get(name, max(known.values(), default=0)))
+        attempts = self._attribute("recovery_attempts", operator)
+        if attempts is None:
+            attempts = max((logical.attributes["recovery_attempts"] for logical in self.plan.logical.operators), default=0)
+        return int(attempts)
+
+    def _attribute(self, attribute: str, operator: str) -> Any:
+        """An attribute of an operator, by its name or that of its partition or unifier; None where no one operator is meant."""
+        known = {logical.name: logical for logical in self.plan.logical.operators}
+        logical = known.get(operator) or known.get(re.split(r"[.\[]", operator, maxsplit=1)[0])
+        return logical.attributes[attribute] if logical is not None else None
 
     def _has_open_windows(self, window_id: int) -> bool:
         """True if an operator's application window goes on after this streaming window."""

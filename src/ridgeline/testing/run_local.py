@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
 
 from ridgeline.api.application import Application
 from ridgeline.api.clock import Clock
-from ridgeline.api.errors import ContainerAbortError, Failure, OperatorError, RidgelineError
+from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, OperatorError, RidgelineError
 from ridgeline.api.operator import InputOperator, SparkSource, operator_type
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.block import Message
 from ridgeline.engine.checkpoint import Checkpoint
 from ridgeline.engine.container import Container
+from ridgeline.engine.failures import failure_of
 from ridgeline.engine.run import ApplicationRun, Ran
 from ridgeline.engine.spec import ContainerSpec, container_specs
-from ridgeline.engine.storage import MemoryStorage, Storage, explain, open_storage
+from ridgeline.engine.storage import MemoryStorage, Storage, open_storage
 from ridgeline.measure.events import ApplicationEnded, Event, OperatorWindow, StateWarning, WindowCommitted, WindowRetried
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
@@ -59,36 +61,41 @@ class LocalExecutor:
         reports = []
         for container in self._containers:
             try:
-                outgoing, report = container.run(request, inboxes.pop(container.spec.id), (), f"t{request.attempt}")
+                with _interrupts_of_the_caller():
+                    outgoing, report = container.run(request, inboxes.pop(container.spec.id), (), f"t{request.attempt}")
             except OperatorError:
                 raise
             except (RidgelineError, OSError) as error:
                 if isinstance(error, ContainerAbortError):
                     self._containers = [self._make(spec) for spec in self._specs]
-                raise OperatorError(self._failure(container, request.window_id, error)) from error
+                raise OperatorError(failure_of(error, container.spec, request.window_id, self._uri)) from error
             for consumer, message in outgoing.items():
                 inboxes[consumer].append(Message.decode(message.encode()))
             report.received = self._clock.wall()
             reports.append(report)
         return Ran(reports, launched)
 
-    def _failure(self, container: Container, window_id: int, error: Exception) -> Failure:
-        """What befell a container as a whole: a test killed it, or its state could not be read or written."""
-        first = container.spec.operators[0]
-        callback = "emit_tuples" if isinstance(error, ContainerAbortError) else "state"
-        text = explain(self._uri, error) if isinstance(error, OSError) else str(error)
-        return Failure(self._plan.logical.application, first.name, first.partition, window_id, callback, text)
-
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
         """Tell the operators that asked for it."""
         for container in self._containers:
             if container.spec.wants_commit:
-                container.committed(window_id, states)
+                with _interrupts_of_the_caller():
+                    container.committed(window_id, states)
 
     def close(self) -> None:
         """Tear all containers down."""
-        for container in self._containers:
-            container.close()
+        with _interrupts_of_the_caller():
+            for container in self._containers:
+                container.close()
+
+
+@contextlib.contextmanager
+def _interrupts_of_the_caller() -> Iterator[None]:
+    """What a callback raises that is no Exception is Ctrl-C, or the end of a test: it goes on as it is."""
+    try:
+        yield
+    except CallbackInterrupt as error:
+        raise error.__cause__ or error from None
 
 
 class LocalRun(Figures):

@@ -1,0 +1,77 @@
+"""Why a window's Spark job failed, in words of the user's: nothing here comes from a container, whose failures are reports."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
+from ridgeline.api.errors import RidgelineError, capped
+
+_CAUSE_LIMIT = 1_000
+_FRAME = re.compile(r"^\s+at [\w.$/<>]+\(.*\)$|^\s+\.\.\. \d+ more$")
+_LOST_TASK = re.compile(r"Lost task [^:]*: (.*)", re.DOTALL)
+_TASK = re.compile(r"Task (\d+) in stage (\d+)\.\d+ failed")
+_DIED = ("Python worker exited unexpectedly", "Python worker process terminated", "Connection reset", "EOFException", "Broken pipe")
+_STOPPED = ("SparkContext was shut down", "stopped SparkContext", "SparkContext has been shutdown", "SparkContext is stopped")
+
+
+class SparkGoneError(RidgelineError):
+    """Spark's own process has ended, or somebody has stopped Spark: no window can run any more."""
+
+
+def gone(context: Any, error: BaseException) -> SparkGoneError | None:
+    """The error to raise instead if Spark itself is no more; None if it still runs."""
+    process = getattr(getattr(context, "_gateway", None), "proc", None)
+    code = None if process is None else process.poll()
+    text = str(error)
+    if code is None and not isinstance(error, (Py4JNetworkError, ConnectionError)) and not any(stopped in text for stopped in _STOPPED):
+        return None
+    if code is None and any(stopped in text for stopped in _STOPPED):
+        what = "Spark was stopped while the application ran"
+        remedy = "somebody has called `stop()` on its context, or has ended its Java process"
+    else:
+        meaning = "" if code is None else f" with exit code {code}" if code >= 0 else f" by signal {-code}"
+        what = f"Spark's Java process has ended{meaning}"
+        remedy = "was it killed, or the host out of memory? (`--conf spark.driver.memory=...`)"
+    return SparkGoneError(f"{what}; what is committed is kept, run again with the same `--checkpoint`; {remedy}")
+
+
+def java_error(error: BaseException) -> Any:
+    """The Java exception behind what py4j or PySpark has raised, None if there is none."""
+    found = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    return None if found is None else found.getCause() or found  # of the future that a job is to its caller
+
+
+def job_text(error: BaseException) -> str:
+    """The whole text of what a job failed with."""
+    try:
+        java = java_error(error)
+        return str(error) if java is None else str(java.getMessage())
+    except (Py4JError, OSError):
+        return str(error)
+
+
+def worker_died(text: str) -> bool:
+    """True if the job failed because Python workers ended in the middle of their tasks."""
+    return any(sign in text for sign in _DIED)
+
+
+def failed_task(text: str) -> tuple[int, int] | None:
+    """Number of the task, and id of Spark's stage, that used up its tries."""
+    found = _TASK.search(text)
+    return (int(found.group(1)), int(found.group(2))) if found else None
+
+
+def cause(text: str, limit: int = _CAUSE_LIMIT) -> str:
+    """The cause in a long message of Spark's, without stacks of Java: one line, or that of a Python exception."""
+    lost = _LOST_TASK.search(text)
+    lines = [line for line in (lost.group(1) if lost else text).splitlines() if line.strip() and not _FRAME.match(line)]
+    if any(line.startswith("Traceback (most recent call last)") for line in lines):
+        raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt|Exit)\b", line)]
+        lines = raised[-1:] or lines[-1:]
+    first = lines[0] if lines else text
+    for _ in range(3):  # names of Java classes
+        first = re.sub(r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ", "", first.strip())
+    return capped(first, limit)
