@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow.fs
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.masking import mask_text
 
 _ALIASES = {"s3a": "s3", "s3n": "s3"}
 
@@ -33,6 +34,6 @@ def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
         filesystem, path = pyarrow.fs.FileSystem.from_uri(_ALIASES.get(scheme, scheme) + uri[len(scheme) :])
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         remedy = "give a path, or a URI such as `file:`, `s3a:` or `hdfs:` whose client libraries are installed"
-        msg = f"`{uri}` cannot be reached: {error}; {remedy}"
+        msg = f"`{mask_text(uri)}` cannot be reached: {mask_text(str(error))}; {remedy}"
         raise RidgelineError(msg) from error
     return filesystem, path

@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import StateError, did_you_mean
+from ridgeline.api.masking import MASK, is_secret_type
 from ridgeline.api.per_instance import OWN, make_own
 from ridgeline.api.ports import InputPort, OutputPort, Port
 from ridgeline.api.publisher import Publisher
@@ -308,7 +309,10 @@ def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str
         for problem in error.errors():
             name = ".".join(map(str, problem["loc"])) or "properties"
             rule = problem["msg"][0].lower() + problem["msg"][1:]
-            faults.append((name, REQUIRED, "is required") if problem["type"] == "missing" else (name, problem["input"], rule))
+            if problem["type"] == "missing":
+                faults.append((name, REQUIRED, "is required"))
+            else:
+                faults.append((name, MASK if is_secret_type(hints.get(str(problem["loc"][0]))) else problem["input"], rule))
         return {}, faults
     validated = {name: getattr(checked, name) for name in fields}
     probe = copy.copy(operator)

@@ -10,6 +10,7 @@ from typing import Any
 import pydantic
 
 from ridgeline.api.errors import did_you_mean
+from ridgeline.api.masking import mask, mask_text
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.settings import RUN_OPTIONS
 
@@ -25,7 +26,7 @@ def assignments(option: str, texts: Sequence[str], form: str, example: str, *, d
         name = name.strip()
         parts = name.split(".", 1)
         if not equals or not name or (dotted and (len(parts) < 2 or not all(parts))):  # noqa: PLR2004  operator and property
-            msg = f"`{option}` takes `{form}`; got `{text}`; for example `{option} {example}`"
+            msg = f"`{option}` takes `{form}`; got `{mask_text(text)}`; for example `{option} {example}`"
             raise CommandError(msg)
         found[name] = value
     return found
@@ -134,7 +135,7 @@ def _convert(option: str, kind: Any, text: str) -> Any:
         return text
     except pydantic.ValidationError as error:
         problem = error.errors()[0]["msg"]
-        msg = f"`{option}` does not take `{text}`: {problem[0].lower()}{problem[1:]}"
+        msg = f"`{option}` does not take `{mask(option, text)}`: {problem[0].lower()}{problem[1:]}"
         raise CommandError(msg) from None
 
 

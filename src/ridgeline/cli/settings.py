@@ -6,6 +6,9 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ridgeline.api.masking import mask, mask_text
+from ridgeline.api.secret_names import is_secret
+
 DEFAULT_MASTER = "local[*]"
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PROFILE = "profile"
@@ -68,22 +71,23 @@ class RunSettings:
     def command(self, checkpoint: str) -> str:
         """The same command that goes on from a checkpoint.
 
-        Without the token, which belongs into no log, and without the event log and the profile, which are there already.
+        Secrets are masked: give them again. Without the token, which belongs into no log, and without the event log and
+        the profile, which are there already.
         """
         words = ["ridgeline", "run", self.target]
         if self.master != DEFAULT_MASTER:
             words += ["--master", self.master]
         for option, values in (("--conf", self.conf), ("-D", self.properties), ("--attribute", self.attributes)):
             for value in values:
-                words += [option, value]
+                words += [option, _masked(value)]
         if self.windows is not None:
             words += ["--windows", str(self.windows)]
         if self.quiet:
             words.append("--quiet")
         if self.otlp is not None:
-            words += ["--otlp-endpoint", self.otlp]
+            words += ["--otlp-endpoint", mask_text(self.otlp)]
         words += self._service_options()
-        return shlex.join([*words, "--checkpoint", checkpoint, *self._guarded_options()])
+        return shlex.join([*words, "--checkpoint", mask_text(checkpoint), *self._guarded_options()])
 
     def _service_options(self) -> list[str]:
         if self.service is None:
@@ -99,7 +103,8 @@ class RunSettings:
         """The application's options; behind `--` if the command would take one of them for its own."""
         own = set(RUN_OPTIONS)
         clash = any(option.partition("=")[0] in own or option.startswith("-D") for option in self.options)
-        return ["--", *self.options] if clash else list(self.options)
+        shown = _masked_options(self.options)
+        return ["--", *shown] if clash else shown
 
     @property
     def ending(self) -> str:
@@ -108,3 +113,21 @@ class RunSettings:
         if self.windows is not None:
             finished = f"after {self.windows:,} window{'' if self.windows == 1 else 's'}, or {finished}"
         return f"ends {finished}; Ctrl-C ends it after the window that runs"
+
+
+def _masked(assignment: str) -> str:
+    """`name=value` without a secret."""
+    name, equals, value = assignment.partition("=")
+    return f"{name}{equals}{mask(name, value)}"
+
+
+def _masked_options(options: Sequence[str]) -> list[str]:
+    """The application's options without secrets: `--token=x`, `--token x`."""
+    shown: list[str] = []
+    for option, before in zip(options, ["", *options], strict=False):
+        is_value = before.startswith("--") and "=" not in before and not option.startswith("--")
+        if option.startswith("--") and "=" in option:
+            shown.append(_masked(option))
+        else:
+            shown.append(mask(before, option) if is_value and is_secret(before) else mask_text(option))
+    return shown

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ridgeline.api.clock import Clock
+from ridgeline.api.masking import mask_text
 from ridgeline.cli.figures.path import short_path
 from ridgeline.cli.figures.verdict import verdict_line
 from ridgeline.cli.long_windows import LongWindows
@@ -124,7 +125,7 @@ def service_line(url: str) -> str:
 
 def checkpoint_line(checkpoint: str, first_window: int) -> str:
     """Where the run's state is, and where it begins."""
-    return f"checkpoint {checkpoint} ({f'goes on from window {first_window}' if first_window else 'fresh'})"
+    return f"checkpoint {mask_text(checkpoint)} ({f'goes on from window {first_window}' if first_window else 'fresh'})"
 
 
 def retry_line(window_id: int, attempt: int, reason: str) -> str:

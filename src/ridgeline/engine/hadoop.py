@@ -8,6 +8,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
+from ridgeline.api.masking import mask_text
 from ridgeline.engine.storage import Storage
 
 
@@ -92,7 +93,7 @@ class HadoopStorage(Storage):
 def _translated(error: Py4JJavaError, name: str) -> OSError:
     """Hadoop's exception as Python's."""
     kind = error.java_exception.getClass().getSimpleName()
-    text = f"{name}: {error.java_exception.getMessage()}"
+    text = f"{name}: {mask_text(str(error.java_exception.getMessage()))}"
     if kind == "FileNotFoundException":
         return FileNotFoundError(text)
     if kind == "FileAlreadyExistsException":

@@ -14,6 +14,7 @@ from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import CheckpointError
 from ridgeline.api.files import is_local, local_path
+from ridgeline.api.masking import mask_text
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.checkpoint import Checkpoint
@@ -108,9 +109,8 @@ def _hadoop_storage(uri: str, context: Any) -> Storage:
         return HadoopStorage(uri, context)
     except Exception as error:
         cause = getattr(error, "java_exception", error)
-        msg = (
-            f"checkpoint folder `{uri}` cannot be reached: {cause}; Spark needs the file system's client (`--conf spark.jars.packages=...`)"
-        )
+        remedy = "Spark needs the file system's client (`--conf spark.jars.packages=...`)"
+        msg = f"checkpoint folder `{mask_text(uri)}` cannot be reached: {mask_text(str(cause))}; {remedy}"
         raise CheckpointError(msg) from error
 
 

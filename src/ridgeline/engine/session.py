@@ -13,6 +13,7 @@ from typing import Any
 
 import ridgeline
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.masking import mask_text
 from ridgeline.engine.class_archive import archive_options
 from ridgeline.engine.java import find_java
 
@@ -116,5 +117,5 @@ def start_context(application: str, master: str, conf: Mapping[str, str], *, str
         with quiet_stderr():
             return SparkContext(conf=spark_conf)
     except Exception as error:
-        msg = f"Spark did not start on `{master}`: {str(error).splitlines()[0][:300]}; check `--master` and `--conf`"
+        msg = f"Spark did not start on `{master}`: {mask_text(str(error).splitlines()[0])[:300]}; check `--master` and `--conf`"
         raise RidgelineError(msg) from error

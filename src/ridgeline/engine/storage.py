@@ -16,6 +16,7 @@ import pyarrow.fs
 
 from ridgeline.api.errors import CheckpointError
 from ridgeline.api.files import is_local, local_path, resolve
+from ridgeline.api.masking import mask_text
 
 Buffer = bytes | mmap.mmap
 
@@ -238,7 +239,7 @@ def open_storage(uri: str) -> Storage:
     try:
         return ArrowStorage(uri)
     except Exception as error:
-        msg = f"checkpoint folder `{uri}` cannot be reached; {error}"
+        msg = f"checkpoint folder `{mask_text(uri)}` cannot be reached; {mask_text(str(error))}"
         raise CheckpointError(msg) from error
 
 
@@ -250,6 +251,5 @@ def explain(uri: str, error: OSError) -> str:
         what, remedy = "it cannot be written", "give this user the right to write there"
     else:
         what, remedy = f"{type(error).__name__}: {error}", "mend it"
-    return (
-        f"checkpoint folder `{uri}`: {what}; {remedy} and run again with the same `--checkpoint`; it goes on from the last committed window"
-    )
+    again = "run again with the same `--checkpoint`; it goes on from the last committed window"
+    return f"checkpoint folder `{mask_text(uri)}`: {what}; {remedy} and {again}"

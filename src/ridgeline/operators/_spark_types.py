@@ -6,6 +6,8 @@ import re
 
 import pyarrow as pa
 
+from ridgeline.api.masking import mask_text
+
 _NAMES = {
     pa.int8(): "tinyint",
     pa.int16(): "smallint",
@@ -90,7 +92,7 @@ def loses_nothing(found: str, wanted: str) -> bool:
 
 
 def what_spark_says(error: Exception) -> str | None:
-    """The text of an error that Spark raised, without the stack of the JVM; None for an error that is not Spark's.
+    """The text of an error that Spark raised, without the stack of the JVM and without secrets; None for an error that is not Spark's.
 
     >>> what_spark_says(ValueError("not of Spark")) is None
     True
@@ -98,7 +100,7 @@ def what_spark_says(error: Exception) -> str | None:
     if not type(error).__module__.startswith(("pyspark", "py4j")):
         return None
     text = re.sub(r"^An error occurred while calling \w+\.\w+\.?\s*:?\s*([\w.$]+: )?", "", str(error))
-    return re.split(r"\s*\n\s*at |\s*JVM stacktrace", text, maxsplit=1)[0].strip()
+    return mask_text(re.split(r"\s*\n\s*at |\s*JVM stacktrace", text, maxsplit=1)[0].strip())
 
 
 def _decimal(text: str) -> tuple[int, int]:

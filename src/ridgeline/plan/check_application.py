@@ -10,6 +10,7 @@ from ridgeline.api.application import Application
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, Attribute, unknown_attribute
 from ridgeline.api.duration import FORMS, parse_duration
 from ridgeline.api.errors import shorten
+from ridgeline.api.masking import shown
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.overrides import WINDOW, Overrides
 
@@ -63,7 +64,7 @@ def check_attributes(draft: Draft, owner: str, given: Mapping[str, Any], known: 
             values[name] = known[name].default
             default = "" if known[name].default is None else f"; default: {known[name].default}"
             remedy = f"give another value ({known[name].help}{default})"
-            draft.fault(where, f"attribute `{name}` {rule}; got {shorten(value)}", remedy)
+            draft.fault(where, f"attribute `{name}` {rule}; got {shown(name, value)}", remedy)
     return values, doubtful
 
 

@@ -6,7 +6,7 @@ import copy
 import json
 from typing import Any
 
-from ridgeline.api.errors import shorten
+from ridgeline.api.masking import mask_text, shown
 from ridgeline.api.operator import REQUIRED, Operator, check_properties
 
 
@@ -15,7 +15,7 @@ def property_faults(operator: Operator) -> list[tuple[str, str, str]]:
     kind = type(operator).__name__
     validated, problems = check_properties(operator)
     if not problems:
-        vars(operator).update(validated)
+        vars(operator).update(validated, _given={})  # what was given is in the values: a secret is kept nowhere else
     faults = []
     for name, value, rule in problems:
         given = f"`{kind}({name.partition('.')[0]}=...)`"
@@ -26,7 +26,9 @@ def property_faults(operator: Operator) -> list[tuple[str, str, str]]:
         elif value is REQUIRED:
             faults.append((name, f"property `{name}` of `{kind}` is required and was not given", f"give it, in {given}"))
         else:
-            faults.append((name, f"property `{name}` of `{kind}` is {shorten(value)}; {rule}", f"give another value, in {given}"))
+            faults.append(
+                (name, f"property `{name}` of `{kind}` is {shown(name, value)}; {mask_text(rule)}", f"give another value, in {given}")
+            )
     return faults
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, Attribute
 from ridgeline.api.errors import shorten
+from ridgeline.api.masking import mask
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.plan.execution import ExecutionPlan, Plan
@@ -61,15 +62,15 @@ def _logical_operator(operator: LogicalOperator) -> dict[str, Any]:
 
 
 def shown_properties(operator: LogicalOperator) -> dict[str, Any]:
-    """All properties of an operator, as plain values."""
+    """All properties of an operator, as plain values, without secrets."""
     values = vars(operator.operator)
     names = operator_type(type(operator.operator)).properties
-    return {name: plain(values[name]) for name in sorted(names) if name in values and name != "context"}
+    return {name: plain(mask(name, values[name])) for name in sorted(names) if name in values and name != "context"}
 
 
 def set_attributes(attributes: Mapping[str, Any], known: Mapping[str, Attribute]) -> dict[str, Any]:
     """Those attributes that differ from their defaults, as plain values."""
-    return {name: plain(attributes[name]) for name, attribute in known.items() if attributes[name] != attribute.default}
+    return {name: plain(mask(name, attributes[name])) for name, attribute in known.items() if attributes[name] != attribute.default}
 
 
 def plain(value: Any) -> Any:

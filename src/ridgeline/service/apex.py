@@ -11,8 +11,7 @@ from typing import Any
 
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, PortRef
-from ridgeline.plan.to_json import plain
-from ridgeline.service.masking import shown
+from ridgeline.plan.to_json import plain, shown_properties
 
 Row = Mapping[str, Any]
 """A physical operator as `Watch.operators()` gives it."""
@@ -63,9 +62,7 @@ def attributes(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def properties(operator: LogicalOperator) -> dict[str, Any]:
     """All properties of an operator; what looks like a secret is masked."""
-    values = vars(operator.operator)
-    names = operator_type(type(operator.operator)).properties
-    return {name: shown(name, values[name]) for name in sorted(names) if name in values and name != "context"}
+    return shown_properties(operator)
 
 
 def ports(operator: LogicalOperator) -> list[dict[str, Any]]:

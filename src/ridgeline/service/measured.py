@@ -166,7 +166,7 @@ class _Measured:
             self._console.print(Text(f"the web service at {server.url} asks for the token {server.token}"))
         name = self._plan.logical.application
         try:
-            entry = own_entry(number, name, server.url, token=server.token, started=at, user=info["user"], checkpoint=uri)
+            entry = own_entry(number, name, server.url, token=server.token, started=at, user=info["user"], checkpoint=info["checkpoint"])
             surroundings.callback(register(entry).close)
         except RidgelineError as error:
             self._warn(str(error))

@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from typing import Any
 
+from ridgeline.api.masking import mask_text
+
 
 @cache
 def own_host() -> str:
@@ -18,7 +20,7 @@ def own_host() -> str:
 
 def run_info(master: str, checkpoint: str) -> dict[str, Any]:
     """What the event that a run begins with says beside the plan."""
-    return {"user": _user(), "host": own_host(), "version": version(), "master": master, "checkpoint": checkpoint}
+    return {"user": _user(), "host": own_host(), "version": version(), "master": master, "checkpoint": mask_text(checkpoint)}
 
 
 def version(package: str = "ridgeline") -> str:

@@ -1,0 +1,186 @@
+"""What others may see of values and texts: secrets masked, control characters shown instead of obeyed by a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, get_args
+
+import pydantic
+
+from ridgeline.api.errors import shorten
+from ridgeline.api.secret_names import is_secret
+
+MASK = "***"
+_LONGEST_TEXT = 100_000
+"""Characters of a `repr` that is searched for secrets."""
+_SECRET_TYPES = (pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)
+
+_NAME = re.compile(
+    r"(?<![\w.$-])(?P<name>(?:(?:account|access|api|private|secret|shared|shared access|signing)[ ])?[\w.$-]++)"
+    r"(?:\\*['\"])?[ \t]*(?:=>|[=:])[ \t]*",
+    re.IGNORECASE,
+)
+"""A name of one or two words, in quotes or not, and what makes the following its value."""
+_QUOTED = r"[bu]?(?P<quote>\\*['\"])(?P<inner>(?:(?!(?P=quote))(?:\\.|.))*)"  # to the end of the line if it was cut
+_BRACKETS = r"\{[^}\n]*\}?|\[[^\]\n]*\]?|[\w.]*\([^)\n]*\)?"
+_VALUE = re.compile(rf"(?!\.\.\.)(?:{_QUOTED}|(?P<bare>{_BRACKETS}|[^\s;'\"]*[^\s;'\",.)\]}}]))", re.IGNORECASE)
+_QUERY_VALUE = re.compile(r"[^\s&;#'\"]+")
+_HEADER = re.compile(r"\b((?:proxy-)?authorization|(?:set-)?cookie)(\\*['\"]?\s*[:=]\s*)(\\*['\"]?)([^'\"\r\n\\]+)", re.IGNORECASE)
+_OPTION = re.compile(r"(?<!\S)(--?[A-Za-z][\w.-]*+)([ \t]+)(?!-)(\S+)")
+_SQL = re.compile(r"\b(password|identified by)(\s+)(?:'[^'\n]*'?|\"[^\"\n]*\"?)", re.IGNORECASE)
+_ELEMENT = re.compile(r"<([\w.:-]++)>([^<]+)</")
+_BEARER = re.compile(r"\b(bearer|basic(?=\s+[\w+/-]*(?:=|\d|(?-i:[a-z][A-Z]))))(\s+)[\w.~+/=-]+", re.IGNORECASE)
+_PEM = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_FORMS = re.compile(
+    r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{35}|ya29\.[\w-]{20,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}"
+    r"|xox[abeprs]-[\w-]{10,}|sk_live_\w{10,}|dapi[0-9a-f]{32}|eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*)"
+)
+"""Tokens that show by their form what they are: of AWS, Google, GitHub, GitLab, Slack, Stripe, Databricks; JSON web tokens."""
+_URL_USER = re.compile(r"\w://[^\s/:'\"]{0,500}+:")
+_URL_REST = re.compile(r"[^\s'\"<>]{0,500}")
+_PORT = re.compile(r"\d+(?:[/?#,]|$)")
+_PLAIN_USER = re.compile(
+    r"(?<![\w/@:+.*-])((?!(?:mailto|e?-?mail|from|to|cc|user|username|login|sip|acct|xmpp):)[A-Za-z_][\w.+-]*+:)"
+    r"(?!//)(?!\d+[/?#,])(?:(?!://)[^\s'\"]){0,500}[^\s'\"/:]@(?=[\w\[/])(?!sha256:)",
+    re.IGNORECASE,
+)
+"""`user:password@host` without a scheme."""
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+_CONTROLS |= {ord("\r"): "\\r", ord("\b"): "\\b"}
+_CONTROLS |= {code: f"\\u{code:04x}" for code in (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF)}
+_CONTROLS |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}  # halves of surrogate pairs, which no terminal can be sent
+
+
+def mask(name: str, value: Any) -> Any:  # noqa: PLR0911  a case each
+    """A property's or option's value without secrets: `***` if its name is a secret's, else secrets within it masked.
+
+    Lists, tuples and mappings keep their form; of other objects it is the text of their `repr`, with secrets masked.
+
+    >>> mask("options", {"user": "ann", "password": "x", "nothing": None})
+    {'user': 'ann', 'password': '***', 'nothing': None}
+    >>> mask("fs.s3a.access.key", "AKIA"), mask("partition_key", "symbol"), mask("max_tokens", 100)
+    ('***', 'symbol', 100)
+    """
+    if isinstance(value, _SECRET_TYPES):
+        return MASK
+    if isinstance(value, dict):
+        return {mask_text(key) if isinstance(key, str) else key: mask(_within(name, key), part) for key, part in value.items()}
+    if type(value) in {list, tuple, set, frozenset}:
+        return _parts(name, value)
+    if value is None or isinstance(value, bool) or value in ("", b""):
+        return value
+    if is_secret(name):
+        return MASK
+    if isinstance(value, (int, float)):
+        return value
+    return mask_text(value if isinstance(value, str) else shorten(value, _LONGEST_TEXT))
+
+
+def _parts(name: str, value: Any) -> Any:
+    """Of a list or tuple; the second part of a pair has the first for its name: `("Authorization", "Bearer x")`."""
+    parts = list(value)
+    if len(parts) == 2 and isinstance(parts[0], str) and is_secret(parts[0]):  # noqa: PLR2004  a pair
+        parts = [parts[0], mask(parts[0], parts[1])]
+    else:
+        parts = [mask(name, part) for part in parts]
+    return tuple(parts) if isinstance(value, tuple) else parts
+
+
+def shown(name: str, value: Any) -> str:
+    """A property's or option's value in an error text: its shortened `repr` without secrets.
+
+    `name` may lead to a part of a property: `options.password.str`, as pydantic names it.
+
+    >>> shown("limit", -1), shown("password", "x"), shown("options.pass.str", "x")
+    ('-1', "'***'", "'***'")
+    """
+    masked = MASK if any(map(is_secret, name.split("."))) and isinstance(value, (str, bytes)) else mask(name, value)
+    is_text = isinstance(masked, str) and not isinstance(value, (str, bytes)) and masked != MASK
+    return shorten(_AsItIs(masked) if is_text else masked)
+
+
+class _AsItIs(str):
+    """A text that is a `repr` already."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def is_secret_type(kind: Any) -> bool:
+    """True if values of an annotated type are secrets, or hold some: `SecretStr`, `dict[str, SecretStr] | None`."""
+    return (isinstance(kind, type) and issubclass(kind, _SECRET_TYPES)) or any(map(is_secret_type, get_args(kind)))
+
+
+def _within(name: str, key: object) -> str:
+    """The name of a part of a mapping: all of a mapping called `credentials` is secret, but for what says that it is harmless."""
+    return f"{name}.{key}" if is_secret(name) else str(key)
+
+
+def mask_text(text: str) -> str:
+    """A text without the secrets that it names or that show their form. Time is linear in the text's length.
+
+    `password=x`, `"apiKey": "x"`, `--token x`, `Authorization: ...`, `scheme://user:x@host` (with `@` in the password too), `?sig=x`,
+    private keys, tokens of well-known services.
+
+    >>> mask_text("jdbc:postgresql://ann:p@ss@db/sales?sslpassword=y&ssl=true")
+    'jdbc:postgresql://ann:***@db/sales?sslpassword=***&ssl=true'
+    >>> mask_text("Authorization: Basic YW5uOng=")
+    'Authorization: ***'
+    """
+    text = _PEM.sub(rf"\1{MASK}\2", text)
+    text = _HEADER.sub(rf"\1\2\3{MASK}", text)
+    text = _spans_hidden(text, _URL_USER, _password_in_url)
+    text = _PLAIN_USER.sub(rf"\1{MASK}@", text)
+    text = _spans_hidden(text, _NAME, _named_value)
+    text = _OPTION.sub(lambda found: f"{found[1]}{found[2]}{MASK}" if is_secret(found[1]) else found[0], text)
+    text = _SQL.sub(rf"\1\2{MASK}", text)
+    text = _ELEMENT.sub(lambda found: f"<{found[1]}>{MASK}</" if is_secret(found[1]) else found[0], text)
+    text = _BEARER.sub(rf"\1\2{MASK}", text)
+    return _FORMS.sub(MASK, text)
+
+
+def printable(text: str) -> str:
+    r"""A text whose control characters are shown instead of obeyed by a terminal; lines and tabs stay.
+
+    Escape sequences, carriage returns, marks that turn the direction of writing, halves of surrogate pairs.
+
+    >>> printable("a\x1b[2Jb\r\u202ec")
+    'a\\x1b[2Jb\\r\\u202ec'
+    """
+    return text if text.isprintable() else text.translate(_CONTROLS)
+
+
+def _spans_hidden(text: str, head: re.Pattern[str], span_of: Callable[[str, re.Match[str]], tuple[int, int]]) -> str:
+    """Mask the spans that `span_of` gives for each `head`; empty ones are nothing."""
+    parts, done, found = [], 0, head.search(text)
+    while found is not None:
+        start, end = span_of(text, found)
+        if end > start:
+            parts += [text[done:start], MASK]
+            done = end
+        found = head.search(text, end)
+    return "".join([*parts, text[done:]])
+
+
+def _named_value(text: str, found: re.Match[str]) -> tuple[int, int]:
+    """The value that follows a name, if the name is a secret's; without its quotes."""
+    start = found.end()
+    if not is_secret(found["name"]):
+        return start, start
+    if found.start() > 0 and text[found.start() - 1] in "?&":
+        value = _QUERY_VALUE.match(text, start)
+        return (start, value.end()) if value is not None else (start, start)
+    value = _VALUE.match(text, start)
+    return value.span("inner" if value["bare"] is None else "bare") if value is not None else (start, start)
+
+
+def _password_in_url(text: str, found: re.Match[str]) -> tuple[int, int]:
+    """The password that follows `scheme://user:`, if there is one. It may hold an `@`, and a `/` where no `@` stands before."""
+    start = found.end()
+    found_rest = _URL_REST.match(text, start)
+    rest = found_rest[0] if found_rest is not None else ""
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    if "@" in authority:
+        return start, start + authority.rindex("@")
+    return start, start if _PORT.match(rest) else start + max(0, rest.rfind("@"))
