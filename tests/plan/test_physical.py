@@ -145,7 +145,7 @@ def test_unifiers_are_operators_of_their_own() -> None:
     assert isinstance(unifier.operator, MergeBalances)
     assert unifier.operator is not TopOfPayments.top.unifier
     assert unifier.operator.size == 3
-    assert unifier.attributes["application_window_count"] == 1
+    assert unifier.attributes["application_window_count"] == 9
     assert unifier.attributes["processing_mode"] == "EXACTLY_ONCE"
     assert unifier.attributes["recovery_attempts"] == 1
     assert unifier.attributes["partitions"] == 1

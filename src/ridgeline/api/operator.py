@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import StateError, did_you_mean
+from ridgeline.api.list_state import ListState
 from ridgeline.api.masking import MASK, is_secret_type
 from ridgeline.api.per_instance import OWN, make_own
 from ridgeline.api.ports import InputPort, OutputPort, Port
@@ -263,12 +264,21 @@ class SparkSource(InputOperator):
 
 
 class Unifier(Operator):
-    """Merges the outputs of an operator's partitions: one input port, one output port, of the schema of the port that it unifies."""
+    """Merges the outputs of an operator's partitions: one input port, one output port, of the schema of the port that it unifies.
+
+    It works in the application window of the operator whose partitions it merges. One that overrides `begin_window` or `end_window` gets
+    all tuples of an application window at its end: `begin_window`, the tuples, `end_window`, all in its last streaming window, so that what
+    it keeps meanwhile need not be state. Any other gets them as they come.
+    """
+
+    _waiting: ListState[Any] = ListState()
+    """Tuples of the application window that goes on: see `ridgeline.engine.gathering`."""
 
 
 class PassThroughUnifier(Unifier):
     """The default unifier: all tuples of all partitions, in the partitions' order."""
 
+    _waiting: Any = None  # nothing waits here, so it has no state
     input = InputPort(Any)
     output = OutputPort(Any)
 

@@ -23,6 +23,7 @@ from ridgeline.api.times import Processing, Span, joined_spans
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.age_meter import AgeMeter, places
 from ridgeline.engine.failures import InputLostError
+from ridgeline.engine.gathering import gather, gathers
 from ridgeline.engine.running import Running
 from ridgeline.measure.events import AgeSample
 from ridgeline.plan.physical import PhysicalOperator
@@ -59,6 +60,7 @@ class OperatorRuntime:
         source = isinstance(self.operator, InputOperator)
         self._meter = AgeMeter(places(level, source=source, leaf=not spec.outputs, stateful=not self.operator.stateless))
         self._timed_outputs = {name for name in self.outputs if level is not RecordingLevel.OFF and (source or name in spec.outputs)}
+        self._gathers = gathers(self.operator, self.window_count)
         self._spans: dict[int, Span | None] = {}
         """The times of the application window's tuples so far, after the last two windows: the last may be repeated."""
 
@@ -130,10 +132,12 @@ class OperatorRuntime:
         report.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
         report.queue = sum(report.tuples_in.values())
         context.window_id = window_id
-        self.running.begin(inputs)
         application_window = window_id - window_id % self.window_count
         for cell in self.cells.values():
             cell.begin(application_window)
+        if self._gathers:
+            inputs = gather(operator, inputs, self.spec.inputs, application_window, ends=self._ends(request))
+        self.running.begin(inputs)
         vars(operator)["_finished"] = self.spec.id in request.finished
         context.take_handed_over()  # what a failed attempt left
         timeline = timeline or Timeline(context.clock)
@@ -166,14 +170,18 @@ class OperatorRuntime:
         """The ages of the records of the window just run, whose output was routed then."""
         return self._meter.ages(ended)
 
+    def _ends(self, request: WindowRequest) -> bool:
+        """True if the application window ends with this streaming window."""
+        return request.final or (request.window_id + 1) % self.window_count == 0
+
     def _window(
         self, request: WindowRequest, application_window: int, inputs: Mapping[str, Sequence[Tuples]], batches: Iterable[pa.RecordBatch]
     ) -> Span | None:
         """The callbacks of a window. Returns the newest and the oldest time of what came in the application window, if that matters."""
-        operator, window_id = self.operator, request.window_id
+        operator, window_id, ends = self.operator, request.window_id, self._ends(request)
         span = self._spans.get(window_id - 1) if window_id != application_window else None
         self._spans = {window_id - 1: span, window_id: span}
-        if window_id == application_window:
+        if ends if self._gathers else window_id == application_window:
             self._timed("begin_window", operator.begin_window, application_window)
         if isinstance(operator, SparkSource):
             self._timed("emit_batch", self._read, batches)
@@ -190,7 +198,7 @@ class OperatorRuntime:
                 self._meter.processed(tuples)
                 if spanning and (times := tuples.times) is not None:
                     span = joined_spans(span, times.span())
-        if request.final or (window_id + 1) % self.window_count == 0:
+        if ends:
             with _inheriting(spanning, Processing(partial(span.of_each, 1) if span is not None else _no_times)):
                 self._timed("end_window", operator.end_window)
         return span

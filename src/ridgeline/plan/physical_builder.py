@@ -13,7 +13,7 @@ from ridgeline.plan.partitioning import define_partitions, parallel_ports
 from ridgeline.plan.physical import Dealt, PhysicalOperator, PhysicalPlan, PhysicalStream
 from ridgeline.plan.unifiers import cascade, make_unifier, unifier_ports
 
-_KEPT_BY_UNIFIERS = ("processing_mode", "recovery_attempts")
+_KEPT_BY_UNIFIERS = ("application_window_count", "processing_mode", "recovery_attempts")
 
 
 def build_physical(logical: LogicalPlan) -> PhysicalPlan:

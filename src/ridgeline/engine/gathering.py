@@ -1,0 +1,42 @@
+"""Application windows of unifiers: the tuples of partitions wait until the application window ends, then all of them come at once.
+
+What a unifier keeps from `begin_window` to `end_window` then lies within one streaming window and needs no state of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ridgeline.api.operator import Operator, Unifier
+from ridgeline.api.schema import Schema
+from ridgeline.api.tuples import Tuples
+
+Inputs = Mapping[str, Sequence[Tuples]]
+
+
+def gathers(operator: Operator, window_count: int) -> bool:
+    """True for a unifier that works at the borders of application windows of several streaming windows."""
+    kind = type(operator)
+    borders = kind.begin_window is not Operator.begin_window or kind.end_window is not Operator.end_window
+    return window_count > 1 and borders and isinstance(operator, Unifier)
+
+
+def gather(unifier: Any, inputs: Inputs, schemas: Mapping[str, Schema], application_window: int, *, ends: bool) -> Inputs:
+    """What a unifier gets in this streaming window: nothing before its application window ends, then all of it.
+
+    `unifier`: its state must be at the window before. `schemas`: of its input port.
+    """
+    waiting = unifier._waiting  # noqa: SLF001  declared for this module
+    if waiting and waiting[0][0] != application_window:
+        del waiting[:]  # the end of that application window failed, and an AT_MOST_ONCE operator lost it
+    ((port, schema),) = schemas.items()
+    if not ends:
+        for part in inputs[port]:
+            tuples = part.read_as(schema)
+            waiting.append((application_window, tuples.batch, tuples.time_column or tuples.times))
+        return {port: ()}
+    before = [Tuples.of_batch(schema, batch, times) for _, batch, times in waiting]
+    if before:
+        del waiting[:]
+    return {port: [*before, *inputs[port]]}

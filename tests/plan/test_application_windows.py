@@ -1,0 +1,138 @@
+"""Application windows with partitions: unifiers work in the application window of the operator whose partitions they merge."""
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from ridgeline.api import Application, InputPort, Operator, OutputPort, State, Unifier
+from ridgeline.engine.storage import MemoryStorage
+from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
+
+
+class Number(NamedTuple):
+    key: int
+    value: int
+
+
+class Total(NamedTuple):
+    count: int
+    value: int
+
+
+class AddTotals(Unifier):
+    """One total an application window, be there tuples in it or not."""
+
+    input = InputPort(Total)
+    output = OutputPort(Total)
+
+    def begin_window(self, window_id: int) -> None:
+        self.parts: list[Total] = []
+
+    @input.process
+    def collect(self, part: Total) -> None:
+        self.parts.append(part)
+
+    def end_window(self) -> None:
+        self.output.emit(Total(sum(part.count for part in self.parts), sum(part.value for part in self.parts)))
+
+
+class CountAndAdd(Operator):
+    """How many numbers came in the application window, and their sum: a part as each window's tuples come, the rest at the end."""
+
+    numbers = InputPort(Number, key="key")
+    total = OutputPort(Total, unifier=AddTotals)
+
+    early: bool = False
+
+    count = State(0)
+    value = State(0)
+
+    @numbers.process
+    def add(self, number: Number) -> None:
+        if self.early:
+            self.total.emit(Total(1, number.value))
+        else:
+            self.count += 1
+            self.value += number.value
+
+    def end_window(self) -> None:
+        if not self.early:
+            self.total.emit(Total(self.count, self.value))
+        self.count = self.value = 0
+
+
+NUMBERS = [[Number(1, 1), Number(2, 2)], [Number(3, 3)], [], [Number(4, 4), Number(1, 5)], [Number(5, 6)], [], [Number(2, 7)]]
+
+
+def items(windows: list[list[Number]]) -> list[Any]:
+    return [item for window in windows for item in (*window, END_WINDOW)]
+
+
+def totals(numbers: list[Any], partitions: int, count: int, **options: Any) -> LocalRun:
+    app = Application("totals", window="1s")
+    source = app.add_operator("source", ListInput(Number, numbers))
+    early = options.pop("early", False)
+    limit = options.pop("unifier_limit", None)
+    add = app.add_operator("add", CountAndAdd(early=early), partitions=partitions, application_window_count=count, unifier_limit=limit)
+    sink = app.add_operator("sink", CollectorSink(Total))
+    app.add_stream("numbers", source.output, add.numbers)
+    app.add_stream("totals", add.total, sink.input)
+    return run_local(app, **options)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+def test_a_unifier_works_in_the_application_window(partitions: int, count: int) -> None:
+    run = totals(items(NUMBERS), partitions, count)
+    windows = [NUMBERS[start : start + count] for start in range(0, len(NUMBERS), count)]
+    expected = [(sum(map(len, window)), sum(number.value for part in window for number in part)) for window in windows]
+    assert run.collected("sink") == expected
+    ends = [window for window in run.window_ids if run.collected("sink", window)]
+    assert ends == [*range(count - 1, len(NUMBERS) - 1, count), len(NUMBERS) - 1]
+
+
+@pytest.mark.parametrize("limit", [None, 2])
+def test_tuples_of_earlier_streaming_windows_wait_for_the_end(limit: int | None) -> None:
+    run = totals(items(NUMBERS), 5, 3, early=True, unifier_limit=limit)
+    assert run.collected("sink") == [(3, 6), (3, 15), (1, 7)]
+    assert [window for window in run.window_ids if run.collected("sink", window)] == [2, 5, 6]
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_waiting_tuples_survive_the_death_of_containers(count: int) -> None:
+    clean = totals(items(NUMBERS), 3, count, early=True)
+    kills = [item for window in NUMBERS for item in (*window, ABORT, END_WINDOW)]
+    killed = totals(kills, 3, count, early=True)
+    assert len(killed.retries) == len(NUMBERS)
+    assert killed.collected("sink") == clean.collected("sink")
+
+
+def test_waiting_tuples_survive_the_end_of_the_driver() -> None:
+    clean, storage = totals(items(NUMBERS), 3, 3, early=True), MemoryStorage()
+    found = [totals(items(NUMBERS), 3, 3, early=True, checkpoint=storage, windows=1).collected("sink") for _ in NUMBERS]
+    assert [total for part in found for total in part] == clean.collected("sink")
+
+
+class FailOnce(AddTotals):
+    """Fails at the end of the first application window with tuples."""
+
+    def end_window(self) -> None:
+        if any(part.value == 1 for part in self.parts):
+            message = "as asked"
+            raise ValueError(message)
+        super().end_window()
+
+
+class CountAndFail(CountAndAdd):
+    total = OutputPort(Total, unifier=FailOnce)
+
+
+def test_an_application_window_that_is_lost_leaves_nothing_to_the_next() -> None:
+    app = Application("totals", window="1s")
+    source = app.add_operator("source", ListInput(Number, items(NUMBERS)))
+    lossy = {"application_window_count": 3, "processing_mode": "AT_MOST_ONCE"}
+    add = app.add_operator("add", CountAndFail(early=True), partitions=2, **lossy)
+    sink = app.add_operator("sink", CollectorSink(Total), processing_mode="AT_MOST_ONCE")
+    app.add_stream("numbers", source.output, add.numbers)
+    app.add_stream("totals", add.total, sink.input)
+    assert run_local(app).collected("sink") == [(3, 15), (1, 7)]
