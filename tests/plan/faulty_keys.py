@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from plan.faulty import Listing
-from ridgeline.api import Application, InputOperator, InputPort, Operator, OutputPort, StreamCodec
+from ridgeline.api import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, StreamCodec
 
 faulty = Listing()
 
@@ -99,3 +99,51 @@ def two_columns_against_one() -> Application:
 )
 def codec_against_key() -> Application:
     return joined(ByCodec())
+
+
+class Counting(Operator):
+    orders = InputPort(Order)
+    accounts = InputPort(Account, key="account", optional=True)
+
+    counts = KeyedState(int, default=0)
+
+    @orders.process
+    def one(self, order: Order) -> None: ...
+
+    @accounts.process
+    def two(self, account: Account) -> None: ...
+
+
+class CountingAlong(Operator):
+    orders = InputPort(Order, parallel=True)
+
+    counts = KeyedState(int, default=0)
+    sums = KeyedState(int, default=0)
+
+    @orders.process
+    def one(self, order: Order) -> None: ...
+
+
+def counting(counter: Any, *, upstream: int = 1, **attributes: Any) -> Application:
+    app = Application("test")
+    orders = app.add_operator("orders", Orders(), partitions=upstream)
+    app.add_operator("counts", counter, **attributes)
+    app.add_stream("all_orders", orders.out, counter.orders)
+    return app
+
+
+@faulty(
+    "`counts`: state `counts` is kept by key in 3 partitions, but no connected port of `Counting` has a key, so tuples of one key come to "
+    "several of them; declare `orders = InputPort(..., key=...)`, leave `partitions` out, or give a `partitioner`"
+)
+def state_by_key_that_nobody_divides() -> Application:
+    return counting(Counting(), partitions=3)
+
+
+@faulty(
+    "`counts`: state `counts`, `sums` is kept by key in 2 partitions, but no connected port of `CountingAlong` has a key, so tuples of one "
+    "key come to several of them; declare `orders = InputPort(..., key=..., parallel=True)` if each key comes from one partition of `orders` "
+    "only, else without `parallel`"
+)
+def state_by_key_beside_an_upstream_of_any_partitions() -> Application:
+    return counting(CountingAlong(), upstream=2)

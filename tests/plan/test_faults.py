@@ -5,9 +5,10 @@ import pytest
 
 from plan import faulty_keys, faulty_operators, faulty_partitions, faulty_streams
 from plan.faulty import Faulty
+from plan.faulty_keys import ByCodec, ByMore, ByText, Counting, CountingAlong, counting, joined
 from plan.faulty_operators import chain
 from plan.parts import Source
-from ridgeline.api import Application, ValidationError
+from ridgeline.api import Application, KeyedPartitioner, RoundRobinPartitioner, ValidationError
 from ridgeline.plan import find_faults, validate
 
 CASES = [case for module in (faulty_operators, faulty_streams, faulty_partitions, faulty_keys) for case in module.faulty.cases]
@@ -66,3 +67,17 @@ def test_a_fault_of_one_port_hides_no_other() -> None:
     for number in range(3):
         app.add_operator(f"source{number}", Source())
     assert [fault.where for fault in find_faults(app)] == ["source0", "source1", "source2"]
+
+
+def test_state_by_key_needs_no_key_in_one_partition_or_if_a_partitioner_says_so() -> None:
+    assert not find_faults(counting(Counting()))
+    assert not find_faults(counting(Counting(), partitions=2, partitioner=RoundRobinPartitioner()))
+    assert not find_faults(counting(CountingAlong()))
+
+
+def test_keys_need_not_meet_if_a_partitioner_says_so() -> None:
+    for join in (ByText, ByMore, ByCodec):
+        app = joined(join())
+        assert find_faults(app)
+        app.operators[-1].attributes["partitioner"] = KeyedPartitioner()
+        assert not find_faults(app)
