@@ -142,8 +142,8 @@ def state_by_key_that_nobody_divides() -> Application:
 
 @faulty(
     "`counts`: state `counts`, `sums` is kept by key in 2 partitions, but no connected port of `CountingAlong` has a key, so tuples of one "
-    "key come to several of them; declare `orders = InputPort(..., key=..., parallel=True)` if each key comes from one partition of `orders` "
-    "only, else without `parallel`"
+    "key come to several of them; declare `orders = InputPort(..., key=..., parallel=True)` if each key comes from one partition of "
+    "`orders` only, else without `parallel`"
 )
 def state_by_key_beside_an_upstream_of_any_partitions() -> Application:
     return counting(CountingAlong(), upstream=2)

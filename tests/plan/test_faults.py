@@ -3,15 +3,21 @@ import sys
 
 import pytest
 
-from plan import faulty_keys, faulty_operators, faulty_partitions, faulty_streams
+from plan import faulty_callbacks, faulty_keys, faulty_operators, faulty_partitions, faulty_streams
 from plan.faulty import Faulty
+from plan.faulty_callbacks import HonestSubclass, stored
 from plan.faulty_keys import ByCodec, ByMore, ByText, Counting, CountingAlong, counting, joined
 from plan.faulty_operators import chain
 from plan.parts import Source
-from ridgeline.api import Application, KeyedPartitioner, RoundRobinPartitioner, ValidationError
+from ridgeline import operators as library
+from ridgeline.api import Application, KeyedPartitioner, Operator, RoundRobinPartitioner, ValidationError
+from ridgeline.api.operator import operator_type
 from ridgeline.plan import find_faults, validate
+from ridgeline.plan.check_callbacks import callback_faults
 
-CASES = [case for module in (faulty_operators, faulty_streams, faulty_partitions, faulty_keys) for case in module.faulty.cases]
+CASES = [
+    case for module in (faulty_operators, faulty_streams, faulty_partitions, faulty_keys, faulty_callbacks) for case in module.faulty.cases
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -81,3 +87,18 @@ def test_keys_need_not_meet_if_a_partitioner_says_so() -> None:
         assert find_faults(app)
         app.operators[-1].attributes["partitioner"] = KeyedPartitioner()
         assert not find_faults(app)
+
+
+@pytest.mark.parametrize("port", operator_type(HonestSubclass).inputs)
+def test_honest_methods_are_no_faults(port: str) -> None:
+    if port == "columns":
+        assert all("schema" in fault.what for fault in find_faults(stored(HonestSubclass(), port)))
+    else:
+        assert find_faults(stored(HonestSubclass(), port)) == []
+
+
+@pytest.mark.parametrize("name", library.__all__)
+def test_the_callbacks_of_the_library_are_sound(name: str) -> None:
+    kind = getattr(library, name)
+    if issubclass(kind, Operator):
+        assert list(callback_faults(kind.__new__(kind), {})) == []

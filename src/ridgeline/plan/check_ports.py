@@ -8,6 +8,7 @@ from ridgeline.api.errors import SchemaError, did_you_mean, shorten
 from ridgeline.api.operator import Unifier
 from ridgeline.api.ports import InputPort
 from ridgeline.api.schema import Schema
+from ridgeline.plan.check_callbacks import callback_faults
 from ridgeline.plan.draft import Draft, DraftOperator, listed
 from ridgeline.plan.unifiers import unifier_faults
 
@@ -53,6 +54,8 @@ def _check_outputs(draft: Draft, operator: DraftOperator) -> None:
 def check_declarations(draft: Draft) -> None:
     """Faults in what the class of each operator says of its ports, with the schemas that are known by now."""
     for operator in draft.operators:
+        for port, what, remedy in callback_faults(operator.operator, operator.inputs):
+            draft.fault(operator.port(port) if port else operator.name, what, remedy)
         for name, entry in operator.declared.inputs.items():
             _check_input(draft, operator, name, entry)
         for name in operator.declared.outputs:

@@ -8,6 +8,7 @@ from typing import Any
 from ridgeline.api.errors import SchemaError, shorten
 from ridgeline.api.operator import Operator, PassThroughUnifier, Unifier, operator_type
 from ridgeline.api.schema import Schema
+from ridgeline.plan.check_callbacks import callback_faults
 from ridgeline.plan.properties import property_faults, settle
 
 
@@ -42,6 +43,8 @@ def unifier_faults(operator: Operator, port: str, schema: Schema | None) -> list
         return [(f"its unifier `{kind.__name__}` cannot be made: {error}", f"give an instance, `unifier={kind.__name__}(...)`")]
     faults = [(f"its unifier: {what}", remedy) for _, what, remedy in property_faults(unifier)]
     ports = operator_type(kind)
+    schemas = {} if schema is None else dict.fromkeys(ports.inputs, schema)
+    faults += [(f"its unifier: {what}", remedy) for _, what, remedy in callback_faults(unifier, schemas)]
     if len(ports.inputs) != 1 or len(ports.outputs) != 1:
         what = f"its unifier `{kind.__name__}` has {len(ports.inputs)} input ports and {len(ports.outputs)} output ports"
         return [*faults, (what, "give it one of each")]

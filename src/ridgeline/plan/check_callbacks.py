@@ -1,0 +1,180 @@
+"""What an operator's class makes of the callbacks: methods that would never run, that cannot be called, or that expect other tuples."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from ridgeline.api.errors import SchemaError, shorten
+from ridgeline.api.operator import InputOperator, Operator, operator_type
+from ridgeline.api.record import is_record
+from ridgeline.api.schema import Schema
+
+_LIFE_CYCLE = {
+    "setup": ("context",),
+    "activate": (),
+    "begin_window": ("window_id",),
+    "end_window": (),
+    "deactivate": (),
+    "teardown": (),
+    "committed": ("window_id",),
+}
+_OF_INPUTS = {"emit_tuples": ()}
+_ASKED = ("publisher", "progress")
+"""What the engine asks an operator for. Words too common to take other methods for them."""
+
+
+class CallbackFault(NamedTuple):
+    """What is wrong with a method of an operator, and the remedy; `port` if it is a port's."""
+
+    port: str
+    what: str
+    remedy: str
+
+
+def callback_faults(operator: Operator, schemas: Mapping[str, Schema]) -> Iterator[CallbackFault]:
+    """All that is wrong with an operator's callbacks. `schemas`: of its input ports, as far as they are known."""
+    callbacks = _LIFE_CYCLE | (_OF_INPUTS if isinstance(operator, InputOperator) else {})
+    for name, parameters in (callbacks | {name: () for name in _ASKED if hasattr(operator, name)}).items():
+        yield from _method_faults(operator, name, parameters, "")
+    yield from _misspelt(operator, list(callbacks))
+    for port in operator_type(type(operator)).inputs.values():
+        for method, parameter in ((port.process_name, "tuple"), (port.process_batch_name, "batch")):
+            wrong = list(_method_faults(operator, method, (parameter,), port.name)) if method is not None else []
+            yield from wrong
+            if method is not None and not wrong:
+                yield from _annotation_faults(operator, method, port.name, schemas.get(port.name), by_batch=parameter == "batch")
+
+
+def _method_faults(operator: Operator, name: str, parameters: tuple[str, ...], port: str) -> Iterator[CallbackFault]:
+    """A method that is none, would not run when it is called, or cannot be called so."""
+    kind = type(operator).__name__
+    method = getattr(type(operator), name, None)
+    if not callable(method):
+        yield CallbackFault(port, f"`{name}` of `{kind}` is {shorten(method)}, but a callback has this name", "call it something else")
+        return
+    if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
+        what = f"`{name}` of `{kind}` is `async`, and nothing would await it: it would never run"
+        yield CallbackFault(port, what, "make it a plain method; `asyncio.run(...)` in it runs asynchronous code")
+    elif inspect.isgeneratorfunction(method):
+        what = f"`{name}` of `{kind}` has `yield` in it, which makes it a generator: it would never run"
+        yield CallbackFault(port, what, "emit on an output port: `self.port.emit(...)`")
+    else:
+        yield from _call_faults(operator, name, parameters, port)
+
+
+def _call_faults(operator: Operator, name: str, parameters: tuple[str, ...], port: str) -> Iterator[CallbackFault]:
+    try:
+        signature = inspect.signature(getattr(operator, name))
+    except (TypeError, ValueError):
+        return  # made in C: it says nothing of its parameters
+    try:
+        signature.bind(*parameters)
+    except TypeError:
+        given = ", ".join(("self", *parameters))
+        what = f"`{name}` of `{type(operator).__name__}` has the parameters {signature}, but it is called with `({', '.join(parameters)})`"
+        yield CallbackFault(port, what, f"write `def {name}({given})`")
+
+
+# Misspelt ------------------------------------------------------------------------------------------------------------
+
+
+def _misspelt(operator: Operator, callbacks: list[str]) -> Iterator[CallbackFault]:
+    """Public methods that nothing in the class mentions and whose names are those of callbacks but for a letter, a case or a `_`."""
+    kind = type(operator)
+    own = [base for base in kind.__mro__ if not base.__module__.startswith("ridgeline.api.") and base is not object]
+    methods = {name: value for base in reversed(own) for name, value in vars(base).items() if inspect.isfunction(value)}
+    declared = operator_type(kind)
+    used = {method for port in declared.inputs.values() for method in (port.process_name, port.process_batch_name)}
+    used |= {name for method in methods.values() for name in _mentioned(method.__code__)}
+    for name in methods:
+        if name in callbacks or name in used or name.startswith("_") or hasattr(Operator, name) or hasattr(InputOperator, name):
+            continue
+        meant = next((callback for callback in callbacks if _nearly(name, callback)), None)
+        if meant is not None:
+            what = f"`{kind.__name__}` has a method `{name}`, which nothing calls"
+            yield CallbackFault("", what, f"did you mean `{meant}`? If not, call it something else, or `_{name}`")
+
+
+def _mentioned(code: types.CodeType) -> Iterator[str]:
+    """Names of attributes and globals in a function and in those within it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _mentioned(constant)
+        elif isinstance(constant, str):
+            yield constant  # `getattr(self, "name")`
+
+
+def _nearly(name: str, callback: str) -> bool:
+    """True if two names differ in case, in `_` and in one letter at most: added, left out, another one, or two swapped."""
+    one, two = (text.replace("_", "").lower() for text in (name, callback))
+    if abs(len(one) - len(two)) > 1:
+        return False
+    start = 0
+    while start < min(len(one), len(two)) and one[start] == two[start]:
+        start += 1
+    one, two = one[start:], two[start:]
+    return one[1:] == two[1:] or one[1:] == two or one == two[1:] or (one[1::-1] == two[:2] and one[2:] == two[2:])
+
+
+# Annotations ---------------------------------------------------------------------------------------------------------
+
+
+def _annotation_faults(operator: Operator, name: str, port: str, schema: Schema | None, *, by_batch: bool) -> Iterator[CallbackFault]:
+    """A parameter that is annotated as something else than what comes."""
+    annotated = _annotation(getattr(type(operator), name))
+    if annotated is None or (schema is None and not by_batch):
+        return
+    what = f"`{name}` of `{type(operator).__name__}` takes `{annotated.__name__}`, but "
+    if by_batch:
+        if not _is_kind(pa.RecordBatch, annotated):
+            remedy = "annotate it so, or decorate it with `process` to get one tuple at a time"
+            yield CallbackFault(port, f"{what}`process_batch` gives a `pyarrow.RecordBatch`", remedy)
+    elif schema is not None and not _takes(operator, port, schema, annotated):
+        gives = "dictionaries of its columns" if isinstance(schema.type, pa.Schema) else f"`{schema.name}`"
+        remedy = "declare the port with this type, or annotate the parameter as what comes"
+        if annotated is pa.RecordBatch:
+            remedy = "decorate it with `process_batch` to get batches"
+        yield CallbackFault(port, f"{what}the tuples of the port are {gives}", remedy)
+
+
+def _annotation(function: Any) -> Any:
+    """The class with which the first parameter after `self` is annotated; None if it is no class, or one that says nothing."""
+    try:
+        annotations = inspect.get_annotations(function, eval_str=True)
+        first = list(inspect.signature(function).parameters.values())[1]
+    except (NameError, AttributeError, SyntaxError, TypeError, ValueError, IndexError):
+        return None  # names that only a type checker knows
+    annotated = annotations.get(first.name)
+    if first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD) or not isinstance(annotated, type):
+        return None
+    if annotated in (object, Any) or typing.get_origin(annotated) is not None or typing.is_typeddict(annotated):
+        return None
+    return annotated
+
+
+def _takes(operator: Operator, port: str, schema: Schema, annotated: type) -> bool:
+    """True if tuples of a schema may be what a parameter is annotated as."""
+    if schema.pickled:
+        return True
+    if _is_kind(dict if isinstance(schema.type, pa.Schema) else schema.type, annotated):
+        return True
+    if operator_type(type(operator)).inputs[port].declared is Any and is_record(annotated):
+        try:
+            return Schema(annotated) == schema  # a port of any stream; this one has the very columns
+        except SchemaError:
+            return True
+    return False
+
+
+def _is_kind(kind: type, annotated: type) -> bool:
+    try:
+        return issubclass(kind, annotated)
+    except TypeError:
+        return True  # a protocol, or another type of which nobody can tell
