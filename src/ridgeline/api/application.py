@@ -61,7 +61,7 @@ class Application:
 
     def start(  # noqa: PLR0913  the options of a run
         self,
-        master: str = "local[*]",
+        master: str | None = None,
         *,
         checkpoint: str | None = None,
         windows: int | None = None,
@@ -76,7 +76,7 @@ class Application:
         """Run the application on Spark in a thread of this process; returns when its first window is about to run.
 
         Args:
-            master: Spark's master.
+            master: Spark's master. Default: that of `spark-submit`, if it started this program; else `local[*]`.
             checkpoint: The checkpoint folder; it is gone on from if it holds a run. Default: a fresh one.
             windows: Stop after so many windows. Default: when all inputs have finished, or at `stop()`.
             conf: Settings of Spark.

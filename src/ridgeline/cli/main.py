@@ -12,7 +12,6 @@ from ridgeline.cli.errors import told
 from ridgeline.cli.output import finish, write
 from ridgeline.cli.settings import (
     DEFAULT_HOST,
-    DEFAULT_MASTER,
     DEFAULT_PROFILE,
     DEFAULT_PROFILE_SECONDS,
     ProfileSettings,
@@ -83,8 +82,13 @@ def run(  # noqa: PLR0913, PLR0917  options
     context: typer.Context,
     target: App,
     master: Annotated[
-        str, typer.Option(metavar="URL", help="Where Spark runs: `local[4]`, `spark://host:7077`, `yarn`, `k8s://...`.")
-    ] = DEFAULT_MASTER,
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where Spark runs: `local[4]`, `spark://host:7077`, `yarn`, `k8s://...`. Default: that of `spark-submit`, or `local[*]`.",
+            show_default=False,
+        ),
+    ] = None,
     conf: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="A setting of Spark: `--conf spark.executor.memory=4g`.", show_default=False),
@@ -159,11 +163,12 @@ def run(  # noqa: PLR0913, PLR0917  options
     """
     with told():
         from ridgeline.cli.load import load_application
+        from ridgeline.engine.submitted import chosen_master
         from ridgeline.plan.planner import plan_application
 
         settings = RunSettings(
             target,
-            options.check_master(master),
+            options.check_master(chosen_master(master, options.settings(conf or ()))),
             conf or (),
             checkpoint,
             properties or (),
@@ -176,7 +181,6 @@ def run(  # noqa: PLR0913, PLR0917  options
             otlp=otlp_endpoint,
             profile=ProfileSettings(profile_folder, profile_seconds) if profile else None,
         )
-        options.settings(settings.conf)
         given = options.properties(settings.properties), options.attributes(settings.attributes)
         plan = plan_application(load_application(target, context.args), *given)
         from ridgeline.cli.run import Run

@@ -16,6 +16,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.engine import shipping
 from ridgeline.engine.byte_rdds import ByteRdds
+from ridgeline.engine.cluster import slots_to_come
 from ridgeline.engine.failures import Failed
 from ridgeline.engine.heartbeat import HeartbeatAddress
 from ridgeline.engine.job_errors import cause, gone, job_text
@@ -25,6 +26,7 @@ from ridgeline.engine.shuffles import Shuffles
 from ridgeline.engine.spec import container_specs
 from ridgeline.engine.stage import PROPERTY, Task, commit_stage, fed_stage, ingest_stage, next_stage, source_stage, tick_stage
 from ridgeline.engine.storage import Storage
+from ridgeline.engine.worker_check import WorkerError, explain
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 
@@ -63,6 +65,7 @@ class SparkExecutor:
         self._chains: dict[int, tuple[Any, range]] = {}
         self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
         self._cleaning: Future[None] | None = None
+        self._slots_to_come = slots_to_come(dict(context.getConf().getAll()), max(map(len, self._stages)))
         self._fixed_slots = context.defaultParallelism if re.match(r"local(\[|$)", str(context.master)) else None
 
     def run(self, request: WindowRequest, source: Any) -> Ran:
@@ -105,10 +108,12 @@ class SparkExecutor:
         return min(failed, key=lambda one: (self._specs[one.container].stage, one.container)).failure
 
     def _collect(self, rdd: Any, window_id: int) -> list[bytes]:
-        """Run a job. Raises OperatorError if it fails, SparkGoneError if there is no Spark any more."""
+        """Run a job. Raises OperatorError if it fails, WorkerError or SparkGoneError if it always would."""
         try:
             return self._rdds.collect(rdd)
         except Exception as error:  # noqa: BLE001  whatever it is, the window has failed
+            if unable := explain(job_text(error)):
+                raise WorkerError(unable) from None
             raise gone(self._context, error) or OperatorError(self._failure(error, window_id)) from None
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
@@ -138,7 +143,7 @@ class SparkExecutor:
     def _slots(self) -> int:
         """How many tasks can run at the same time; on a cluster executors come and go."""
         if self._fixed_slots is None:
-            return max(1, self._context.defaultParallelism)
+            return max(1, self._slots_to_come, self._context.defaultParallelism)
         return self._fixed_slots
 
     def _tick_chain(self, slots: int) -> tuple[Any, range]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ from ridgeline.engine.run import ApplicationRun, Observe
 from ridgeline.engine.session import PRELOAD, start_context
 from ridgeline.engine.shipping import installed_modules
 from ridgeline.engine.storage import Storage, open_storage
+from ridgeline.engine.worker_check import WorkerCheck
 from ridgeline.plan.execution import Plan
 
 
@@ -67,6 +69,7 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
     """
     clock = clock or SystemClock()
     stop = stop or threading.Event()
+    console = console or Console()
     streaming = any(isinstance(operator.operator, SparkSource) for operator in plan.logical.operators)
     uri = options.checkpoint or tempfile.mkdtemp(prefix=f"ridgeline-{plan.logical.application}-")
     uri = local_path(uri) if is_local(uri) else uri
@@ -79,13 +82,18 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
             checkpoint = Checkpoint(open_storage(uri), plan.logical.application)
         if context is None:
             conf = {f"spark.executorEnv.{PRELOAD}": ",".join(installed_modules(plan)), **options.conf}
-            context = start_context(plan.logical.application, options.master, conf, streaming=streaming, local_checkpoint=is_local(uri))
+            widest = max(len(stage.containers) for stage in plan.execution.stages)
+            name, local = plan.logical.application, is_local(uri)
+            context = start_context(name, options.master, conf, streaming=streaming, local_checkpoint=local, widest=widest)
+        check = None if _is_on_driver(context) else WorkerCheck(context, console.print)
         if checkpoint is None:
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application)
         if plan.logical.attributes["metrics_recording_level"] is RecordingLevel.OFF:
             heartbeats = None
-        run = _open_run(plan, checkpoint, context, clock, console or Console(), observe, heartbeats)
+        run = _open_run(plan, checkpoint, context, clock, console, observe, heartbeats)
         first = run.next_window
+        if check is not None:
+            check.wait(stop)
         if started:
             started(run)
         _drive(run, context, clock, stop, options.windows)
@@ -100,6 +108,11 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
         finally:
             if own_context and context is not None:
                 context.stop()
+
+
+def _is_on_driver(context: Any) -> bool:
+    """True if workers are children of the driver, with its environment."""
+    return re.match(r"local(\[|$)", str(context.master)) is not None
 
 
 def _hadoop_storage(uri: str, context: Any) -> Storage:

@@ -15,13 +15,15 @@ import ridgeline
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.masking import mask_text
 from ridgeline.engine.class_archive import archive_options
+from ridgeline.engine.cluster import LOG_LEVEL, SOCKETS, SYNC_LOG_LEVEL, allocation_settings, is_local, log_settings, socket_settings
 from ridgeline.engine.java import find_java
+from ridgeline.engine.submitted import submitted
 
 _ATTEMPTS = 4
 """Tries of a task before its job fails: Spark's default on clusters, given to `local[N]`, which has 1."""
 _SETTINGS = {
     "spark.python.daemon.module": "ridgeline.engine.daemon",
-    "spark.python.unix.domain.socket.enabled": "true",
+    SOCKETS: "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Spark remembers jobs, stages and tasks for its UI: by default so many that the heap grows over 25,000 windows.
@@ -37,6 +39,7 @@ _SETTINGS = {
 }
 _LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _LOCAL_FILES = "org.apache.hadoop.fs.RawLocalFileSystem"
 """Without a hidden `.crc` file beside each file of Spark's logs: 7 ms a window."""
 
@@ -78,44 +81,69 @@ def quiet_stderr() -> Iterator[None]:
         os.close(saved)
 
 
-def start_context(application: str, master: str, conf: Mapping[str, str], *, streaming: bool, local_checkpoint: bool) -> Any:
-    """Start a SparkContext (it takes seconds). `streaming`: there is a Spark source. `conf` wins over our settings.
+def start_context(
+    application: str, master: str, conf: Mapping[str, str], *, streaming: bool, local_checkpoint: bool, widest: int = 1
+) -> Any:
+    """Start a SparkContext (it takes seconds). `streaming`: there is a Spark source; `widest`: containers of the widest stage.
 
+    Settings in `conf` win over those of the `spark-submit` that started this process, and those over ours.
     Raises RidgelineError if there is no Java, if Spark Connect is asked for, or if Spark does not start.
     """
     if master.startswith("sc://") or os.environ.get("SPARK_REMOTE"):
         msg = "Spark Connect is not supported: windows are RDD jobs, which need a classic driver; give a `--master` such as local[*] or spark://host:7077"
         raise RidgelineError(msg)
-    find_java()
+    under_submit = submitted()
+    if not under_submit:
+        find_java()
     from pyspark import SparkConf, SparkContext
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    home = str(Path(ridgeline.__file__).parent.parent)
+    given = {**under_submit, **conf}
+    os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    _put_on_pythonpath(str(Path(ridgeline.__file__).parent.parent))
+    settings = _settings(master, given, streaming=streaming, local_checkpoint=local_checkpoint, widest=widest)
+    spark_conf = SparkConf().setAll([(name, value) for name, value in settings.items() if name not in under_submit])
+    spark_conf.setMaster(local_with_retries(master)).setAppName(application)
+    spark_conf.setAll([(name, value) for name, value in conf.items() if name != "spark.master"])
+    try:
+        with quiet_stderr():
+            context = SparkContext(conf=spark_conf)
+        if not is_local(master) and SYNC_LOG_LEVEL in settings:
+            context.setLogLevel(LOG_LEVEL)
+    except Exception as error:
+        msg = f"Spark did not start on `{master}`: {mask_text(str(error).splitlines()[0])[:300]}; check `--master` and `--conf`"
+        raise RidgelineError(msg) from error
+    return context
+
+
+def _put_on_pythonpath(home: str) -> None:
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if home not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([home, *filter(None, paths)])
-    settings = dict(_SETTINGS)
-    options = [f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}", "-Dlog4j2.disable.jmx=true"]
+
+
+def _settings(master: str, given: Mapping[str, str], *, streaming: bool, local_checkpoint: bool, widest: int) -> dict[str, str]:
+    """Ours, for what is given."""
+    logs = log_settings(given, submitted=bool(submitted()))
+    settings = {
+        **_SETTINGS,
+        **socket_settings(master, given),
+        **logs,
+        **allocation_settings(given, widest),
+    }
+    options = [f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}", "-Dlog4j2.disable.jmx=true"]
+    if master.startswith("local-cluster"):
+        settings["spark.executor.extraJavaOptions"] = options[0]
+        settings["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
     if streaming:
         options.append("-Xss16m")  # stopping a query inside foreachBatch overflows the stack otherwise
         if local_checkpoint:
             settings["spark.sql.streaming.checkpointFileManagerClass"] = _LOCAL_CHECKPOINTS
             settings["spark.hadoop.fs.file.impl"] = _LOCAL_FILES
-    elif master.startswith("local"):
+    elif is_local(master):
         options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]  # the JVM only schedules: it starts faster so
-    if master.startswith("local"):
+    if is_local(master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
-        if "spark.driver.extraJavaOptions" not in conf:
+        if "spark.driver.extraJavaOptions" not in given:
             options += archive_options(options)
     settings["spark.driver.extraJavaOptions"] = " ".join(options)
-    if master.startswith("local-cluster"):
-        settings["spark.executor.extraJavaOptions"] = options[0]
-        settings["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
-    settings.update(conf)
-    spark_conf = SparkConf().setMaster(local_with_retries(master)).setAppName(application).setAll(list(settings.items()))
-    try:
-        with quiet_stderr():
-            return SparkContext(conf=spark_conf)
-    except Exception as error:
-        msg = f"Spark did not start on `{master}`: {mask_text(str(error).splitlines()[0])[:300]}; check `--master` and `--conf`"
-        raise RidgelineError(msg) from error
+    return settings

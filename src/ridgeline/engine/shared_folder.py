@@ -10,9 +10,11 @@ import fcntl
 import os
 import secrets
 import shutil
+import socket
 import tempfile
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,22 @@ _SMALLEST_BYTES = 256 << 20
 
 
 def shares_memory(hosts: Collection[str], driver_host: str) -> bool:
-    """True if all executors are on the driver's host, so that they see its folders."""
-    return set(hosts) <= {driver_host}
+    """True if all executors are on the driver's host, so that they see its folders.
+
+    By address: on most clusters a driver calls itself by name, and executors are known by address.
+    """
+    own = _addresses(driver_host)
+    return all(host == driver_host or not own.isdisjoint(_addresses(host)) for host in hosts)
+
+
+@lru_cache(maxsize=4096)
+def _addresses(host: str) -> frozenset[str]:
+    """What a name stands for; the name itself if it is an address or unknown."""
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+    except OSError:
+        return frozenset({host})
+    return frozenset(str(address[0]) for *_, address in found)
 
 
 def executor_hosts(context: Any) -> frozenset[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from rich.console import Console
 
 from ridgeline.engine.launch import Options, Outcome
+from ridgeline.engine.submitted import chosen_master
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.measured import ServiceOptions, run_measured
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def start(  # noqa: PLR0913  the options of a run
     app: Application,
-    master: str,
+    master: str | None,
     *,
     checkpoint: str | None,
     windows: int | None,
@@ -38,7 +39,7 @@ def start(  # noqa: PLR0913  the options of a run
 ) -> Handle:
     """What `Application.start` does, which says what the arguments are and has their defaults."""
     plan = plan_application(app, properties or {}, attributes or {})
-    options = Options(master, conf or {}, checkpoint, windows)
+    options = Options(chosen_master(master, conf or {}), conf or {}, checkpoint, windows)
     handle = Handle(plan, options, ServiceOptions(port=port, event_log=event_log), Console(quiet=quiet), context)
     handle.wait_until_started()
     return handle

@@ -16,6 +16,7 @@ from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.launch import Options, Outcome, launch
 from ridgeline.engine.run import ApplicationRun
+from ridgeline.engine.submitted import submitted
 from ridgeline.measure.events import ApplicationEnded, Event, StateWarning
 from ridgeline.plan.execution import Plan
 from ridgeline.service.event_log import EventLogWriter
@@ -133,7 +134,7 @@ class _Measured:
         """The heartbeat port. Raises RidgelineError."""
         if self._plan.logical.attributes["metrics_recording_level"] is RecordingLevel.OFF:
             return None
-        conf: Mapping[str, Any] = self._options.conf if context is None else dict(context.getConf().getAll())
+        conf: Mapping[str, Any] = {**submitted(), **self._options.conf} if context is None else dict(context.getConf().getAll())
         bound, advertised = heartbeat_host(self._master, conf)
         try:
             return HeartbeatReceiver(self._hear, self._clock.wall, host=bound, advertised=advertised)

@@ -1,0 +1,87 @@
+"""Settings of Spark that depend on where it runs: sockets, logs and the number of executors."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+
+SOCKETS = "spark.python.unix.domain.socket.enabled"
+SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
+_LONGEST_FOLDER = 61
+"""Spark's own limit: the kernel takes paths of up to 104 bytes on every system, and the socket's name has 43."""
+_SHORT_FOLDER = "/tmp"  # noqa: S108  as Java's default; only their owner can connect to the sockets in it
+_JVM_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions", "spark.executor.extraJavaOptions")
+_JVM_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+SYNC_LOG_LEVEL = "spark.executor.syncLogLevel.enabled"
+LOG_LEVEL = "ERROR"
+_TRUE = "true"
+
+
+def is_local(master: str) -> bool:
+    """True where all workers are processes of this machine."""
+    return master.startswith("local")
+
+
+def socket_settings(master: str, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Where the sockets between Spark and Python lie, if Java's own temporary folder is too long a path for them.
+
+    On YARN it is in the folder of the container, with a path that is always too long.
+    """
+    if given.get(SOCKETS, _TRUE).lower() != _TRUE or SOCKET_FOLDER in given:
+        return {}
+    options = [*(given.get(name, "") for name in _JVM_OPTIONS), *(environment.get(name, "") for name in _JVM_VARIABLES)]
+    folders = re.findall(r"-Djava\.io\.tmpdir=(\S+)", " ".join(options))
+    if not master.startswith("yarn") and all(len(folder.encode()) <= _LONGEST_FOLDER for folder in folders):
+        return {}
+    writable = os.access(_SHORT_FOLDER, os.W_OK | os.X_OK)
+    return {SOCKET_FOLDER: _SHORT_FOLDER} if writable else {SOCKETS: "false"}
+
+
+def log_settings(given: Mapping[str, str], *, submitted: bool) -> dict[str, str]:
+    """Spark's own logs hold errors only, so that what operators print can be found; a user's own settings of logs stay.
+
+    A driver of ours has its settings in a file; executors of a cluster take the level that the driver sets, see `LOG_LEVEL`.
+    """
+    if "spark.log.level" in given or any("log4j" in given.get(name, "") for name in _JVM_OPTIONS):
+        return {}
+    level = {"spark.log.level": LOG_LEVEL} if submitted else {}
+    return {SYNC_LOG_LEVEL: _TRUE, **level}
+
+
+# Dynamic allocation --------------------------------------------------------------------------------------------------------
+
+_DYNAMIC = "spark.dynamicAllocation.enabled"
+_FEWEST = "spark.dynamicAllocation.minExecutors"
+_MOST = "spark.dynamicAllocation.maxExecutors"
+
+
+def allocation_settings(given: Mapping[str, str], widest: int) -> dict[str, str]:
+    """With dynamic allocation: ask from the start for the executors that the widest stage (so many containers) keeps busy.
+
+    Spark itself asks when tasks have waited for a second, which those of a short window never do. A `minExecutors` of the user's stays.
+    """
+    if given.get(_DYNAMIC, "").lower() != _TRUE or _FEWEST in given:
+        return {}
+    slots = _slots_of_executor(given)
+    wanted = math.ceil(widest / slots)
+    return {_FEWEST: str(min(wanted, _number(given.get(_MOST), wanted)))}
+
+
+def slots_to_come(settings: Mapping[str, str], widest: int) -> int:
+    """How many tasks a stage may have so that Spark sees which of them wait and asks for executors; 0 without dynamic allocation."""
+    if settings.get(_DYNAMIC, "").lower() != _TRUE:
+        return 0
+    most = _number(settings.get(_MOST), widest)
+    return min(widest, most * _slots_of_executor(settings))
+
+
+def _slots_of_executor(settings: Mapping[str, str]) -> int:
+    cores = _number(settings.get("spark.executor.cores"), 1)
+    return max(1, cores // max(1, _number(settings.get("spark.task.cpus"), 1)))
+
+
+def _number(text: str | None, default: int) -> int:
+    """A number from Spark's settings; the default for what is not there or no number, which Spark itself refuses."""
+    return int(text) if text is not None and text.strip().isdigit() else default

@@ -1,0 +1,33 @@
+"""Workers whose Python cannot run Ridgeline: the cause at once, with its remedy."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TINY = Path(__file__).with_name("tiny.py")
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[1,1,1024]"])
+def test_there_is_no_such_python(master, tmp_path, environment):
+    command = [sys.executable, "-m", "ridgeline", "run", str(TINY), "--master", master, "--no-service"]
+    variables = {**environment, "PYSPARK_PYTHON": "/nowhere/python"}
+    done = subprocess.run(command, cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 1
+    assert "error: the workers have no Python: host `127.0.0.1` has no `/nowhere/python` that it can run; " in done.stderr
+    assert "window 0" not in done.stdout
+
+
+def test_its_python_has_no_ridgeline(tmp_path, environment):
+    bare = tmp_path / "bare"
+    bare.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec "{sys.executable}" -S "$@"\n')
+    bare.chmod(0o755)
+    command = [sys.executable, "-m", "ridgeline", "run", str(TINY), "--master", "local-cluster[1,1,1024]", "--no-service"]
+    variables = {**environment, "PYSPARK_PYTHON": str(bare)}
+    done = subprocess.run(command, cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 1
+    assert "error: the workers cannot run Ridgeline: host `127.0.0.1`: its Python" in done.stderr
+    assert "has no module `ridgeline`" in done.stderr
