@@ -1,6 +1,7 @@
 """What a source still has to give, whether the application keeps up with it, and when it will have caught up.
 
-A source is watched through samples (at, consumed, remaining), `consumed` cumulative. Over the last `interval_seconds`:
+A source is watched through samples (at, consumed, remaining), `consumed` cumulative. Over the last `interval_seconds`, or since the growth
+has last changed, if that is less:
 
 - drain rate = increase of consumed / time;
 - arrival rate = increase of (consumed + remaining) / time; growth = arrival - drain = increase of remaining / time;
@@ -8,31 +9,33 @@ A source is watched through samples (at, consumed, remaining), `consumed` cumula
 - caught up at = time of the last sample + remaining / (drain - arrival), while it catches up. These rates are taken since the catching up
   began, where that is less than an interval ago, and over three intervals, where they scatter by more than 2 % otherwise.
 
-A verdict does not follow noise. The growth is taken for 0 (`holding`) as soon as it is within 5 % of the drain rate, or within 1.5 times
-its own standard error, which the scatter of its samples gives; `holding` ends when it is beyond 10 % and beyond 5 standard errors.
-Likewise `keeping up` begins when what is left is at most what two windows drain, and ends at four.
+A verdict follows the evidence (`ridgeline.measure.trend`): a change shows as soon as it stands out of the noise, without noise at the next
+sample. The growth is taken for 0 (`holding`) as soon as it is within 5 % of the drain rate, or within 1.5 times its own standard error,
+which the scatter of its samples gives; `holding` ends when it is beyond 7.5 % and beyond 4 standard errors, and it takes 2 of them to go
+from falling to catching up at once. Likewise `keeping up` begins when what is left is at most what two windows drain, and ends at four.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ridgeline.measure.estimate import NOTHING, UNKNOWN, Basis, Estimate, total, weakest
 from ridgeline.measure.events import SourceProgress
+from ridgeline.measure.trend import Sample, Samples, Trend
 
 _HOLDS, _HOLDS_ERRORS = 0.05, 1.5  # of the drain rate; standard errors
-_LEAVES, _LEAVES_ERRORS = 0.1, 5.0  # ... beyond which it no longer holds
+_LEAVES, _LEAVES_ERRORS = 0.075, 4.0  # ... beyond which it no longer holds
+_TURNS_ERRORS = 2.0  # ... beyond which falling turns into growing, and the reverse
 _KEEPS_UP_WINDOWS, _LEAVES_WINDOWS = 2.0, 4.0
 _STUCK_WINDOWS, _STUCK_SECONDS = 3.0, 5.0
 _LONG_INTERVALS, _SCATTER = 3.0, 0.02
 _FEWEST = 4  # samples that are kept however old they are
 _MOST = 1e18  # amounts above are read as this: their squares do not overflow
-_LEAST_SECONDS = 1e-6  # over less there is no rate
-_SLICES = 200  # samples of an interval are merged to at most about so many
+_ROUNDING = 1e-9  # of what was consumed
+_SLICES = 100  # samples of an interval are merged to at most about so many
 
 
 class Verdict(StrEnum):
@@ -72,22 +75,6 @@ class BacklogState:
     verdict: Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    at: float
-    consumed: float | None
-    remaining: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Growth:
-    """The backlog's growth per second and its standard error, over so many steps."""
-
-    rate: float
-    error: float
-    steps: int
-
-
 class SourceBacklog:
     """Follows one source. Holds the samples of three intervals, some hundred at most.
 
@@ -102,127 +89,129 @@ class SourceBacklog:
             raise ValueError(msg)
         self._window = window_seconds
         self._interval = interval_seconds
-        self._samples: deque[_Sample] = deque()
+        self._samples = Samples(_LONG_INTERVALS * interval_seconds, interval_seconds / _SLICES, _FEWEST)
         self._backlog = UNKNOWN
+        self._as_of = -math.inf
+        self._consumed: float | None = None
         self._moved_at = -math.inf
+        self._began_at = -math.inf
+        self._trend: Trend | None = None
         self._verdict = Verdict.UNKNOWN
         self._verdict_since = -math.inf
 
-    def add(self, at: float, consumed: float | None, remaining: float | None, *, basis: Basis = Basis.EXACT) -> None:
+    def add(self, at: float, consumed: float | None, remaining: float | None, *, basis: Basis = Basis.EXACT, counts: bool = True) -> None:
         """Take a sample.
 
         Args:
             at: STRAM's wall clock; samples that are older than the last one are ignored.
             consumed: Since the run's start; None if unknown. If it falls, the source began anew and is judged anew.
             remaining: None if unknown; infinite or negative if there is no end.
-            basis: Of `remaining`: `lower bound` if only a part of the source has told.
+            basis: Of `remaining`: `lower bound` if only a part of the source has reported.
+            counts: False for a sample that says nothing of the trend: what arrives until the next window is due waits in any application.
         """
         consumed = None if consumed is None or not math.isfinite(consumed) else min(_MOST, max(0.0, consumed))
         if remaining is not None and not math.isnan(remaining) and remaining != math.inf:
             remaining = min(_MOST, remaining) if remaining >= 0 else math.inf
-        if not math.isfinite(at) or (self._samples and at < self._samples[-1].at):
+        if not math.isfinite(at) or at < self._as_of:
             return
-        last = next((sample.consumed for sample in reversed(self._samples) if sample.consumed is not None), None)
-        if last is not None and consumed is not None and consumed < last:
+        last = self._consumed
+        if last is not None and consumed is not None and consumed < last * (1 - _ROUNDING):
             self._samples.clear()
             self._verdict, last = Verdict.UNKNOWN, None
         if last is None or (consumed is not None and consumed > last):
             self._moved_at = at
+        self._as_of = at
+        self._consumed = consumed if consumed is not None else last
         self._backlog = Estimate(remaining, basis)
-        self._keep(_Sample(at, consumed, None if self._backlog.infinite else self._backlog.value))
-        verdict = self._judge(at)
-        if verdict is not self._verdict:
-            self._verdict, self._verdict_since = verdict, at
+        if counts:
+            self._samples.add(Sample(at, consumed, None if self._backlog.infinite else self._backlog.value))
+            self._trend = self._samples.trend(self._samples.since(self._began_at))
+            self._say(self._judge(at), at)
+        elif self._backlog.value == 0 and basis is Basis.EXACT:
+            self._say(Verdict.KEEPING_UP, at)
+
+    def begin_anew(self, at: float) -> None:
+        """From now on the backlog's trend is another one: what was seen before does not count for it."""
+        self._began_at = max(self._began_at, at)
+
+    def moved(self, at: float) -> None:
+        """Note that the application works on what it has taken, without a new sample."""
+        self._moved_at = max(self._moved_at, at)
+
+    @property
+    def as_of(self) -> float | None:
+        """When the last sample was; None before the first."""
+        return self._as_of if math.isfinite(self._as_of) else None
 
     def state(self, now: float) -> BacklogState:
         """The backlog as of the last sample, judged at `now`."""
-        drain, growth = self._drain(), self._growth()
+        drain, growth = self._drain(), self._trend
         arrival = None if drain is None or growth is None else max(0.0, drain + growth.rate)
         verdict = Verdict.STUCK if self._stuck(now) else self._verdict
         caught_up_at = self._caught_up_at(now) if verdict is Verdict.CATCHING_UP else None
         return BacklogState(self._backlog, self._seconds(drain), drain, arrival, caught_up_at, verdict)
 
-    def _keep(self, sample: _Sample) -> None:
-        samples = self._samples
-        if len(samples) > 1 and sample.at - samples[-2].at < self._interval / _SLICES:
-            samples[-1] = sample
-        else:
-            samples.append(sample)
-        while len(samples) > _FEWEST and samples[1].at <= sample.at - _LONG_INTERVALS * self._interval:
-            samples.popleft()
+    def _say(self, verdict: Verdict, at: float) -> None:
+        if verdict is not self._verdict:
+            self._verdict, self._verdict_since = verdict, at
 
-    def _recent(self, intervals: float = 1.0, since: float = -math.inf) -> list[_Sample]:
-        """The samples of so many intervals, not before `since`; at least `_FEWEST`."""
-        if not self._samples:
-            return []
-        begin = max(self._samples[-1].at - intervals * self._interval, since) - _LEAST_SECONDS
-        found: list[_Sample] = []
-        for sample in reversed(self._samples):  # the newest are some of many
-            if sample.at < begin and len(found) >= _FEWEST:
-                break
-            found.append(sample)
-        found.reverse()
-        return found
-
-    def _drain(self) -> float | None:
-        """Consumed per second; None if unknown."""
-        known = [(sample.at, sample.consumed) for sample in self._recent() if sample.consumed is not None]
-        if not known or known[-1][0] - known[0][0] < _LEAST_SECONDS:
+    def _drain(self, *, since_change: bool = True) -> float | None:
+        """Consumed per second over the last interval; None if unknown."""
+        changed = since_change and self._trend is not None and self._trend.changed
+        seconds = min(self._interval, self._trend.seconds) if changed and self._trend is not None else self._interval
+        if not len(self._samples):
             return None
-        return (known[-1][1] - known[0][1]) / (known[-1][0] - known[0][0])
-
-    def _growth(self, intervals: float = 1.0, since: float = -math.inf) -> _Growth | None:
-        """The growth of what remains; None if unknown."""
-        known = [(sample.at, sample.remaining) for sample in self._recent(intervals, since) if sample.remaining is not None]
-        if not known or known[-1][0] - known[0][0] < _LEAST_SECONDS:
-            return None
-        seconds = known[-1][0] - known[0][0]
-        rate = (known[-1][1] - known[0][1]) / seconds
-        steps = len(known) - 1
-        scatter, (before, was) = 0.0, known[0]
-        for at, remaining in known:  # hundreds of them for every window: no function is called
-            off = remaining - was - rate * (at - before)
-            scatter += off * off
-            before, was = at, remaining
-        error = math.sqrt(scatter * steps / (steps - 1)) / seconds if steps > 1 else 0.0
-        return _Growth(rate, error, steps)
+        begin = self._samples[-1].at - seconds
+        return self._samples.rate(self._samples.after(begin) if changed else self._samples.since(begin))
 
     def _caught_up_at(self, now: float) -> float | None:
-        growth = self._growth(1.0, self._verdict_since)
+        growth = self._fall(1.0)
         if growth is not None and growth.error > _SCATTER * abs(growth.rate):
-            growth = self._growth(_LONG_INTERVALS, self._verdict_since)
+            growth = self._fall(_LONG_INTERVALS)
         if growth is None or growth.rate >= 0 or self._backlog.value is None:
             return None
-        end = self._samples[-1].at - self._backlog.value / growth.rate
+        end = self._as_of - self._backlog.value / growth.rate
         return max(now, end) if math.isfinite(end) else None
 
+    def _fall(self, intervals: float) -> Trend | None:
+        """The growth since it catches up, over so many intervals at most."""
+        return self._samples.trend(self._samples.since(max(self._verdict_since, self._as_of - intervals * self._interval)))
+
     def _judge(self, at: float) -> Verdict:
-        backlog = self._backlog.value
+        backlog, growth = self._backlog.value, self._trend
         if backlog is None or self._backlog.infinite:
             return Verdict.UNKNOWN
-        drain = self._drain()
         windows = _LEAVES_WINDOWS if self._verdict is Verdict.KEEPING_UP else _KEEPS_UP_WINDOWS
-        if backlog <= windows * self._window * (drain or 0.0):
+        if backlog <= windows * self._window * (self._drain(since_change=False) or 0.0):
             return Verdict.KEEPING_UP if self._backlog.basis is not Basis.LOWER_BOUND else Verdict.UNKNOWN
         if self._stuck(at):
             return Verdict.STUCK
-        growth = self._growth()
-        if growth is None or growth.steps < 2 or drain == 0:  # noqa: PLR2004  one step has no scatter
+        drain = self._drain()
+        if growth is None or (growth.steps < 2 and not growth.changed) or (drain == 0 and not self._seen_draining()):  # noqa: PLR2004
             return self._verdict
-        share, errors = (_LEAVES, _LEAVES_ERRORS) if self._verdict is Verdict.HOLDING else (_HOLDS, _HOLDS_ERRORS)
-        tolerance = max(share * (drain or 0.0), errors * growth.error)
-        if abs(growth.rate) <= tolerance:
-            return Verdict.HOLDING
-        return Verdict.FALLING_BEHIND if growth.rate > 0 else Verdict.CATCHING_UP
+        return self._direction(growth, drain or 0.0)
+
+    def _direction(self, growth: Trend, drain: float) -> Verdict:
+        """Whether a backlog that is there falls, grows or holds."""
+        before = self._verdict
+        found = Verdict.FALLING_BEHIND if growth.rate > 0 else Verdict.CATCHING_UP
+        if before is Verdict.HOLDING:
+            return found if growth.beyond(_LEAVES * drain, _LEAVES_ERRORS) else Verdict.HOLDING
+        turns = before in {Verdict.FALLING_BEHIND, Verdict.CATCHING_UP} and before is not found
+        return found if growth.beyond(_HOLDS * drain, _TURNS_ERRORS if turns else _HOLDS_ERRORS) else Verdict.HOLDING
+
+    def _seen_draining(self) -> bool:
+        """True if it was ever seen to work: a backlog that grows beside a standstill falls behind then."""
+        return self._verdict is not Verdict.UNKNOWN
 
     def _stuck(self, now: float) -> bool:
         """True if there is a backlog and nothing has been consumed for too long."""
-        if not self._backlog.value or self._backlog.infinite or self._samples[-1].consumed is None:
+        if not self._backlog.value or self._backlog.infinite or self._consumed is None:
             return False
         if now - self._moved_at <= _STUCK_SECONDS:
             return False
-        recent = self._recent()
-        distance = (recent[-1].at - recent[0].at) / max(1, len(recent) - 1)
+        samples, first = self._samples, self._samples.since(self._as_of - self._interval)
+        distance = (samples[-1].at - samples[first].at) / max(1, len(samples) - first - 1) if len(samples) else 0.0
         return now - self._moved_at > max(_STUCK_WINDOWS * max(self._window, distance), _STUCK_SECONDS)
 
     def _seconds(self, drain: float | None) -> Estimate:

@@ -1,0 +1,191 @@
+"""Whether a backlog grows or falls now, and how sure that is.
+
+The backlog's samples are taken for a straight line with noise: between two of them dt apart it changes by g dt + s sqrt(dt) e. The noise s
+comes from the differences between neighbouring slopes, of the backlog and of what has arrived (whose noise shows while nothing waits), by
+their median, so that a change of the slope does not count as noise. Before g is taken, the samples are cut where the slope has changed:
+where the slopes on both sides differ by more than the noise explains (after A. Bifet, R. Gavaldà, "Learning from Time-Changing Data with
+Adaptive Windowing", 2007). So without noise a change shows at the next sample, and with noise as soon as it stands out.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+LEAST_SECONDS = 1e-6
+"""Over less there is no rate."""
+_CHANGED_ERRORS = 4.5
+_CHANGED_SHARE = 0.01  # of the steeper slope: differences below are the arithmetic's
+_NORMAL = 1.4826  # standard deviations to a median of absolute deviations
+_NOISE_SAMPLES, _NOISE_LATELY = 100, 15
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a source said: `consumed` and `remaining`, None if unknown."""
+
+    at: float
+    consumed: float | None
+    remaining: float | None
+
+    @property
+    def arrived(self) -> float | None:
+        """All that has come since the run's start."""
+        return None if self.consumed is None or self.remaining is None else self.consumed + self.remaining
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """Growth per second since the last change, its standard error, over so many `steps` and `seconds`. `changed`: there was a change."""
+
+    rate: float
+    error: float
+    steps: int
+    seconds: float
+    changed: bool = False
+
+    def beyond(self, tolerance: float, errors: float) -> bool:
+        """True if it is not 0: beyond a tolerance (per second) and so many standard errors."""
+        return abs(self.rate) > max(tolerance, errors * self.error)
+
+
+class Samples:
+    """The samples of `kept_seconds`, at least `fewest`; those that follow each other within `slice_seconds` are kept as one."""
+
+    def __init__(self, kept_seconds: float, slice_seconds: float, fewest: int) -> None:
+        self._kept = kept_seconds
+        self._slice = slice_seconds
+        self._fewest = fewest
+        self._samples: list[Sample] = []
+        self._times: list[float] = []
+        self._noises: deque[tuple[float | None, float | None]] = deque(maxlen=_NOISE_SAMPLES)
+        self._changed_at = -math.inf
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, index: int) -> Sample:
+        return self._samples[index]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._samples.clear()
+        self._times.clear()
+        self._noises.clear()
+        self._changed_at = -math.inf
+
+    def add(self, sample: Sample) -> None:
+        """Take a sample that is not older than the last one."""
+        samples, times = self._samples, self._times
+        if len(samples) > 1 and sample.at - times[-2] < self._slice:
+            samples.pop()
+            times.pop()
+            self._noises.pop()
+        self._noises.append(self._noise_at(sample))
+        samples.append(sample)
+        times.append(sample.at)
+        gone = min(self._first(sample.at - self._kept), len(samples) - self._fewest)
+        if gone > 0:
+            del samples[:gone], times[:gone]
+
+    def since(self, at: float) -> int:
+        """The number of the first sample from then on, within what is kept; at least `fewest` samples are, if there are as many."""
+        if not self._times:
+            return 0
+        begin = max(at, self._times[-1] - self._kept) - LEAST_SECONDS
+        return max(0, min(self._first(begin), len(self._times) - self._fewest))
+
+    def after(self, at: float) -> int:
+        """The number of the first sample from then on, however few these are."""
+        return self._first(at - LEAST_SECONDS)
+
+    def rate(self, first: int) -> float | None:
+        """Consumed per second from a sample on; None if unknown."""
+        known = [sample for sample in (self._known(range(first, len(self))), self._known(range(len(self) - 1, first - 1, -1))) if sample]
+        if not known or known[-1].at - known[0].at < LEAST_SECONDS:
+            return None
+        return max(0.0, ((known[-1].consumed or 0.0) - (known[0].consumed or 0.0)) / (known[-1].at - known[0].at))
+
+    def trend(self, first: int) -> Trend | None:
+        """The growth of what remains from a sample on, since it last changed; None if unknown."""
+        samples, last = self._samples, len(self._samples) - 1
+        while first < last and samples[first].remaining is None:
+            first += 1
+        if last <= first or samples[last].remaining is None or samples[last].at - samples[first].at < LEAST_SECONDS:
+            return None
+        noise = self._noise()
+        first = max(first, min(last - 1, self._first(self._changed_at)))
+        begin = self._change(first, last, noise)
+        if begin is not None:
+            self._changed_at = samples[begin].at
+        else:
+            begin = first
+        seconds = samples[last].at - samples[begin].at
+        return Trend(self._slope(begin, last), noise / math.sqrt(seconds), last - begin, seconds, samples[begin].at == self._changed_at)
+
+    def _first(self, at: float) -> int:
+        return bisect_left(self._times, at)
+
+    def _known(self, numbers: range) -> Sample | None:
+        """The first of these samples that says what was consumed."""
+        return next((sample for number in numbers if (sample := self._samples[number]).consumed is not None), None)
+
+    def _change(self, first: int, last: int, noise: float) -> int | None:
+        """Where the slope has most clearly changed; None if it has not. The part before is up to four times as long as the part after."""
+        samples = self._samples
+        found, clearest = None, 0.0
+        for middle in _splits(first, last):
+            begin = max(first, middle - max(4, 4 * (last - middle)))
+            recent, before = samples[last].at - samples[middle].at, samples[middle].at - samples[begin].at
+            if min(recent, before) < LEAST_SECONDS or samples[middle].remaining is None or samples[begin].remaining is None:
+                continue
+            now, was = self._slope(middle, last), self._slope(begin, middle)
+            difference, spread = abs(now - was), math.sqrt(1 / recent + 1 / before)
+            if (
+                difference > max(_CHANGED_ERRORS * noise * spread, _CHANGED_SHARE * max(abs(now), abs(was)))
+                and difference / spread > clearest
+            ):
+                found, clearest = middle, difference / spread
+        return found
+
+    def _slope(self, first: int, last: int) -> float:
+        begin, end = self._samples[first], self._samples[last]
+        return ((end.remaining or 0.0) - (begin.remaining or 0.0)) / (end.at - begin.at)
+
+    def _noise(self) -> float:
+        """The noise per root of a second: of the backlog or of the arrivals, lately or for long, whichever is most."""
+        every = list(self._noises)
+        return max(_median(noises, which) for noises in (every, every[-_NOISE_LATELY:]) for which in (0, 1))
+
+    def _noise_at(self, sample: Sample) -> tuple[float | None, float | None]:
+        if len(self._samples) < 2:  # noqa: PLR2004  two slopes
+            return None, None
+        before, last = self._samples[-2:]
+        seconds, earlier = sample.at - last.at, last.at - before.at
+        if min(seconds, earlier) < LEAST_SECONDS:
+            return None, None
+        scale = math.sqrt(1 / seconds + 1 / earlier)
+        amounts = (before.remaining, last.remaining, sample.remaining), (before.arrived, last.arrived, sample.arrived)
+        backlog, arrivals = (
+            None
+            if first is None or second is None or third is None
+            else abs((third - second) / seconds - (second - first) / earlier) / scale
+            for first, second, third in amounts
+        )
+        return backlog, arrivals
+
+
+def _splits(first: int, last: int) -> Iterator[int]:
+    """Where to look for a change, the latest first: after the last step, then further and further apart."""
+    steps = 1
+    while last - steps > first:
+        yield last - steps
+        steps += max(1, steps // 4)
+
+
+def _median(noises: Iterable[tuple[float | None, float | None]], which: int) -> float:
+    found = sorted(noise for both in noises if (noise := both[which]) is not None)
+    return _NORMAL * found[(len(found) - 1) // 2] if found else 0.0
