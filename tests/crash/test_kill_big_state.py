@@ -10,8 +10,8 @@ import pytest
 from crash.rows import multisets
 from ridgeline.cli.load import load_application
 from ridgeline.engine import state_files
-from ridgeline.engine.manifest import Manifest
 from ridgeline.testing import run_local
+from support.manifests import manifest_of
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
@@ -20,9 +20,9 @@ APPLICATION = Path(__file__).with_name("million.py")
 
 def runs(checkpoint):
     """The files of runs that the last manifest names."""
-    name = max(path.name for path in (checkpoint / "manifests").iterdir() if not path.name.startswith("."))
-    manifest = Manifest.decode((checkpoint / "manifests" / name).read_bytes(), name)
-    return [checkpoint / "state" / run for version in manifest.states.values() for run in state_files.runs_of(tuple(version))]
+    return [
+        checkpoint / "state" / run for version in manifest_of(checkpoint, -1).states.values() for run in state_files.runs_of(tuple(version))
+    ]
 
 
 def kill_compactor(driver):

@@ -15,7 +15,7 @@ class RunFolder:
     def write(self, pieces) -> str:
         name = f"run{len(self.written)}"
         self.written.append(name)
-        self.files[name] = b"".join(pieces)
+        self.files[name] = b"".join(pieces(name))
         return name
 
     def open(self, names) -> Runs:

@@ -155,13 +155,13 @@ def test_purge_keeps_what_the_kept_windows_need(storage):
 
 def test_leftovers_of_attempts_that_were_not_committed_go_after_the_next_commit(storage):
     checkpoint = Checkpoint(storage, "app")
-    write_state(storage, state(0), state(0, "b"), state(1), state(2), state(2, "b"), state(3, "of another driver"))
+    write_state(storage, state(0), state(0, "b"), state(1), state(2), state(2, "b"))
     checkpoint.commit(manifest(0, {"op/0/1": [state(0)]}))
     checkpoint.commit(manifest(1, {"op/0/1": [state(0), state(1)]}))
     checkpoint = reopened(checkpoint)
-    write_state(storage, state(2, "c"))
+    write_state(storage, state(2, "c"), state(3, "of another driver"))
     checkpoint.commit(manifest(2, {"op/0/1": [state(0), state(1), state(2, "c")]}))
-    checkpoint.purge_leftovers()
+    checkpoint.purge(5)
     assert storage.names("state") == [state(0), state(1), state(2, "c"), state(3, "of another driver")]
     checkpoint.close()
 
@@ -171,11 +171,11 @@ class Interrupted(MemoryStorage):
 
     happens = None
 
-    def create(self, name, data):
+    def create(self, name, data, *, settled=""):
         if name.startswith("manifests/") and self.happens:
             happens, self.happens = self.happens, None
             happens()
-        return super().create(name, data)
+        return super().create(name, data, settled=settled)
 
 
 def test_a_driver_that_takes_over_in_mid_commit_harms_no_window():
@@ -246,7 +246,7 @@ def test_what_the_disk_says_is_explained_and_nothing_is_lost(storage, monkeypatc
     checkpoint = Checkpoint(storage, "app")
     checkpoint.commit(manifest(0))
 
-    def create(name, data):
+    def create(name, data, *, settled=""):
         raise OSError(number, "bad")
 
     with monkeypatch.context() as patch:

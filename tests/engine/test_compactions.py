@@ -8,10 +8,10 @@ from engine.ledger import application
 from ridgeline import CheckpointError, StateError
 from ridgeline.engine import compactions, keyed_runs, state_files
 from ridgeline.engine.compaction import Merger
-from ridgeline.engine.manifest import Manifest
 from ridgeline.engine.storage import LocalStorage, MemoryStorage
 from ridgeline.measure.events import StateWarning
 from ridgeline.testing import run_local
+from support.manifests import manifest_of
 
 
 @pytest.fixture(autouse=True)
@@ -28,8 +28,7 @@ def expected():
 
 def version(storage):
     """The ledger's version as of the last window."""
-    name = storage.names("manifests")[-1]
-    return tuple(Manifest.decode(storage.read(f"manifests/{name}"), name).states["ledger/0/1"])
+    return tuple(manifest_of(storage, -1).states["ledger/0/1"])
 
 
 def warnings(run):

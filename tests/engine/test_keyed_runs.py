@@ -164,7 +164,7 @@ def test_small_runs_are_merged_into_larger_ones_and_removed_keys_vanish_with_the
         change = folder.reattach(cell)
         cell.begin(window)
         most = max(most, len(change.names))
-        written += Run(folder.files[change.names[-1]], "new").keys
+        written += Run(folder.files[change.names[-1]], change.names[-1]).keys
         assert len(cell) == len(model)
     assert list(cell.items()) == list(model.items())
     assert 2 <= most <= 5
@@ -195,8 +195,11 @@ def test_files_are_written_in_small_pieces(folder):
     pieces = []
 
     def write(stream):
-        pieces.extend(stream)
-        return folder.write(pieces)
+        def noted(name):
+            pieces.extend(stream(name))
+            return pieces
+
+        return folder.write(noted)
 
     cell = KeyedState(str).cell()
     cell.begin(0)
@@ -221,17 +224,17 @@ def file():
 @pytest.mark.parametrize("size", [0, 3, 8, 20, 32, 200, -100, -8, -1])
 def test_a_truncated_file_is_named(file, size):
     what = r"its end is missing|it is no file of keyed state"
-    with pytest.raises(StateError, match=rf"^state file `a/b` is corrupt \(\d+ bytes, ({what})\); restore it from a copy$"):
-        Run(file[:size], "a/b")
+    with pytest.raises(StateError, match=rf"^state file `a/run0` is corrupt \(\d+ bytes, ({what})\); restore it from a copy$"):
+        Run(file[:size], "a/run0")
 
 
 def test_a_damaged_file_is_named(file):
-    Run(file, "a/b")
+    Run(file, "a/run0")
     for place in range(0, len(file), 7):
         damaged = bytearray(file)
         damaged[place] ^= 4
-        with pytest.raises(StateError, match=r"^state file `a/b` is corrupt "):
-            Run(damaged, "a/b")
+        with pytest.raises(StateError, match=r"^state file `a/run0` is corrupt "):
+            Run(damaged, "a/run0")
 
 
 def test_state_is_split_by_key_and_merged_again(folder):

@@ -1,10 +1,10 @@
 import pickle
-import zlib
 
 import pytest
 
 from ridgeline import StateError
 from ridgeline.engine import state_files
+from ridgeline.engine.sealed import checksum
 from ridgeline.engine.storage import LocalStorage, MemoryStorage
 
 NAME = state_files.file_name(12, 3, 1, 0, "t5")
@@ -47,12 +47,12 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_file_of_any_other_length_is_corrupt(tmp_path):
     storage = LocalStorage(str(tmp_path))
     state_files.write(storage, NAME, SECTIONS)
-    data = storage.read(f"state/{NAME}")
+    data, what = storage.read(f"state/{NAME}"), "checksum differs: damaged, or a copy of another file"
     for length in range(len(data)):
         storage.write(f"state/{NAME}", data[:length])
         with pytest.raises(StateError) as error:
             state_files.read(storage, NAME, 1)
-        text = f"state file `{tmp_path}/state/{NAME}` is corrupt ({length} bytes, checksum differs); restore it from a copy"
+        text = f"state file `{tmp_path}/state/{NAME}` is corrupt ({length} bytes, {what}); restore it from a copy"
         assert str(error.value) == text
     storage.write(f"state/{NAME}", data + b"\0")
     with pytest.raises(StateError, match="is corrupt"):
@@ -72,6 +72,6 @@ def test_a_flipped_bit_is_found():
 def test_a_class_that_is_gone_is_told():
     storage = MemoryStorage()
     payload = pickle.dumps({1: b"cridgeline\nNoSuchClass\n."})
-    storage.write(f"state/{NAME}", b"RLST2\n" + zlib.crc32(payload).to_bytes(4, "little") + payload)
+    storage.write(f"state/{NAME}", b"RLST3\n" + checksum(NAME, payload).to_bytes(4, "little") + payload)
     with pytest.raises(StateError, match=rf"^state file `memory:/state/{NAME}` cannot be read: AttributeError: .*NoSuchClass"):
         state_files.read(storage, NAME, 1)

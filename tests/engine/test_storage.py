@@ -45,9 +45,11 @@ def test_names_are_those_of_files_directly_in_a_folder(storage):
     assert storage.names("nowhere") == []
 
 
+@pytest.mark.parametrize("kind", ["local", "memory"])
 @pytest.mark.parametrize("name", ["epochs/1", "run.json"])
 @pytest.mark.parametrize("data", [b"", b"x", b"something longer"])
-def test_create_leaves_what_is_there(storage, name, data):
+def test_create_leaves_what_is_there(kind, tmp_path, name, data):
+    storage = LocalStorage(str(tmp_path)) if kind == "local" else MemoryStorage()
     assert storage.create(name, data) is True
     assert storage.create(name, data) is False
     assert storage.create(name, b"other") is False

@@ -1,19 +1,21 @@
 """The checkpoint folder: who owns it, its manifests, and what may be purged.
 
-- `run.json`: application, run id
+- `run.json`: application, run id (see `run_description`)
 - `lock`: held by the driver that runs (local disks)
 - `epochs/<n>`: one file per driver that has owned the folder; the greatest number is the owner
 - `manifests/<window>.json`: one per committed window, created atomically: the commit
+- `committed/<window>`: a window that was committed; tells when manifests are lost (see `retention`)
 - `state/<file>`: state files (see `state_files`)
-- `plans/`, `staging/`, `spark/`: what workers need of the plan, output that waits for its commit, Spark's offset log
+- `plans/`, `staging/`, `spark/`: what workers need of the plan, output that waits for its commit, Spark's offset log (see `spark_log`)
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
-import json
 import os
+import re
 import socket
 import uuid
 from collections.abc import Iterator
@@ -21,31 +23,39 @@ from pathlib import Path
 from typing import IO
 
 from ridgeline.api.errors import CheckpointError, FencedError
+from ridgeline.engine import manifest as manifests
 from ridgeline.engine import state_files
 from ridgeline.engine.manifest import Manifest
-from ridgeline.engine.storage import LocalStorage, Storage, explain
+from ridgeline.engine.retention import Retention
+from ridgeline.engine.run_description import identify
+from ridgeline.engine.storage import DriverStorage, LocalStorage, explain
 
-_MANIFESTS = "manifests"
 _EPOCHS = "epochs"
+_EPOCH = re.compile(r"\d{8}")
+_UNLOCKABLE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class Checkpoint:
     """A checkpoint folder that this driver owns. Raises CheckpointError when it cannot be had, FencedError once it is another's."""
 
-    def __init__(self, storage: Storage, application: str) -> None:
+    def __init__(self, storage: DriverStorage, application: str, *, beside: bool = False) -> None:
+        """`beside`: files that are not needed any more are removed in a thread."""
         self.storage = storage
         self._lock: IO[str] | None = None
+        self._retention: Retention | None = None
         try:
             with _explained(storage.uri):
                 self._take_lock()
-                self.run_id = self._identify(application)
-                self.epoch = self._take_epoch()
-                self._windows = sorted(_window_of(name) for name in storage.names(_MANIFESTS))
+                self.run_id = identify(storage, application)
+                # Before the manifests: a driver that still lives may commit meanwhile, and begin the window after that.
+                states = [name for name in storage.names(state_files.FOLDER) if state_files.is_state(name)]
+                self.epoch = self._take_epoch(self._last_epoch(self._manifests()))
+                windows = self._manifests()
+                self._retention = Retention(storage, self.epoch, windows, lambda window_id: _named(self._read(window_id)), beside=beside)
+                self._refuse_lost_manifests(windows[-1] if windows else -1, states)
         except BaseException:
             self.close()
             raise
-        self._chains: dict[int, frozenset[str]] = {}
-        self._expected: frozenset[str] = frozenset()
 
     def _take_lock(self) -> None:
         """On a local disk a second driver is refused at once; the lock goes with the process, however it dies."""
@@ -62,53 +72,85 @@ class Checkpoint:
             lock.close()
             msg = f"checkpoint folder `{self.storage.uri}` is in use by {owner}; stop it first, or give another `--checkpoint`"
             raise CheckpointError(msg) from None
+        except OSError as error:
+            lock.close()
+            if error.errno in _UNLOCKABLE:  # some network file systems: epochs keep drivers apart
+                return
+            raise
         lock.truncate(0)
         lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         lock.flush()
         self._lock = lock
 
-    def _identify(self, application: str) -> str:
-        fresh = {"format": 1, "application": application, "run_id": uuid.uuid4().hex[:8]}
-        self.storage.create("run.json", json.dumps(fresh).encode())
-        try:
-            found = json.loads(self.storage.read("run.json"))
-            owner, run_id = found["application"], str(found["run_id"])
-        except (ValueError, KeyError, TypeError) as error:
-            msg = f"`{self.storage.uri}/run.json` is corrupt: {error}; restore it from a copy, or give another `--checkpoint`"
-            raise CheckpointError(msg) from error
-        if owner != application:
-            msg = f"checkpoint folder `{self.storage.uri}` belongs to application `{owner}`; this is `{application}`"
-            msg += "; give another `--checkpoint`"
+    def _take_epoch(self, least: int) -> int:
+        """Own the folder under a number greater than all before, and than `least`."""
+        owner = f"process {os.getpid()} on {socket.gethostname()} {uuid.uuid4().hex}\n".encode()
+        epoch, owned, twice = least, False, False
+        while not owned:
+            epoch = max(self._greatest_epoch(), epoch) + 1
+            if self._create(_epoch_name(epoch), owner):
+                twice = self.storage.create(_epoch_name(epoch), owner)
+                owned = self._greatest_epoch() == epoch  # else a later driver has removed our file, or one that stood in our way
+        if twice:
+            what = "its file system creates a file that exists already, so two drivers could commit the same window"
+            msg = f"checkpoint folder `{self.storage.uri}`: {what}; give a `--checkpoint` on another one"
             raise CheckpointError(msg)
-        return run_id
-
-    def _take_epoch(self) -> int:
-        owner = f"process {os.getpid()} on {socket.gethostname()}\n".encode()
-        epoch = 0
-        while not epoch or self._greatest_epoch() > epoch:  # else a later driver removed the file that stood in our way
-            epoch = self._greatest_epoch() + 1
-            while not self.storage.create(f"{_EPOCHS}/{epoch:08d}", owner):
-                epoch += 1
-        self.storage.delete([f"{_EPOCHS}/{name}" for name in self.storage.names(_EPOCHS) if int(name) < epoch])
+        self.storage.delete([f"{_EPOCHS}/{name}" for name in self.storage.names(_EPOCHS) if _EPOCH.fullmatch(name) and int(name) < epoch])
         return epoch
 
+    def _create(self, name: str, data: bytes, *, settled: str = "") -> bool:
+        """As the storage's `create`. Also true if a first try was answered by silence and a second one found what it had made."""
+        if self.storage.create(name, data, settled=settled):
+            return True
+        with contextlib.suppress(FileNotFoundError):
+            return self.storage.read(name) == data
+        return False
+
     def _greatest_epoch(self) -> int:
-        return max(map(int, self.storage.names(_EPOCHS)), default=0)
+        return max((int(name) for name in self.storage.names(_EPOCHS) if _EPOCH.fullmatch(name)), default=0)
+
+    def _last_epoch(self, windows: list[int]) -> int:
+        """The epoch in the last manifest, should the files of `epochs` be lost; 0 without one that can be read."""
+        with contextlib.suppress(CheckpointError):
+            return self._read(windows[-1]).epoch if windows else 0
+        return 0
+
+    def _refuse_lost_manifests(self, last: int, states: list[str]) -> None:
+        """Raise CheckpointError if later windows were committed than the last manifest says."""
+        found = f"window {witness} was committed" if (witness := self._kept.witness()) > last else ""
+        ahead = max(states, key=state_files.window_of, default="")
+        if not found and ahead and state_files.window_of(ahead) > last + 1:
+            found = f"`{state_files.FOLDER}/{ahead}` is of window {state_files.window_of(ahead)}"
+        if found:
+            newest = f"its last manifest is of window {last}" if last >= 0 else "it has no manifest"
+            remedy = "restore the whole folder from one copy, or give another `--checkpoint`"
+            msg = f"checkpoint folder `{self.storage.uri}`: {found}, but {newest}: `manifests` was emptied or is an older copy; {remedy}"
+            raise CheckpointError(msg)
+
+    @property
+    def _kept(self) -> Retention:
+        assert self._retention is not None  # noqa: S101  made at the start
+        return self._retention
 
     # Manifests -----------------------------------------------------------------------------------------------------
 
+    def _manifests(self) -> list[int]:
+        found = map(manifests.window_of, self.storage.names(manifests.FOLDER))
+        return sorted(window_id for window_id in found if window_id is not None)
+
     def last(self) -> Manifest | None:
         """The manifest of the last committed window, None before the first. Raises CheckpointError if it is corrupt."""
-        return self._read(self._windows[-1]) if self._windows else None
+        windows = self._kept.windows
+        return self._read(windows[-1]) if windows else None
 
     def _read(self, window_id: int) -> Manifest:
-        name = f"{_MANIFESTS}/{window_id:012d}.json"
+        name = manifests.file_name(window_id)
         with _explained(self.storage.uri):
-            return Manifest.decode(self.storage.read(name), f"{self.storage.uri}/{name}")
+            return Manifest.decode(self.storage.read(name), self.run_id, window_id, f"{self.storage.uri}/{name}")
 
     def kept(self) -> Iterator[Manifest]:
         """The manifests that are kept and can be read, newest first."""
-        for window_id in reversed(self._windows):
+        for window_id in reversed(self._kept.windows):
             with contextlib.suppress(CheckpointError):
                 yield self._read(window_id)
 
@@ -117,17 +159,18 @@ class Checkpoint:
 
         Raises FencedError if another driver owns the folder now or has committed the window, CheckpointError if it cannot be written.
         """
-        name = f"{_MANIFESTS}/{manifest.window_id:012d}.json"
+        named = _named(manifest)
+        written = any(state_files.window_of(name) == manifest.window_id for name in named)
         with _explained(self.storage.uri):
             self.check_owner()
-            created = self.storage.create(name, manifest.encode())
+            name, data = manifests.file_name(manifest.window_id), manifest.encode(self.run_id)
+            settled = state_files.FOLDER if written else ""
+            again = manifest.window_id in self._kept.windows
+            created = not again and self._create(name, data, settled=settled)
         if not created:
             msg = f"window {manifest.window_id} was committed to `{self.storage.uri}` by another driver; this one stops, nothing is lost"
             raise FencedError(msg)
-        self._windows.append(manifest.window_id)
-        self._chains[manifest.window_id] = named = _named(manifest)
-        if self._expected:
-            self._expected = frozenset(stem for stem in self._expected if not any(name.startswith(stem) for name in named))
+        self._kept.committed(manifest.window_id, named)
 
     def check_owner(self) -> None:
         """Raises FencedError if another driver owns the folder by now, OSError if that cannot be found out."""
@@ -135,50 +178,24 @@ class Checkpoint:
             msg = f"checkpoint folder `{self.storage.uri}` was taken over by another driver; this one stops, nothing is lost"
             raise FencedError(msg)
 
-    # Files to come -------------------------------------------------------------------------------------------------
+    # What is kept --------------------------------------------------------------------------------------------------
 
     def expect(self, stem: str) -> None:
         """State files whose names begin with `stem` are being written: they stay until a manifest names one of them, or `give_up`."""
-        self._expected |= {stem}
+        self._kept.expect(stem)
 
     def give_up(self, stem: str) -> None:
         """No manifest will name these files: they go with the next purge."""
-        self._expected -= {stem}
-
-    # Purge ---------------------------------------------------------------------------------------------------------
+        self._kept.give_up(stem)
 
     def purge(self, windows_kept: int) -> None:
-        """Remove manifests of old windows, and the state files that no kept window needs. A failure to remove is left for the next time."""
-        if len(self._windows) < 2 * windows_kept + 2:
-            return
-        old, self._windows = self._windows[:-windows_kept], self._windows[-windows_kept:]
-        with contextlib.suppress(OSError):
-            for window_id in self._windows:
-                if window_id not in self._chains:
-                    self._chains[window_id] = _named(self._read(window_id))
-            self.storage.delete(f"{_MANIFESTS}/{window_id:012d}.json" for window_id in old)
-            self._chains = {window_id: self._chains[window_id] for window_id in self._windows}
-            self._purge_states(self._windows[-1])
-
-    def purge_leftovers(self) -> None:
-        """After the first commit: remove state files of attempts that were never committed, by drivers before this one.
-
-        Not sooner, and none of later windows: a driver that is being fenced off may be about to commit the window that this one begins
-        with, until this one has committed it.
-        """
-        for window_id in self._windows:
-            self._chains[window_id] = _named(self._read(window_id))
-        with contextlib.suppress(OSError):
-            self._purge_states(self._windows[-1])
-
-    def _purge_states(self, newest: int) -> None:
-        kept = frozenset().union(*self._chains.values()) if self._chains else frozenset()
-        expected = tuple(self._expected)
-        names = [name for name in self.storage.names(state_files.FOLDER) if name not in kept and not name.startswith(expected)]
-        state_files.delete(self.storage, (name for name in names if state_files.window_of(name) <= newest))
+        """After a commit: remove what is not needed any more, as `Retention.purge`."""
+        self._kept.purge(windows_kept)
 
     def close(self) -> None:
         """Give the folder back."""
+        if self._retention is not None:
+            self._retention.close()
         if self._lock is not None:
             self._lock.truncate(0)
             self._lock.close()
@@ -190,8 +207,8 @@ def _named(manifest: Manifest) -> frozenset[str]:
     return frozenset(name for names in manifest.states.values() for name in names)
 
 
-def _window_of(manifest_name: str) -> int:
-    return int(manifest_name.removesuffix(".json"))
+def _epoch_name(epoch: int) -> str:
+    return f"{_EPOCHS}/{epoch:08d}"
 
 
 class _explained(contextlib.AbstractContextManager[None]):  # noqa: N801  used like a function

@@ -6,7 +6,7 @@ counts once a manifest names it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -54,9 +54,9 @@ class Merger:
         restore(self._files, job.operator, cells, job.version)
         numbers = count()
 
-        def write(parts: Iterable[bytes]) -> str:
+        def write(parts: Callable[[str], Iterable[bytes]]) -> str:
             name = f"{job.stem}run{next(numbers)}"
-            self._files.storage.write_parts(f"{state_files.FOLDER}/{name}", parts)
+            self._files.storage.write_parts(f"{state_files.FOLDER}/{name}", parts(name))
             return name
 
         runs: list[str] = []

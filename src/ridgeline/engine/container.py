@@ -39,6 +39,7 @@ class Container:
         self._host = host
         self._storage = storage
         self._files = RunFiles(storage, run_id)
+        self._run_id = run_id
         self._epoch = 0
         self._clock = clock
         self._versions: dict[int, StateVersion | None] = {}
@@ -179,7 +180,7 @@ class Container:
             changes[runtime.spec.id] = changed
 
     def _write(self, request: WindowRequest, tag: str, changes: Mapping[int, state_files.CellChanges], report: WindowReport) -> None:
-        name = state_files.file_name(request.window_id, self.spec.id, request.epoch, request.attempt, tag)
+        name = state_files.file_name(request.window_id, self.spec.id, request.epoch, request.attempt, f"{self._run_id}-{tag}")
         try:
             sizes = state_files.write(self._storage, name, changes) if changes else {}
         except OSError:

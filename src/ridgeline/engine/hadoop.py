@@ -9,10 +9,10 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from ridgeline.api.masking import mask_text
-from ridgeline.engine.storage import Storage
+from ridgeline.engine.storage import DriverStorage
 
 
-class HadoopStorage(Storage):
+class HadoopStorage(DriverStorage):
     """A folder of a Hadoop file system, for the driver: manifests, epochs, the plan. Workers reach the same folder through pyarrow.
 
     `create` renames a hidden file without overwriting, which HDFS does atomically. Object stores do as well as their connector's rename:
@@ -54,7 +54,7 @@ class HadoopStorage(Storage):
         except Py4JJavaError as error:
             raise _translated(error, name) from None
 
-    def create(self, name: str, data: bytes) -> bool:
+    def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
         """A hidden file, renamed if there is none of that name."""
         folder, _, last = name.rpartition("/")
         hidden = f"{folder}/.{last}.{uuid.uuid4().hex}".lstrip("/")

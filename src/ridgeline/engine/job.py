@@ -25,7 +25,7 @@ from ridgeline.engine.shared_folder import BlockSharing
 from ridgeline.engine.shuffles import Shuffles
 from ridgeline.engine.spec import container_specs
 from ridgeline.engine.stage import PROPERTY, Task, commit_stage, fed_stage, ingest_stage, next_stage, source_stage, tick_stage
-from ridgeline.engine.storage import Storage
+from ridgeline.engine.storage import DriverStorage
 from ridgeline.engine.worker_check import WorkerError, explain
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
@@ -42,7 +42,7 @@ class SparkExecutor:
         self,
         context: SparkContext,
         plan: Plan,
-        storage: Storage,
+        storage: DriverStorage,
         run_id: str,
         clock: Clock,
         heartbeats: HeartbeatAddress | None = None,

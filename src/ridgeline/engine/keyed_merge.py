@@ -86,9 +86,16 @@ class Merge:
             later, firsts = later[~leads], firsts[~leads]
         return newest
 
-    def file(self, live: int, next_order: int) -> Iterator[bytes]:
-        """The pieces of the run's file. `live`: number of keys that are there then; `next_order`: place of the next new key."""
-        about = {"keys": self.keys, "live": live, "next_order": next_order, "key_kind": self._key_kind, "value_kind": self._value_kind}
+    def file(self, name: str, live: int, next_order: int) -> Iterator[bytes]:
+        """The pieces of the run's file of this name. `live`: number of keys then; `next_order`: place of the next new key."""
+        about = {
+            "name": name,
+            "keys": self.keys,
+            "live": live,
+            "next_order": next_order,
+            "key_kind": self._key_kind,
+            "value_kind": self._value_kind,
+        }
         yield from file_of(about, self._streams())
 
     def _streams(self) -> Iterator[Iterable[bytes]]:

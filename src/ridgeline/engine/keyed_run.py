@@ -2,7 +2,8 @@
 
 Magic; streams of bytes, each from a multiple of 8 on: hashes (uint64), places in the order of insertion (int64; -1: the key was removed),
 the leaves of the keys, the leaves of the values, and for each bucket, which is so many upper bits of the hash, where its entries begin
-(uint32); a description as JSON; then its length, the CRC-32 of all before that, and the magic again. Numbers are little-endian.
+(uint32); a description as JSON, in which the file's own name stands; then its length, the CRC-32 of all before that, and the magic again.
+Numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ridgeline.engine import keyed_hash
 from ridgeline.engine.keyed_columns import Column, FixedLeaf, Leaf, Places, VaryingLeaf, dtype_of, encode, kind_of, letters
 from ridgeline.engine.keyed_hash import Hashes, Keys
 
-MAGIC = b"RLRUN1\n\0"
+MAGIC = b"RLRUN2\n\0"
 _TAIL = struct.Struct("<QQ8s")
 _ALIGNED = 8
 REMOVED = -1
@@ -74,6 +75,9 @@ class Run:
             msg = f"state file `{name}` is corrupt ({size} bytes, {what}); restore it from a copy"
             raise StateError(msg)
         about: dict[str, Any] = json.loads(bytes(view[size - _TAIL.size - length : size - _TAIL.size]))
+        if about["name"] != name.rpartition("/")[2]:
+            msg = f"state file `{name}` is corrupt (it is a copy of `{about['name']}`); restore it from a copy"
+            raise StateError(msg)
         return about
 
     # Finding -------------------------------------------------------------------------------------------------------

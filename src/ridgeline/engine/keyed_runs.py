@@ -27,8 +27,8 @@ RUN_KEYS = 50_000
 _TIER = 4  # a run is merged into a newer one that has more than this part of its keys
 _CHUNK = 1 << 14  # so many entries are looked at at once
 
-Write = Callable[[Iterable[bytes]], str]
-"""Writes one new file of these pieces, one after the other as they come (some MB each), and returns its name."""
+Write = Callable[[Callable[[str], Iterable[bytes]]], str]
+"""Writes one new file and returns its name. Its pieces are what the argument gives for the name, one after the other (some MB each)."""
 
 
 class RunsChange(NamedTuple):
@@ -188,7 +188,8 @@ def compact(cell: KeyedCell[Any], write: Write) -> RunsChange | None:
         while stay and stay[-1].keys < _TIER * sum(len(source.hashes) for source in sources):
             sources.append(stay.pop())
         added = len(held.values) - len(held.updated)
-        names = (write(Merge(sources, oldest=not stay).file(len(cell), (runs.next_order if runs else 0) + added)),)
+        merge, next_order = Merge(sources, oldest=not stay), (runs.next_order if runs else 0) + added
+        names = (write(lambda name: merge.file(name, len(cell), next_order)),)
     return RunsChange(held.application_window, (*(run.name.rpartition("/")[2] for run in stay), *names), held.changed)
 
 

@@ -24,7 +24,7 @@ from ridgeline.engine.heartbeat import HeartbeatAddress
 from ridgeline.engine.run import ApplicationRun, Observe
 from ridgeline.engine.session import PRELOAD, start_context
 from ridgeline.engine.shipping import installed_modules
-from ridgeline.engine.storage import Storage, open_storage
+from ridgeline.engine.storage import DriverStorage, LocalStorage
 from ridgeline.engine.worker_check import WorkerCheck
 from ridgeline.plan.execution import Plan
 
@@ -79,7 +79,7 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
     orderly = False
     try:
         if is_local(uri):  # refused before Spark is started for it
-            checkpoint = Checkpoint(open_storage(uri), plan.logical.application)
+            checkpoint = Checkpoint(LocalStorage(uri), plan.logical.application, beside=True)
         if context is None:
             conf = {f"spark.executorEnv.{PRELOAD}": ",".join(installed_modules(plan)), **options.conf}
             widest = max(len(stage.containers) for stage in plan.execution.stages)
@@ -87,7 +87,7 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
             context = start_context(name, options.master, conf, streaming=streaming, local_checkpoint=local, widest=widest)
         check = None if _is_on_driver(context) else WorkerCheck(context, console.print)
         if checkpoint is None:
-            checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application)
+            checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
         if plan.logical.attributes["metrics_recording_level"] is RecordingLevel.OFF:
             heartbeats = None
         run = _open_run(plan, checkpoint, context, clock, console, observe, heartbeats)
@@ -115,7 +115,7 @@ def _is_on_driver(context: Any) -> bool:
     return re.match(r"local(\[|$)", str(context.master)) is not None
 
 
-def _hadoop_storage(uri: str, context: Any) -> Storage:
+def _hadoop_storage(uri: str, context: Any) -> DriverStorage:
     from ridgeline.engine.hadoop import HadoopStorage
 
     try:

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-import json
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ridgeline.api.errors import CheckpointError
+from ridgeline.engine.sealed import seal, unseal
 from ridgeline.plan.protocol import WindowReport
 
-FORMAT = 2
+FORMAT = 3
+FOLDER = "manifests"
+_NAME = re.compile(r"\d{12}\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffsets:
+    """Where the Spark sources of a window ended: what Spark's own log must say after it (see `spark_log`).
+
+    `sources`: the operators' names in the query's order; `entry`: the text of the window's file in Spark's `offsets`; `metadata`: that of
+    Spark's `metadata`; `files`: of the files in Spark's `sources` that the next window depends on, their checksums by name; `texts`: what
+    stands in the small ones of them.
+    """
+
+    sources: Sequence[str]
+    entry: str
+    metadata: str
+    files: Mapping[str, int]
+    texts: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +38,8 @@ class Manifest:
     """What is durable as of a window.
 
     `states`: names of state files by state key; `finished`: state keys of inputs that have finished; `publishers`: the publishers' states
-    by operator name; `ended`: the application has come to its end; `reports`: a digest of the containers' reports.
+    by operator name; `ended`: the application has come to its end; `reports`: a digest of the containers' reports; `offsets`: where the
+    window's Spark sources ended, None without one.
     """
 
     window_id: int
@@ -30,32 +50,33 @@ class Manifest:
     publishers: Mapping[str, Any]
     ended: bool
     reports: str
+    offsets: SourceOffsets | None = None
     format: int = FORMAT
 
-    def encode(self) -> bytes:
-        """As JSON with a checksum."""
-        body = json.dumps(asdict(self), separators=(",", ":"))
-        return f'{{"crc32":{zlib.crc32(body.encode())},"manifest":{body}}}\n'.encode()
+    def encode(self, run_id: str) -> bytes:
+        """As JSON with a checksum that covers the run's id."""
+        return seal("manifest", run_id, asdict(self))
 
     @classmethod
-    def decode(cls, data: bytes, where: str) -> Manifest:
-        """From JSON. Raises CheckpointError naming the file if it is corrupt or of a later format."""
-        try:
-            text = data.decode()
-            document = json.loads(text)
-            body = text[text.index('"manifest":') + len('"manifest":') : text.rindex("}")]
-            intact = zlib.crc32(body.encode()) == document["crc32"]
-            content = document["manifest"]
-        except (ValueError, KeyError, TypeError) as error:
-            msg = f"manifest `{where}` is corrupt: {error}; restore it from a copy"
-            raise CheckpointError(msg) from error
-        if not intact:
-            msg = f"manifest `{where}` is corrupt: its checksum differs; restore it from a copy"
+    def decode(cls, data: bytes, run_id: str, window_id: int, where: str) -> Manifest:
+        """From JSON. Raises CheckpointError naming the file if it is corrupt, of another format, run or window."""
+        what = f"manifest `{where}`"
+        content = unseal("manifest", run_id, data, what, FORMAT)
+        if content["window_id"] != window_id:
+            msg = f"{what} is that of window {content['window_id']}, copied or renamed; restore it from a copy"
             raise CheckpointError(msg)
-        if content["format"] != FORMAT:
-            msg = f"manifest `{where}` has format {content['format']}; this version reads {FORMAT}; run it with the version that wrote it"
-            raise CheckpointError(msg)
-        return cls(**content)
+        offsets = content["offsets"]
+        return cls(**content | {"offsets": None if offsets is None else SourceOffsets(**offsets)})
+
+
+def file_name(window_id: int) -> str:
+    """The name of a window's manifest."""
+    return f"{FOLDER}/{window_id:012d}.json"
+
+
+def window_of(name: str) -> int | None:
+    """The window of a manifest by the last part of its name; None for any other file."""
+    return int(name[:12]) if _NAME.fullmatch(name) else None
 
 
 def digest(reports: Sequence[WindowReport]) -> str:

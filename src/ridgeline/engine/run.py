@@ -95,7 +95,6 @@ class ApplicationRun:
         self._warnings = StateWarnings(self._observe, clock)
         self._compactions = compactions(plan, checkpoint, self._warnings.tell)
         self._compactions.recover(self.master)
-        self._leftovers = True
         self.publishers: dict[str, Publisher] = {}
         self._visible: dict[str, int] = {}
         self._shown: list[OutputPublished] = []
@@ -157,7 +156,7 @@ class ApplicationRun:
                     instruction = self.master.handle(WindowCommitted(window_id))
                 case Publish():
                     self._publish(window_id)
-                    self._purge()
+                    self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
                     self._compactions.tend(self.master, reports)
                     published = timeline.now()
                     for event in report_events(reports, published):
@@ -245,12 +244,6 @@ class ApplicationRun:
         shown, self._shown = self._shown, []
         for event in shown:
             self._observe(event)
-
-    def _purge(self) -> None:
-        if self._leftovers:
-            self.checkpoint.purge_leftovers()
-            self._leftovers = False
-        self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
 
     def _guard(self, name: str, what: str, function: Callable[..., Any], *arguments: Any, window_id: int | None = None) -> Any:
         """Call a publisher; its errors name the operator."""

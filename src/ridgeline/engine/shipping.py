@@ -24,7 +24,7 @@ import cloudpickle
 import ridgeline
 from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.engine.spec import ContainerSpec
-from ridgeline.engine.storage import Storage
+from ridgeline.engine.storage import DriverStorage, Storage
 from ridgeline.plan.execution import Plan
 
 FOLDER = "plans"
@@ -32,7 +32,7 @@ Sources = Mapping[str, tuple[str, str]]
 """Path and text of modules by name."""
 
 
-def ship(storage: Storage, specs: Sequence[ContainerSpec]) -> str:
+def ship(storage: DriverStorage, specs: Sequence[ContainerSpec]) -> str:
     """Write the specs and the user's modules; returns the file's name, which depends on its content.
 
     Raises OSError, and RidgelineError naming the operator that cannot be sent.

@@ -8,20 +8,22 @@ deltas only.
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ridgeline.api.cell import Change
 from ridgeline.api.errors import StateError
 from ridgeline.api.pickling import dumps, loads
+from ridgeline.engine.sealed import checksum
 from ridgeline.engine.storage import Storage
 from ridgeline.plan.protocol import StateVersion
 
 FOLDER = "state"
-_MAGIC = b"RLST2\n"
+_MAGIC = b"RLST3\n"
 _HEADER = len(_MAGIC) + 4
 _MERGED = re.compile(r"-m\d+\.(\d+)\.\d+\.(?:snapshot|run\d+)$")
+_NAME = re.compile(r"\d{12}-")
+_EPOCH = re.compile(r"\d{12}-c\d+-e(\d+)-")
 RUN_SIZES = -1
 """In a snapshot the section, beside the operator's, with the sizes in bytes of its runs by name (each in a tuple)."""
 CellChanges = Mapping[str, Change]
@@ -44,6 +46,11 @@ def merged_stem(version: StateVersion, operator: int, epoch: int, number: int) -
 def window_of(name: str) -> int:
     """The window that a state file belongs to; of a merged one, the last window in it."""
     return int(name[:12])
+
+
+def is_state(name: str) -> bool:
+    """True for the name of a state file; false for a file that somebody else has put there."""
+    return _NAME.match(name) is not None
 
 
 def is_run(name: str) -> bool:
@@ -72,6 +79,14 @@ def merge_epoch(name: str) -> int:
     return int(found.group(1)) if found else -1
 
 
+def epoch_of(name: str) -> int:
+    """The epoch of the driver for which a state file was written, 0 if the name does not say."""
+    if (merged := merge_epoch(name)) >= 0:
+        return merged
+    found = _EPOCH.match(name)
+    return int(found.group(1)) if found else 0
+
+
 def covered(name: str) -> str:
     """The last delta in a merged file, which a version that ends with that delta is equal to; a delta itself."""
     return _MERGED.sub("", name)
@@ -94,7 +109,7 @@ def write(storage: Storage, name: str, sections: Mapping[int, CellChanges]) -> d
     """Write the changes of several operators (by physical id) as one file; returns their sizes in bytes. Raises OSError."""
     parts = {operator: dumps(dict(changes)) for operator, changes in sections.items()}
     payload = dumps(parts)
-    storage.write(f"{FOLDER}/{name}", _MAGIC + zlib.crc32(payload).to_bytes(4, "little") + payload)
+    storage.write(f"{FOLDER}/{name}", _MAGIC + checksum(name, payload).to_bytes(4, "little") + payload)
     return {operator: len(part) for operator, part in parts.items()}
 
 
@@ -123,8 +138,10 @@ def _sections(storage: Storage, name: str) -> dict[int, Any]:
     except FileNotFoundError as error:
         raise missing(storage, name) from error
     payload = memoryview(data)[_HEADER:]
-    if len(data) < _HEADER or data[: len(_MAGIC)] != _MAGIC or zlib.crc32(payload) != int.from_bytes(data[len(_MAGIC) : _HEADER], "little"):
-        msg = f"state file `{where(storage, name)}` is corrupt ({len(data)} bytes, checksum differs); restore it from a copy"
+    found = int.from_bytes(data[len(_MAGIC) : _HEADER], "little")
+    if len(data) < _HEADER or data[: len(_MAGIC)] != _MAGIC or checksum(name, payload) != found:
+        what = "checksum differs: damaged, or a copy of another file"
+        msg = f"state file `{where(storage, name)}` is corrupt ({len(data)} bytes, {what}); restore it from a copy"
         raise StateError(msg)
     sections: dict[int, Any] = loads(payload)
     return sections

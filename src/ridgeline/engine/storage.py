@@ -11,6 +11,7 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow.fs
 
@@ -52,10 +53,6 @@ class Storage(ABC):
             file.write(self.read(name))
 
     @abstractmethod
-    def create(self, name: str, data: bytes) -> bool:
-        """Write a file atomically unless it exists: False then. Exactly one of several callers gets True; nobody sees half of it."""
-
-    @abstractmethod
     def names(self, folder: str) -> list[str]:
         """Names of the files directly in a folder (without the folder), sorted; empty if there is no such folder."""
 
@@ -64,12 +61,24 @@ class Storage(ABC):
         """Remove files; those that are not there are passed over."""
 
 
-class LocalStorage(Storage):
+class DriverStorage(Storage):
+    """What the driver can do beside that: create a file of which there is only one."""
+
+    @abstractmethod
+    def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
+        """Write a file atomically unless it exists: False then. Exactly one of several callers gets True; nobody sees half of it.
+
+        It outlives a power cut, and so do the names of the files that lie in the folder `settled` before it.
+        """
+
+
+class LocalStorage(DriverStorage):
     """A folder of the local disk, or of one that is mounted like it."""
 
     def __init__(self, path: str) -> None:
         self.uri = local_path(path)
         self._folders: set[str] = set()
+        self._syncs: ThreadPoolExecutor | None = None
 
     def _path(self, name: str) -> str:
         return f"{self.uri}/{name}"
@@ -77,7 +86,10 @@ class LocalStorage(Storage):
     def _make_folder(self, name: str) -> None:
         folder = os.path.dirname(self._path(name))  # noqa: PTH120  plain strings are faster
         if folder not in self._folders:
-            os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+            if not os.path.isdir(folder):  # noqa: PTH112
+                os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+                for parent in {self.uri, os.path.dirname(self.uri), os.path.dirname(folder)}:  # noqa: PTH120
+                    _sync_folder(parent)
             self._folders.add(folder)
 
     def read(self, name: str) -> bytes:
@@ -86,7 +98,7 @@ class LocalStorage(Storage):
             return file.read()
 
     def write(self, name: str, data: bytes) -> None:
-        """Write and sync: what a manifest names must outlive a power cut."""
+        """Write and sync the content; `create` of what names it syncs the folder."""
         self.write_parts(name, (data,))
 
     def write_parts(self, name: str, parts: Iterable[bytes]) -> int:
@@ -103,22 +115,36 @@ class LocalStorage(Storage):
         with open(self._path(name), "rb", buffering=0) as file:  # noqa: PTH123
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
 
-    def create(self, name: str, data: bytes) -> bool:
-        """A hidden file beside it, then a hard link, which fails if the name exists."""
+    def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
+        """A hidden file beside it, then a hard link, which fails if the name exists (on NFS too)."""
         self._make_folder(name)
-        hidden = f"{os.path.dirname(self._path(name))}/.{uuid.uuid4().hex}"  # noqa: PTH120
+        folder = os.path.dirname(self._path(name))  # noqa: PTH120
+        hidden = f"{folder}/.{uuid.uuid4().hex}"
         try:
-            with open(hidden, "wb") as file:  # noqa: PTH123
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            self._write_hidden(hidden, data, settled)
             os.link(hidden, self._path(name))
         except FileExistsError:
             return False
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(hidden)  # noqa: PTH108
+        _sync_folder(folder)
         return True
+
+    def _write_hidden(self, path: str, data: bytes, settled: str) -> None:
+        """Write and sync a file and, at the same time, a folder: the disk does both in one go."""
+        syncing = None
+        if settled:
+            self._syncs = self._syncs or ThreadPoolExecutor(1, "ridgeline-sync")
+            syncing = self._syncs.submit(_sync_folder, self._path(settled))
+        try:
+            with open(path, "wb") as file:  # noqa: PTH123
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        finally:
+            if syncing is not None:
+                syncing.result()
 
     def names(self, folder: str) -> list[str]:
         """Names of visible files."""
@@ -135,12 +161,17 @@ class LocalStorage(Storage):
                 os.unlink(self._path(name))  # noqa: PTH108
 
 
+_WITHOUT_FOLDERS = frozenset({"s3", "gcs"})
+"""File systems (by pyarrow's names) where a file needs no folder."""
+
+
 class ArrowStorage(Storage):
-    """A folder of any pyarrow file system. `create` is atomic where a move onto an existing file fails or nobody races (see docs)."""
+    """A folder of any pyarrow file system, for workers."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri.rstrip("/")
         self._filesystem, self._base = resolve(self.uri)
+        self._folders: set[str] = set()
 
     def _path(self, name: str) -> str:
         return f"{self._base}/{name}"
@@ -156,7 +187,10 @@ class ArrowStorage(Storage):
 
     def write_parts(self, name: str, parts: Iterable[bytes]) -> int:
         """Write part by part."""
-        self._filesystem.create_dir(self._path(name).rpartition("/")[0], recursive=True)
+        folder = self._path(name).rpartition("/")[0]
+        if folder not in self._folders and self._filesystem.type_name not in _WITHOUT_FOLDERS:
+            self._filesystem.create_dir(folder, recursive=True)
+        self._folders.add(folder)
         with self._filesystem.open_output_stream(self._path(name)) as stream:
             for part in parts:
                 stream.write(part)
@@ -166,16 +200,6 @@ class ArrowStorage(Storage):
         """Copy in pieces."""
         with self._filesystem.open_input_stream(self._path(name)) as stream, open(path, "wb") as file:  # noqa: PTH123
             shutil.copyfileobj(stream, file, 1 << 20)
-
-    def create(self, name: str, data: bytes) -> bool:
-        """A hidden file, moved if there is none of that name yet."""
-        if self._filesystem.get_file_info(self._path(name)).type != pyarrow.fs.FileType.NotFound:
-            return False
-        folder, _, last = name.rpartition("/")
-        hidden = f"{folder}/.{last}.{uuid.uuid4().hex}" if folder else f".{last}.{uuid.uuid4().hex}"
-        self.write(hidden, data)
-        self._filesystem.move(self._path(hidden), self._path(name))
-        return True
 
     def names(self, folder: str) -> list[str]:
         """Names of visible files."""
@@ -190,7 +214,7 @@ class ArrowStorage(Storage):
                 self._filesystem.delete_file(self._path(name))
 
 
-class MemoryStorage(Storage):
+class MemoryStorage(DriverStorage):
     """A folder in this process, for the testing kit."""
 
     def __init__(self) -> None:
@@ -213,7 +237,7 @@ class MemoryStorage(Storage):
         """The bytes."""
         return self.read(name)
 
-    def create(self, name: str, data: bytes) -> bool:
+    def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
         """Keep the bytes unless there are some."""
         with self._lock:
             if name in self._files:
@@ -233,7 +257,7 @@ class MemoryStorage(Storage):
 
 
 def open_storage(uri: str) -> Storage:
-    """The storage of a path or URI. Raises CheckpointError if it cannot be reached."""
+    """The storage of a path or URI, for workers. Raises CheckpointError if it cannot be reached."""
     if is_local(uri):
         return LocalStorage(uri)
     try:
@@ -241,6 +265,15 @@ def open_storage(uri: str) -> Storage:
     except Exception as error:
         msg = f"checkpoint folder `{mask_text(uri)}` cannot be reached; {mask_text(str(error))}"
         raise CheckpointError(msg) from error
+
+
+def _sync_folder(path: str) -> None:
+    """Let the names of the files in a folder outlive a power cut."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def explain(uri: str, error: OSError) -> str:

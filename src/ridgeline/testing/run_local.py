@@ -11,7 +11,8 @@ from rich.console import Console
 
 from ridgeline.api.application import Application
 from ridgeline.api.clock import Clock
-from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, OperatorError, RidgelineError
+from ridgeline.api.errors import CallbackInterrupt, CheckpointError, ContainerAbortError, OperatorError, RidgelineError
+from ridgeline.api.files import is_local
 from ridgeline.api.operator import InputOperator, SparkSource, operator_type
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.block import Message
@@ -20,7 +21,7 @@ from ridgeline.engine.container import Container
 from ridgeline.engine.failures import failure_of
 from ridgeline.engine.run import ApplicationRun, Ran
 from ridgeline.engine.spec import ContainerSpec, container_specs
-from ridgeline.engine.storage import MemoryStorage, Storage, open_storage
+from ridgeline.engine.storage import DriverStorage, LocalStorage, MemoryStorage, Storage
 from ridgeline.measure.events import ApplicationEnded, Event, OperatorWindow, StateWarning, WindowCommitted, WindowRetried
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
@@ -161,7 +162,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     properties: Mapping[str, str] | None = None,
     attributes: Mapping[str, str] | None = None,
     inputs: Mapping[str, Iterable[Any]] | None = None,
-    checkpoint: str | os.PathLike[str] | Storage | None = None,
+    checkpoint: str | os.PathLike[str] | DriverStorage | None = None,
     console: Console | None = None,
     container_clock: ContainerClock | None = None,
 ) -> LocalRun:
@@ -175,7 +176,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     plan = plan_application(_replace_inputs(app, inputs or {}), properties or {}, attributes or {})
     _refuse_spark_sources(plan)
     clock = clock or SteppingClock()
-    storage = open_storage(os.fspath(checkpoint)) if isinstance(checkpoint, (str, os.PathLike)) else checkpoint or MemoryStorage()
+    storage = _local(os.fspath(checkpoint)) if isinstance(checkpoint, (str, os.PathLike)) else checkpoint or MemoryStorage()
     result = LocalRun(plan, clock)
     owned = Checkpoint(storage, plan.logical.application)
     executor = LocalExecutor(plan, storage, clock, owned.run_id, container_clock)
@@ -227,6 +228,13 @@ def _drive(run: ApplicationRun, windows: int | None) -> None:
         if run.next_window > first:
             run.rest(run.plan.logical.window_seconds)
         run.window(run.next_window)
+
+
+def _local(uri: str) -> DriverStorage:
+    if not is_local(uri):
+        msg = f"a run in process keeps its checkpoint on a local disk or in memory; found `{uri}`; give a path, or use `ridgeline run`"
+        raise CheckpointError(msg)
+    return LocalStorage(uri)
 
 
 def _no_spark() -> Any:
