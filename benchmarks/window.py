@@ -48,7 +48,7 @@ class Count(Operator):
 class CountInPlace(Operator):
     """As `Count`, in the container of the input partition that it counts."""
 
-    data = InputPort(Number, parallel=True)
+    data = InputPort(Number, key="key", parallel=True)  # of the keys that its input partition gives
     totals = KeyedState(int, default=0)
 
     @data.process_batch

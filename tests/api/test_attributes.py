@@ -7,6 +7,7 @@ from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES
 
 ALL = {**OPERATOR_ATTRIBUTES, **APPLICATION_ATTRIBUTES}
 SECONDS = 'must be a number of seconds above 0, or a text such as "500ms", "1s" or "5m"'
+YEAR = "must be at least 1 ms and at most 8760 h, which is a year"
 PARTITIONER = StickyPartitioner("a")
 
 
@@ -51,6 +52,18 @@ def test_values_are_taken_as_text_too(name, value, checked):
         ("partitions", True, "must be a whole number"),
         ("partitions", "two", "must be a whole number"),
         ("partitions", None, "must be a whole number"),
+        ("partitions", -1, "must be at least 1"),
+        ("partitions", 2**16 + 1, "must be at most 65536"),
+        ("application_window_count", 0, "must be at least 1"),
+        ("application_window_count", 10**30, "must be at most 2147483647"),
+        ("error_tuples_kept", -1, "must be at least 0"),
+        ("snapshot_interval", 0, "must be at least 1"),
+        ("windows_kept", "0", "must be at least 1"),
+        ("windows_kept", False, "must be a whole number"),
+        ("stats_max_allowable_windows_lag", 9, "must be at least 10"),
+        ("heartbeat_interval", "0.1ms", YEAR),
+        ("heartbeat_interval", 1e12, YEAR),
+        ("heartbeat_timeout", "8761h", YEAR),
         ("recovery_attempts", -1, "must be at least 0"),
         ("unifier_limit", 1, "must be at least 2"),
         ("partition_parallel", 1, "must be true or false"),

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from plan import faulty_callbacks, faulty_keys, faulty_operators, faulty_partitions, faulty_streams
+from plan import faulty_attributes, faulty_callbacks, faulty_keys, faulty_operators, faulty_partitions, faulty_streams
 from plan.faulty import Faulty
 from plan.faulty_callbacks import HonestSubclass, stored
 from plan.faulty_keys import ByCodec, ByMore, ByText, Counting, CountingAlong, counting, joined
@@ -16,7 +16,9 @@ from ridgeline.plan import find_faults, validate
 from ridgeline.plan.check_callbacks import callback_faults
 
 CASES = [
-    case for module in (faulty_operators, faulty_streams, faulty_partitions, faulty_keys, faulty_callbacks) for case in module.faulty.cases
+    case
+    for module in (faulty_operators, faulty_streams, faulty_partitions, faulty_keys, faulty_callbacks, faulty_attributes)
+    for case in module.faulty.cases
 ]
 
 

@@ -146,7 +146,7 @@ def test_localities_as_text() -> None:
 def test_parallel_operators_take_the_number_of_partitions_from_upstream() -> None:
     app = Application("test")
     source = app.add_operator("source", Source(), partitions=3)
-    follow = app.add_operator("follow", Follow(), partitions=7)
+    follow = app.add_operator("follow", Follow())
     keep = app.add_operator("keep", Filter(), partition_parallel=True)
     app.add_stream("payments", source.payments, follow.payments)
     app.add_stream("valid", follow.valid, keep.data)

@@ -7,7 +7,17 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from plan.parts import Payment
-from ridgeline.api import Application, InputOperator, InputPort, KeyedPartitioner, Operator, OutputPort, PartitionKeys
+from ridgeline.api import (
+    Application,
+    InputOperator,
+    InputPort,
+    KeyedPartitioner,
+    Operator,
+    OutputPort,
+    PartitionKeys,
+    RoundRobinPartitioner,
+    StickyPartitioner,
+)
 from ridgeline.api.partitioner import assign_keys
 from ridgeline.plan import Dealt, PhysicalOperator, PhysicalPlan, Plan, find_faults, plan_application, plan_logical
 from ridgeline.plan.partitioning import check_cover
@@ -22,11 +32,13 @@ class Root(InputOperator):
 
 class Step(Operator):
     keyed = InputPort(Payment, key="account", optional=True)
+    also_keyed = InputPort(Payment, key=lambda payment: payment.account, optional=True)
     dealt = InputPort(Payment, optional=True)
     followed = InputPort(Payment, parallel=True, optional=True)
     out = OutputPort(Payment, optional=True)
 
     @keyed.process
+    @also_keyed.process
     @dealt.process
     @followed.process
     def go(self, payment: Payment) -> None: ...
@@ -42,13 +54,12 @@ def applications(draw: st.DrawFn) -> Application:
         root = app.add_operator(f"root{number}", Root(), partitions=draw(st.integers(1, 3)), unifier_limit=draw(limits))
         outputs.append(root.out)
     for number in range(draw(st.integers(0, 6))):
-        attributes: dict[str, Any] = {
-            "partitions": draw(st.sampled_from([1, 1, 1, 2, 3, 5])),
-            "unifier_limit": draw(limits),
-        }
-        ports = draw(st.lists(st.sampled_from(["keyed", "dealt", "followed"]), min_size=1, max_size=3, unique=True))
+        attributes: dict[str, Any] = {"unifier_limit": draw(limits)}
+        ports = draw(st.lists(st.sampled_from(["keyed", "also_keyed", "dealt", "followed"]), min_size=1, max_size=4, unique=True))
+        if "followed" not in ports:
+            attributes["partitions"] = draw(st.sampled_from([1, 1, 1, 2, 3, 5]))
         if "keyed" in ports and draw(st.booleans()):
-            attributes["partitioner"] = KeyedPartitioner()
+            attributes["partitioner"] = draw(st.sampled_from([KeyedPartitioner(), StickyPartitioner("keyed"), RoundRobinPartitioner()]))
         step = app.add_operator(f"step{number}", Step(), **attributes)
         for port in ports:
             sinks.setdefault(draw(st.integers(0, len(outputs) - 1)), []).append(getattr(step, port))
@@ -136,7 +147,7 @@ def arrivals(physical: PhysicalPlan, name: str, source: int, hashed: int, turn: 
 @many
 @given(applications(), st.integers(0, 2**64 - 1), st.integers(0, 5))
 def test_every_tuple_arrives_where_it_must(app: Application, hashed: int, turn: int) -> None:
-    """A tuple comes to one partition if the port is divided, to all if it is broadcast, and never twice."""
+    """A tuple comes to one partition if the port is divided, to all if it is broadcast, and never twice; equal keys meet."""
     plan = plan_of(app)
     partitions: dict[str, list[PhysicalOperator]] = {}
     for operator in plan.physical.operators:
@@ -147,10 +158,17 @@ def test_every_tuple_arrives_where_it_must(app: Application, hashed: int, turn: 
             arrived = arrivals(plan.physical, stream.name, source.id, hashed, turn)
             assert set(arrived.values()) == {1}
             for sink in stream.sinks:
+                keyed = {"keyed", "also_keyed"}.intersection(plan.logical.operator(sink.operator).inputs)
                 takers = [op.partition for op in partitions[sink.operator] if arrived[op.name, sink.port, op.partition]]
                 first = partitions[sink.operator][0]
                 if sink.port == "followed":
                     assert takers == [source.partition]
+                elif "followed" not in first.inputs and first.attributes["partitioner"] is None and keyed:
+                    assert set(first.keys) == keyed
+                    meeting = [
+                        op.partition for op in partitions[sink.operator] if hashed & op.keys[min(keyed)].mask in op.keys[min(keyed)].keys
+                    ]
+                    assert takers == (meeting if sink.port in keyed else list(range(first.partitions)))
                 elif sink.port in first.keys or sink.port in first.round_robin:
                     assert len(takers) == 1
                 else:

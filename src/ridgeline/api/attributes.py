@@ -12,6 +12,10 @@ from ridgeline.api.duration import parse_duration
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.partitioner import Partitioner
 
+_LEAST_SECONDS = 0.001
+MOST_SECONDS = 365 * 86_400.0
+"""The longest duration that can be asked for: what threads and clocks can wait for is not much more."""
+
 
 class ProcessingMode(enum.StrEnum):
     """What happens to a window in which an operator fails."""
@@ -53,9 +57,9 @@ class Locality(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute: its `scope` is `operator` or `application`, `kind` its type, `minimum` the least number allowed.
+    """One attribute: its `scope` is `operator` or `application`, `kind` its type, `minimum` and `maximum` the numbers allowed.
 
-    Of kind `float` are durations in seconds: above 0, as a number or a text such as "500ms".
+    Of kind `float` are durations in seconds: from a millisecond to a year, as a number or a text such as "500ms".
     """
 
     name: str
@@ -64,6 +68,7 @@ class Attribute:
     default: Any
     help: str
     minimum: int | None = None
+    maximum: int = 2**31 - 1
 
     def check(self, value: Any) -> tuple[Any, str | None]:
         """The value in the attribute's type and None, or the value as it is and the rule that it breaks."""
@@ -89,6 +94,8 @@ class Attribute:
             return value, "must be a whole number"
         if self.minimum is not None and number < self.minimum:
             return value, f"must be at least {self.minimum}"
+        if number > self.maximum:
+            return value, f"must be at most {self.maximum}"
         return number, None
 
 
@@ -97,11 +104,17 @@ def _check_duration(value: Any) -> tuple[Any, str | None]:
         seconds = parse_duration(value)
     except ValueError:
         seconds = 0.0
-    return (seconds, None) if seconds > 0 else (value, 'must be a number of seconds above 0, or a text such as "500ms", "1s" or "5m"')
+    if not seconds:
+        return value, 'must be a number of seconds above 0, or a text such as "500ms", "1s" or "5m"'
+    return (
+        (seconds, None)
+        if _LEAST_SECONDS <= seconds <= MOST_SECONDS
+        else (value, "must be at least 1 ms and at most 8760 h, which is a year")
+    )
 
 
 _ALL = (
-    Attribute("partitions", "operator", int, 1, "number of instances of the operator", 1),
+    Attribute("partitions", "operator", int, 1, "number of instances of the operator", 1, 2**16),
     Attribute(
         "partitioner", "operator", Partitioner, None, "who gets which tuples; default: sticky by key on every connected port that has one"
     ),
@@ -124,7 +137,7 @@ _ALL = (
     Attribute("heartbeat_timeout", "application", float, 30.0, "seconds without a heartbeat after which a container counts as silent"),
     Attribute("throughput_calculation_interval", "application", float, 10.0, "seconds over which tuples per second are averaged"),
     Attribute(
-        "stats_max_allowable_windows_lag", "application", int, 1000, "windows after which an operator's latency is taken from its lag", 1
+        "stats_max_allowable_windows_lag", "application", int, 1000, "windows after which an operator's latency is taken from its lag", 10
     ),
     Attribute("metrics_recording_level", "application", RecordingLevel, RecordingLevel.INFO, "how much is measured: OFF, INFO or TRACE"),
 )

@@ -90,10 +90,16 @@ class InputPort(Port["InputPoint"]):
         return function
 
     @property
+    def names_columns(self) -> bool:
+        """True if the key is a column or several."""
+        names = (self.key,) if isinstance(self.key, str) else self.key
+        return isinstance(names, (list, tuple)) and bool(names) and all(isinstance(name, str) for name in names)
+
+    @property
     def key_columns(self) -> tuple[str, ...]:
         """The key's columns; empty if there is no key or it is a function."""
-        if self.key is None or callable(self.key):
-            return ()
+        if self.key is None or callable(self.key) or not self.names_columns:
+            return ()  # also for what cannot be a key, which is a fault
         return (self.key,) if isinstance(self.key, str) else tuple(self.key)
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ridgeline.api.application import Application
-from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, Attribute, unknown_attribute
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, MOST_SECONDS, OPERATOR_ATTRIBUTES, Attribute, unknown_attribute
 from ridgeline.api.duration import FORMS, parse_duration
 from ridgeline.api.errors import shorten
 from ridgeline.api.masking import shown
@@ -42,7 +42,13 @@ def check_application(draft: Draft, app: Application, overrides: Overrides) -> N
     except ValueError as error:
         what, _, _ = str(error).partition("; ")
         draft.fault(WINDOW, f"the window of the application: {what}", f"give {FORMS}; 0 runs windows as fast as they get")
-    draft.attributes, _ = check_attributes(draft, "", given, APPLICATION_ATTRIBUTES)
+    if draft.window_seconds > MOST_SECONDS:
+        draft.fault(WINDOW, f"the window of the application: {shorten(window)} is more than a year", "give less")
+    draft.attributes, doubtful = check_attributes(draft, "", given, APPLICATION_ATTRIBUTES)
+    interval, timeout = draft.attributes["heartbeat_interval"], draft.attributes["heartbeat_timeout"]
+    if timeout <= interval and not doubtful.intersection(("heartbeat_interval", "heartbeat_timeout")):
+        what = f"attribute `heartbeat_timeout` is {timeout:g} s, but heartbeats come only every {interval:g} s (`heartbeat_interval`)"
+        draft.fault("heartbeat_timeout", what, "give more: every container would count as silent between two of them")
     if not app.operators:
         where = draft.application or "application"
         draft.fault(where, "the application has no operators", "add one with `app.add_operator(name, operator)`")

@@ -40,7 +40,7 @@ class CallbackFault(NamedTuple):
 def callback_faults(operator: Operator, schemas: Mapping[str, Schema]) -> Iterator[CallbackFault]:
     """All that is wrong with an operator's callbacks. `schemas`: of its input ports, as far as they are known."""
     callbacks = _LIFE_CYCLE | (_OF_INPUTS if isinstance(operator, InputOperator) else {})
-    for name, parameters in (callbacks | {name: () for name in _ASKED if hasattr(operator, name)}).items():
+    for name, parameters in (callbacks | {name: () for name in _ASKED if hasattr(type(operator), name)}).items():
         yield from _method_faults(operator, name, parameters, "")
     yield from _misspelt(operator, list(callbacks))
     for port in operator_type(type(operator)).inputs.values():
@@ -55,6 +55,8 @@ def _method_faults(operator: Operator, name: str, parameters: tuple[str, ...], p
     """A method that is none, would not run when it is called, or cannot be called so."""
     kind = type(operator).__name__
     method = getattr(type(operator), name, None)
+    if method in (getattr(Operator, name, None), getattr(InputOperator, name, None)):
+        return  # not overridden
     if not callable(method):
         yield CallbackFault(port, f"`{name}` of `{kind}` is {shorten(method)}, but a callback has this name", "call it something else")
         return

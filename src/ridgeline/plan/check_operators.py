@@ -62,6 +62,7 @@ def _read(draft: Draft, where: str, added: AddedOperator, overrides: Overrides) 
     values["_given"] = dict(values.get("_given", {}))
     _check_properties(draft, operator, overrides.properties.get(added.name, {}))
     given = {**added.attributes, **overrides.attributes.get(added.name, {})}
+    operator.given = set(given)
     operator.attributes, operator.doubtful = check_attributes(draft, where, given, OPERATOR_ATTRIBUTES)
     return operator
 

@@ -88,7 +88,35 @@ def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int |
         remedy = "give these operators the same number of partitions, or declare `InputPort(..., parallel=True)` for one port only"
         draft.fault(operator.name, f"its parallel ports follow different numbers of partitions: {told}", remedy)
         return None
-    return counts.pop()
+    count = counts.pop()
+    given = operator.attributes["partitions"]
+    if "partitions" in operator.given - operator.doubtful and given != count:
+        port, source = next((port, source) for port, source in upstream.items() if source is not None)
+        what = f"attribute `partitions` is {given}, but port `{port}` follows `{source.name}` with {count} one to one"
+        draft.fault(operator.port("partitions"), what, "leave `partitions` out; or the port's `parallel` and `partition_parallel`")
+    return count
+
+
+def check_unused(draft: Draft) -> None:
+    """Attributes that somebody gave and that nothing of the operator can use."""
+    for operator in draft.operators:
+        given, values, declared = operator.given - operator.doubtful, operator.attributes, operator.declared
+        connected = [name for name in declared.inputs if name in operator.touched]
+        followed = [] if "partition_parallel" in operator.doubtful else parallel_ports(operator.operator, values, connected)
+        unused = [
+            ("partition_parallel", values["partition_parallel"] and operator.is_input, "an input operator follows nothing"),
+            ("partitioner", values["partitioner"] and operator.is_input, "an input operator has no tuples to divide"),
+            ("partitioner", values["partitioner"] and connected and connected == followed, "all its ports follow the partitions upstream"),
+            ("unifier_limit", values["unifier_limit"] and not declared.outputs, "it has no output port"),
+            ("error_tuples_kept", values["error_tuples_kept"] and not _error_ports(operator), "it has no output port with `error=True`"),
+        ]
+        for name, set_, why in unused:
+            if name in given and set_:
+                draft.fault(operator.port(name), f"attribute `{name}` would do nothing: {why}", "leave it out")
+
+
+def _error_ports(operator: DraftOperator) -> list[str]:
+    return [name for name, port in operator.declared.outputs.items() if port.error]
 
 
 def check_localities(draft: Draft) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from ridgeline.api.codec import StreamCodec
 from ridgeline.api.errors import SchemaError, did_you_mean, shorten
 from ridgeline.api.operator import Unifier
 from ridgeline.api.ports import InputPort
@@ -82,6 +83,8 @@ def _check_input(draft: Draft, operator: DraftOperator, name: str, port: InputPo
     if not methods and not isinstance(operator.operator, Unifier) and not operator.is_input:
         remedy = f"decorate a method with `@{name}.process` or `@{name}.process_batch`"
         draft.fault(where, f"no method of `{operator.kind}` processes the tuples of the input port", remedy)
+    if _check_key(draft, where, port):
+        return
     schema = operator.inputs.get(name)
     if schema is None or port.declared_codec is not None:
         return
@@ -96,6 +99,20 @@ def _check_input(draft: Draft, operator: DraftOperator, name: str, port: InputPo
         elif any(refuses(schema.arrow.field(column).type) for refuses in _NO_KEY):
             what = f"the column `{column}` is {schema.arrow.field(column).type}, which cannot be a key"
             draft.fault(where, what, "take columns of int, str, bytes, float, bool, Decimal, date or datetime, or give a function")
+
+
+def _check_key(draft: Draft, where: str, port: InputPort) -> bool:
+    """True, and a fault, if what the port declares as its key or codec can be none."""
+    if port.declared_codec is not None and not isinstance(port.declared_codec, StreamCodec):
+        draft.fault(where, f"its codec is {shorten(port.declared_codec)}, which is no `StreamCodec`", "give an instance of a subclass")
+    elif port.declared_codec is not None and port.key is not None:
+        draft.fault(where, "the port has a `key` and a `codec`, and both say who gets which tuples", "give one of them")
+    elif port.key is not None and not port.names_columns and not callable(port.key):
+        remedy = "give the name of a column, several names, or a function that makes the key of a tuple"
+        draft.fault(where, f"its key is {shorten(port.key)}", remedy)
+    else:
+        return False
+    return True
 
 
 def _check_output(draft: Draft, operator: DraftOperator, name: str) -> None:

@@ -18,7 +18,7 @@ class DraftOperator:
     """An operator that can be worked with; `operator` is a copy of the author's instance.
 
     `touched` are the ports that some stream names, be it a faulty one; `entered` are the streams of the connected input ports. `doubtful`
-    names attributes with faulty values. `vague`: a stream names the operator instead of one of its ports.
+    names attributes with faulty values, `given` those that somebody gave. `vague`: a stream names the operator instead of one of its ports.
     """
 
     index: int
@@ -26,6 +26,7 @@ class DraftOperator:
     operator: Operator
     attributes: dict[str, Any] = field(default_factory=dict)
     doubtful: set[str] = field(default_factory=set)
+    given: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
     entered: dict[str, DraftStream] = field(default_factory=dict)
     vague: bool = False

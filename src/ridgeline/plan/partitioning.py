@@ -94,9 +94,20 @@ def check_cover(name: str, port: str, keys: Sequence[PartitionKeys]) -> None:
         if beyond:
             what = f"{name} gave port `{port}` the key {beyond[0]}, which no hash has under the mask {part.mask}"
             raise PartitioningError(what, "use keys within the mask")
-    for value in range(1 << mask.bit_length()):
-        takers = [number for number, part in enumerate(keys) if value & part.mask in part.keys]
-        if len(takers) != 1:
+    size = 1 << mask.bit_length()
+    taken = [0] * size
+    for part in keys:
+        for key in part.keys:
+            for value in range(key, size, part.mask + 1) if _is_whole(part.mask) else range(size):
+                taken[value] += value & part.mask == key
+    for value, times in enumerate(taken):
+        if times != 1:
+            takers = [number for number, part in enumerate(keys) if value & part.mask in part.keys]
             by = f"by partitions {', '.join(map(str, takers))}" if takers else "by no partition"
             what = f"{name}: tuples of port `{port}` whose hash ends in {value} (mask {mask}) are taken {by}"
             raise PartitioningError(what, "give every key to exactly one partition")
+
+
+def _is_whole(mask: int) -> bool:
+    """True for a mask of the lowest bits only, as all are that Ridgeline makes."""
+    return mask & (mask + 1) == 0
