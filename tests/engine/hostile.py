@@ -4,6 +4,7 @@ import base64
 import ctypes
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
@@ -50,7 +51,7 @@ def recurse(depth=0):
 
 def frozen():
     """Holds Python's lock for ever: no other thread of the worker runs."""
-    ctypes.PyDLL(None).pause()
+    re.match("(a+)+$", "a" * 60 + "b")
 
 
 def raise_it(error):

@@ -44,11 +44,22 @@ class SparkRun:
 
 
 def run_on_spark(
-    app, context, checkpoint, *, windows=None, each=None, stop=None, properties=None, attributes=None, expect=None, heartbeats=None
+    app,
+    context,
+    checkpoint,
+    *,
+    windows=None,
+    each=None,
+    stop=None,
+    properties=None,
+    attributes=None,
+    expect=None,
+    heartbeats=None,
+    workers=None,
 ):
     """Run an application; `each(run, committed)` hears of every committed window, `expect` names the error that must end it.
 
-    `heartbeats`: where workers send theirs.
+    `heartbeats`: where workers send theirs; `workers`: as they were last heard of.
 
     Returns the run; with `expect`, the run and the error.
     """
@@ -62,7 +73,8 @@ def run_on_spark(
 
     options = Options(master="local[2]", checkpoint=str(checkpoint), windows=windows)
     with _raises(expect) as caught:
-        run.outcome = launch(plan, options, context=context, observe=observe, stop=stop, started=run.started, heartbeats=heartbeats)
+        watched = {"heartbeats": heartbeats, "workers": workers}
+        run.outcome = launch(plan, options, context=context, observe=observe, stop=stop, started=run.started, **watched)
     return (run, caught.value) if expect else run
 
 

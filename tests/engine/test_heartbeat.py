@@ -128,17 +128,15 @@ def test_a_long_window_is_told_again_and_again_with_its_stack(stram, heart):
     assert beats[0].sent < beats[1].sent < beats[2].sent
 
 
-def test_short_windows_only_tell_the_clock_and_idle_workers_nothing(stram, heart):
+def test_short_windows_and_idle_workers_only_tell_the_clock(stram, heart):
     heart.start()
     stram.beat()
     for _ in range(3):
         with heart.working(Busy(seconds=0.0)):
             pass
         assert stram.beat().container == -1
-
-    stram.line.settimeout(10 * INTERVAL)
-    with pytest.raises(TimeoutError):
-        stram.line.recv(1)
+    for _ in range(3):
+        assert stram.beat().container == -1
 
 
 def test_after_stram_has_hung_up_the_next_beat_comes_over_a_new_line(stram, heart):

@@ -1,10 +1,15 @@
 """Operators that fail in every way that Python has: one clear failure, which names the operator, and no code from data."""
 
+import os
+import time
+from contextlib import closing
+
 import pytest
 
 from engine.hostile import hostile_application, notes
 from engine.on_spark import run_on_spark
 from ridgeline.api.errors import OperatorError
+from ridgeline.service.heartbeats import HeartbeatReceiver
 
 pytestmark = pytest.mark.spark
 
@@ -20,9 +25,9 @@ RAISED = {
 }
 
 
-def fail(kind, context, folder, **attributes):
+def fail(kind, context, folder, **options):
     """How a run ends whose operator fails so."""
-    return run_on_spark(hostile_application(kind, folder, **attributes), context, folder / "checkpoint", expect=OperatorError)
+    return run_on_spark(hostile_application(kind, folder), context, folder / "checkpoint", expect=OperatorError, **options)
 
 
 @pytest.mark.parametrize("kind", RAISED)
@@ -50,3 +55,68 @@ def test_no_code_is_run_out_of_an_error_s_text(spark_context, tmp_path):
 
     assert str(error).startswith(WHERE + "ValueError: ridgeline-failure:")
     assert not (tmp_path / "code-was-run").exists()
+
+
+@pytest.fixture
+def receiver():
+    """Where workers send their heartbeats."""
+    with closing(HeartbeatReceiver(lambda _event: None, time.time)) as made:
+        yield made
+
+
+DIES = {
+    "_exit": "was killed (is the host out of memory?), or ended by `os._exit`",
+    "killed": "was killed (is the host out of memory?), or ended by `os._exit`",
+    "segfault": "crashed in native code: Segmentation fault",
+}
+
+
+@pytest.mark.parametrize("kind", DIES)
+def test_the_operator_is_named_in_whose_turn_workers_die(spark_context, receiver, tmp_path, capfd, kind):
+    run, error = fail(kind, spark_context, tmp_path, heartbeats=receiver.for_workers(1.0))
+
+    where = "operator `total` (partition 0) of application `sums` failed in window 1 in `its turn`: "
+    assert str(error) == f"{where}its worker process died twice: it {DIES[kind]}"
+    assert len(set(notes(tmp_path))) == 4  # twice by Spark, twice by STRAM
+    assert ("in meet" in error.failure.traceback) == (kind == "segfault")
+    assert run.ids == [0]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_worker_that_dies_once_costs_a_task_and_no_window(spark_context, tmp_path):
+    run = run_on_spark(hostile_application("killed", tmp_path, failures=1), spark_context, tmp_path / "checkpoint")
+
+    assert (run.ids, run.retries) == ([0, 1, 2], [])
+    assert len(set(notes(tmp_path))) == 2
+
+
+@pytest.mark.parametrize("kind", ["stopped", "frozen"])
+def test_a_silent_worker_is_ended_and_its_window_run_again(spark_context, receiver, tmp_path, kind):
+    app = hostile_application(kind, tmp_path, failures=1)
+    watched = {"heartbeats": receiver.for_workers(0.2), "workers": receiver.workers}
+
+    run = run_on_spark(app, spark_context, tmp_path / "checkpoint", attributes={"heartbeat_timeout": "3s"}, **watched)
+
+    assert run.ids == [0, 1, 2]
+    [retry] = run.retries
+    assert retry.reason.startswith(
+        "operator `total` (partition 0) of application `sums` failed in window 1 in `its turn`: its worker process "
+    )
+    assert "raise the attribute `heartbeat_timeout`" in retry.reason
+    first, second = notes(tmp_path)
+    assert first != second
+    with pytest.raises(ProcessLookupError):
+        os.kill(first, 0)
+
+
+def test_a_callback_that_is_stuck_is_ended_if_the_operator_has_a_timeout(spark_context, receiver, tmp_path):
+    watched = {"heartbeats": receiver.for_workers(0.2), "workers": receiver.workers}
+    limits = {"total.callback_timeout": "2s", "total.recovery_attempts": "1"}
+
+    run, error = fail("endless", spark_context, tmp_path, attributes=limits, **watched)
+
+    assert "failed in window 1 in `its turn`: a callback has taken in no tuple and emitted none for" in str(error)
+    assert "the attribute `callback_timeout` allows 2 s" in str(error)
+    assert "in meet" in error.failure.traceback
+    assert len(notes(tmp_path)) == 2
+    assert run.ids == [0]

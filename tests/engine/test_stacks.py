@@ -94,7 +94,7 @@ def test_a_worker_of_this_host_is_asked_for_its_stacks():
 @pytest.mark.parametrize("arguments", [("register",), ("pyspark.daemon",)], ids=["no worker of Spark", "a worker without a dump"])
 def test_no_other_process_gets_the_signal(arguments):
     with process(*arguments) as other:
-        (stacks._folder() / str(other.pid)).touch()
+        (stacks.folder() / str(other.pid)).touch()
         assert stacks.dump(other.pid, CLOCK) is None
         assert other.poll() is None
         other.stdin.close()
@@ -107,13 +107,13 @@ def test_a_process_that_is_gone():
         worker.wait()
     assert stacks.dump(worker.pid, CLOCK) is None
     with process("register") as next_one:
-        assert not (stacks._folder() / str(worker.pid)).exists()  # tidied up by the next one
+        assert not (stacks.folder() / str(worker.pid)).exists()  # tidied up by the next one
         next_one.stdin.close()
 
 
 def test_a_folder_that_others_may_write_to_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setattr(stacks.tempfile, "gettempdir", lambda: str(tmp_path))
-    folder = stacks._folder()
+    folder = stacks.folder()
     folder.chmod(0o777)
     with pytest.raises(PermissionError, match="must belong to this user alone"):
         stacks.register()

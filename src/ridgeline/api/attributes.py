@@ -121,6 +121,9 @@ _ALL = (
     Attribute("application_window_count", "operator", int, 1, "streaming windows that the operator sees as one", 1),
     Attribute("processing_mode", "operator", ProcessingMode, ProcessingMode.AT_LEAST_ONCE, "what happens to a window in which it fails"),
     Attribute("on_error", "operator", OnError, OnError.STOP, "a tuple on which it fails: STOP (tried twice), SKIP it, or RETRY it"),
+    Attribute(
+        "callback_timeout", "operator", float, None, "seconds without a tuple in or out after which a callback is stuck; default: never"
+    ),
     Attribute("recovery_attempts", "operator", int, 3, "how often a window that failed is started again before the application fails", 0),
     Attribute("unifier_limit", "operator", int, None, "greatest number of partitions that one unifier merges; more make a cascade", 2),
     Attribute(

@@ -19,7 +19,7 @@ from ridgeline.cli.output import OUTPUT_GONE, Output, OutputGoneError
 
 FAILED = 1
 NOT_VALID = 2
-KILLED = 130
+KILLED_BY = 128
 _THEME = Theme({"ridgeline.name": "cyan"})
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first one ends the run after its window, the second one kills it."""
+"""Ctrl-C and SIGTERM: the first one ends the run after its window, the second one kills it (exit code 128 + the signal's number)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Self, TypeVar
 
-from ridgeline.cli.errors import KILLED
+from ridgeline.cli.errors import KILLED_BY
 
 Result = TypeVar("Result")
 _LOOK_SECONDS = 0.2
@@ -63,7 +63,7 @@ class Stopper:
             self._killing = True
             with contextlib.suppress(Exception):
                 self._kill()
-        os._exit(KILLED)
+        os._exit(KILLED_BY + number)
 
 
 def in_thread(function: Callable[[], Result]) -> Result:

@@ -38,6 +38,7 @@ class ByteRdds:
         self._partitioners: dict[int, Any] = {}
         self._to_scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala
         self._streams = False
+        self._job: Any = None
 
     def numbers(self, values: Iterable[int], partitions: int, function: StageFunction) -> Any:
         """A function over a constant list of integers."""
@@ -63,7 +64,11 @@ class ByteRdds:
         How they are fetched depends on what the job before has brought: the gateway's answers are text, and one of more than a buffer's
         size waits 40 ms for an acknowledgement (Nagle's algorithm); a stream costs a thread and a connection, 1 ms.
         """
-        found = rdd.toJavaRDD().collectAsync().get()
+        self._job = rdd.toJavaRDD().collectAsync()
+        try:
+            found = self._job.get()
+        finally:
+            self._job = None
         count = found.size()
         if self._streams or count > _FEW:
             with _load_from_socket(self._python_rdd.serveIterator(self._to_scala(found.iterator()), "results"), NoOpSerializer()) as stream:
@@ -72,6 +77,12 @@ class ByteRdds:
             records = [found.get(index) for index in range(count)]
         self._streams = sum(map(len, records)) > _FEW_BYTES
         return records
+
+    def cancel(self) -> None:
+        """End the job that `collect` waits for, from another thread: Spark ends the Python processes of its tasks, too."""
+        job = self._job
+        if job is not None:
+            job.cancel(True)  # noqa: FBT003  Java's
 
     def _wrapped(self, function: StageFunction) -> Any:
         if function not in self._functions:

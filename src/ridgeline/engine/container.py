@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -31,6 +31,10 @@ from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, 
 _HOST = socket.gethostname()
 
 
+def _nobody(_request: WindowRequest, _operator: int) -> None:
+    """Does not hear whose turn it is."""
+
+
 class Container:
     """The operators of one spec. Not thread-safe. State in memory is a cache: `run` brings it to the version that the request names."""
 
@@ -45,6 +49,8 @@ class Container:
         self._versions: dict[int, StateVersion | None] = {}
         self._operators: dict[int, OperatorRuntime] = {}
         self._now: tuple[int, int, float] | None = None
+        self.on_turn: Callable[[WindowRequest, int], None] = _nobody
+        """Hears whose turn it is, by physical id, before anything of the operator runs; must be quick and raise nothing."""
         for operator in spec.operators:
             context = OperatorContext(
                 application=spec.application,
@@ -110,6 +116,7 @@ class Container:
         delivered = self._receive(messages, report)
         changes: dict[int, state_files.CellChanges] = {}
         for runtime in self._operators.values():
+            self.on_turn(request, runtime.spec.id)
             runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"
             runtime.context.attempt = request.attempt + task_attempt
             began = timeline.now()

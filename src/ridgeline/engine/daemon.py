@@ -8,13 +8,19 @@ too: that is a tenth of an operator's time for a tuple.
 import gc
 import importlib
 import os
+import select
+import signal
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyspark.daemon
 import pyspark.worker
 
 import ridgeline.engine.stage  # noqa: F401
+
+_ENDING_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
 
 
 class NoFullCollection:
@@ -27,6 +33,49 @@ class NoFullCollection:
     def collect() -> int:
         """Nothing collected."""
         return 0
+
+
+class OwnSignals:
+    """Stands in for `signal` inside of pyspark.daemon: nobody dies of SIGTERM.
+
+    Who stops a service sends it to all processes at once (systemd, `timeout`). The driver lets the window that runs come to its end, which
+    needs the workers. Daemon and workers end when their standard input and their connection are closed. What a worker forks dies as usual.
+    """
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(signal, name)
+
+    @staticmethod
+    def signal(number: int, handler: Any) -> Any:
+        """As `signal.signal`."""
+        return signal.signal(number, _stay if number == signal.SIGTERM else handler)
+
+
+def _stay(_number: int, _frame: object) -> None:
+    """A handler, since what is ignored stays ignored in programs that an operator starts."""
+
+
+class OrderlyKills:
+    """Stands in for `os` inside of pyspark.daemon: a worker that is to be killed may tear its containers down first, for 5 s."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    @staticmethod
+    def kill(pid: int, number: int) -> None:
+        """As `os.kill`. Raises OSError."""
+        if number != signal.SIGKILL:
+            os.kill(pid, number)
+            return
+        os.kill(pid, signal.SIGHUP)
+        if os.fork() == 0:  # the daemon has no threads, so that it can fork
+            try:
+                for _ in range(int(_ENDING_SECONDS / _LOOK_SECONDS)):
+                    select.select([], [], [], _LOOK_SECONDS)
+                    os.kill(pid, 0)
+                os.kill(pid, signal.SIGKILL)
+            finally:
+                os._exit(0)
 
 
 def quietly(worker: Callable[..., int]) -> Callable[..., int]:
@@ -47,7 +96,9 @@ def main() -> None:
         importlib.import_module(name)
     daemon: Any = pyspark.daemon
     daemon.gc = NoFullCollection()
+    daemon.signal, daemon.os = OwnSignals(), OrderlyKills()
     daemon.worker = quietly(daemon.worker)
+    os.register_at_fork(after_in_child=partial(signal.signal, signal.SIGTERM, signal.SIG_DFL))
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)

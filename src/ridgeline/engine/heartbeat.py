@@ -52,8 +52,8 @@ class Beating(Protocol):
 class Heart:
     """Sends the heartbeats of this process from a daemon thread; `failures` counts beats that could not be sent.
 
-    A container that works on its window for longer than the interval sends its figures; after windows that were shorter, only the clock is
-    sent, and by an idle worker nothing. Work never waits for it: a window costs two attributes.
+    A container that works on its window for longer than the interval sends its figures; in shorter windows, and by an idle worker, only the
+    clock is sent, so a worker that is silent is frozen or gone. Work never waits for it: a window costs an attribute.
     """
 
     def __init__(self, address: HeartbeatAddress, clock: Clock) -> None:
@@ -62,7 +62,6 @@ class Heart:
         self._clock = clock
         self._line = _Line(address.host, address.port, clock)
         self._work: tuple[Beating, int] | None = None
-        self._windows = 0
         self._stop = threading.Event()
 
     def start(self) -> None:
@@ -81,18 +80,12 @@ class Heart:
             yield
         finally:
             self._work = None
-            self._windows += 1
 
     def _run(self) -> None:
-        told = -1
         while True:
-            windows = self._windows
             try:
-                beat = self._running()
-                if beat is None and windows != told:
-                    beat = ContainerHeartbeat(0.0, -1, _HOST, os.getpid(), 0.0)
-                if beat is not None and self._line.send(partial(encode, beat, self.address.secret, self._clock.wall)):
-                    told = windows
+                beat = self._running() or ContainerHeartbeat(0.0, -1, _HOST, os.getpid(), 0.0)
+                self._line.send(partial(encode, beat, self.address.secret, self._clock.wall))
             except Exception:  # noqa: BLE001  no work may fail for figures
                 self.failures += 1
             if self._clock.wait(self.address.interval_seconds, self._stop):

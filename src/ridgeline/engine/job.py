@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,17 +16,20 @@ from pyspark import SparkContext
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.engine import shipping
+from ridgeline.engine.black_box import death_of, deaths
 from ridgeline.engine.byte_rdds import ByteRdds
 from ridgeline.engine.cluster import slots_to_come
 from ridgeline.engine.failures import Failed
 from ridgeline.engine.heartbeat import HeartbeatAddress
-from ridgeline.engine.job_errors import cause, gone, job_text
+from ridgeline.engine.job_errors import cause, gone, job_text, worker_died
 from ridgeline.engine.run import Ran
 from ridgeline.engine.shared_folder import BlockSharing
 from ridgeline.engine.shuffles import Shuffles
 from ridgeline.engine.spec import container_specs
-from ridgeline.engine.stage import PROPERTY, Task, commit_stage, fed_stage, ingest_stage, next_stage, source_stage, tick_stage
+from ridgeline.engine.stage import PROPERTY, Task, close_stage, commit_stage, fed_stage, ingest_stage, next_stage, source_stage, tick_stage
 from ridgeline.engine.storage import DriverStorage
+from ridgeline.engine.teardown import Process, tear_down, wanted
+from ridgeline.engine.watchdog import Hangs, Watchdog, Worker
 from ridgeline.engine.worker_check import WorkerError, explain
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
@@ -46,6 +50,7 @@ class SparkExecutor:
         run_id: str,
         clock: Clock,
         heartbeats: HeartbeatAddress | None = None,
+        workers: Callable[[], Sequence[Worker]] | None = None,
     ) -> None:
         self._context = context
         self._clock = clock
@@ -56,6 +61,7 @@ class SparkExecutor:
         self._run_id = run_id
         self._heartbeats = heartbeats
         self._sharing = BlockSharing(context)
+        self._watchdog = Watchdog(Hangs(plan, run_id), workers, self._rdds.cancel, clock) if workers is not None else None
         self._specs = container_specs(plan)
         self._plan = shipping.ship(storage, self._specs)
         self._stages = [[container.id for container in stage.containers] for stage in plan.execution.stages]
@@ -66,6 +72,7 @@ class SparkExecutor:
         self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
         self._cleaning: Future[None] | None = None
         self._slots_to_come = slots_to_come(dict(context.getConf().getAll()), max(map(len, self._stages)))
+        self._processes: set[Process] = set()
         self._fixed_slots = context.defaultParallelism if re.match(r"local(\[|$)", str(context.master)) else None
 
     def run(self, request: WindowRequest, source: Any) -> Ran:
@@ -85,7 +92,7 @@ class SparkExecutor:
         self._context.setLocalProperty(PROPERTY, task.encode())
         launched = self._clock.wall()
         try:
-            records = self._collect(reports, request.window_id)
+            records = self._collect(reports, request)
         finally:
             self._cleaning = self._cleaner.submit(self._clean, range(begin, self._shuffles.next_id()) if shuffles is None else shuffles)
         received = self._clock.wall()
@@ -98,6 +105,7 @@ class SparkExecutor:
             else:
                 report = pickle.loads(record)
                 report.received = received
+                self._processes.add((report.host, report.pid))
                 found.append(report)
         if failed:
             raise OperatorError(self._root(failed))
@@ -107,28 +115,46 @@ class SparkExecutor:
         """Of several failures that of the earliest stage, and there the first container's: always the same one."""
         return min(failed, key=lambda one: (self._specs[one.container].stage, one.container)).failure
 
-    def _collect(self, rdd: Any, window_id: int) -> list[bytes]:
+    def _collect(self, rdd: Any, request: WindowRequest) -> list[bytes]:
         """Run a job. Raises OperatorError if it fails, WorkerError or SparkGoneError if it always would."""
+        watchdog = self._watchdog
         try:
-            return self._rdds.collect(rdd)
+            with watchdog.watching(request) if watchdog is not None else contextlib.nullcontext():
+                return self._rdds.collect(rdd)
         except Exception as error:  # noqa: BLE001  whatever it is, the window has failed
+            if watchdog is not None and watchdog.failure is not None:
+                raise OperatorError(watchdog.failure) from None
             if unable := explain(job_text(error)):
                 raise WorkerError(unable) from None
-            raise gone(self._context, error) or OperatorError(self._failure(error, window_id)) from None
+            raise gone(self._context, error) or OperatorError(self._failure(error, request)) from None
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
         """A one-stage job over the containers whose operators asked for it. Raises OperatorError."""
-        task = Task(self._storage.uri, self._plan, self._run_id, WindowRequest(window_id, 0, 0, states=states), 1)
+        request = WindowRequest(window_id, 0, 0, states=states)
+        task = Task(self._storage.uri, self._plan, self._run_id, request, 1)
         self._context.setLocalProperty(PROPERTY, task.encode())
-        records = self._collect(self._ticks_of(tuple(self._commits), len(self._commits), commit_stage), window_id)
+        records = self._collect(self._ticks_of(tuple(self._commits), len(self._commits), commit_stage), request)
         failed = [failure for record in records if (failure := Failed.decode(record)) is not None]
         if failed:
             raise OperatorError(self._root(failed))
 
-    def close(self) -> None:
-        """Remove what windows left. Workers tear their containers down when Spark ends them."""
+    def close(self) -> list[Failure]:
+        """Tear the containers down in all workers, and remove what windows left. Returns what failed in `deactivate` and `teardown`."""
+        failures: list[Failure] = []
+        if self._watchdog is not None:
+            self._watchdog.close()
         self._cleaner.shutdown(wait=True)
+        if self._processes and wanted(self._specs):
+            failures = tear_down(self._close_containers, self._rdds.cancel, self._processes)
         self._sharing.close()
+        return failures
+
+    def _close_containers(self) -> list[bytes]:
+        """One round of `close_stage`, in every slot."""
+        slots = self._slots()
+        task = Task(self._storage.uri, self._plan, self._run_id, WindowRequest(0, 0, 0), slots)
+        self._context.setLocalProperty(PROPERTY, task.encode())
+        return self._rdds.collect(self._ticks_of(tuple(range(slots)), slots, close_stage))
 
     def _clean(self, shuffles: range) -> None:
         """Remove what an attempt left: beside what the driver does until the next one, which waits for it."""
@@ -190,9 +216,20 @@ class SparkExecutor:
         ticks = tuple(container for container in self._stages[0] if container not in containers[:partitions])
         return rdd.union(self._tick_rdd(ticks, slots)) if ticks else rdd
 
-    def _failure(self, error: Exception, window_id: int) -> Failure:
+    def _failure(self, error: Exception, request: WindowRequest) -> Failure:
+        """Why a job failed that no container reported the failure of."""
         text = job_text(error)
-        return Failure(self._application, "", 0, window_id, "the window's Spark job", cause(text), traceback=str(error))
+        died = deaths(self._run_id, request.window_id, request.attempt) if worker_died(text) else []
+        operators = {operator.id: operator for spec in self._specs for operator in spec.operators}
+        for death in died:
+            operator = operators[death.turn.operator]
+            return death_of(self._application, operator, request.window_id, [one for one in died if one.turn == death.turn])
+        what = cause(text)
+        if worker_died(text):
+            names = ", ".join(f"`{name}`" for name in dict.fromkeys(operator.name for operator in operators.values()))
+            how = "killed (is the host out of memory?), or ended by `os._exit` or a crash in native code"
+            what = f"a worker process died while it ran one of {names}: it was {how}"
+        return Failure(self._application, "", 0, request.window_id, "the window's Spark job", what, traceback=str(error))
 
 
 @dataclass

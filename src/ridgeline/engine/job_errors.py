@@ -12,7 +12,6 @@ from ridgeline.api.errors import RidgelineError, capped
 _CAUSE_LIMIT = 1_000
 _FRAME = re.compile(r"^\s+at [\w.$/<>]+\(.*\)$|^\s+\.\.\. \d+ more$")
 _LOST_TASK = re.compile(r"Lost task [^:]*: (.*)", re.DOTALL)
-_TASK = re.compile(r"Task (\d+) in stage (\d+)\.\d+ failed")
 _DIED = ("Python worker exited unexpectedly", "Python worker process terminated", "Connection reset", "EOFException", "Broken pipe")
 _STOPPED = ("SparkContext was shut down", "stopped SparkContext", "SparkContext has been shutdown", "SparkContext is stopped")
 
@@ -56,12 +55,6 @@ def job_text(error: BaseException) -> str:
 def worker_died(text: str) -> bool:
     """True if the job failed because Python workers ended in the middle of their tasks."""
     return any(sign in text for sign in _DIED)
-
-
-def failed_task(text: str) -> tuple[int, int] | None:
-    """Number of the task, and id of Spark's stage, that used up its tries."""
-    found = _TASK.search(text)
-    return (int(found.group(1)), int(found.group(2))) if found else None
 
 
 def cause(text: str, limit: int = _CAUSE_LIMIT) -> str:

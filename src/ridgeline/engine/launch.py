@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ from ridgeline.engine.run import ApplicationRun, Observe
 from ridgeline.engine.session import PRELOAD, start_context
 from ridgeline.engine.shipping import installed_modules
 from ridgeline.engine.storage import DriverStorage, LocalStorage
+from ridgeline.engine.watchdog import Worker
 from ridgeline.engine.worker_check import WorkerCheck
 from ridgeline.plan.execution import Plan
 
@@ -60,11 +61,13 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
     context: Any = None,
     started: Callable[[ApplicationRun], None] | None = None,
     heartbeats: HeartbeatAddress | None = None,
+    workers: Callable[[], Sequence[Worker]] | None = None,
 ) -> Outcome:
     """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
 
     `observe` hears of every event, `started(run)` is called before the first window. `context` is a SparkContext to use (it stays); else
-    one is started and stopped. `heartbeats`: where containers send what they do while a window takes long (never at recording level OFF).
+    one is started and stopped. `heartbeats`: where containers send what they do while a window takes long (never at recording level OFF);
+    `workers`: as they were last heard of there, for the watchdog.
     Raises RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint goes on.
     """
     clock = clock or SystemClock()
@@ -89,8 +92,8 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
         if checkpoint is None:
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
         if plan.logical.attributes["metrics_recording_level"] is RecordingLevel.OFF:
-            heartbeats = None
-        run = _open_run(plan, checkpoint, context, clock, console, observe, heartbeats)
+            heartbeats = workers = None
+        run = _open_run(plan, checkpoint, context, clock, console, observe, heartbeats, workers)
         first = run.next_window
         if check is not None:
             check.wait(stop)
@@ -135,6 +138,7 @@ def _open_run(
     console: Console,
     observe: Observe | None,
     heartbeats: HeartbeatAddress | None,
+    workers: Callable[[], Sequence[Worker]] | None,
 ) -> ApplicationRun:
     from ridgeline.engine.job import SparkExecutor
 
@@ -151,7 +155,7 @@ def _open_run(
             check_owner=checkpoint.check_owner,
         )
 
-    executor = SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id, clock, heartbeats)
+    executor = SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id, clock, heartbeats, workers)
     return ApplicationRun(plan, checkpoint, executor, clock, publisher_context, observe, Compactions.in_background)
 
 

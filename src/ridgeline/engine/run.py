@@ -59,8 +59,8 @@ class WindowExecutor(Protocol):
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
         """Tell the operators that asked for it that a window is committed. Blocks. Raises OperatorError."""
 
-    def close(self) -> None:
-        """Tear the containers down."""
+    def close(self) -> Sequence[Failure]:
+        """Tear the containers down, in bounded time. Returns what failed in it and is no reason to fail."""
 
 
 Observe = Callable[[Event], None]
@@ -194,7 +194,8 @@ class ApplicationRun:
         """End the run. `orderly`: outputs show what they still hold back. The checkpoint is given back in any case."""
         try:
             self._compactions.close()
-            self._executor.close()
+            for failure in self._executor.close():
+                self._warn(failure)
             if orderly:
                 for name, publisher in self.publishers.items():
                     self._guard(name, "close", publisher.close)
@@ -202,6 +203,13 @@ class ApplicationRun:
                 self._report_shown()
         finally:
             self.checkpoint.close()
+
+    def _warn(self, failure: Failure) -> None:
+        ids = [one.id for one in self.plan.physical.operators if failure.operator in (one.name, one.title)]
+        operator = ids[min(failure.partition, len(ids) - 1)] if ids else -1
+        where = f"operator `{failure.operator}` (partition {failure.partition})"
+        text = f"{where}: `{failure.callback}` failed: {failure.error}; no result is lost"
+        self._observe(events.StateWarning(self._clock.wall(), operator, text))
 
     def _stage(self, commit: Commit) -> Manifest:
         states = {}

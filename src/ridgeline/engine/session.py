@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -81,6 +82,34 @@ def quiet_stderr() -> Iterator[None]:
         os.close(saved)
 
 
+@contextlib.contextmanager
+def heedless_of_sigterm() -> Iterator[None]:
+    """The Java process that PySpark starts in this block ignores SIGTERM, as it does Ctrl-C: both are the driver's, with which it ends.
+
+    Who stops a service sends SIGTERM to all its processes (systemd, `timeout`), and Java would end in the middle of the window.
+    """
+    from pyspark import java_gateway
+
+    gateway: Any = java_gateway
+    start = gateway.Popen
+
+    def start_heedless(command: Any, **options: Any) -> Any:
+        prepare = options.pop("preexec_fn", None)
+
+        def ignore() -> None:
+            if prepare is not None:
+                prepare()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+        return start(command, preexec_fn=ignore, **options)
+
+    gateway.Popen = start_heedless
+    try:
+        yield
+    finally:
+        gateway.Popen = start
+
+
 def start_context(
     application: str, master: str, conf: Mapping[str, str], *, streaming: bool, local_checkpoint: bool, widest: int = 1
 ) -> Any:
@@ -105,7 +134,7 @@ def start_context(
     spark_conf.setMaster(local_with_retries(master)).setAppName(application)
     spark_conf.setAll([(name, value) for name, value in conf.items() if name != "spark.master"])
     try:
-        with quiet_stderr():
+        with quiet_stderr(), heedless_of_sigterm():
             context = SparkContext(conf=spark_conf)
         if not is_local(master) and SYNC_LOG_LEVEL in settings:
             context.setLogLevel(LOG_LEVEL)

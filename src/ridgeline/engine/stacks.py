@@ -21,6 +21,7 @@ import ridgeline
 from ridgeline.api.clock import Clock
 
 MAXIMUM_BYTES = 8192
+_KEPT_SECONDS = 3600.0
 _HOME = Path(ridgeline.__file__).parent
 _SPARK = importlib.util.find_spec("pyspark")  # not imported: the driver's half has no need of it
 _MACHINERY = (str(_HOME), *(_SPARK.submodule_search_locations or () if _SPARK else ()), "<frozen")
@@ -59,13 +60,18 @@ def _innermost(lines: list[str]) -> str:
 
 
 def register() -> None:
-    """Dump the stacks of this process's threads at SIGUSR1 from now on. Raises OSError if there is no place for the file."""
-    folder = _folder()
-    for path in folder.iterdir():
-        if path.name.isdigit() and not _lives(int(path.name)):
-            path.unlink(missing_ok=True)
-    file = (folder / str(os.getpid())).open("a", encoding="utf-8")
+    """From now on dump the stacks of this process's threads at SIGUSR1, and of the thread that crashes in native code.
+
+    Raises OSError if there is no place for the file. What a process wrote as it crashed is kept for an hour, see `last_words`.
+    """
+    home = folder()
+    _tidy(home)
+    if not _OPEN:  # the file of an older process of this number
+        (home / str(os.getpid())).unlink(missing_ok=True)
+    file = (home / str(os.getpid())).open("a", encoding="utf-8")
     faulthandler.register(signal.SIGUSR1, file=file, all_threads=True, chain=False)
+    if _OPEN or not faulthandler.is_enabled():  # else it is Spark's
+        faulthandler.enable(file=file, all_threads=False)
     for old in _OPEN:
         old.close()
     _OPEN[:] = [file]
@@ -77,7 +83,7 @@ def dump(pid: int, clock: Clock, *, seconds: float = 1.0) -> str | None:
     Only a Python worker of Spark that has called `register` is sent the signal; any other process would die of it.
     """
     try:
-        path = _folder() / str(pid)
+        path = folder() / str(pid)
         if not path.is_file() or not _answers(pid):
             return None
         os.truncate(path, 0)
@@ -93,18 +99,49 @@ def dump(pid: int, clock: Clock, *, seconds: float = 1.0) -> str | None:
     return text or None
 
 
+def last_words(pid: int) -> str:
+    """What a process of this user on this host wrote as it crashed: the signal and the stack, at most 8 KB; "" if it wrote nothing."""
+    try:
+        with (folder() / str(pid)).open("rb") as file:
+            text = file.read(MAXIMUM_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
+    return text[begin:] if (begin := text.find("Fatal Python error")) >= 0 else ""
+
+
+def _tidy(home: Path) -> None:
+    """Remove the files of processes that are no more; what was written in a crash stays for an hour, by the clock of the files."""
+    files = []
+    for path in home.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another worker tidies up, too
+            files.append((path, path.stat()))
+    newest = max((found.st_mtime for _, found in files), default=0.0)
+    for path, found in files:
+        worthless = not found.st_size or found.st_mtime < newest - _KEPT_SECONDS
+        if worthless and path.stem.isdigit() and not lives(int(path.stem)):
+            path.unlink(missing_ok=True)
+
+
+def is_worker(pid: int) -> bool:
+    """True for a Python worker of Spark on this host."""
+    try:
+        command = (Path("/proc") / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return False
+    return b"pyspark" in command or b"ridgeline.engine.daemon" in command
+
+
 def _answers(pid: int) -> bool:
     """True for a Python worker of Spark that catches SIGUSR1."""
-    process = Path("/proc") / str(pid)
-    command = (process / "cmdline").read_bytes()
-    if b"pyspark" not in command and b"ridgeline.engine.daemon" not in command:
+    if not is_worker(pid):
         return False
-    status = (process / "status").read_text()
+    status = (Path("/proc") / str(pid) / "status").read_text()
     caught = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), "0")
     return bool(int(caught, 16) >> (signal.SIGUSR1 - 1) & 1)
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
+    """True if there is such a process on this host."""
     with contextlib.suppress(PermissionError):
         try:
             os.kill(pid, 0)
@@ -113,12 +150,12 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def _folder() -> Path:
+def folder() -> Path:
     """The folder of this user's dumps, which nobody else may write to. Raises OSError if it is not so."""
-    folder = Path(tempfile.gettempdir()) / f"ridgeline-stacks-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if found.st_uid != os.getuid() or found.st_mode & 0o077 or folder.is_symlink():
-        msg = f"folder `{folder}` must belong to this user alone"
+    home = Path(tempfile.gettempdir()) / f"ridgeline-stacks-{os.getuid()}"
+    home.mkdir(mode=0o700, exist_ok=True)
+    found = home.lstat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o077 or home.is_symlink():
+        msg = f"folder `{home}` must belong to this user alone"
         raise PermissionError(msg)
-    return folder
+    return home

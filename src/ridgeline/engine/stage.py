@@ -10,14 +10,15 @@ costs milliseconds.
 from __future__ import annotations
 
 import base64
-import contextlib
+import json
 import os
 import pickle
 import signal
+import socket
 import struct
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import described
 from ridgeline.api.pickling import dumps
 from ridgeline.engine import birth, shipping
+from ridgeline.engine.black_box import BlackBox, Turn, victims
 from ridgeline.engine.block import Message
 from ridgeline.engine.container import Container
 from ridgeline.engine.failures import NOT_RUN, Failed, InputLostError, failure_of
@@ -84,14 +86,21 @@ class Host:
     def container(self, container_id: int) -> Container:
         """The container, made at its first use here."""
         if container_id not in self._containers:
-            self._containers[container_id] = Container(self.specs[container_id], self.storage, _CLOCK, self._run_id)
+            container = Container(self.specs[container_id], self.storage, _CLOCK, self._run_id)
+            container.on_turn = partial(_note_turn, self._run_id, container_id)
+            self._containers[container_id] = container
         return self._containers[container_id]
 
-    def close(self) -> None:
-        """Tear all containers down; an operator that fails in it is not heard any more."""
+    def close(self) -> list[Failed]:
+        """Tear all containers down. Returns what failed in it."""
+        failed = []
         for container in self._containers.values():
-            with contextlib.suppress(Exception):
+            try:
                 container.close()
+            except BaseException as error:  # noqa: BLE001  reported
+                failed.append(Failed(container.spec.id, failure_of(error, container.spec, -1, self.storage.uri)))
+        self._containers.clear()
+        return failed
 
     def address(self, addressee: int, stage: int, slots: int) -> int:
         """The number, in the stage after `stage`, of the task that runs `addressee` or hands on what is for it."""
@@ -114,11 +123,30 @@ class Host:
 
 
 _hosts: dict[tuple[str, str, str], Host] = {}
+_HOSTS_KEPT = 4
+"""Applications of one Spark context whose containers stay in a worker."""
+_at_work = False
+"""Whether a container runs right now."""
+
+
+_box: BlackBox | None = None
+
+
+def _black_box() -> BlackBox:
+    """That of this process."""
+    global _box  # noqa: PLW0603  one a process
+    if _box is None or not _box.of_this_process:
+        _box = BlackBox()
+    return _box
+
+
+def _note_turn(run_id: str, container: int, request: WindowRequest, operator: int) -> None:
+    _black_box().note(Turn(run_id, request.window_id, request.attempt, container, operator))
 
 
 def _shut_down(_signal: int, _frame: object) -> None:
-    """Tear down what `setup` made, then go."""
-    for host in _hosts.values():
+    """Tear down what `setup` made, then go; at once if a callback is interrupted by this."""
+    for host in () if _at_work else _hosts.values():
         host.close()
     os._exit(0)
 
@@ -133,11 +161,16 @@ def _task() -> tuple[Task, Host, Any]:
     context: Any = TaskContext.get()
     signal.signal(signal.SIGHUP, _shut_down)  # what the daemon sends at its end; pyspark resets it before every task
     task = _decode_task(context.getLocalProperty(PROPERTY))
-    key = (task.checkpoint, task.plan, task.run_id)
+    key = _key(task)
     if key not in _hosts:
-        _hosts.clear()
+        while len(_hosts) >= _HOSTS_KEPT:
+            _hosts.pop(next(iter(_hosts))).close()
         _hosts[key] = Host(task)
     return task, _hosts[key], context
+
+
+def _key(task: Task) -> tuple[str, str, str]:
+    return task.checkpoint, task.plan, task.run_id
 
 
 def _open(record: bytes) -> tuple[int, memoryview]:
@@ -236,6 +269,13 @@ def commit_stage(_index: int, containers: Iterable[int]) -> Iterator[bytes]:
             return
 
 
+def close_stage(_index: int, _ticks: Iterable[int]) -> Iterator[bytes]:
+    """Tear down the application's containers in this process: its id, then what failed in it."""
+    host = _hosts.pop(_key(_decode_task(TaskContext.get().getLocalProperty(PROPERTY))), None)  # type: ignore[union-attr]
+    yield json.dumps([socket.gethostname(), os.getpid()]).encode()
+    yield from (failed.encode() for failed in (host.close() if host is not None else ()))
+
+
 Job: TypeAlias = tuple[int, Sequence[Message], Iterable[pa.RecordBatch]]
 """A container, the messages for it, the batches of its Spark source."""
 
@@ -252,9 +292,14 @@ def _run_each(jobs: Iterable[Job], began: float, *, complete: bool = True) -> It
 
 def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.RecordBatch], began: float) -> Generator[Letter, None, bool]:
     """Run a container in the task that began then; its messages and its report, or its failure. Returns whether it did well."""
+    global _at_work  # noqa: PLW0603  one thread of tasks a process
     task, host, context = _task()
     spec = host.specs[container_id]
     tag = f"t{context.taskAttemptId()}"
+    if context.attemptNumber() and (died := victims(spec, task.run_id, task.request)) is not None:
+        yield DRIVER, Failed(container_id, died).encode()
+        return False
+    _at_work = True
     try:
         container = host.container(container_id)
         with working(task.heartbeats, container, _CLOCK):
@@ -264,6 +309,9 @@ def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.Re
     except BaseException as error:  # noqa: BLE001  reported
         yield DRIVER, Failed(container_id, failure_of(error, spec, task.request.window_id, task.checkpoint)).encode()
         return False
+    finally:
+        _at_work = False
+        _black_box().idle()
     for consumer, message in outgoing.items():
         for part in message.divided():
             yield consumer, part.encode()

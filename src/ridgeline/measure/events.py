@@ -270,7 +270,7 @@ class HeartbeatRejected:
 
 @dataclass(frozen=True, slots=True)
 class StateWarning:
-    """Something was wrong with the state files of an operator (physical id), and the run went on without loss; `text` says what."""
+    """Something was wrong with the state files of an operator (physical id), or with its `teardown`, without any loss; `text` says what."""
 
     at: float
     operator: int

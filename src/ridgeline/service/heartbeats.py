@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from ridgeline.api.clock import SystemClock
 from ridgeline.engine import stacks
 from ridgeline.engine.heartbeat import HEADER, HeartbeatAddress
+from ridgeline.engine.watchdog import Worker
 from ridgeline.measure.events import ContainerHeartbeat, Event, WindowCommitted
 from ridgeline.service.heartbeat_messages import (
     LATE,
@@ -48,13 +49,17 @@ def _half_the_descriptors() -> int:
 
 @dataclass(eq=False, slots=True)
 class _Connection:
-    """`trusted`: it has sent the secret. `since` (monotonic): when the message that it is at was to begin, or its first byte came."""
+    """`trusted`: it has sent the secret. `since` (monotonic): when the message that it is at was to begin, or its first byte came.
+
+    `last`: its last heartbeat, and when that came (monotonic).
+    """
 
     socket: socket.socket
     peer: str
     since: float
     buffer: bytearray = field(default_factory=bytearray)
     trusted: bool = False
+    last: tuple[float, ContainerHeartbeat] | None = None
 
 
 class HeartbeatReceiver:
@@ -123,6 +128,12 @@ class HeartbeatReceiver:
         """As `committed`, from the events of a run."""
         if isinstance(event, WindowCommitted):
             self.committed(event.window_id)
+
+    def workers(self) -> list[Worker]:
+        """The workers whose lines are open, as they were last heard of. From any thread."""
+        now = _CLOCK.monotonic()
+        lasts = [connection.last for connection in list(self._connections)]
+        return [Worker(now - last[0], last[1]) for last in lasts if last is not None]
 
     def stack_of(self, host: str, pid: int) -> str | None:
         """The stacks of the threads of a worker on this host that has sent heartbeats; None for any other. Blocks for a second at most."""
@@ -227,6 +238,7 @@ class HeartbeatReceiver:
             self._hang_up(connection, error.reason)
             return False
         connection.trusted = True
+        connection.last = (connection.since, beat)
         self._tell(replace(beat, at=at), connection.peer)
         return True
 

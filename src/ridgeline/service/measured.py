@@ -126,6 +126,7 @@ class _Measured:
                     context=context,
                     started=before_first_window,
                     heartbeats=receiver.for_workers(interval) if receiver is not None else None,
+                    workers=receiver.workers if receiver is not None else None,
                 )
                 end.append("finished" if outcome.ended else "stopped")
             return outcome

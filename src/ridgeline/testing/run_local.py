@@ -83,11 +83,12 @@ class LocalExecutor:
                 with _interrupts_of_the_caller():
                     container.committed(window_id, states)
 
-    def close(self) -> None:
-        """Tear all containers down."""
+    def close(self) -> tuple[()]:
+        """Tear all containers down. Raises OperatorError."""
         with _interrupts_of_the_caller():
             for container in self._containers:
                 container.close()
+        return ()
 
 
 @contextlib.contextmanager

@@ -1,0 +1,80 @@
+"""SIGTERM as service managers send it, a killed Java process: an orderly end, no traceback, no process left."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from crash.processes import parent
+from crash.rows import multisets
+from ridgeline.cli.load import load_application
+from ridgeline.testing import run_local
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+APPLICATION = Path(__file__).with_name("numbers.py")
+
+
+@pytest.fixture
+def waiting(start, tmp_path, wait_until):
+    """A run whose operator waits in window 4: the driver, and the process of the worker."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    options = ("--folder", folder, "--wait-in", "4", "--checkpoint", tmp_path / "checkpoint", "--master", "local[2]")
+    driver = start(APPLICATION, "--output", tmp_path / "output", *options)
+    wait_until(lambda: list(folder.glob("pid-*")) or driver.exit_code is not None, "the operator to wait in window 4", seconds=120)
+    assert driver.exit_code is None, driver.text
+    [note] = folder.glob("pid-*")
+    return driver, int(note.name.removeprefix("pid-"))
+
+
+def go(tmp_path):
+    (tmp_path / "notes" / "go").touch()
+
+
+def test_sigterm_to_all_processes_ends_the_run_after_its_window(waiting, start, tmp_path, wait_until):
+    driver, worker = waiting
+    for pid in driver.members():
+        os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: "stopping after this window" in driver.text, "the run to say so")
+    go(tmp_path)
+
+    assert driver.wait() == 0, driver.text
+    assert "stopped by SIGTERM after 5 windows" in driver.text
+    assert [path.name for path in (tmp_path / "notes").glob("pid-*")] == [f"pid-{worker}"]  # nothing was run twice
+    assert "Traceback" not in driver.text
+    wait_until(lambda: not driver.members(), "all processes of the run to end")
+
+    again = start(APPLICATION, "--output", tmp_path / "output", "--checkpoint", tmp_path / "checkpoint", "--master", "local[2]")
+    assert again.wait() == 0, again.text
+    run_local(load_application(str(APPLICATION), ["--output", str(tmp_path / "whole")]))
+    assert multisets(tmp_path / "output") == multisets(tmp_path / "whole")
+
+
+def test_a_second_sigterm_ends_the_run_at_once(waiting, wait_until):
+    driver, _ = waiting
+    driver.process.terminate()
+    wait_until(lambda: "stopping after this window" in driver.text, "the run to say so")
+    driver.process.terminate()
+
+    assert driver.wait() == 143, driver.text
+    assert "killed; the window that ran is not committed and will be replayed" in driver.text
+    assert "Traceback" not in driver.text
+    wait_until(lambda: not driver.members(), "all processes of the run to end")
+
+
+def test_a_killed_java_process_is_told_in_one_line(waiting, tmp_path, wait_until):
+    driver, worker = waiting
+    os.kill(parent(parent(worker)), signal.SIGKILL)
+    go(tmp_path)
+
+    assert driver.wait() == 1, driver.text
+    [line] = [line for line in driver.text.splitlines() if line.startswith("error: ")]
+    assert line.startswith(
+        "error: Spark's Java process has ended by signal 9; what is committed is kept, run again with the same `--checkpoint`"
+    )
+    for word in ("Traceback", "py4j", "fault of Ridgeline", "Exception"):
+        assert word not in driver.text
+    assert "go on with:" in driver.text
+    wait_until(lambda: not driver.members(), "all processes of the run to end")
