@@ -1,11 +1,20 @@
 """The driver's half of `FileOutput`: which segments are published, when, and what a crash leaves behind.
 
-Order of operations, on which exactly once rests. A segment is known by the manifest only (`stage`); the manifest is the commit. `publish`
-makes one file of all segments that wait: a hidden file first, then one atomic rename to a name that holds the range of its windows, then a
-marker (the last window published), then the segments are deleted. After a crash `open` gets the list from the last manifest; windows that
-the marker or a published file covers are published, whatever segments are left of them: the marker, because somebody may have taken the
-published file away by then. An orderly end publishes all and removes the hidden folder: where it is missing, nothing waits. All else that
-lies in it is of attempts that failed.
+Exactly once rests on the order of operations. A segment is known by the manifest only (`stage`); the manifest is the commit. What is
+published, and under which name, is decided before it is done: by the manifest (`rolls`), or between windows by an empty file
+`rolling-<last committed window>`. It is always everything that waits as of that window, so two drivers that both publish make the same
+files, under the same names, from the same segments. To publish:
+
+1. merge the segments into a hidden file `merged-e<epoch>.tmp`, checking them, and sync it (a single segment is checked and renamed);
+2. ask whether this driver still owns the checkpoint;
+3. rename the file to `<operator>-<run id>-<first window>-<last window>.<format>`, and sync the folder;
+4. rename the marker `published-<window>`;
+5. delete the segments.
+
+A driver that starts takes the next epoch, deletes the `.tmp` files of those before it, and looks what is published. A driver before it that
+had asked (2) in time has renamed its file (3) by then, or fails to. Windows that the marker or a published file covers are published,
+whatever is left of their segments; the marker, because readers may have taken the files away. The hidden folder and the marker are made
+at the first start of a run and stay for ever: where they are missing, the folder is not the one that the run has written to.
 """
 
 from __future__ import annotations
@@ -13,25 +22,19 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.fs
-import pyarrow.parquet as pq
-
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.files import resolve
 from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.operators._output_files import OutputFiles
+from ridgeline.operators._segments import DamagedError, Segment, check, merge
 from ridgeline.operators._window_output import safe_name, write_failure
 
 HIDDEN = ".ridgeline"
 """The folder, within the output's, of all that is not published. Readers of data sets pass over names with a dot in front."""
 
 _ENDINGS = (".parquet", ".jsonl")
-_ROW_GROUP_ROWS = 1_048_576
-_ROW_GROUP_BYTES = 128 * 2**20
 
 
 class Settings(NamedTuple):
@@ -44,223 +47,305 @@ class Settings(NamedTuple):
     mode: str
 
 
-class Segment(NamedTuple):
-    """A segment that waits: its window, file name, rows, bytes, and the fingerprint of its schema."""
-
-    window: int
-    name: str
-    rows: int
-    bytes: int
-    schema: str
-
-
 class FilePublisher(Publisher):
     """Turns the segments of committed windows into published files."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._pending: list[Segment] = []
-        self._since: float | None = None
-        self._waits_since: float | None = None
-        self._marked = ""
 
     def open(self, context: PublisherContext, state: Any) -> None:
         """Take up the list of segments that wait, and clear away what a crash left.
 
-        Raises RidgelineError if the folder cannot be reached or, with `mode="error"`, is not empty.
+        Raises RidgelineError if the folder cannot be reached, is not the one that the checkpoint's run has written to, or, with
+        `mode="error"`, is not empty at the first start.
         """
         self._context = context
-        self._files, self._root = resolve(self._settings.path)
+        self._files = OutputFiles(self._settings.path)
+        self._root = self._files.root
         self._prefix = f"{safe_name(context.operator)}-{context.run_id}"
         self._folder = f"{self._root}/{HIDDEN}/{self._prefix}"
-        self._merged = f"{self._folder}/merged.tmp"
-        self._pending, self._since, self._waits_since, self._marked = [], None, None, ""
+        self._merged = f"{self._folder}/merged-e{context.epoch}.tmp"
+        self._window = state["window"] if state else -1
+        self._published = -1
+        self._rolls = False
+        self._pending: list[Segment] = []
+        self._since: float | None = None
+        self._waits_since: float | None = None
         try:
             if state is None:
                 self._begin()
-            else:
+            elif (state["path"], state["format"]) == (self._settings.path, self._settings.format):
                 self._resume(state)
-            self._clear({segment.name for segment in self._pending} | {self._marked})
+            else:
+                self._finish_before(state)
+                self._make_folder()
+            self._clear()
         except OSError as error:
             raise self._failure(error) from error
 
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
-        """Add the window's segments to those that wait."""
-        self._pending = [segment for segment in self._pending if segment.window < window_id]
-        self._pending += [Segment(window_id, *value) for value in values]
-        if values and not self._marked:
-            self._mark(-1)
-        self._start_waiting()
+        """Add the window's segments to those that wait, and decide whether they are published with this window."""
+        staged = [Segment(window_id, *value) for value in values]
+        if len({segment.schema for segment in staged}) > 1:
+            message = f"`{self._context.operator}`: its partitions wrote different columns in window {window_id}; give its input one schema"
+            raise RidgelineError(message)
+        if not all(self._files.holds(f"{self._folder}/{segment.name}", segment.bytes) for segment in staged):
+            raise self._failure(FileNotFoundError(f"{self._folder}/{staged[0].name}"))
+        self._pending = [segment for segment in self._pending if segment.window < window_id] + staged
+        self._rolls = bool(self._pending) and self._is_due()
         return {
+            "window": window_id,
             "path": self._settings.path,
             "format": self._settings.format,
+            "published": self._published,
+            "rolls": self._rolls,
             "waits_since": self._waits_since,
             "pending": [list(segment) for segment in self._pending],
         }
 
     def publish(self, window_id: int) -> None:
-        """Publish what waits, if it is time to. Raises RidgelineError if the file system refuses."""
-        if not self._pending:
-            return
-        waited = self._context.clock.monotonic() - self._start_waiting()
-        if waited >= self._settings.roll_seconds or sum(segment.bytes for segment in self._pending) >= self._settings.roll_bytes:
+        """Publish what waits, if it is time to. Raises RidgelineError if the file system refuses or a segment is damaged."""
+        self._window = window_id
+        if self._rolls:
             self._roll()
-            with contextlib.suppress(OSError):  # failed attempts' segments: gone at the latest when the run ends
-                self._clear({self._marked}, upto=window_id)
+        else:
+            self.idle()
+
+    def idle(self) -> None:
+        """Publish what waits, if it is time to."""
+        if self._pending and self._is_due():
+            self._roll_between_windows()
+
+    @property
+    def visible(self) -> int | None:
+        """The window before the first that waits."""
+        return self._pending[0].window - 1 if self._pending else None
 
     def close(self) -> None:
-        """Publish all that waits, and remove the hidden folder."""
-        self._roll()
+        """Publish all that waits."""
+        if self._pending:
+            self._roll_between_windows()
         with contextlib.suppress(OSError):
-            self._clear(set())
-            for folder in (self._folder, f"{self._root}/{HIDDEN}"):
-                if self._exists(folder) and not self._list(folder):
-                    self._files.delete_dir(folder)
+            self._clear()
 
-    def _start_waiting(self) -> float:
-        """The monotonic time since which the oldest segment waits; also noted as wall clock time, for the driver after a crash."""
+    def _is_due(self) -> bool:
+        """True if the oldest segment has waited long enough, or all together are large enough."""
         clock = self._context.clock
-        if not self._pending:
-            self._since, self._waits_since = None, None
-        elif self._since is None:
+        if self._since is None:
             self._waits_since = clock.wall() if self._waits_since is None else self._waits_since
             self._since = clock.monotonic() - max(0.0, clock.wall() - self._waits_since)
-        return self._since or 0.0
+        waited = clock.monotonic() - self._since
+        return waited >= self._settings.roll_seconds or sum(segment.bytes for segment in self._pending) >= self._settings.roll_bytes
 
     # A fresh run, and one that goes on ---------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         """The first start on this checkpoint: what lies in the folder is of others."""
-        mode = self._settings.mode
-        if mode == "append" or not self._exists(self._root):
-            return
-        ours = f"-{self._context.run_id}-"
-        others = [info for info in self._list(self._root) if ours not in info.base_name and not info.base_name.startswith(".")]
+        mode, ours = self._settings.mode, f"-{self._context.run_id}-"
+        names = self._files.names(self._root) if mode != "append" else []
+        others = [name for name in names if ours not in name and not name.startswith(".")]
         if mode == "error" and others:
             message = (
-                f"`{self._context.operator}`: folder `{self._settings.path}` is not empty, it holds `{others[0].base_name}`; "
+                f"`{self._context.operator}`: folder `{self._settings.path}` is not empty, it holds `{others[0]}`; "
                 "empty it, give another `path`, or set `mode` to `append` or `overwrite`"
             )
             raise RidgelineError(message)
         if mode == "overwrite":
-            for info in others:
-                if info.type == pyarrow.fs.FileType.File and info.base_name.endswith(_ENDINGS):
-                    self._files.delete_file(info.path)
+            for name in others:
+                if name.endswith(_ENDINGS) and self._files.is_file(f"{self._root}/{name}"):
+                    self._files.delete(f"{self._root}/{name}")
+        self._make_folder()
+
+    def _make_folder(self) -> None:
+        """Make the hidden folder and its marker, where the run begins to write: what was committed before is published."""
+        marked = _marked(self._hidden())
+        self._check_not_beyond(-1 if marked is None else marked)
+        self._files.make_folder(self._folder)
+        self._files.touch(self._marker(self._window))
+        for folder in (self._folder, f"{self._root}/{HIDDEN}", self._root, self._root.rpartition("/")[0] or "/"):
+            self._files.sync(folder)
+        self._published = self._window
+
+    def _finish_before(self, state: Any) -> None:
+        """Path or format have changed: publish what waits there and so."""
+        if state["pending"] or state["path"] == self._settings.path:
+            before = FilePublisher(self._settings._replace(path=state["path"], format=state["format"], mode="append"))
+            before.open(self._context, state)
+            before.close()
 
     def _resume(self, state: Any) -> None:
-        """Go on from what the last manifest says. What waits for another folder or format is published there and so."""
-        pending = [Segment(*entry) for entry in state["pending"]]
-        if (state["path"], state["format"]) != (self._settings.path, self._settings.format):
-            if pending:
-                before = FilePublisher(self._settings._replace(path=state["path"], format=state["format"], mode="append"))
-                before.open(self._context, state)
-                before.close()
-            return
-        if not self._exists(self._folder):
-            return
-        self._waits_since = state["waits_since"]
-        published = list(self._published())
-        self._pending = [segment for segment in pending if not any(first <= segment.window <= last for first, last in published)]
+        """Go on from what the last manifest says."""
+        hidden = self._hidden()  # before the published files: a segment that is gone from it is in one of them
+        marked = _marked(hidden)
+        self._pending = [Segment(*entry) for entry in state["pending"]]
+        if marked is None:
+            raise self._gone()
+        if marked < state["published"]:
+            message = (
+                f"`{self._context.operator}`: output folder `{self._settings.path}` is older than the checkpoint: windows up to "
+                f"{state['published']} were published there, and its marker says {marked}; put the newer folder back and start again, "
+                "or begin anew with another `--checkpoint` and `path`"
+            )
+            raise RidgelineError(message)
+        self._published = marked
+        covered = max([marked, *self._last_windows()])
+        self._check_not_beyond(covered)
+        self._pending = [segment for segment in self._pending if segment.window > covered]
+        for segment in self._pending:
+            if segment.name not in hidden:
+                raise self._lost(segment, "it is not there")
+            if hidden[segment.name] != segment.bytes:
+                raise self._lost(segment, f"it has {hidden[segment.name]} bytes, it was written with {segment.bytes}")
+        if covered > marked:
+            self._mark(covered)
+        self._waits_since = state["waits_since"] if self._pending else None
+        self._rolls = bool(self._pending) and (state["rolls"] or f"rolling-{self._window}" in hidden)
 
-    def _published(self) -> Iterator[tuple[int, int]]:
-        """Ranges of windows that this run has published: up to the marker, and of each file."""
-        for info in self._list(self._folder):
-            if found := re.fullmatch(r"published-(-?\d+)", info.base_name):
-                self._marked = max(self._marked, info.base_name, key=_window_of)
-                yield -1, int(found[1])
-        pattern = re.compile(re.escape(self._prefix) + r"-(\d+)-(\d+)\.(parquet|jsonl)")
-        for info in self._list(self._root):
-            if found := pattern.fullmatch(info.base_name):
-                yield int(found[1]), int(found[2])
+    def _check_not_beyond(self, published: int) -> None:
+        """Raises RidgelineError if windows were published that this checkpoint has not committed."""
+        if published > self._window:
+            committed = f"its last committed window is {self._window}" if self._window >= 0 else "it has committed no window"
+            message = (
+                f"`{self._context.operator}`: output folder `{self._settings.path}` is newer than the checkpoint: it holds results up to "
+                f"window {published} of this run, and {committed}; to go on would write the windows between once more; put the newer "
+                "checkpoint back and start again, or begin anew with another `--checkpoint` and `path`"
+            )
+            raise RidgelineError(message)
 
-    def _mark(self, window: int) -> None:
-        """Write down, in a file's name, that all windows up to this one are published."""
-        before, self._marked = self._marked, f"published-{window}"
-        try:
-            self._files.create_dir(self._folder, recursive=True)
-            self._files.open_output_stream(f"{self._folder}/{self._marked}").close()
-            if before not in ("", self._marked):
-                self._files.delete_file(f"{self._folder}/{before}")
-        except OSError as error:
-            raise self._failure(error) from error
+    def _last_windows(self) -> list[int]:
+        """The last windows of the files that this run has published and that are still there."""
+        pattern = re.compile(re.escape(self._prefix) + r"-\d+-(\d+)\.(parquet|jsonl)")
+        return [int(found[1]) for name in self._files.names(self._root) if (found := pattern.fullmatch(name))]
 
     # Publishing --------------------------------------------------------------------------------------------------------
+
+    def _roll_between_windows(self) -> None:
+        """Write the decision down first: a driver that takes over makes the same file."""
+        try:
+            self._files.touch(f"{self._folder}/rolling-{self._window}")
+        except OSError as error:
+            raise self._failure(error) from error
+        self._roll()
 
     def _roll(self) -> None:
         """Make one published file of all segments that wait; one for each schema, if it changed while they waited."""
         try:
-            while self._pending:
-                _, group = next(itertools.groupby(self._pending, key=lambda segment: segment.schema))
+            for _, group in itertools.groupby(list(self._pending), key=lambda segment: segment.schema):
                 self._publish_file(list(group))
-            self._start_waiting()
+        except DamagedError as error:
+            raise self._lost(error.segment, str(error)) from error
         except OSError as error:
-            with contextlib.suppress(OSError):  # half a file on a full disk
-                self._files.delete_file(self._merged)
             raise self._failure(error) from error
+        finally:
+            self._rolls = False
+            with contextlib.suppress(OSError):  # half a file on a full disk
+                self._files.delete(self._merged)
+        self._since, self._waits_since = None, None
+        with contextlib.suppress(OSError):  # segments of attempts that failed: they go with the next file
+            self._clear()
 
     def _publish_file(self, segments: list[Segment]) -> None:
-        sources = [f"{self._folder}/{segment.name}" for segment in segments]
-        target = f"{self._root}/{self._prefix}-{segments[0].window:010d}-{segments[-1].window:010d}.{self._settings.format}"
-        if len(sources) == 1:
-            self._files.move(sources[0], target)
-        else:
-            merged = self._merged
-            if self._settings.format == "parquet":
-                self._merge_parquet(sources, merged)
+        target = f"{self._prefix}-{segments[0].window:010d}-{segments[-1].window:010d}.{self._settings.format}"
+        target = f"{self._root}/{target}"
+        try:
+            if len(segments) == 1:
+                check(self._files, self._folder, segments[0])
+                source = f"{self._folder}/{segments[0].name}"
             else:
-                self._concatenate(sources, merged)
-            self._files.move(merged, target)
+                source = self._merged
+                with self._files.writing(source) as out:
+                    merge(self._files, self._folder, segments, out, self._settings.format)
+            self._context.check_owner()
+            self._files.move(source, target)
+        except OSError:
+            if not self._files.is_file(target):  # else a driver that was fenced off meanwhile has made it
+                raise
+        self._files.sync(self._root)
         self._mark(segments[-1].window)
         del self._pending[: len(segments)]
-        for source in sources if len(sources) > 1 else ():
-            self._files.delete_file(source)
-
-    def _concatenate(self, sources: Sequence[str], merged: str) -> None:
-        with self._files.open_output_stream(merged) as out:
-            for source in sources:
-                with self._files.open_input_stream(source) as segment:
-                    shutil.copyfileobj(segment, out, 2**20)
-
-    def _merge_parquet(self, sources: Sequence[str], merged: str) -> None:
-        """All rows in large row groups; holds no more than one of them in memory, and one row group of a segment."""
-        with contextlib.ExitStack() as stack:
-            out = stack.enter_context(self._files.open_output_stream(merged))
-            writer: pq.ParquetWriter | None = None
-            waiting: list[pa.Table] = []
-            for source in sources:
-                with self._files.open_input_file(source) as segment, pq.ParquetFile(segment) as file:
-                    for group in range(file.num_row_groups):
-                        waiting.append(file.read_row_group(group, use_threads=False))
-                        writer = writer or stack.enter_context(pq.ParquetWriter(out, waiting[0].schema, compression="zstd"))
-                        rows, size = sum(table.num_rows for table in waiting), sum(table.nbytes for table in waiting)
-                        if rows >= _ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
-                            writer.write_table(pa.concat_tables(waiting))
-                            waiting = []
-            if writer is not None and waiting:
-                writer.write_table(pa.concat_tables(waiting))
+        for segment in segments:
+            self._files.delete(f"{self._folder}/{segment.name}")
 
     # The hidden folder -------------------------------------------------------------------------------------------------
 
-    def _clear(self, keep: set[str], upto: int | None = None) -> None:
-        """Delete what lies in the hidden folder, but for the names to keep and, if `upto` is given, segments of windows after it."""
-        if not self._exists(self._folder):
-            return
-        for info in self._list(self._folder):
-            found = re.match(r"w(\d+)-", info.base_name)
-            later = upto is not None and found is not None and int(found[1]) > upto
-            if info.base_name not in keep and not later:
-                with contextlib.suppress(FileNotFoundError):
-                    self._files.delete_file(info.path)
+    def _marker(self, window: int) -> str:
+        return f"{self._folder}/published-{window}"
 
-    def _exists(self, path: str) -> bool:
-        return bool(self._files.get_file_info(path).type == pyarrow.fs.FileType.Directory)
+    def _mark(self, window: int) -> None:
+        """Write down, in the marker's name, that all windows up to this one are published."""
+        try:
+            self._files.move(self._marker(self._published), self._marker(window))
+        except OSError:
+            if not self._files.is_file(self._marker(window)):
+                raise
+        self._published = window
 
-    def _list(self, folder: str) -> list[pyarrow.fs.FileInfo]:
-        return sorted(self._files.get_file_info(pyarrow.fs.FileSelector(folder)), key=lambda info: str(info.path))
+    def _hidden(self) -> Mapping[str, int]:
+        """The files in the hidden folder, and their sizes."""
+        return self._files.sizes(self._folder)
+
+    def _clear(self) -> None:
+        """Delete what nobody needs any more: of attempts that failed, up to the last committed window, and of earlier drivers.
+
+        Segments of later windows stay: a driver that is being fenced off may be about to commit one of them.
+        """
+        pending = {segment.name for segment in self._pending}
+        doomed = [name for name in self._hidden() if name not in pending and self._is_left_over(name)]
+        if doomed:
+            self._context.check_owner()
+        for name in doomed:
+            self._files.delete(f"{self._folder}/{name}")
+
+    def _is_left_over(self, name: str) -> bool:
+        found = re.fullmatch(r"w(\d+)-.*\.segment|published-(-?\d+)|rolling-(\d+)|merged-e(\d+)\.tmp", name)
+        if found is None:
+            return False
+        segment, marker, rolling, epoch = (int(text) if text else None for text in found.groups())
+        if marker is not None:
+            return marker < self._published
+        if epoch is not None:
+            return epoch < self._context.epoch
+        if rolling is not None:
+            return rolling < self._window or not self._pending
+        return segment is not None and segment <= self._window
+
+    # Errors ------------------------------------------------------------------------------------------------------------
+
+    def _gone(self) -> RidgelineError:
+        """The folder is not there, or is not the one that this run has written to."""
+        if self._files.is_folder(self._root):
+            what = f"holds nothing of this run (no `{self._folder}/published-*`): it is another folder, or what is mounted there is missing"
+        else:
+            what = "is not there"
+        message = (
+            f"`{self._context.operator}`: output folder `{self._settings.path}` {what}; {self._waiting()}; mount it or put it back, and "
+            f"start again: nothing is lost; to give up what it held, create the empty file `{self._marker(self._window)}`"
+        )
+        return RidgelineError(message)
+
+    def _lost(self, segment: Segment, what: str) -> RidgelineError:
+        """A segment that waits is missing or damaged."""
+        message = (
+            f"`{self._context.operator}`: `{self._folder}/{segment.name}`, committed rows of window {segment.window}, is damaged: {what}; "
+            f"{self._waiting()}; restore that file from a copy and start again; to give up what waits, create the empty file "
+            f"`{self._marker(self._window)}`"
+        )
+        return RidgelineError(message)
+
+    def _waiting(self) -> str:
+        windows = [segment.window for segment in self._pending]
+        if not windows:
+            return "nothing waits there to be published"
+        return f"committed rows of windows {windows[0]} to {windows[-1]} wait there to be published"
 
     def _failure(self, error: OSError) -> RidgelineError:
+        """What an error of the file system means. Raises FencedError if another driver has taken over: then its work is the cause."""
+        self._context.check_owner()
+        if isinstance(error, FileNotFoundError) and _marked(self._hidden()) is None:
+            return self._gone()
         return write_failure(self._context.operator, self._settings.path, error)
 
 
-def _window_of(marker: str) -> int:
-    return int(marker.removeprefix("published-") or -2)
+def _marked(hidden: Mapping[str, int]) -> int | None:
+    """The last window that is published, as the markers say; None if there is none."""
+    return max((int(found[1]) for name in hidden if (found := re.fullmatch(r"published-(-?\d+)", name))), default=None)

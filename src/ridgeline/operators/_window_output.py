@@ -74,8 +74,8 @@ def write_failure(operator: str, path: str, error: Exception) -> RidgelineError:
     elif isinstance(error, PermissionError) or "ermission denied" in str(error) or "Read-only file system" in str(error):
         what, remedy = "permission is denied", "let the user that runs it write there, or give another `path`"
     elif isinstance(error, FileNotFoundError):
-        what = "a file that a container wrote is not there"
-        remedy = "give a `path` on a file system that all hosts share, and do not touch its `.ridgeline` folder"
+        what = "its folder, or a file that a container wrote, is not there"
+        remedy = "mount it again, or give a `path` on a file system that all hosts share, and do not touch its `.ridgeline` folder"
     elif isinstance(error, (FileExistsError, NotADirectoryError)):
         what, remedy = "a file is where a folder should be", "remove it, or give another `path`"
     else:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.fs
 import pyarrow.parquet as pq
 from pydantic import Field
 
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.files import is_local, local_path, resolve
+from ridgeline.api.files import is_local, local_path
 from ridgeline.operators._file_publisher import HIDDEN, FilePublisher, Settings
 from ridgeline.operators._json import json_lines
+from ridgeline.operators._output_files import OutputFiles
 from ridgeline.operators._window_output import WindowOutput, safe_name, write_failure
 
 
@@ -47,38 +47,27 @@ class FileOutput(WindowOutput):
 
     def setup(self, context: OperatorContext) -> None:
         """Find the file system. Raises RidgelineError if it cannot be reached."""
-        self._files, root = resolve(str(self.path))
-        self._folder = f"{root}/{HIDDEN}/{safe_name(context.name)}-{context.run_id}"
+        self._files = OutputFiles(str(self.path))
+        self._folder = f"{self._files.root}/{HIDDEN}/{safe_name(context.name)}-{context.run_id}"
 
     def write(self, rows: pa.Table) -> None:
         """Write the window's rows as a hidden segment of this attempt. Raises RidgelineError if the file system refuses."""
         name = f"{self.file_stem}.segment"
         try:
-            size = _write_segment(self._files, f"{self._folder}/{name}", rows, self.format)
+            with self._files.writing(f"{self._folder}/{name}") as out:
+                if self.format == "parquet":
+                    pq.write_table(rows, out, compression="zstd")
+                else:
+                    out.write(json_lines(rows))
         except OSError as error:
             with contextlib.suppress(OSError):
-                self._files.delete_file(f"{self._folder}/{name}")
+                self._files.delete(f"{self._folder}/{name}")
             raise write_failure(self.context.name, str(self.path), error) from error
-        self.context.hand_over((name, rows.num_rows, size, _fingerprint(rows.schema)))
+        self.context.hand_over((name, rows.num_rows, out.size, _fingerprint(rows.schema), out.crc32))
 
     def publisher(self) -> FilePublisher:
         """The driver's half."""
         return FilePublisher(Settings(str(self.path), self.format, self.roll_seconds, self.roll_bytes, self.mode))
-
-
-def _write_segment(files: pyarrow.fs.FileSystem, path: str, rows: pa.Table, format: str) -> int:
-    """Write and close a segment; its size in bytes. The folder is made when it is missing."""
-    try:
-        stream = files.open_output_stream(path)
-    except FileNotFoundError:
-        files.create_dir(path.rpartition("/")[0], recursive=True)
-        stream = files.open_output_stream(path)
-    with stream:
-        if format == "parquet":
-            pq.write_table(rows, stream, compression="zstd")
-        else:
-            stream.write(json_lines(rows))
-        return int(stream.tell())
 
 
 def _fingerprint(schema: pa.Schema) -> str:

@@ -1,0 +1,75 @@
+"""Segments: the rows of one window and partition as a hidden file, and how several become one file that readers see."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ridgeline.operators._output_files import OutputFiles, SummedStream
+
+_ROW_GROUP_ROWS = 1_048_576
+_ROW_GROUP_BYTES = 128 * 2**20
+
+
+class Segment(NamedTuple):
+    """A segment that waits: its window, file name, rows, bytes, a fingerprint of its schema, and the CRC-32 of its name and bytes."""
+
+    window: int
+    name: str
+    rows: int
+    bytes: int
+    schema: str
+    crc32: int
+
+
+class DamagedError(Exception):
+    """The bytes of a segment are not those that were written."""
+
+    def __init__(self, segment: Segment, crc32: int) -> None:
+        super().__init__(f"the checksum of its {segment.bytes} bytes is {crc32:08x}, it was written with {segment.crc32:08x}")
+        self.segment = segment
+
+
+def merge(files: OutputFiles, folder: str, segments: Sequence[Segment], out: SummedStream, format: str) -> None:
+    """Write the rows of all segments to a stream. Raises DamagedError, OSError."""
+    if format == "parquet":
+        _merge_parquet(files, folder, segments, out)
+        return
+    for segment in segments:
+        found = files.copy_into(f"{folder}/{segment.name}", segment.name, out)
+        _check(segment, found)
+
+
+def check(files: OutputFiles, folder: str, segment: Segment) -> None:
+    """Read a segment through. Raises DamagedError, OSError."""
+    _check(segment, files.checksum(f"{folder}/{segment.name}", segment.name))
+
+
+def _check(segment: Segment, crc32: int) -> None:
+    if crc32 != segment.crc32:
+        raise DamagedError(segment, crc32)
+
+
+def _merge_parquet(files: OutputFiles, folder: str, segments: Sequence[Segment], out: SummedStream) -> None:
+    """All rows in large row groups; holds no more than one of them in memory, and the bytes of one segment."""
+    with contextlib.ExitStack() as stack:
+        writer: pq.ParquetWriter | None = None
+        waiting: list[pa.Table] = []
+        for segment in segments:
+            data = files.read(f"{folder}/{segment.name}")
+            _check(segment, zlib.crc32(data, zlib.crc32(segment.name.encode())))
+            with pq.ParquetFile(pa.BufferReader(data)) as file:
+                for group in range(file.num_row_groups):
+                    waiting.append(file.read_row_group(group, use_threads=False))
+                    writer = writer or stack.enter_context(pq.ParquetWriter(out, waiting[0].schema, compression="zstd"))
+                    rows, size = sum(table.num_rows for table in waiting), sum(table.nbytes for table in waiting)
+                    if rows >= _ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
+                        writer.write_table(pa.concat_tables(waiting))
+                        waiting = []
+        if writer is not None and waiting:
+            writer.write_table(pa.concat_tables(waiting))
