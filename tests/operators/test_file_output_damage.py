@@ -1,0 +1,255 @@
+"""Output folders that are missing, older, newer or damaged when a run goes on: told, or right."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from operators.publishing import Driver, Store, visible
+from ridgeline.api import RidgelineError
+from ridgeline.operators import FileOutput
+
+WAIT = 1e6
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _descriptor: None)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "out", partitions=2)
+
+
+def waiting(store: Store, format: str = "jsonl", *, windows: int = 6, published: int = 3) -> FileOutput:
+    """A driver that died: of six windows three are published, and three wait."""
+    driver = Driver(store, FileOutput(path=store.folder, format=format, roll_seconds=WAIT))
+    for window in range(windows):
+        if window == published:
+            driver.publisher.close()
+        driver.window()
+    return FileOutput(path=store.folder, format=format, roll_seconds=WAIT)
+
+
+def go_on(store: Store, output: FileOutput) -> list[int]:
+    """The rows that readers see after another start, a window and an orderly end."""
+    driver = Driver(store, output)
+    driver.window()
+    driver.publisher.close()
+    return sorted(visible(store.folder))
+
+
+def hidden(store: Store) -> Path:
+    return store.folder / ".ridgeline" / "out-run1"
+
+
+WAITS = "committed rows of windows 3 to 5 wait there to be published"
+
+
+def test_a_folder_that_is_not_mounted_is_told_and_nothing_is_lost(store: Store) -> None:
+    output = waiting(store)
+    elsewhere = store.folder.rename(store.folder.with_name("elsewhere"))
+    message = (
+        f"`out`: output folder `{store.folder}` is not there; {WAITS}; mount it or put it back, and start again: nothing is lost; "
+        f"to give up what it held, create the empty file `{hidden(store)}/published-5`"
+    )
+    with pytest.raises(RidgelineError, match=f"^{re.escape(message)}$"):
+        go_on(store, output)
+    assert not store.folder.exists()
+    elsewhere.rename(store.folder)
+    assert go_on(store, output) == store.committed
+
+
+def empty_mount_point(store: Store) -> None:
+    for path in store.folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def no_hidden_folder(store: Store) -> None:
+    shutil.rmtree(store.folder / ".ridgeline")
+
+
+def no_folder_of_the_run(store: Store) -> None:
+    shutil.rmtree(hidden(store))
+
+
+def no_marker(store: Store) -> None:
+    (hidden(store) / "published-2").unlink()
+
+
+@pytest.mark.parametrize("harm", [empty_mount_point, no_hidden_folder, no_folder_of_the_run, no_marker])
+def test_a_folder_that_is_not_the_one_that_was_written_to_is_told(store: Store, harm: Callable[[Store], None]) -> None:
+    output = waiting(store)
+    harm(store)
+    message = (
+        f"`out`: output folder `{store.folder}` holds nothing of this run (no `{hidden(store)}/published-*`): it is another folder, or "
+        f"what is mounted there is missing; {WAITS}; mount it"
+    )
+    with pytest.raises(RidgelineError, match=re.escape(message)):
+        go_on(store, output)
+
+
+def test_an_empty_folder_is_told_also_when_all_was_published_before_an_orderly_end(store: Store) -> None:
+    output = FileOutput(path=store.folder, format="jsonl")
+    driver = Driver(store, output)
+    driver.window()
+    driver.window()
+    driver.publisher.close()
+    assert go_on(store, output) == store.committed
+    shutil.rmtree(store.folder)
+    with pytest.raises(RidgelineError, match=r"is not there; .*; mount it or put it back, and start again: nothing is lost"):
+        go_on(store, output)
+    hidden(store).mkdir(parents=True)
+    (hidden(store) / "published-2").touch()
+    assert go_on(store, output) == store.rows(3)
+
+
+def test_a_folder_that_goes_while_the_run_goes_on_is_told_and_not_made_anew(store: Store) -> None:
+    driver = Driver(store, FileOutput(path=store.folder, format="jsonl", roll_seconds=WAIT))
+    driver.window()
+    elsewhere = store.folder.rename(store.folder.with_name("elsewhere"))
+    with pytest.raises(RidgelineError, match=r"its folder, or a file that a container wrote, is not there .*; mount it again, or give a"):
+        driver.window()
+    with pytest.raises(RidgelineError, match=r"`out`: output folder `.*` is not there; committed rows of windows 0 to 0 wait there"):
+        driver.publisher.close()
+    assert not store.folder.exists()
+    elsewhere.rename(store.folder)
+    assert go_on(store, FileOutput(path=store.folder, format="jsonl")) == store.committed
+
+
+def test_a_segment_that_is_missing_or_cut_is_told_at_the_start(store: Store) -> None:
+    output = waiting(store)
+    segment = next(hidden(store).glob("w0000000004-p1-*"))
+    data = segment.read_bytes()
+    segment.unlink()
+    message = f"`out`: `{segment}`, committed rows of window 4, is damaged: it is not there; {WAITS}; restore that file from a copy"
+    with pytest.raises(RidgelineError, match=re.escape(message)):
+        go_on(store, output)
+    segment.write_bytes(data[:-1])
+    with pytest.raises(RidgelineError, match=f"is damaged: it has {len(data) - 1} bytes, it was written with {len(data)}; .*"):
+        go_on(store, output)
+    segment.write_bytes(data)
+    assert go_on(store, output) == store.committed
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+@pytest.mark.parametrize("windows", [3, 5])
+def test_a_segment_of_other_bytes_is_never_published(store: Store, format: str, windows: int) -> None:
+    output = waiting(store, format, windows=windows, published=windows - 1)
+    segment = next(hidden(store).glob(f"w{windows - 1:010d}-p1-*"))
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+    before = visible(store.folder)
+    with pytest.raises(
+        RidgelineError, match=rf"segment`, committed rows of window {windows - 1}, is damaged: the checksum of its \d+ bytes"
+    ):
+        go_on(store, output)
+    assert visible(store.folder) == before
+
+
+def test_an_older_checkpoint_with_a_newer_output_folder_is_told(store: Store) -> None:
+    output = waiting(store)
+    older = list(store.manifests)
+    Driver(store, output).publisher.close()
+    del store.manifests[3:]
+    message = (
+        f"`out`: output folder `{store.folder}` is newer than the checkpoint: it holds results up to window 5 of this run, and its last "
+        "committed window is 2; to go on would write the windows between once more; put the newer checkpoint back and start again, or "
+        "begin anew with another `--checkpoint` and `path`"
+    )
+    with pytest.raises(RidgelineError, match=re.escape(message)):
+        go_on(store, output)
+    store.manifests[:] = []
+    with pytest.raises(RidgelineError, match="up to window 5 of this run, and it has committed no window; to go on"):
+        go_on(store, output)
+    store.manifests[:] = older
+    assert go_on(store, output) == store.committed
+
+
+def test_an_older_output_folder_with_a_newer_checkpoint_is_told(store: Store, tmp_path: Path) -> None:
+    driver = Driver(store, FileOutput(path=store.folder, format="jsonl", roll_seconds=WAIT))
+    driver.window()
+    shutil.copytree(store.folder, tmp_path / "older")
+    driver.publisher.close()
+    driver.window()
+    shutil.rmtree(store.folder)
+    (tmp_path / "older").rename(store.folder)
+    message = (
+        f"`out`: output folder `{store.folder}` is older than the checkpoint: windows up to 0 were published there, and its marker says "
+        "-1; put the newer folder back and start again, or begin anew with another `--checkpoint` and `path`"
+    )
+    with pytest.raises(RidgelineError, match=re.escape(message)):
+        go_on(store, FileOutput(path=store.folder, format="jsonl"))
+
+
+HARMS = ("flipped", "first flipped", "cut", "emptied", "zeroed", "longer", "swapped", "copied over", "deleted", "older", "folder", "link")
+
+
+def kinds(store: Store) -> dict[str, list[Path]]:
+    """The files and folders of an output, by what they are; published files are their reader's."""
+    return {
+        "segment": sorted(hidden(store).glob("*.segment")),
+        "marker": sorted(hidden(store).glob("published-*")),
+        "merged": sorted(hidden(store).glob("merged*")),
+        "decision": sorted(hidden(store).glob("rolling-*")),
+    }
+
+
+def changed(data: bytes, harm: str, other: bytes) -> bytes:
+    middle = len(data) // 2
+    return {
+        "flipped": data[:middle] + bytes(byte ^ 0x10 for byte in data[middle : middle + 1]) + data[middle + 1 :],
+        "first flipped": bytes(byte ^ 0x80 for byte in data[:1]) + data[1:],
+        "cut": data[:middle],
+        "emptied": b"",
+        "zeroed": bytes(len(data)),
+        "longer": data + b'{"n": 99}\n',
+        "swapped": other,
+        "copied over": other,
+        "older": b'{"n": 77}\n',
+    }[harm]
+
+
+def do_harm(path: Path, harm: str, other: Path) -> None:
+    data = path.read_bytes()
+    path.unlink()
+    if harm == "folder":
+        path.mkdir()
+    elif harm == "link":
+        path.symlink_to(other)
+    elif harm != "deleted":
+        path.write_bytes(changed(data, harm, other.read_bytes()))
+    if harm == "swapped":
+        other.write_bytes(data)
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("kind", ["segment", "marker", "merged", "decision"])
+@pytest.mark.parametrize("harm", HARMS)
+def test_whatever_is_damaged_the_rows_are_right_or_it_is_told(tmp_path: Path, format: str, partitions: int, kind: str, harm: str) -> None:
+    """192 kinds of damage, each to every file of its kind."""
+    for number in range(10):
+        store = Store(tmp_path / f"out{number}", partitions)
+        output = waiting(store, format)
+        (hidden(store) / "merged-e1.tmp").write_bytes(b"half a fi")
+        (hidden(store) / "rolling-5").touch()
+        found = kinds(store)
+        if number >= len(found[kind]):
+            break
+        others = [path for paths in found.values() for path in paths if path != found[kind][number]]
+        do_harm(found[kind][number], harm, others[number % len(others)])
+        before = visible(store.folder)
+        told = None
+        try:
+            rows = go_on(store, output)
+        except RidgelineError as error:
+            told = str(error)
+        assert rows == store.committed if told is None else "`out`" in told and "; " in told and visible(store.folder) == before
+    assert number
