@@ -39,18 +39,19 @@ OTHER_PYTHON = (
     ],
 )
 def test_the_cause_names_host_and_remedy(text, cause):
-    told = explain(LOST + text)
+    told = explain(LOST + text, "spark://m:7077")
     assert cause in told
     assert "venv-pack" in told
     assert "PYSPARK_PYTHON=./env/bin/python" in told
     assert "--conf spark.archives=env.tar.gz#env" in told
+    assert explain(LOST + text, "local[2]").endswith("; unset PYSPARK_PYTHON, or let it name the Python that runs this command")
 
 
 @pytest.mark.parametrize(
     "text", ["", "ValueError: No module named 'x'", "ModuleNotFoundError: No module named 'mine'", "ExecutorLostFailure"]
 )
 def test_other_errors_are_left_alone(text):
-    assert explain(LOST + text) == ""
+    assert explain(LOST + text, "yarn") == ""
 
 
 def test_versions_are_compared():

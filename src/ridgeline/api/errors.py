@@ -175,7 +175,18 @@ def described(error: BaseException, limit: int = TEXT_LIMIT) -> str:
         text = str(error)
     except BaseException as broken:  # noqa: BLE001  the error that is being told comes first
         text = f"<its text cannot be had: {type(broken).__name__}>"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        text += f"; {_missing(error.name)}"
     return capped(f"{name}: {text}" if text else name, limit)
+
+
+def _missing(module: str) -> str:
+    """What to do about a module that an operator does not find where it runs."""
+    top = module.partition(".")[0]
+    return (
+        f"install the package that has `{top}` where operators run, put `{top}` beside the application's file and import it by an "
+        f"`import` statement, or name its file in `--conf spark.submit.pyFiles=...`"
+    )
 
 
 def _encodable(text: str) -> str:

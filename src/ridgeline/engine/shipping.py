@@ -10,9 +10,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import pickle
-import site
 import sys
-import sysconfig
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,10 +19,10 @@ from typing import Any
 
 import cloudpickle
 
-import ridgeline
 from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.engine.spec import ContainerSpec
 from ridgeline.engine.storage import DriverStorage, Storage
+from ridgeline.engine.user_modules import user_sources
 from ridgeline.plan.execution import Plan
 
 FOLDER = "plans"
@@ -78,23 +76,6 @@ def installed_modules(plan: Plan) -> list[str]:
     return sorted(name for name in names if name != "__main__" and name not in shipped)
 
 
-def user_sources() -> dict[str, tuple[str, str]]:
-    """The loaded modules that are neither installed nor part of Python or Ridgeline."""
-    installed = [*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
-    installed.append(str(Path(ridgeline.__file__).parent))
-    folders = tuple(f"{Path(folder).resolve()}/" for folder in installed)
-    found = {}
-    for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if name == "__main__" or not path or not path.endswith(".py"):
-            continue
-        resolved = str(Path(path).resolve())
-        if resolved.startswith(folders) or not Path(resolved).is_file():
-            continue
-        found[name] = (path, Path(resolved).read_text(encoding="utf-8"))
-    return found
-
-
 class ShippedFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """Imports modules from shipped text. The text wins over what lies on the worker's path, which may be older."""
 
@@ -113,7 +94,8 @@ class ShippedFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         """The spec of a shipped module, or of a package that only holds some."""
         is_parent = any(name.startswith(f"{fullname}.") for name in self._sources)
         if fullname in self._sources:
-            spec = importlib.util.spec_from_loader(fullname, self, origin=self._sources[fullname][0], is_package=is_parent)
+            package = self.is_package(fullname)
+            spec = importlib.util.spec_from_loader(fullname, self, origin=self._sources[fullname][0], is_package=package)
             if spec is not None:
                 spec.has_location = True
             return spec
@@ -131,8 +113,8 @@ class ShippedFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return self.source_to_code(text, path)
 
     def is_package(self, fullname: str) -> bool:
-        """True if other shipped modules lie below it."""
-        return any(name.startswith(f"{fullname}.") for name in self._sources)
+        """True for a package's own file, whether modules of it are shipped or not."""
+        return Path(self._sources[fullname][0]).name == "__init__.py"
 
     def exec_module(self, module: Any) -> None:
         """Run the text."""

@@ -16,6 +16,7 @@ import pyspark
 
 import ridgeline
 from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.cluster import is_local
 
 PACKED = (
     "`pip install venv-pack && venv-pack -o env.tar.gz`, then "
@@ -25,6 +26,7 @@ _REMEDY = (
     f"give the workers the environment of the driver: {PACKED}; or install the same in all of them and name its Python in "
     f"PYSPARK_PYTHON (docs/clusters.md)"
 )
+_LOCAL_REMEDY = "unset PYSPARK_PYTHON, or let it name the Python that runs this command"
 _MOST_TASKS = 512
 _PATIENCE_SECONDS = 20.0
 
@@ -89,7 +91,7 @@ class WorkerCheck:
             if waited >= _PATIENCE_SECONDS and self._thread.is_alive():
                 waited = float("-inf")
                 self._tell(self._waiting())
-        if self._error is not None and (cause := explain(str(self._error))):
+        if self._error is not None and (cause := explain(str(self._error), self._context.master)):
             raise WorkerError(cause) from None
         fault = difference(own_environment(), self._found)
         if fault:
@@ -120,24 +122,26 @@ def difference(driver: Environment, workers: Iterable[Environment]) -> str:
     return ""
 
 
-def explain(text: str) -> str:
+def explain(text: str, master: str) -> str:
     """What is wrong with the Python of the workers, by the text of an error of Spark; "" if it is something else."""
+    what = _explain(text)
+    return f"{what}; {_LOCAL_REMEDY if is_local(master) else _REMEDY}" if what else ""
+
+
+def _explain(text: str) -> str:
     host = re.search(r"\(TID \d+\) \((\S+) executor", text)
     where = f"host `{host.group(1)}`" if host else "a worker"
     python = re.search(r'Cannot run program "([^"]+)"[^\n]*error=(?:2|8|13),', text)  # not there, no program, not allowed
     if python:
-        return f"the workers have no Python: {where} has no `{python.group(1)}` that it can run; {_REMEDY}"
+        return f"the workers have no Python: {where} has no `{python.group(1)}` that it can run"
     module = re.search(r"Error from python worker:.*?ModuleNotFoundError: No module named '([\w.]+)'", text, re.DOTALL)
     module = module or re.search(r"ModuleNotFoundError: No module named '(ridgeline[\w.]*)'", text)
     if module:
         executable = re.search(r"Error from python worker:\s+(\S+): Error while finding", text)
         whose = f"its Python, `{executable.group(1)}`," if executable else "its Python"
         version = ", or has another version of it" if "." in module.group(1) else ""
-        return f"the workers cannot run Ridgeline: {where}: {whose} has no module `{module.group(1)}`{version}; {_REMEDY}"
+        return f"the workers cannot run Ridgeline: {where}: {whose} has no module `{module.group(1)}`{version}"
     versions = re.search(r"Python in worker has different version: ([\d.]+) than that in driver: ([\d.]+)", text)
     if versions:
-        return (
-            f"the workers have another Python than the driver: {where} has Python {versions.group(1)}, "
-            f"the driver {versions.group(2)}; {_REMEDY}"
-        )
+        return f"the workers have another Python than the driver: {where} has Python {versions.group(1)}, the driver {versions.group(2)}"
     return ""

@@ -1,0 +1,170 @@
+"""The user's own modules: those that are loaded, and those that their functions can import when they run in a worker.
+
+What a function imports is found by its `import` statements, without running anything. A name means what it would mean in the importing
+file's own folder, whichever folder the command runs in: first its neighbours (and the packages above it), then the path. Installed
+packages and Python's own modules are not the user's; modules that are found by a computed name, and data files, are not seen.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+
+import ridgeline
+
+_IMPORTERS = frozenset({"import_module", "__import__"})
+
+
+def user_sources() -> dict[str, tuple[str, str]]:
+    """Path and text of the user's modules by name: the loaded ones, and what can be reached from them by import statements."""
+    installed = _installed_folders()
+    found = {name: (path, _text(path)) for name, path in _loaded(installed)}
+    waiting = [(name, path, text) for name, (path, text) in found.items()] + list(_main())
+    finder = _Finder(installed)
+    while waiting:
+        name, path, text = waiting.pop()
+        package = name if Path(path).name == "__init__.py" else name.rpartition(".")[0]
+        for imported in sorted(imported_names(text, package)):
+            for module, origin in finder.find(imported, _root(name, path)):
+                if module not in found:
+                    found[module] = (origin, _text(origin))
+                    waiting.append((module, *found[module]))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def imported_names(text: str, package: str) -> frozenset[str]:
+    """What the import statements of a file may import, in full; `package` is what its relative imports start from.
+
+    Of `from a import b` both `a` and `a.b`: `b` may be a module. None of a file that cannot be parsed.
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return frozenset()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _base(node, package)
+            if base:
+                found.add(base)
+                found.update(f"{base}.{alias.name}" for alias in node.names if alias.name != "*")
+        elif isinstance(node, ast.Call):
+            found.update(_called(node))
+    return frozenset(found)
+
+
+def _base(node: ast.ImportFrom, package: str) -> str:
+    """The module that is imported from; "" if a relative import leaves the top package."""
+    if not node.level:
+        return node.module or ""
+    parents = package.split(".") if package else []
+    kept = parents[: len(parents) - (node.level - 1)]
+    if not kept or node.level > len(parents):
+        return ""
+    return ".".join([*kept, *([node.module] if node.module else [])])
+
+
+def _called(node: ast.Call) -> Iterator[str]:
+    """`importlib.import_module("name")`, if the name stands there."""
+    function = node.func
+    called = function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    first = node.args[0] if node.args else None
+    if called in _IMPORTERS and isinstance(first, ast.Constant) and isinstance(first.value, str) and not first.value.startswith("."):
+        yield first.value
+
+
+class _Finder:
+    """Finds modules of the user's as Python would, without importing anything."""
+
+    def __init__(self, installed: Sequence[str]) -> None:
+        self._installed = tuple(installed)
+        self._known: dict[tuple[str, str], list[tuple[str, str]]] = {}
+
+    def find(self, name: str, root: str) -> list[tuple[str, str]]:
+        """Name and path of a module and of the packages above it, as far as they are the user's and there; `root` is looked in first."""
+        if (name, root) not in self._known:
+            self._known[name, root] = list(self._find(name, root))
+        return self._known[name, root]
+
+    def _find(self, name: str, root: str) -> Iterator[tuple[str, str]]:
+        parts = name.split(".")
+        if parts[0] in sys.stdlib_module_names:
+            return
+        folders: Sequence[str] | None = [root, *sys.path] if root else sys.path
+        for end in range(1, len(parts) + 1):
+            spec = _spec(".".join(parts[:end]), folders)
+            if spec is None:
+                return
+            origin = spec.origin if spec.has_location else None
+            if origin is not None:
+                if not is_users(origin, self._installed):
+                    return
+                yield spec.name, origin
+            folders = spec.submodule_search_locations
+            if folders is None:
+                return
+            folders = list(folders)
+
+
+def _spec(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
+    try:
+        return PathFinder.find_spec(name, folders)
+    except (ImportError, ValueError, OSError):
+        return None
+
+
+def is_users(path: str, installed: Sequence[str] | None = None) -> bool:
+    """True for a Python file that is neither installed nor part of Python or Ridgeline."""
+    folders = _installed_folders() if installed is None else tuple(installed)
+    return path.endswith(".py") and not str(Path(path).resolve()).startswith(folders) and Path(path).is_file()
+
+
+def _installed_folders() -> tuple[str, ...]:
+    folders = [*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
+    return tuple(f"{Path(folder).resolve()}/" for folder in [*folders, str(Path(ridgeline.__file__).parent)])
+
+
+def _loaded(installed: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if name != "__main__" and path and is_users(path, installed):
+            yield name, path
+
+
+def _main() -> Iterator[tuple[str, str, str]]:
+    """The program, which is not shipped as a module (what it defines is pickled), or the cells of a notebook: what they import is."""
+    main = sys.modules.get("__main__")
+    path = getattr(main, "__file__", None)
+    if path and path.endswith(".py") and Path(path).is_file():
+        yield "__main__", path, _text(path)
+        return
+    for cell in getattr(main, "In", ()):
+        if isinstance(cell, str):
+            kept = "\n".join(line for line in cell.splitlines() if not line.lstrip().startswith(("%", "!")))
+            yield "__main__", str(Path.cwd() / "notebook.py"), kept
+
+
+def _root(name: str, path: str) -> str:
+    """The folder that a module's absolute name starts from: `/x` for module `a.b` in `/x/a/b.py`."""
+    depth = name.count(".") + (Path(path).name == "__init__.py")
+    folders = Path(path).resolve().parents
+    return str(folders[min(depth, len(folders) - 1)])
+
+
+def _text(path: str) -> str:
+    """A file as Python reads it, in the encoding that it declares."""
+    raw = Path(path).read_bytes()
+    try:
+        return importlib.util.decode_source(raw)
+    except (SyntaxError, UnicodeDecodeError):  # it cannot be imported here either; what imports it says so
+        return raw.decode("utf-8", "replace")
