@@ -64,5 +64,5 @@ def test_a_module_that_is_nowhere_has_a_remedy(ridgeline_process, tmp_path):
     process = ridgeline_process("run", "app.py", "--master", "local[2]", "--quiet", "--no-service")
     _, stderr = process.communicate(timeout=240)
     assert process.returncode == 1
-    assert "failed in window 0 in `setup`: ModuleNotFoundError: No module named 'rates'; install the package that has `rates`" in stderr
+    assert " in `setup`: ModuleNotFoundError: No module named 'rates'; install the package that has `rates`" in stderr
     assert "spark.submit.pyFiles" in stderr

@@ -51,7 +51,10 @@ def test_names_in_import_statements(text, names):
 def test_what_functions_import_is_followed(project):
     shipped = project(
         {
-            "lazy_app.py": "def setup():\n    import lazy_one\n    from lazy_package import part\n    from lazy_space.leaf import x\n",
+            "lazy_app.py": (
+                "def setup():\n    import lazy_one\n    from lazy_package import part\n"
+                "    from lazy_space.leaf import x\n    import lazy_package.space.deep.leaf\n"
+            ),
             "lazy_one.py": "def f():\n    import lazy_two\n",
             "lazy_two.py": "import lazy_one\n",
             "lazy_package/__init__.py": "from .base import BASE\n",
@@ -59,11 +62,12 @@ def test_what_functions_import_is_followed(project):
             "lazy_package/part.py": "from . import base, more\n",
             "lazy_package/more/__init__.py": "",
             "lazy_package/unused.py": "",
+            "lazy_package/space/deep/leaf.py": "",
             "lazy_space/leaf.py": "x = 1\n",
             "lazy_not_imported.py": "",
         }
     )
-    package = {"lazy_package", "lazy_package.base", "lazy_package.part", "lazy_package.more"}
+    package = {"lazy_package", "lazy_package.base", "lazy_package.part", "lazy_package.more", "lazy_package.space.deep.leaf"}
     assert set(shipped) == {"lazy_app", "lazy_one", "lazy_two", *package, "lazy_space.leaf"}
 
 

@@ -42,7 +42,10 @@ App = Annotated[
 Properties = Annotated[
     list[str] | None,
     typer.Option(
-        "-D", metavar="OPERATOR.PROPERTY=VALUE", help="Set a property of an operator: `-D payments.count=1000`.", show_default=False
+        "-D",
+        metavar="OPERATOR.PROPERTY=VALUE",
+        help="Set a property of an operator: `-D payments.count=1000`; of a dictionary one entry: `-D source.options.subscribe=trades`.",
+        show_default=False,
     ),
 ]
 Attributes = Annotated[

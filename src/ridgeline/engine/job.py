@@ -124,7 +124,7 @@ class SparkExecutor:
         except Exception as error:  # noqa: BLE001  whatever it is, the window has failed
             if watchdog is not None and watchdog.failure is not None:
                 raise OperatorError(watchdog.failure) from None
-            if unable := explain(job_text(error), self._context.master):
+            if unable := explain(job_text(error), str(self._context.master)):
                 raise WorkerError(unable) from None
             raise gone(self._context, error) or OperatorError(self._failure(error, request)) from None
 

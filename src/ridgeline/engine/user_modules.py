@@ -14,7 +14,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
 from pathlib import Path
 
 import ridgeline
@@ -100,27 +100,29 @@ class _Finder:
         parts = name.split(".")
         if parts[0] in sys.stdlib_module_names:
             return
-        folders: Sequence[str] | None = [root, *sys.path] if root else sys.path
-        for end in range(1, len(parts) + 1):
-            spec = _spec(".".join(parts[:end]), folders)
-            if spec is None:
-                return
-            origin = spec.origin if spec.has_location else None
+        folders = [root, *sys.path] if root else sys.path
+        for end, part in enumerate(parts, 1):
+            origin, folders = _look(part, folders)
             if origin is not None:
                 if not is_users(origin, self._installed):
                     return
-                yield spec.name, origin
-            folders = spec.submodule_search_locations
-            if folders is None:
-                return
-            folders = list(folders)
+                yield ".".join(parts[:end]), origin
 
 
-def _spec(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
-    try:
-        return PathFinder.find_spec(name, folders)
-    except (ImportError, ValueError, OSError):
-        return None
+def _look(part: str, folders: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The file of a module in the first folder that has one, and where its own modules are. A folder without `__init__.py` has no file."""
+    spread = []
+    for folder in folders:
+        base = Path(folder, part)
+        package = base / "__init__.py"
+        if package.is_file():
+            return str(package), [str(base)]
+        for suffix in (*SOURCE_SUFFIXES, *EXTENSION_SUFFIXES):
+            if (file := Path(folder, f"{part}{suffix}")).is_file():
+                return str(file), []
+        if base.is_dir():
+            spread.append(str(base))
+    return None, spread
 
 
 def is_users(path: str, installed: Sequence[str] | None = None) -> bool:

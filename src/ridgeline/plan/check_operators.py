@@ -9,12 +9,13 @@ from typing import Any
 
 from ridgeline.api.application import AddedOperator, Application
 from ridgeline.api.attributes import OPERATOR_ATTRIBUTES
-from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.api.errors import shorten
 from ridgeline.api.operator import Operator
 from ridgeline.plan.check_application import check_attributes, check_name
 from ridgeline.plan.draft import Draft, DraftOperator, listed
+from ridgeline.plan.entries import NoEntryError
 from ridgeline.plan.overrides import Overrides
-from ridgeline.plan.properties import decoded, property_faults
+from ridgeline.plan.properties import decoded, decoded_entry, property_faults
 
 
 def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict[int, DraftOperator]:
@@ -70,11 +71,14 @@ def _read(draft: Draft, where: str, added: AddedOperator, overrides: Overrides) 
 def _check_properties(draft: Draft, operator: DraftOperator, overrides: Mapping[str, Any]) -> None:
     known = set(operator.declared.properties) - {"context"}
     values = vars(operator.operator)
-    for name, value in overrides.items():
+    for name, value in sorted(overrides.items(), key=lambda given: given[0] not in known):  # entries after whole properties
         if name in known:
             values[name] = decoded(operator.operator, name, value)
-        else:
-            draft.fault(operator.port(name), f"`{operator.kind}` has no property `{name}`", did_you_mean(name, known))
+            continue
+        try:
+            values.update([decoded_entry(operator.operator, operator.name, name, value)])
+        except NoEntryError as error:
+            draft.fault(operator.port(name), error.what, error.remedy)
     for name, what, remedy in property_faults(operator.operator):
         option = f" or with `-D {operator.port(name)}=...`" if name in known else ""
         draft.fault(operator.port(name) if name else operator.name, what, f"{remedy}{option}")

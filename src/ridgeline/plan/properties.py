@@ -8,6 +8,7 @@ from typing import Any
 
 from ridgeline.api.masking import mask_text, shown
 from ridgeline.api.operator import REQUIRED, Operator, check_properties
+from ridgeline.plan.entries import with_entry
 
 
 def property_faults(operator: Operator) -> list[tuple[str, str, str]]:
@@ -41,6 +42,21 @@ def decoded(operator: Operator, name: str, value: Any) -> Any:
     except ValueError:
         return value
     return decoded if _suits(operator, name, decoded) else value
+
+
+def decoded_entry(operator: Operator, operator_name: str, path: str, value: Any) -> tuple[str, Any]:
+    """The property that a path such as `options.key` begins with, and its value with that entry, decoded as `decoded` does.
+
+    Raises NoEntryError.
+    """
+    name, with_text = with_entry(operator, operator_name, path, value)
+    if not isinstance(value, str) or _suits(operator, name, with_text):
+        return name, with_text
+    try:
+        with_json = with_entry(operator, operator_name, path, json.loads(value))[1]
+    except ValueError:
+        return name, with_text
+    return name, with_json if _suits(operator, name, with_json) else with_text
 
 
 def _suits(operator: Operator, name: str, value: Any) -> bool:

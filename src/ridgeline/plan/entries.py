@@ -1,0 +1,82 @@
+"""One entry of a property: `options.subscribe` of an operator whose property `options` is a dictionary or a model of pydantic."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pydantic
+
+from ridgeline.api.errors import did_you_mean
+from ridgeline.api.operator import Operator, operator_type, property_types
+
+
+class NoEntryError(Exception):
+    """There is no such entry: what is wrong, and what to do."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.remedy = remedy
+
+
+def with_entry(operator: Operator, operator_name: str, path: str, value: Any) -> tuple[str, Any]:
+    """The property that `path` begins with, and its value with one entry more or another one; nothing is changed.
+
+    The rest of the path is a key of a dictionary, dots and all, or names fields of models. Raises NoEntryError.
+    """
+    kind = type(operator).__name__
+    name, dot, key = path.partition(".")
+    known = set(operator_type(type(operator)).properties) - {"context"}
+    if name not in known:
+        what = f"`{kind}` has no property `{name}`"
+        raise NoEntryError(what, did_you_mean(name, known))
+    if not dot or not key:
+        what = f"`{path}` of `{kind}` names no entry"
+        raise NoEntryError(what, f"write `-D {operator_name}.{name}.key=value`")
+    try:
+        annotation = property_types(type(operator))[name]
+    except NameError:  # a fault of its own, see `check_properties`
+        annotation = Any
+    try:
+        return name, _with(annotation, vars(operator).get(name), key, value, f"property `{name}` of `{kind}`")
+    except TypeError as error:
+        what = f"property `{name}` of `{kind}` has no entries"
+        raise NoEntryError(what, f"give it as a whole, `-D {operator_name}.{name}=...`") from error
+
+
+def _with(annotation: Any, current: Any, key: str, value: Any, where: str) -> dict[str, Any]:
+    """A dictionary, or the fields of a model, with the entry. Raises NoEntryError; TypeError if there are no entries."""
+    if isinstance(current, Mapping):
+        return {**current, key: value}
+    kinds = list(_kinds(annotation))
+    model = type(current) if isinstance(current, pydantic.BaseModel) else next(filter(_is_model, kinds), None)
+    if model is None:
+        if any(isinstance(kind, type) and issubclass(kind, Mapping) for kind in kinds):
+            return {key: value}
+        raise TypeError
+    field, dot, rest = key.partition(".")
+    fields = model.model_fields
+    if field not in fields and model.model_config.get("extra") != "allow":
+        what = f"{where} has no field `{field}`"
+        raise NoEntryError(what, did_you_mean(field, fields))
+    values = dict(current) if current is not None else {}
+    inner = f"{where.replace('` of', f'.{field}` of', 1)}"
+    values[field] = _with(fields[field].annotation, values.get(field), rest, value, inner) if dot else value
+    return values
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """The classes that a value may be of."""
+    origin = typing.get_origin(annotation)
+    if origin in {typing.Union, types.UnionType, typing.Annotated}:
+        for part in typing.get_args(annotation):
+            yield from _kinds(part)
+    else:
+        yield origin or annotation
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
