@@ -135,9 +135,9 @@ def test_operators_by_pattern(ridgeline_command, running):
     found = lines(ridgeline_command("list-operators"))
     assert [line.split()[1] for line in found[1:]] == ["source", "double[0]", "double[1]", "double.output#unifier", "sink"]
     for pattern, titles in {"double": 3, "double[1]": 1, "d*": 3, "[ds]*": 5, "5": 1}.items():
-        answer = json.loads(ridgeline_command("list-operators", pattern, "--json").stdout)
+        answer = json.loads(ridgeline_command("list-operators", "numbers", pattern, "--json").stdout)
         assert len(answer["operators"]) == titles, pattern
-    result = ridgeline_command("list-operators", "nobody", "--app", "numbers")
+    result = ridgeline_command("list-operators", "numbers", "nobody")
     assert result.exit_code == 2
     assert "no operator matches `nobody`; there are `source`, `double[0]`" in result.stderr
 

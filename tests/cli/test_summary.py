@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -34,15 +35,15 @@ def test_how_it_ended(outcome, stopped_by, expected):
     assert ended_line(outcome, stopped_by) == expected
 
 
-def printed(outcome, windows):
+def printed(outcome, windows, settings=SETTINGS):
     plan = make_plan()
     run = RunStatistics(topology_of(plan))
-    events = [event for number, settings in enumerate(windows) for event in window(plan, at=0.5 * number, **settings)]
+    events = [event for number, given in enumerate(windows) for event in window(plan, at=0.5 * number, **given)]
     for event in events:
         run.apply(event)
     report = read_report(watch_of(plan, events), 10.0)
     console = Console(file=io.StringIO(), width=160, highlight=False)
-    print_summary(console, outcome, run, report, SETTINGS, "")
+    print_summary(console, outcome, run, report, settings, "")
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
@@ -90,13 +91,15 @@ def test_the_summary_of_a_run():
 
 
 def test_the_summary_of_a_run_that_finished():
-    lines = printed(Outcome(1, 0, True, "/data/state"), [{"seconds": 0.05}])
+    outcome = Outcome(1, 0, True, "/data/state")
+    lines = printed(outcome, [{"seconds": 0.05}], replace(SETTINGS, checkpoint="/data/state"))
     assert lines[1:4] == [
         "finished: all inputs have given everything, 1 window committed",
         "window 0 in 50 ms",
         "window time: 50 ms",
     ]
     assert lines[-1] == "the run's state is in /data/state; it is not needed any more"
+    assert printed(outcome, [{"seconds": 0.05}])[-1] == "slack double[0] 4.0 ms", "a temporary folder is gone"
 
 
 def test_the_summary_of_a_run_without_windows():

@@ -18,10 +18,6 @@ App = Annotated[
         metavar="[APP]", help="Name, id or URL of a running application. Not needed if only one runs; see `list-apps`.", show_default=False
     ),
 ]
-AppOption = Annotated[
-    str | None,
-    typer.Option(metavar="APP", help="Name, id or URL of a running application. Not needed if only one runs.", show_default=False),
-]
 Url = Annotated[
     str | None,
     typer.Option(metavar="URL", help="Address of its web service, for one that runs elsewhere: `http://host:port`.", show_default=False),
@@ -93,17 +89,17 @@ def get_app_info(app: App = None, url: Url = None, token: Token = None, as_json:
 
 
 def list_operators(
+    app: App = None,
     pattern: Annotated[
         str | None, typer.Argument(metavar="[PATTERN]", help="Only those whose title or id matches: `quote*`, `7`.", show_default=False)
     ] = None,
-    app: AppOption = None,
     url: Url = None,
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
     """List the physical operators: partitions and unifiers, where they run and what they do.
 
-    Example: `ridgeline list-operators 'quote*' --app quotes`
+    Example: `ridgeline list-operators quotes 'high*'`
     """
     with told():
         from ridgeline.cli import remote

@@ -79,7 +79,8 @@ class Run:
             console.print()
             windows = self._statistics.windows
             console.print(f"{plural(windows, 'window')} of this run committed" if windows else "no window of this run is committed")
-            print_going_on(console, self._settings, self._checkpoint)
+            if windows or self._settings.checkpoint is not None:
+                print_going_on(console, self._settings, self._checkpoint)
 
     def _launch(self) -> Outcome:
         from ridgeline.engine.launch import Options

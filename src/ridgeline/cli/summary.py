@@ -62,7 +62,9 @@ def print_figures(console: Console, run: RunStatistics, report: Report | None) -
 
 
 def print_going_on(console: Console, settings: RunSettings, checkpoint: str, *, ended: bool = False) -> None:
-    """Say what the checkpoint folder is good for now."""
+    """Say what the checkpoint folder is good for now; nothing if it was a temporary one that is removed."""
+    if ended and settings.checkpoint is None:
+        return
     console.print()
     if ended:
         say(console, Text(f"the run's state is in {checkpoint}; it is not needed any more", "dim"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from ridgeline.engine.run import ApplicationRun, Observe
 from ridgeline.engine.session import PRELOAD, start_context
 from ridgeline.engine.shipping import installed_modules
 from ridgeline.engine.storage import DriverStorage, LocalStorage
+from ridgeline.engine.temporary import remove_temporary, temporary_checkpoint
 from ridgeline.engine.watchdog import Worker
 from ridgeline.engine.worker_check import WorkerCheck
 from ridgeline.plan.execution import Plan
@@ -32,7 +32,11 @@ from ridgeline.plan.execution import Plan
 
 @dataclass(frozen=True)
 class Options:
-    """How to run: `checkpoint` None makes a fresh folder; `windows` stops after so many committed in this run."""
+    """How to run: `windows` stops after so many committed in this run.
+
+    `checkpoint` None makes a fresh folder, which is removed at the end if there is nothing to go on with: all inputs have
+    finished, or no window was committed.
+    """
 
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -74,7 +78,7 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
     stop = stop or threading.Event()
     console = console or Console()
     streaming = any(isinstance(operator.operator, SparkSource) for operator in plan.logical.operators)
-    uri = options.checkpoint or tempfile.mkdtemp(prefix=f"ridgeline-{plan.logical.application}-")
+    uri = options.checkpoint or temporary_checkpoint(plan.logical.application)
     uri = local_path(uri) if is_local(uri) else uri
     own_context = context is None
     checkpoint: Checkpoint | None = None
@@ -88,7 +92,7 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
             widest = max(len(stage.containers) for stage in plan.execution.stages)
             name, local = plan.logical.application, is_local(uri)
             context = start_context(name, options.master, conf, streaming=streaming, local_checkpoint=local, widest=widest)
-        check = None if _is_on_driver(context) else WorkerCheck(context, console.print)
+        check = None if _is_on_driver(context) else WorkerCheck(context, uri if is_local(uri) else None, console.print)
         if checkpoint is None:
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
         if plan.logical.attributes["metrics_recording_level"] is RecordingLevel.OFF:
@@ -111,6 +115,8 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
         finally:
             if own_context and context is not None:
                 context.stop()
+            if options.checkpoint is None and (run is None or run.master.committed < 0 or (orderly and run.ended)):
+                remove_temporary(uri)
 
 
 def _is_on_driver(context: Any) -> bool:

@@ -8,7 +8,7 @@ import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ import pyspark
 
 import ridgeline
 from ridgeline.api.errors import RidgelineError
+from ridgeline.engine import run_description
 from ridgeline.engine.cluster import is_local
 
 PACKED = (
@@ -36,13 +37,17 @@ class WorkerError(RidgelineError):
 
 
 class Environment(NamedTuple):
-    """What runs in a Python process: where, and the versions that must be the same on the driver and on all workers."""
+    """What runs in a Python process: where, and the versions that must be the same on the driver and on all workers.
+
+    `sees`: whether it sees the file asked for.
+    """
 
     host: str
     executable: str
     python: str
     pyspark: str
     ridgeline: int
+    sees: bool = True
 
 
 @cache
@@ -56,19 +61,21 @@ def own_environment() -> Environment:
     return Environment(socket.gethostname(), sys.executable, version, pyspark.__version__, checksum)
 
 
-def look(_index: int, _records: Iterable[int]) -> Iterator[Environment]:
-    """In a worker: what it is."""
-    yield own_environment()
+def look(file: str | None, _index: int, _records: Iterable[int]) -> Iterator[Environment]:
+    """In a worker: what it is, and whether it sees a file of the driver's."""
+    yield own_environment()._replace(sees=file is None or Path(file).is_file())
 
 
 class WorkerCheck:
     """A job that asks the executors, beside what the driver does at its start.
 
-    `tell` is called with a line of text, once, if no executor has answered for a while.
+    `checkpoint`: the folder that they must see, None if it is no folder. `tell` is called with a line of text, once, if no executor has
+    answered for a while.
     """
 
-    def __init__(self, context: Any, tell: Callable[[str], None]) -> None:
+    def __init__(self, context: Any, checkpoint: str | None, tell: Callable[[str], None]) -> None:
         self._context = context
+        self._checkpoint = checkpoint
         self._tell = tell
         self._found: list[Environment] = []
         self._error: Exception | None = None
@@ -78,7 +85,8 @@ class WorkerCheck:
     def _ask(self) -> None:
         tasks = max(1, min(_MOST_TASKS, self._context.defaultParallelism))
         try:
-            self._found = self._context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(look).collect()
+            asked = partial(look, None if self._checkpoint is None else f"{self._checkpoint}/{run_description.NAME}")
+            self._found = self._context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(asked).collect()
         except Exception as error:  # noqa: BLE001  raised by whoever waits
             self._error = error
 
@@ -96,6 +104,11 @@ class WorkerCheck:
         fault = difference(own_environment(), self._found)
         if fault:
             raise WorkerError(fault)
+        blind = [worker.host for worker in self._found if not worker.sees]
+        if blind:
+            remedy = "give `--checkpoint` a folder that all hosts share, or a URI that all of them reach (`s3a://...`, `hdfs://...`)"
+            msg = f"workers do not see the checkpoint folder: host `{blind[0]}` has no `{self._checkpoint}`; {remedy}"
+            raise WorkerError(msg)
 
     def _waiting(self) -> str:
         executors = len(self._context._jsc.sc().statusTracker().getExecutorInfos()) - 1  # noqa: SLF001  the driver is one of them

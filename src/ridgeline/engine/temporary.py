@@ -1,0 +1,29 @@
+"""Checkpoint folders of runs that were given none: made in the temporary folder, removed when nothing is left to go on with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+_PREFIX = "ridgeline-checkpoint-"
+_OVER = "over"
+"""A file in a folder that is not needed any more: who was killed while removing it leaves the rest to the next run."""
+
+
+def temporary_checkpoint(application: str) -> str:
+    """A fresh folder. What is left of this user's that are over is removed."""
+    for mark in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OVER}"):
+        with suppress(OSError):
+            if mark.parent.lstat().st_uid == os.getuid():
+                shutil.rmtree(mark.parent, ignore_errors=True)
+    return tempfile.mkdtemp(prefix=f"{_PREFIX}{application}-")
+
+
+def remove_temporary(folder: str) -> None:
+    """Remove a folder that nobody needs any more. What cannot be removed stays."""
+    with suppress(OSError):
+        Path(folder, _OVER).touch()
+    shutil.rmtree(folder, ignore_errors=True)
