@@ -15,7 +15,6 @@ from ridgeline.measure.record_age import (
     RecordAges,
     kip_613_name,
     kip_613_tags,
-    merge_samples,
     sample,
 )
 
@@ -28,6 +27,18 @@ AGES_US = st.lists(st.one_of(st.integers(0, 5_000_000), st.integers(0, YEARS_US)
 def of_ages(ages_us, place="emit", now=NOW):
     times = now * 1_000_000 - np.array(ages_us, dtype=np.int64)
     return sample(place, LEVELS[place], times, None, now)
+
+
+def apart(ages_us):
+    """The buckets of ages from the least one on that is not negative, and of the negative ones from the least of all on."""
+    known = [[age for age in ages_us if age >= 0], [age for age in ages_us if age < 0]]
+    found = []
+    for part in known:
+        histogram = Histogram(TRANSPORT_BITS)
+        if part:
+            histogram.add((np.array(part) - min(part)) * 1e-6)
+        found.append(histogram.buckets())
+    return tuple(found)
 
 
 def nearest_rank(values, quantile):
@@ -51,11 +62,8 @@ def test_a_sample_agrees_with_a_computation_record_by_record(ages_us):
     assert found.count == len(ages_us)
     assert found.negative == sum(age < 0 for age in ages_us)
     assert (found.minimum, found.maximum, found.total) == (min(ages_us) / 1e6, max(ages_us) / 1e6, sum(ages_us) / 1_000_000)
-    expected = Histogram(TRANSPORT_BITS)
-    for age in ages_us:
-        if age >= 0:
-            expected.add_one(age * 1e-6)
-    assert found.buckets == expected.buckets()
+    assert (found.buckets, found.ahead) == apart(ages_us)
+    assert found.base == min((age for age in ages_us if age >= 0), default=0) / 1e6
 
 
 @pytest.mark.parametrize("spread_us", [0, 50, 2_000_000, 2 * YEARS_US])
@@ -63,9 +71,7 @@ def test_a_sample_agrees_with_a_computation_record_by_record(ages_us):
 def test_large_batches_are_counted_whole(spread_us, size):
     ages_us = np.random.default_rng(size).integers(-spread_us // 10, spread_us + 1, size)
     found = of_ages(ages_us)
-    expected = Histogram(TRANSPORT_BITS)
-    expected.add(ages_us[ages_us >= 0] * 1e-6)
-    assert found.buckets == expected.buckets()
+    assert (found.buckets, found.ahead) == apart(ages_us.tolist())
     assert found.total == sum(ages_us.tolist()) / 1_000_000  # of integers: rounded once
     assert found.negative == int((ages_us < 0).sum())
 
@@ -90,8 +96,8 @@ def test_timestamps_from_the_ends_of_time_do_not_overflow():
     times = np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min + 1, NOW_US])
     found = sample("emit", "INFO", times, None, NOW)
     assert (found.count, found.negative) == (3, 1)
-    assert found.minimum == pytest.approx(-(2**62) / 1e6, rel=0.01)
-    assert found.maximum == pytest.approx(2**62 / 1e6, rel=0.01)
+    assert found.minimum == pytest.approx(-(2**61) / 1e6, rel=0.01)
+    assert found.maximum == pytest.approx(2**61 / 1e6, rel=0.01)
     assert found.total == pytest.approx(3 * NOW - NOW)  # the two ends cancel
 
 
@@ -99,22 +105,6 @@ def test_a_sample_leaves_its_arrays_alone():
     times = np.array([NO_TIME, NOW_US - 5, NOW_US + 5])
     times.flags.writeable = False
     sample("emit", "INFO", times, times, NOW)
-
-
-@settings(deadline=None)
-@given(AGES_US, AGES_US)
-def test_batches_of_a_window_become_one(first, second):
-    merged, whole = merge_samples([of_ages(first), of_ages(second)]), of_ages([*first, *second])
-    assert merged.total == pytest.approx(whole.total, rel=1e-12, abs=1e-6)
-    assert (merged.count, merged.negative, merged.minimum, merged.maximum) == (whole.count, whole.negative, whole.minimum, whole.maximum)
-    assert merged.buckets == whole.buckets
-
-
-def test_only_samples_of_one_place_merge():
-    with pytest.raises(ValueError, match="samples of one place merge; got `emit`, `source`"):
-        merge_samples([of_ages([1]), of_ages([1], "source")])
-    with pytest.raises(ValueError, match="got none"):
-        merge_samples([])
 
 
 # ------------------------------------------------------------------------------------------------ figures
@@ -132,7 +122,7 @@ def test_figures_are_of_all_records_of_the_minute(windows):
     assert found.average == pytest.approx(sum(every) / len(every), rel=1e-9, abs=1e-9)
     for quantile, value in (("0.5", found.p50), ("0.9", found.p90), ("0.99", found.p99), ("0.999", found.p999)):
         exact = nearest_rank(every, quantile)
-        assert value == (found.minimum if exact < 0 else pytest.approx(exact, rel=0.01, abs=1e-4))
+        assert value == pytest.approx(exact, rel=0.01, abs=2e-4 + (0.005 * -found.minimum if exact < 0 else 0.0))
 
 
 def test_a_minute_without_records_leaves_no_figures():
@@ -208,7 +198,7 @@ def test_negative_ages_are_recorded_as_they_are_and_counted():
     found = ages.figures(1, "emit", NOW)
     assert (found.minimum, found.negative, found.count) == (-0.007, 2, 4)
     assert found.average == pytest.approx(0.0055)
-    assert (found.p50, found.p90) == (-0.007, pytest.approx(0.02, rel=0.01))
+    assert (found.p50, found.p90) == (pytest.approx(-0.001, rel=0.01), pytest.approx(0.02, rel=0.01))
 
 
 def test_ages_that_are_no_longer_negative_at_the_commit_are_not_counted_as_such():

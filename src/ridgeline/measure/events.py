@@ -98,7 +98,8 @@ class AgeSample:
     Seconds. At `commit` they are as of `as_of`, the host's clock (0: the operator's end-window timestamp); whoever folds them adds the time
     from there to the commit.
     `oldest_maximum`: the greatest age of the oldest record that went into a result. `buckets`: (bucket, count) pairs of a
-    `ridgeline.measure.histogram.Histogram` with `TRANSPORT_BITS`.
+    `ridgeline.measure.histogram.Histogram` with `TRANSPORT_BITS`, of the ages that are not negative, less `base`, the least of them;
+    `ahead`: of the negative ones, less `minimum`.
     """
 
     place: str
@@ -111,6 +112,8 @@ class AgeSample:
     oldest_maximum: float
     buckets: tuple[tuple[int, int], ...] = ()
     as_of: float = 0.0
+    base: float = 0.0
+    ahead: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,22 +9,35 @@ An age is a clock's reading less the record's timestamp. How this differs from w
 - Minimum, maximum and average are exact, and there are percentiles, which Kafka dropped for their memory: see `histogram`.
 - State has an age per operator and batch, where Kafka has one per state store and `put`.
 - An output has two ages: at `emit`, as in Kafka, and at `commit`, when a reader can see the record.
-- Negative ages (a clock ahead of STRAM's, a timestamp in the future) are in minimum, average and count as they are, as in Kafka; here they
-  are also counted apart. They are below all buckets: a percentile that falls among them is given as the minimum.
+- Negative ages (a clock behind STRAM's, a timestamp in the future) are in minimum, average, percentiles and count as they are, as in Kafka;
+  here they are also counted apart.
+
+A container's clock may be off, and by how much is known on the driver only. Buckets of ages would not survive the correction: their error
+is a part of the age as it was read. So buckets hold how much older a record is than the youngest one of its sample, and that one's age is
+exact: after the correction the error is still a part of the age.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ridgeline.api.times import NO_TIME, Microseconds
 from ridgeline.measure.events import AgeSample
-from ridgeline.measure.histogram import BITS, TRANSPORT_BITS, Histogram, bucket, bucket_numbers, lowest_bucket, nearest_rank
+from ridgeline.measure.histogram import (
+    BITS,
+    TRANSPORT_BITS,
+    Histogram,
+    Integers,
+    Seconds,
+    bucket,
+    bucket_numbers,
+    lowest_bucket,
+    nearest_rank,
+)
 
 LEVELS: Mapping[str, str] = {"source": "INFO", "state": "TRACE", "emit": "INFO", "commit": "INFO"}
 """The places where ages are taken, in a record's order, and their recording levels in KIP-613."""
@@ -41,9 +54,12 @@ KIP_613_GROUP = "stream-processor-node-metrics"
 """The tag `type` of KIP-613's metrics."""
 _KIP_613_STATISTICS = {"minimum": "min", "maximum": "max", "average": "avg"}
 
+Buckets = tuple[tuple[int, int], ...]
+
 _CHUNK = 8192  # records whose intermediate results stay in the cache
-_FARTHEST = 1 << 62  # microseconds: 146,000 years from 1970
+_FARTHEST = 1 << 61  # microseconds: 73,000 years from 1970
 _PER_SECOND = 1_000_000
+_LEAST_AHEAD = 1e-6
 
 
 def kip_613_name(statistic: str) -> str:
@@ -81,7 +97,7 @@ def sample(place: str, level: str, newest_us: Microseconds, oldest_us: Microseco
         now_seconds: The clock's reading, seconds since 1970. It is rounded to microseconds; all else is exact until it is seconds again.
 
     Returns:
-        The sample, or None if no record has a timestamp. Timestamps beyond the year 146,000 count as of that year.
+        The sample, or None if no record has a timestamp. Timestamps beyond the year 73,000 count as of that year.
     """
     newest, first, last = _known(newest_us)
     if not newest.size:
@@ -91,17 +107,27 @@ def sample(place: str, level: str, newest_us: Microseconds, oldest_us: Microseco
     if oldest_us is not None:
         oldest, earliest, _ = _known(oldest_us)
         oldest_maximum = now - earliest if oldest.size else oldest_maximum
-    total, negative, buckets = _count(newest, now, now - last, now - first)
+    base, ahead = now - last, Buckets()
+    total = _total(newest, last) + newest.size * base
+    if base < 0:  # in the future by this clock: apart, so that they cost the others no precision
+        later = newest > now
+        ahead = _buckets(newest[later], last)
+        negative, newest = int(later.sum()), newest[~later]
+        base = now - int(newest.max()) if newest.size else 0
+    else:
+        negative = 0
     return AgeSample(
         place,
         level,
-        newest.size,
+        newest.size + negative,
         negative,
         (now - last) / _PER_SECOND,
         (now - first) / _PER_SECOND,
         total / _PER_SECOND,
         oldest_maximum / _PER_SECOND,
-        buckets,
+        _buckets(newest, now - base),
+        base=base / _PER_SECOND,
+        ahead=ahead,
     )
 
 
@@ -118,72 +144,35 @@ def _known(times: Microseconds) -> tuple[Microseconds, int, int]:
     return times, first, last
 
 
-def _count(times: Microseconds, now: int, youngest: int, oldest: int) -> tuple[int, int, tuple[tuple[int, int], ...]]:
-    """The sum of all ages in microseconds, how many are negative, and the buckets of the others.
-
-    In chunks, so that nothing leaves the cache. `youngest` and `oldest` are the least and the greatest age.
-    """
+def _buckets(times: Microseconds, last: int) -> Buckets:
+    """The buckets of how much earlier than the last one times are. In chunks, so that nothing leaves the cache."""
+    if not times.size:
+        return Buckets()
     zero = lowest_bucket(TRANSPORT_BITS) - 1
-    lowest = max(zero, bucket(max(0, youngest) * 1e-6, TRANSPORT_BITS))
-    width = max(zero, bucket(max(0, oldest) * 1e-6, TRANSPORT_BITS)) - lowest + 1
+    width = max(zero, bucket((last - int(times.min())) * 1e-6, TRANSPORT_BITS)) - zero + 1
     counts = np.zeros(width, np.int64)
-    fits = max(abs(youngest), abs(oldest)) < (1 << 63) // _CHUNK
-    total = negative = 0
     for start in range(0, times.size, _CHUNK):
-        ages = now - times[start : start + _CHUNK]
-        total += int(ages.sum()) if fits else _exact_sum(ages)
-        if youngest < 0:
-            positive = ages[ages >= 0]
-            negative += ages.size - positive.size
-            ages = positive
+        earlier = last - times[start : start + _CHUNK]
         if width == 1:
-            counts[0] += ages.size
+            counts[0] += earlier.size
             continue
-        numbers = bucket_numbers(np.multiply(ages, 1e-6, dtype=np.float64), TRANSPORT_BITS)
-        if lowest == zero:
-            np.maximum(numbers, zero, out=numbers)
-        numbers -= lowest
+        numbers = bucket_numbers(np.multiply(earlier, 1e-6, dtype=np.float64), TRANSPORT_BITS)
+        np.maximum(numbers, zero, out=numbers)
+        numbers -= zero
         counts += np.bincount(numbers, minlength=width)
     used = np.flatnonzero(counts)
-    names = (used + lowest).tolist()
-    if names and names[0] == zero:
+    names = (used + zero).tolist()
+    if names[0] == zero:
         names[0] = 0
-    return total, negative, tuple(zip(names, counts[used].tolist(), strict=True))
+    return tuple(zip(names, counts[used].tolist(), strict=True))
 
 
-def _exact_sum(ages: Microseconds) -> int:
-    """The sum of ages that could exceed 64 bits, in two halves that cannot."""
-    return (int((ages >> 32).sum()) << 32) + int((ages & 0xFFFFFFFF).sum())
-
-
-def merge_samples(samples: Iterable[AgeSample]) -> AgeSample:
-    """Several batches' samples of one place as one.
-
-    Raises:
-        ValueError: If there is none, or if they are of several places.
-    """
-    every = list(samples)
-    places = sorted({one.place for one in every})
-    if len(places) != 1:
-        msg = f"samples of one place merge; got {', '.join(f'`{place}`' for place in places) or 'none'}"
-        raise ValueError(msg)
-    if len(every) == 1:
-        return every[0]
-    buckets: Counter[int] = Counter()
-    for one in every:
-        for number, count in one.buckets:
-            buckets[number] += count
-    return AgeSample(
-        every[0].place,
-        every[0].level,
-        sum(one.count for one in every),
-        sum(one.negative for one in every),
-        min(one.minimum for one in every),
-        max(one.maximum for one in every),
-        math.fsum(one.total for one in every),
-        max(one.oldest_maximum for one in every),
-        tuple(sorted(buckets.items())),
-    )
+def _total(times: Microseconds, last: int) -> int:
+    """The sum of how much earlier than the last one times are, in microseconds."""
+    if last - int(times.min()) < (1 << 63) // max(1, times.size):
+        return int((last - times).sum())
+    earlier = [last - times[start : start + _CHUNK] for start in range(0, times.size, _CHUNK)]
+    return sum((int((part >> 32).sum()) << 32) + int((part & 0xFFFFFFFF).sum()) for part in earlier)
 
 
 # ------------------------------------------------------------------------------------------------ the fold
@@ -222,9 +211,10 @@ class AgeTotals:
 
 @dataclass(slots=True)
 class _Slot:
-    """What came in one second."""
+    """What came in one second; `ahead` are the negative ages, without their sign."""
 
     histogram: Histogram
+    ahead: Histogram | None = None
     count: int = 0
     negative: int = 0
     minimum: float = math.inf
@@ -245,16 +235,11 @@ class _Series:
         self.sum_seconds = 0.0
 
     def add(self, sample: AgeSample, shift: float, second: int) -> None:
-        values, counts = Histogram.of_buckets(sample.buckets, TRANSPORT_BITS).values()
-        values += shift
-        negative = sample.negative
-        if negative and sample.minimum + shift >= 0:
-            values, counts = np.append(values, sample.minimum + shift), np.append(counts, negative)
-            negative = 0
-        if shift < 0:
-            positive = values >= 0
-            negative += int(counts[~positive].sum())
-            values, counts = values[positive], counts[positive]
+        values, counts = _values(sample, shift)
+        below = values < 0
+        early, early_counts = -values[below], counts[below]
+        negative = int(early_counts.sum())
+        values, counts = values[~below], counts[~below]
         ages = Histogram(BITS)
         ages.add(values, counts)
         slot = self.slots.get(second)
@@ -262,6 +247,9 @@ class _Series:
             slot = self.slots[second] = _Slot(Histogram())
         total = sample.total + shift * sample.count
         slot.histogram.merge(ages)
+        if negative:
+            slot.ahead = slot.ahead or Histogram()
+            slot.ahead.add(early, early_counts)
         slot.count += sample.count
         slot.negative += negative
         slot.minimum = min(slot.minimum, sample.minimum + shift)
@@ -283,6 +271,19 @@ class _Series:
                 self.recent = None if self.slots else Histogram()
             else:
                 self.recent.subtract(slot.histogram)
+
+
+def _values(sample: AgeSample, shift: float) -> tuple[Seconds, Integers]:
+    """The ages of a sample's buckets, all older by `shift`, and how many records each stands for."""
+    values, counts = Histogram.of_buckets(sample.buckets, TRANSPORT_BITS).values()
+    values += sample.base + shift
+    if sample.negative:
+        ahead, ahead_counts = Histogram.of_buckets(sample.ahead, TRANSPORT_BITS).values()
+        ahead += sample.minimum + shift
+        if shift <= 0:
+            np.minimum(ahead, -_LEAST_AHEAD, out=ahead)
+        values, counts = np.append(ahead, values), np.append(ahead_counts, counts)
+    return values, counts
 
 
 class RecordAges:
@@ -318,8 +319,7 @@ class RecordAges:
 
         Minimum, maximum and sum are shifted exactly. `delay_seconds` is the time of the commit on STRAM's clock less the end-window
         timestamp as its host read it: the host's clock is in both that and the ages, so what comes out is STRAM's. Below 0 if the host's
-        clock is ahead. `negative` is right if all or none of the negative ages stay so; if some do, all are counted. If none does,
-        percentiles take them for the least of them.
+        clock is ahead.
 
         Raises:
             ValueError: For ages at another place.
@@ -355,7 +355,12 @@ class RecordAges:
         minimum, maximum = min(slot.minimum for slot in slots), max(slot.maximum for slot in slots)
         ranks = [nearest_rank(quantile, count) - negative for quantile in QUANTILES]
         found = iter(series.recent.at_ranks([rank for rank in ranks if rank > 0]))
-        p50, p90, p99, p999 = (min(max(next(found), minimum), maximum) if rank > 0 else minimum for rank in ranks)
+        ahead = Histogram()
+        for slot in slots:
+            if slot.ahead is not None:
+                ahead.merge(slot.ahead)
+        below = iter(ahead.at_ranks([1 - rank for rank in ranks if rank <= 0]))
+        p50, p90, p99, p999 = (min(max(next(found) if rank > 0 else -next(below), minimum), maximum) for rank in ranks)
         average = math.fsum(slot.total for slot in slots) / count
         oldest_maximum = max(slot.oldest_maximum for slot in slots)
         return AgeFigures(place, series.level, count, negative, minimum, maximum, average, p50, p90, p99, p999, oldest_maximum)
