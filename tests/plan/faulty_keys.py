@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from plan.faulty import Listing
 from ridgeline.api import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, StreamCodec
+from ridgeline.operators import SparkInput
 
 faulty = Listing()
 
@@ -147,3 +148,54 @@ def state_by_key_that_nobody_divides() -> Application:
 )
 def state_by_key_beside_an_upstream_of_any_partitions() -> Application:
     return counting(CountingAlong(), upstream=2)
+
+
+class CountingByKey(CountingAlong):
+    orders = InputPort(Order, key="account", parallel=True)
+
+    @orders.process
+    def three(self, order: Order) -> None: ...
+
+
+class Passing(Operator):
+    orders = InputPort(Order)
+    out = OutputPort(Order)
+
+    @orders.process
+    def pass_on(self, order: Order) -> None: ...
+
+
+class PassingAlong(Passing):
+    orders = InputPort(Order, parallel=True)
+
+    @orders.process
+    def pass_along(self, order: Order) -> None: ...
+
+
+@faulty(
+    "`counts`: state `counts`, `sums` is kept by key in 2 partitions, but tuples of one key come to several of them: they follow those of "
+    "`passing`, which is divided round robin; leave the `parallel` of `orders` or `partition_parallel` out: then it is divided by its key"
+)
+def state_by_key_that_follows_round_robin() -> Application:
+    app = Application("test")
+    orders = app.add_operator("orders", Orders())
+    passing = app.add_operator("passing", Passing(), partitions=2)
+    along = app.add_operator("along", PassingAlong())
+    counts = app.add_operator("counts", CountingByKey())
+    app.add_stream("all_orders", orders.out, passing.orders)
+    app.add_stream("passed", passing.out, along.orders)
+    app.add_stream("passed_on", along.out, counts.orders)
+    return app
+
+
+@faulty(
+    "`counts`: state `counts`, `sums` is kept by key in 3 partitions, but tuples of one key come to several of them: they follow those of "
+    "`orders`, among which Spark divides its rows anew in each window; leave the `parallel` of `orders` or `partition_parallel` out: then "
+    "it is divided by its key"
+)
+def state_by_key_that_follows_spark() -> Application:
+    app = Application("test")
+    orders = app.add_operator("orders", SparkInput(format="kafka", schema=Order), partitions=3)
+    counts = app.add_operator("counts", CountingByKey())
+    app.add_stream("all_orders", orders.output, counts.orders)
+    return app

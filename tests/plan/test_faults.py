@@ -6,7 +6,7 @@ import pytest
 from plan import faulty_attributes, faulty_callbacks, faulty_keys, faulty_operators, faulty_partitions, faulty_streams
 from plan.faulty import Faulty
 from plan.faulty_callbacks import HonestSubclass, stored
-from plan.faulty_keys import ByCodec, ByMore, ByText, Counting, CountingAlong, counting, joined
+from plan.faulty_keys import ByCodec, ByMore, ByText, Counting, CountingAlong, CountingByKey, counting, joined
 from plan.faulty_operators import chain
 from plan.parts import Source
 from ridgeline import operators as library
@@ -81,6 +81,7 @@ def test_state_by_key_needs_no_key_in_one_partition_or_if_a_partitioner_says_so(
     assert not find_faults(counting(Counting()))
     assert not find_faults(counting(Counting(), partitions=2, partitioner=RoundRobinPartitioner()))
     assert not find_faults(counting(CountingAlong()))
+    assert not find_faults(counting(CountingByKey(), upstream=2))
 
 
 def test_keys_need_not_meet_if_a_partitioner_says_so() -> None:

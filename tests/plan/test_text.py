@@ -45,7 +45,10 @@ execution plan: 4 stages, 7 containers
       2          3  check.valid#unifier[0], balances[0]
       2          4  check.valid#unifier[1], balances[1]
       2          5  check.valid#unifier[2], balances[2]
-      3          6  balances.balances#unifier, store"""
+      3          6  balances.balances#unifier, store
+
+notes:
+  `check`: port `payments` is divided round robin among 2 partitions: the order of a key's tuples is not kept from here on"""
 
 
 def small() -> Application:
@@ -76,7 +79,8 @@ def test_many_sources_are_counted() -> None:
 def test_json() -> None:
     plan = to_dict(plan_application(payments_app()))
     assert json.loads(json.dumps(plan, allow_nan=False)) == plan
-    assert list(plan) == ["application", "version", "logical", "physical", "execution"]
+    assert list(plan) == ["application", "version", "logical", "physical", "execution", "notes"]
+    assert [note["operator"] for note in plan["notes"]] == ["source"]
     assert plan["logical"]["window_seconds"] == 0.2
     assert plan["logical"]["operators"][3] == {
         "name": "top",

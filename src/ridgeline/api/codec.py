@@ -149,8 +149,8 @@ class StreamCodec(ABC):
         """One 64-bit hash per tuple."""
         return np.fromiter((int(self.hash(row)) & _MASK64 for row in tuples.rows), np.uint64, len(tuples))
 
-    def key_types(self, schema: pa.Schema) -> tuple[pa.DataType, ...] | None:
-        """The column types of the key, if that is what `hash` hashes, with `stable_hash`; None if that is not known.
+    def key_columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
+        """The columns of the key, if these are what `hash` hashes, with `stable_hash`; None if that is not known.
 
         So that the plan can tell whether equal keys of two ports of an operator meet. `schema`: of the port.
         """
@@ -172,9 +172,9 @@ class ColumnCodec(StreamCodec):
         """Vectorised over the Arrow columns."""
         return hash_columns(tuples.batch, self.columns)
 
-    def key_types(self, schema: pa.Schema) -> tuple[pa.DataType, ...]:
-        """The types of the key columns. Raises KeyError for a column that is not there."""
-        return tuple(schema.field(name).type for name in self.columns)
+    def key_columns(self, schema: pa.Schema) -> tuple[str, ...]:
+        """The columns that were given."""
+        return self.columns
 
 
 class FunctionCodec(StreamCodec):

@@ -39,9 +39,9 @@ class FirstColumnCodec(StreamCodec):
         """Vectorised over the first Arrow column."""
         return hash_column(tuples.batch.column(0))
 
-    def key_types(self, schema: pa.Schema) -> tuple[pa.DataType, ...] | None:
-        """The type of the first column."""
-        return (schema.field(0).type,) if len(schema) else None
+    def key_columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
+        """The first column."""
+        return tuple(schema.names[:1]) or None
 
 
 class KeyValOperator(Operator):

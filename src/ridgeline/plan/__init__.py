@@ -4,6 +4,7 @@ from ridgeline.api.duration import parse_duration
 from ridgeline.plan.execution import Container, ExecutionPlan, Plan, Stage
 from ridgeline.plan.fusing import build_execution
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
+from ridgeline.plan.notes import Note, find_notes
 from ridgeline.plan.physical import Dealt, PhysicalOperator, PhysicalPlan, PhysicalStream
 from ridgeline.plan.physical_builder import build_physical
 from ridgeline.plan.planner import plan_application, plan_logical
@@ -18,6 +19,7 @@ __all__ = [
     "LogicalOperator",
     "LogicalPlan",
     "LogicalStream",
+    "Note",
     "PhysicalOperator",
     "PhysicalPlan",
     "PhysicalStream",
@@ -28,6 +30,7 @@ __all__ = [
     "build_physical",
     "describe",
     "find_faults",
+    "find_notes",
     "parse_duration",
     "plan_application",
     "plan_logical",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ridgeline.api.state import KeyedState
 from ridgeline.plan.check_graph import ordered
+from ridgeline.plan.check_keys import check_keyed_state, check_meeting
 from ridgeline.plan.colocation import Edge, Node, find_groups
-from ridgeline.plan.draft import Draft, DraftOperator, listed
-from ridgeline.plan.key_agreement import KeyedPort, disagreement
+from ridgeline.plan.draft import Draft, DraftOperator
 from ridgeline.plan.partitioning import PartitioningError, define_partitions, parallel_ports
 from ridgeline.plan.topology import topological_order
 
@@ -28,45 +27,8 @@ def check_partitions(draft: Draft) -> None:
                 draft.fault(operator.name, error.what, error.remedy)
                 continue
             if count > 1 and operator.attributes["partitioner"] is None and operator.operator.partitioner_default is None:
-                _check_keys(draft, operator)
-                _check_state(draft, operator, connected)
-
-
-def _check_keys(draft: Draft, operator: DraftOperator) -> None:
-    """Whether equal keys meet, on ports that are sticky because nobody said otherwise."""
-    sticky = []
-    for name in operator.divided[0].keys if operator.divided else ():
-        codec, schema = operator.declared.inputs[name].codec, operator.inputs.get(name)
-        if codec is not None and schema is not None:
-            sticky.append(KeyedPort(name, codec, schema))
-    why = disagreement(sticky)
-    if why is not None:
-        what = f"it has {operator.partitions} partitions, and equal keys of its ports would not meet in one of them: {why}"
-        remedy = "declare keys of one type, or say by a `partitioner` that they need not meet, such as `KeyedPartitioner()`"
-        draft.fault(operator.name, what, remedy)
-
-
-def _check_state(draft: Draft, operator: DraftOperator, connected: list[str]) -> None:
-    """Whether something divides the tuples by key where an operator keeps state by key, unless somebody said otherwise."""
-    inputs = operator.declared.inputs
-    states = [name for name, state in operator.declared.states.items() if isinstance(state, KeyedState)]
-    if not states or not connected or any(inputs[port].codec is not None for port in connected):
-        return
-    followed = parallel_ports(operator.operator, operator.attributes, connected)
-    first = (followed or connected)[0]
-    what = (
-        f"state {listed(states)} is kept by key in {operator.partitions} partitions, but no connected port of `{operator.kind}` has a key, "
-        "so tuples of one key come to several of them"
-    )
-    remedy = f"declare `{first} = InputPort(..., key=...)`, leave `partitions` out, or give a `partitioner`"
-    stream = operator.entered.get(first)
-    if followed and stream is not None and stream.source is not None:
-        upstream = stream.source.operator.name
-        remedy = (
-            f"declare `{first} = InputPort(..., key=..., parallel=True)` if each key comes from one partition of `{upstream}` only, "
-            "else without `parallel`"
-        )
-    draft.fault(operator.name, what, remedy)
+                check_meeting(draft, operator)
+                check_keyed_state(draft, operator, connected)
 
 
 def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int | None:

@@ -55,15 +55,20 @@ def disagreement(ports: Sequence[KeyedPort]) -> str | None:
 
 
 def _types(port: KeyedPort) -> tuple[pa.DataType, ...] | None:
-    try:
-        return None if port.schema.pickled else port.codec.key_types(port.schema.arrow)
-    except KeyError:
-        return None  # a fault of its own: the key column is not there
+    columns = key_columns(port.codec, port.schema)
+    if columns is None or not set(columns).issubset(port.schema.arrow.names):
+        return None  # the latter is a fault of its own
+    return tuple(port.schema.arrow.field(name).type for name in columns)
+
+
+def key_columns(codec: StreamCodec, schema: Schema) -> tuple[str, ...] | None:
+    """The columns that make up the key of a port; None if that is not known."""
+    return None if schema.pickled else codec.key_columns(schema.arrow)
 
 
 def _kind(codec: StreamCodec) -> type[StreamCodec]:
     """One class for all codecs that hash as `stable_hash` does."""
-    stable = isinstance(codec, FunctionCodec) or type(codec).key_types is not StreamCodec.key_types
+    stable = isinstance(codec, FunctionCodec) or type(codec).key_columns is not StreamCodec.key_columns
     return ColumnCodec if stable else type(codec)
 
 

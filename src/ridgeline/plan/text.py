@@ -9,6 +9,7 @@ from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.notes import find_notes
 from ridgeline.plan.physical import Dealt, PhysicalPlan, PhysicalStream
 from ridgeline.plan.to_json import set_attributes, shown_properties
 
@@ -16,7 +17,7 @@ _SHOWN = 4
 
 
 def describe(plan: Plan) -> str:
-    """The logical, the physical and the execution plan."""
+    """The logical, the physical and the execution plan, and what to know of them."""
     logical = plan.logical
     window = f"window {logical.window_seconds:g} s" if logical.window_seconds else "windows as fast as they get"
     settings = _settings(set_attributes(logical.attributes, APPLICATION_ATTRIBUTES))
@@ -29,6 +30,9 @@ def describe(plan: Plan) -> str:
         "",
         *_describe_execution(plan.physical, plan.execution),
     ]
+    notes = find_notes(logical, plan.physical)
+    if notes:
+        lines += ["", "notes:", *(f"  {note}" for note in notes)]
     return "\n".join(lines)
 
 

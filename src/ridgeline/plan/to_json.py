@@ -14,19 +14,24 @@ from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
+from ridgeline.plan.notes import find_notes
 from ridgeline.plan.physical import Dealt, PhysicalOperator, PhysicalPlan, PhysicalStream
 
 _LONG = 200
 
 
 def to_dict(plan: Plan) -> dict[str, Any]:
-    """All three plans. Of properties and attributes, values that JSON has no form for appear as their shortened `repr`."""
+    """All three plans, and what to know of them.
+
+    Of properties and attributes, values that JSON has no form for appear as their shortened `repr`.
+    """
     return {
         "application": plan.logical.application,
         "version": plan.version,
         "logical": _logical(plan.logical),
         "physical": _physical(plan.physical),
         "execution": _execution(plan.execution),
+        "notes": [{"operator": note.where, "text": note.text} for note in find_notes(plan.logical, plan.physical)],
     }
 
 

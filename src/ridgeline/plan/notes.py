@@ -1,0 +1,107 @@
+"""What an author should know of a valid plan: where order is lost, and where results may depend on the number of partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ridgeline.api.codec import FunctionCodec
+from ridgeline.api.operator import SparkSource, operator_type
+from ridgeline.api.state import KeyedState
+from ridgeline.plan.draft import listed
+from ridgeline.plan.key_agreement import key_columns
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan
+from ridgeline.plan.partitioning import parallel_ports
+from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something to know of an operator, named by `where`."""
+
+    where: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"`{self.where}`: {self.text}"
+
+
+def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]:
+    """The notes of a plan, in topological order of the operators; none of operators with one partition."""
+    first = {operator.name: operator for operator in reversed(physical.operators) if not operator.unifier}
+    reader = _Reader(logical, first)
+    return tuple(
+        Note(operator.name, text)
+        for operator in logical.operators
+        if first[operator.name].partitions > 1
+        for text in reader.notes(operator, first[operator.name])
+    )
+
+
+class _Reader:
+    """Reads the notes of one operator after the other. `first`: the first partition of each."""
+
+    def __init__(self, logical: LogicalPlan, first: Mapping[str, PhysicalOperator]) -> None:
+        self.logical = logical
+        self.first = first
+        self.entering = {(sink.operator, sink.port): stream.source.operator for stream in logical.streams for sink in stream.sinks}
+
+    def notes(self, operator: LogicalOperator, partition: PhysicalOperator) -> Iterator[str]:
+        """What to know of an operator with several partitions."""
+        count = partition.partitions
+        if isinstance(operator.operator, SparkSource):
+            yield f"Spark divides its rows anew among {count} partitions in each window: those of one Spark partition keep their order"
+            return
+        if operator.is_input:
+            yield f"{count} partitions read side by side: the order of a key's tuples is kept if all of them come from one partition"
+            return
+        followed = parallel_ports(operator.operator, operator.attributes, operator.inputs)
+        if partition.round_robin:
+            ports = listed(sorted(partition.round_robin))
+            yield f"port {ports} is divided round robin among {count} partitions: the order of a key's tuples is not kept from here on"
+        everywhere = [port for port in operator.inputs if port not in {*partition.keys, *partition.round_robin, *followed}]
+        if everywhere:
+            ports = "" if len(everywhere) == len(operator.inputs) else f" of port {listed(everywhere)}"
+            yield f"each of {count} partitions gets all tuples{ports}: what it emits of them comes from every one of them"
+        for port in partition.keys:
+            yield from self._other_keys(operator, port)
+        yield from self._states(operator, partition, followed)
+
+    def _other_keys(self, operator: LogicalOperator, port: str) -> Iterator[str]:
+        """Where a stream that was divided by one key is divided by another."""
+        mine = self._key(operator, port)
+        for name in self._upstream(self.entering[operator.name, port]):
+            before = self.logical.operator(name)
+            theirs = {self._key(before, sticky) for sticky in self.first[name].keys}
+            if self.first[name].partitions > 1 and theirs and mine not in theirs:
+                yield (
+                    f"port `{port}` is divided by {mine}, but `{name}` before it by {' and '.join(sorted(theirs))}: of tuples with equal "
+                    f"{mine} those of one partition of `{name}` keep their order"
+                )
+
+    def _states(self, operator: LogicalOperator, partition: PhysicalOperator, followed: Sequence[str]) -> Iterator[str]:
+        """State that each partition keeps for itself, if nothing merges what the partitions make of it."""
+        declared = operator_type(type(operator.operator)).states
+        keyed = [name for name, state in declared.items() if isinstance(state, KeyedState)]
+        other = [name for name in declared if name not in keyed]
+        if keyed and followed and not partition.keys:
+            upstream = listed(list(dict.fromkeys(self.entering[operator.name, port] for port in followed)))
+            yield f"state {listed(keyed)} is right if all tuples of a key come from one partition of {upstream}, which it follows"
+        alone = other if partition.keys or followed else [*keyed, *other]
+        bare = [port for port in operator.outputs if operator.operator.unifier_of(port) is None]
+        if alone and bare:
+            yield f"each partition keeps state {listed(alone)} for itself, and no unifier merges what they emit on {listed(bare)}"
+
+    def _key(self, operator: LogicalOperator, port: str) -> str:
+        codec = operator_type(type(operator.operator)).inputs[port].codec
+        columns = key_columns(codec, operator.inputs[port]) if codec is not None else None
+        if columns:
+            return listed(list(columns))
+        return "a function" if isinstance(codec, FunctionCodec) else f"`{type(codec).__name__}`"
+
+    def _upstream(self, name: str) -> list[str]:
+        """An operator and all before it, the nearest first."""
+        found = [name]
+        for at in found:
+            found += [source for (sink, _), source in self.entering.items() if sink == at and source not in found]
+        return found
