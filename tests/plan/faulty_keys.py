@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from plan.faulty import Listing
+from plan.parts import Store
 from ridgeline.api import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, StreamCodec
 from ridgeline.operators import SparkInput
 
@@ -198,4 +199,27 @@ def state_by_key_that_follows_spark() -> Application:
     orders = app.add_operator("orders", SparkInput(format="kafka", schema=Order), partitions=3)
     counts = app.add_operator("counts", CountingByKey())
     app.add_stream("all_orders", orders.output, counts.orders)
+    return app
+
+
+class Newest(Passing):
+    needs_order = True
+
+
+@faulty(
+    "`newest`: it needs the tuples of a key in order, but `passing` before it is divided round robin among 3 partitions; declare `orders = "
+    "InputPort(..., key=...)` in `Passing`, or give `passing` one partition",
+    "`newest`: it needs the tuples of a key in order, but it is divided round robin among 2 partitions; declare `orders = InputPort(..., "
+    "key=...)` in `Newest`, or give `newest` one partition",
+)
+def order_that_round_robin_loses() -> Application:
+    app = Application("test")
+    orders = app.add_operator("orders", Orders())
+    passing = app.add_operator("passing", Passing(), partitions=3)
+    between = app.add_operator("between", Passing())
+    newest = app.add_operator("newest", Newest(), partitions=2)
+    app.add_stream("all_orders", orders.out, passing.orders)
+    app.add_stream("passed", passing.out, between.orders)
+    app.add_stream("passed_on", between.out, newest.orders)
+    app.add_stream("new", newest.out, app.add_operator("store", Store()).input)
     return app

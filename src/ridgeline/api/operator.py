@@ -98,6 +98,8 @@ class Operator:
     """The `Partitioner` that an operator class brings; the attribute `partitioner` wins over it."""
     parallelizable: ClassVar[bool] = True
     """False: the operator cannot have more than one partition."""
+    needs_order: ClassVar[bool] = False
+    """True: results depend on the order of a key's tuples, so a plan that loses it before the operator, by round robin, is refused."""
 
     context: OperatorContext
 
