@@ -29,6 +29,7 @@ from ridgeline.measure.events import (
 from ridgeline.measure.latency_fold import LatencyFold
 from ridgeline.measure.latency_totals import LatencyTotal, WindowTotal
 from ridgeline.measure.progress_fold import ProgressFold
+from ridgeline.measure.publish_age import PublishAges
 from ridgeline.measure.record_age import AgeTotals, RecordAges
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
 from ridgeline.measure.throughput import Throughput
@@ -85,7 +86,7 @@ class Measurement:
             SparkTrigger: self._trigger,
             ContainerHeartbeat: self._heartbeat,
             HeartbeatRejected: self._reject,
-            OutputPublished: lambda _event: None,
+            OutputPublished: self._publish_output,
             StateWarning: lambda _event: None,  # for who reads events: nothing was lost, so no figure changes
         }
         self._begin({}, 0.0)
@@ -96,6 +97,7 @@ class Measurement:
         self._measures = str(attributes.get("metrics_recording_level", "INFO")) != "OFF"
         self._latency = LatencyFold(AVERAGE_WINDOWS, max(AVERAGE_WINDOWS, int(attributes.get("stats_max_allowable_windows_lag", 1000))))
         self._ages = RecordAges()
+        self._publish = PublishAges()
         width = window_seconds or _NO_WIDTH
         self._throughput = Throughput(interval, window_seconds=width)
         self._progress = ProgressFold(width, interval, float(attributes.get("heartbeat_timeout", 30.0)))
@@ -116,6 +118,7 @@ class Measurement:
         for gone in self._statuses.planned(event.topology):
             self._throughput.forget(gone)
             self._ages.forget(gone)
+        self._publish.keep(set(event.topology.names))
         self._progress.planned(event.topology)
 
     def _end(self, event: ApplicationEnded) -> None:
@@ -206,7 +209,15 @@ class Measurement:
                 if sample.place != "commit":
                     self._ages.add(event.operator, sample, commit.at, self._clocks.offset(event.host, event.ended))
                 else:
-                    self._ages.add_committed(event.operator, sample, commit.committed - (sample.as_of or event.ended), commit.at)
+                    as_of = sample.as_of or event.ended
+                    self._ages.add_committed(event.operator, sample, commit.committed - as_of, commit.at)
+                    name = self.topology.by_id[event.operator].name
+                    for found in self._publish.committed(name, event.operator, event.window_id, as_of, sample):
+                        self._ages.add_committed(*found, commit.at)
+
+    def _publish_output(self, event: OutputPublished) -> None:
+        for found in self._publish.published(event):
+            self._ages.add_committed(*found, event.at)
 
     def _as_of(self, now: float) -> float:
         return now if self._ended is None else min(now, self._ended.at)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from ridgeline.measure.histogram import (
     nearest_rank,
 )
 
-LEVELS: Mapping[str, str] = {"source": "INFO", "state": "TRACE", "emit": "INFO", "commit": "INFO"}
+LEVELS: Mapping[str, str] = {"source": "INFO", "state": "TRACE", "emit": "INFO", "commit": "INFO", "publish": "INFO"}
 """The places where ages are taken, in a record's order, and their recording levels in KIP-613."""
 # fmt: off
 AGE_BOUNDS_SECONDS = (
@@ -173,6 +173,39 @@ def _total(times: Microseconds, last: int) -> int:
         return int((last - times).sum())
     earlier = [last - times[start : start + _CHUNK] for start in range(0, times.size, _CHUNK)]
     return sum((int((part >> 32).sum()) << 32) + int((part & 0xFFFFFFFF).sum()) for part in earlier)
+
+
+def older(sample: AgeSample, seconds: float) -> AgeSample:
+    """The same records so many seconds later."""
+    return replace(
+        sample,
+        minimum=sample.minimum + seconds,
+        maximum=sample.maximum + seconds,
+        total=sample.total + seconds * sample.count,
+        oldest_maximum=sample.oldest_maximum + seconds,
+        base=sample.base + seconds,
+    )
+
+
+def merged(first: AgeSample, second: AgeSample) -> AgeSample:
+    """Two samples of one place, as of one moment, as one. Its buckets are off by 0.2 % more."""
+    base = min(first.minimum, second.minimum)
+    buckets = Histogram(TRANSPORT_BITS)
+    for one in (first, second):
+        values, counts = _values(one, 0.0)
+        buckets.add(np.maximum(values - base, 0.0), counts)  # from the least on, be it negative: `_values` tells them apart
+    return AgeSample(
+        second.place,
+        second.level,
+        first.count + second.count,
+        0,
+        min(first.minimum, second.minimum),
+        max(first.maximum, second.maximum),
+        first.total + second.total,
+        max(first.oldest_maximum, second.oldest_maximum),
+        buckets.buckets(),
+        base=base,
+    )
 
 
 # ------------------------------------------------------------------------------------------------ the fold
@@ -315,16 +348,16 @@ class RecordAges:
         self._add(operator_id, sample, offset_seconds, at)
 
     def add_committed(self, operator_id: int, sample: AgeSample, delay_seconds: float, at: float) -> None:
-        """Add a window's ages at `commit`, all older by the time from the operator's end-window timestamp to the commit.
+        """Add a window's ages at `commit` or `publish`, all older by the time from the operator's end-window timestamp to that moment.
 
-        Minimum, maximum and sum are shifted exactly. `delay_seconds` is the time of the commit on STRAM's clock less the end-window
+        Minimum, maximum and sum are shifted exactly. `delay_seconds` is the time of the commit (or publication) on STRAM's clock less the end-window
         timestamp as its host read it: the host's clock is in both that and the ages, so what comes out is STRAM's. Below 0 if the host's
         clock is ahead.
 
         Raises:
             ValueError: For ages at another place.
         """
-        if sample.place != "commit":
+        if sample.place not in {"commit", "publish"}:
             msg = f"only ages at `commit` wait for it; got `{sample.place}`; did you mean `add`?"
             raise ValueError(msg)
         self._add(operator_id, sample, delay_seconds, at)

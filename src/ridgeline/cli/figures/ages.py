@@ -12,8 +12,9 @@ from rich.text import Text
 from ridgeline.cli.tables import Columns, fitted
 from ridgeline.cli.units import count, milliseconds
 
-PLACES = ("source", "state", "emit", "commit")
+PLACES = ("source", "state", "emit", "commit", "publish")
 _DISPENSABLE = ("min", "p99.9", "p90", "negative", "oldest", "records", "p50", "max")
+_LATER, _LATER_MS = 1.2, 100.0
 _NUMBER = re.compile(r"\[\d+\]$")
 
 
@@ -33,18 +34,26 @@ def together(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def sink_lines(ages: Mapping[str, Any], limit: int = 4) -> list[Text]:
     """`record age at console, committed: avg 120 ms, p99 300 ms`; the oldest sinks first."""
     found = sorted(sink_ages(ages), key=lambda entry: -(entry["p99Ms"] or 0.0))
+    seen = {entry["operator"]: entry for entry in together([entry for entry in ages["operators"] if entry["at"] == "publish"])}
     lines = [
         Text.assemble(
             ("record age at ", "dim"),
             (entry["operator"], "bold"),
             (", committed: ", "dim"),
-            f"avg {milliseconds(entry['avgMs'])}, p99 {milliseconds(entry['p99Ms'])}",
+            f"avg {milliseconds(entry['avgMs'])}, p99 {milliseconds(entry['p99Ms'])}{_seen_later(entry, seen.get(entry['operator']))}",
         )
         for entry in found[:limit]
     ]
     if len(found) > limit:
         lines.append(Text(f"and {len(found) - limit} more sinks", "dim"))
     return lines
+
+
+def _seen_later(committed: Mapping[str, Any], published: Mapping[str, Any] | None) -> str:
+    """`; published: avg 5 min 0 s`, if readers see records noticeably later than they are committed."""
+    if published is None or published["avgMs"] is None or published["avgMs"] < _LATER * (committed["avgMs"] or 0.0) + _LATER_MS:
+        return ""
+    return f"; published: avg {milliseconds(published['avgMs'])}, p99 {milliseconds(published['p99Ms'])}"
 
 
 def ages_table(entries: Sequence[Mapping[str, Any]], width: int) -> Table:
