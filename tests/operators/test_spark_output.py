@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from operators.harness import Driven, Published, batch
 from ridgeline.api import RidgelineError
+from ridgeline.api.errors import FencedError
 from ridgeline.api.operator import check_properties
 from ridgeline.operators import SparkOutput
+from ridgeline.operators._output_files import OutputFiles
 
 
 class Spark:
@@ -22,8 +27,6 @@ class Spark:
         self.read = self
 
     def parquet(self, *paths: str) -> Any:
-        import pyarrow.parquet as pq
-
         self.rows = [n for path in paths for n in pq.read_table(path.removeprefix("file://"))["n"].to_pylist()]
         return self
 
@@ -96,15 +99,123 @@ def test_a_driver_that_dies_writes_the_window_again(tmp_path: Path, dies: str, t
     assert len(spark.written) == times
 
 
-def test_a_driver_that_dies_while_it_deletes_does_not_write_again(tmp_path: Path) -> None:
+def test_a_driver_that_dies_while_it_deletes_does_not_write_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output = SparkOutput(format="parquet")
     spark = Spark()
     driver = Published(output, tmp_path, spark=spark)
-    driver.stage(0, [value for part in parts_of(output, tmp_path, 2) for value in part.window(batch(n=[5]))[1]])
-    staged(tmp_path)[0].unlink()
+    values = [value for part in parts_of(output, tmp_path, 2) for value in part.window(batch(n=[5]))[1]]
+    monkeypatch.setattr(OutputFiles, "delete", dies)
+    with pytest.raises(KeyboardInterrupt):
+        driver.commit(0, values)
+    monkeypatch.undo()
+    assert len(staged(tmp_path)) == 2
     driver.crash()
-    assert spark.written == []
+    assert len(spark.written) == 1
     assert staged(tmp_path) == []
+
+
+def dies(*_arguments: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def waiting(tmp_path: Path, spark: Spark) -> Published:
+    """A driver that died between the commit and the writing of window 1, of two partitions."""
+    output = SparkOutput(format="parquet")
+    driver = Published(output, tmp_path, spark=spark)
+    parts = parts_of(output, tmp_path, 2)
+    driver.commit(0, [value for part in parts for value in part.window(batch(n=[1]))[1]])
+    driver.stage(1, [value for part in parts for value in part.window(batch(n=[2]))[1]])
+    return driver
+
+
+def folder_gone(folder: Path) -> None:
+    shutil.rmtree(folder / "staging")
+
+
+def marker_gone(folder: Path) -> None:
+    (folder / "staging" / "under_test" / "written-0").unlink()
+
+
+def file_gone(folder: Path) -> None:
+    staged(folder)[0].unlink()
+
+
+def flipped(folder: Path) -> None:
+    data = bytearray(staged(folder)[1].read_bytes())
+    data[10] ^= 1
+    staged(folder)[1].write_bytes(data)
+
+
+def cut(folder: Path) -> None:
+    staged(folder)[1].write_bytes(staged(folder)[1].read_bytes()[:-4])
+
+
+def swapped(folder: Path) -> None:
+    first, second = staged(folder)
+    held = first.read_bytes() + b" "
+    first.write_bytes(second.read_bytes() + b" ")
+    second.write_bytes(held)
+
+
+@pytest.mark.parametrize("harm", [folder_gone, marker_gone, file_gone, flipped, cut, swapped])
+def test_staged_rows_that_are_gone_or_damaged_are_told_and_not_written(tmp_path: Path, harm: Any) -> None:
+    spark = Spark()
+    driver = waiting(tmp_path, spark)
+    shutil.copytree(tmp_path / "staging", tmp_path / "copy")
+    harm(tmp_path)
+    with pytest.raises(
+        RidgelineError,
+        match=r"^`under_test`: `.*/w0000000001-p\d-a\d\.parquet`, committed rows of window 1 that wait to be written, is damaged: .*; put",
+    ):
+        driver.crash()
+    assert len(spark.written) == 1
+    shutil.rmtree(tmp_path / "staging", ignore_errors=True)
+    (tmp_path / "copy").rename(tmp_path / "staging")
+    driver.crash()
+    assert [rows for *_, rows in spark.written] == [[1, 1], [2, 2]]
+    shutil.rmtree(tmp_path / "staging")
+    with pytest.raises(RidgelineError, match=r"to give these rows up, create the empty file `.*/staging/under_test/written-1`"):
+        driver.crash()
+    (tmp_path / "staging" / "under_test").mkdir(parents=True)
+    (tmp_path / "staging" / "under_test" / "written-1").touch()
+    driver.crash()
+    assert len(spark.written) == 2
+
+
+def test_an_older_checkpoint_is_told(tmp_path: Path) -> None:
+    spark = Spark()
+    driver = waiting(tmp_path, spark)
+    older = driver.manifest
+    driver.crash()
+    driver.commit(2, [("w0000000002-p0-a9.parquet", *made(tmp_path, "w0000000002-p0-a9.parquet"))])
+    driver.manifest = older
+    with pytest.raises(RidgelineError, match="window 2 was written, and the checkpoint's last committed window is 1: an older copy"):
+        driver.crash()
+
+
+def made(folder: Path, name: str) -> tuple[int, int, str, int]:
+    with OutputFiles(str(folder / "staging")).writing(f"{folder}/staging/under_test/{name}") as out:
+        pq.write_table(pa.table({"n": [3]}), out)
+    return 1, out.size, "", out.crc32
+
+
+def test_who_is_fenced_off_writes_and_deletes_nothing(tmp_path: Path) -> None:
+    spark = Spark()
+    driver = waiting(tmp_path, spark)
+    driver.fenced = True
+    with pytest.raises(FencedError):
+        driver.publisher.publish(1)
+    assert len(spark.written) == 1
+    assert len(staged(tmp_path)) == 2
+
+
+def test_files_that_another_driver_may_be_about_to_commit_stay(tmp_path: Path) -> None:
+    driver = waiting(tmp_path, Spark())
+    driver.crash()
+    made(tmp_path, "w0000000002-p0-a9.parquet")
+    made(tmp_path, "w0000000001-p0-a9.parquet")
+    driver.crash()
+    assert [path.name for path in staged(tmp_path)] == ["w0000000002-p0-a9.parquet"]
 
 
 def test_a_mode_that_spark_does_not_have_is_a_fault() -> None:
@@ -142,7 +253,7 @@ def test_spark_writes_windows_into_folders_of_their_own(spark_context: Any, tmp_
     for window in range(2):
         values = [value for p, part in enumerate(parts) for value in part.window(batch(n=[p], at=[at]))[1]]
         driver.commit(window, values)
-        publisher.open(driver.context, {"window": window, "files": values})
+        publisher.open(driver.context, json.loads(driver.manifest))
         publisher.publish(window)
     rows = spark.read.parquet(str(tmp_path / "out")).orderBy("window", "n").collect()
     assert [(row.window, row.n, row.m) for row in rows] == [(w, n, n + w) for w in range(2) for n in range(2)]

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.operators._marker import Marker
 from ridgeline.operators._output_files import OutputFiles
 from ridgeline.operators._segments import DamagedError, Segment, check, merge
 from ridgeline.operators._window_output import safe_name, write_failure
@@ -66,7 +67,7 @@ class FilePublisher(Publisher):
         self._folder = f"{self._root}/{HIDDEN}/{self._prefix}"
         self._merged = f"{self._folder}/merged-e{context.epoch}.tmp"
         self._window = state["window"] if state else -1
-        self._published = -1
+        self._marker = Marker(self._files, self._folder, "published")
         self._rolls = False
         self._pending: list[Segment] = []
         self._since: float | None = None
@@ -97,7 +98,7 @@ class FilePublisher(Publisher):
             "window": window_id,
             "path": self._settings.path,
             "format": self._settings.format,
-            "published": self._published,
+            "published": self._marker.window,
             "rolls": self._rolls,
             "waits_since": self._waits_since,
             "pending": [list(segment) for segment in self._pending],
@@ -158,13 +159,9 @@ class FilePublisher(Publisher):
 
     def _make_folder(self) -> None:
         """Make the hidden folder and its marker, where the run begins to write: what was committed before is published."""
-        marked = _marked(self._hidden())
-        self._check_not_beyond(-1 if marked is None else marked)
-        self._files.make_folder(self._folder)
-        self._files.touch(self._marker(self._window))
-        for folder in (self._folder, f"{self._root}/{HIDDEN}", self._root, self._root.rpartition("/")[0] or "/"):
-            self._files.sync(folder)
-        self._published = self._window
+        self._marker.find(self._hidden())
+        self._check_not_beyond(self._marker.window)
+        self._marker.make(self._window)
 
     def _finish_before(self, state: Any) -> None:
         """Path or format have changed: publish what waits there and so."""
@@ -176,7 +173,7 @@ class FilePublisher(Publisher):
     def _resume(self, state: Any) -> None:
         """Go on from what the last manifest says."""
         hidden = self._hidden()  # before the published files: a segment that is gone from it is in one of them
-        marked = _marked(hidden)
+        marked = self._marker.find(hidden)
         self._pending = [Segment(*entry) for entry in state["pending"]]
         if marked is None:
             raise self._gone()
@@ -187,7 +184,6 @@ class FilePublisher(Publisher):
                 "or begin anew with another `--checkpoint` and `path`"
             )
             raise RidgelineError(message)
-        self._published = marked
         covered = max([marked, *self._last_windows()])
         self._check_not_beyond(covered)
         self._pending = [segment for segment in self._pending if segment.window > covered]
@@ -197,7 +193,7 @@ class FilePublisher(Publisher):
             if hidden[segment.name] != segment.bytes:
                 raise self._lost(segment, f"it has {hidden[segment.name]} bytes, it was written with {segment.bytes}")
         if covered > marked:
-            self._mark(covered)
+            self._marker.move(covered)
         self._waits_since = state["waits_since"] if self._pending else None
         self._rolls = bool(self._pending) and (state["rolls"] or f"rolling-{self._window}" in hidden)
 
@@ -261,24 +257,12 @@ class FilePublisher(Publisher):
             if not self._files.is_file(target):  # else a driver that was fenced off meanwhile has made it
                 raise
         self._files.sync(self._root)
-        self._mark(segments[-1].window)
+        self._marker.move(segments[-1].window)
         del self._pending[: len(segments)]
         for segment in segments:
             self._files.delete(f"{self._folder}/{segment.name}")
 
     # The hidden folder -------------------------------------------------------------------------------------------------
-
-    def _marker(self, window: int) -> str:
-        return f"{self._folder}/published-{window}"
-
-    def _mark(self, window: int) -> None:
-        """Write down, in the marker's name, that all windows up to this one are published."""
-        try:
-            self._files.move(self._marker(self._published), self._marker(window))
-        except OSError:
-            if not self._files.is_file(self._marker(window)):
-                raise
-        self._published = window
 
     def _hidden(self) -> Mapping[str, int]:
         """The files in the hidden folder, and their sizes."""
@@ -297,12 +281,11 @@ class FilePublisher(Publisher):
             self._files.delete(f"{self._folder}/{name}")
 
     def _is_left_over(self, name: str) -> bool:
-        found = re.fullmatch(r"w(\d+)-.*\.segment|published-(-?\d+)|rolling-(\d+)|merged-e(\d+)\.tmp", name)
-        if found is None:
-            return False
-        segment, marker, rolling, epoch = (int(text) if text else None for text in found.groups())
+        marker = self._marker.window_of(name)
         if marker is not None:
-            return marker < self._published
+            return marker < self._marker.window
+        found = re.fullmatch(r"w(\d+)-.*\.segment|rolling-(\d+)|merged-e(\d+)\.tmp", name)
+        segment, rolling, epoch = (int(text) if text else None for text in found.groups()) if found else (None, None, None)
         if epoch is not None:
             return epoch < self._context.epoch
         if rolling is not None:
@@ -319,7 +302,7 @@ class FilePublisher(Publisher):
             what = "is not there"
         message = (
             f"`{self._context.operator}`: output folder `{self._settings.path}` {what}; {self._waiting()}; mount it or put it back, and "
-            f"start again: nothing is lost; to give up what it held, create the empty file `{self._marker(self._window)}`"
+            f"start again: nothing is lost; to give up what it held, create the empty file `{self._marker.path(self._window)}`"
         )
         return RidgelineError(message)
 
@@ -328,7 +311,7 @@ class FilePublisher(Publisher):
         message = (
             f"`{self._context.operator}`: `{self._folder}/{segment.name}`, committed rows of window {segment.window}, is damaged: {what}; "
             f"{self._waiting()}; restore that file from a copy and start again; to give up what waits, create the empty file "
-            f"`{self._marker(self._window)}`"
+            f"`{self._marker.path(self._window)}`"
         )
         return RidgelineError(message)
 
@@ -341,11 +324,6 @@ class FilePublisher(Publisher):
     def _failure(self, error: OSError) -> RidgelineError:
         """What an error of the file system means. Raises FencedError if another driver has taken over: then its work is the cause."""
         self._context.check_owner()
-        if isinstance(error, FileNotFoundError) and _marked(self._hidden()) is None:
+        if isinstance(error, FileNotFoundError) and not self._files.is_file(self._marker.path(self._marker.window)):
             return self._gone()
         return write_failure(self._context.operator, self._settings.path, error)
-
-
-def _marked(hidden: Mapping[str, int]) -> int | None:
-    """The last window that is published, as the markers say; None if there is none."""
-    return max((int(found[1]) for name in hidden if (found := re.fullmatch(r"published-(-?\d+)", name))), default=None)

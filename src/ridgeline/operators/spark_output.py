@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.fs
 import pyarrow.parquet as pq
 from pydantic import Field
 
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.files import is_local, local_path, resolve
+from ridgeline.api.files import is_local, local_path
 from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.operators._marker import Marker
+from ridgeline.operators._output_files import OutputFiles
+from ridgeline.operators._segments import DamagedError, Segment, check
 from ridgeline.operators._spark_types import spark_type, what_spark_says
 from ridgeline.operators._window_output import WindowOutput, safe_name, write_failure
 
@@ -30,9 +33,10 @@ class SparkOutput(WindowOutput):
     windows, and deletes them. `transform(frame, window_id)` may change the DataFrame before. Windows without rows are not written.
     A duration arrives as a number of its units (microseconds for a `timedelta`), times of less than a microsecond are cut.
 
-    **How often a row arrives.** Never before its window is committed, and at least once. A second time only if the driver dies after Spark
-    has written the window and before the staged files are gone: then the window is written again, with the same rows and the same id. What
-    that does is the writer's: exactly once if writing the same window twice is like writing it once. So it is
+    **How often a row arrives.** Never before its window is committed, and at least once. A second time only if the driver dies, or another
+    driver takes over, while Spark writes the window or right after: then the window is written again, with the same rows and the same id.
+    So is a window that Spark has written in part when it fails. What that does is the writer's: exactly once if writing the same window
+    twice is like writing it once. So it is
 
     - for `delta`: `txnAppId` and `txnVersion` are set (unless given), and Delta passes over a window that it has;
     - for files with `{window_id}` in the path and `mode="overwrite"`: `options={"path": "out/window={window_id}"}`;
@@ -53,8 +57,8 @@ class SparkOutput(WindowOutput):
 
     def setup(self, context: OperatorContext) -> None:
         """Find the staging folder. Raises RidgelineError if it cannot be reached."""
-        self._files, root = resolve(context.staging)
-        self._folder = f"{root}/{safe_name(context.name)}"
+        self._files = OutputFiles(context.staging)
+        self._folder = f"{self._files.root}/{safe_name(context.name)}"
 
     def write(self, rows: pa.Table) -> None:
         """Stage the rows. Raises RidgelineError for a column that Spark has no type for, or if the file system refuses."""
@@ -64,15 +68,15 @@ class SparkOutput(WindowOutput):
                     f"`{self.context.name}` cannot write column `{field.name}`: Spark has no type for {field.type}; leave it out upstream"
                 )
                 raise RidgelineError(message)
-        path = f"{self._folder}/{self.file_stem}.parquet"
+        name = f"{self.file_stem}.parquet"
         try:
-            self._files.create_dir(self._folder, recursive=True)
-            pq.write_table(rows, path, filesystem=self._files, coerce_timestamps="us", allow_truncated_timestamps=True)
+            with self._files.writing(f"{self._folder}/{name}") as out:
+                pq.write_table(rows, out, coerce_timestamps="us", allow_truncated_timestamps=True)
         except OSError as error:
             with contextlib.suppress(OSError):
-                self._files.delete_file(path)
+                self._files.delete(f"{self._folder}/{name}")
             raise write_failure(self.context.name, self.context.staging, error) from error
-        self.context.hand_over(f"{self.file_stem}.parquet")
+        self.context.hand_over((name, rows.num_rows, out.size, "", out.crc32))
 
     def publisher(self) -> SparkPublisher:
         """The driver's half."""
@@ -80,38 +84,69 @@ class SparkOutput(WindowOutput):
 
 
 class SparkPublisher(Publisher):
-    """Lets Spark write what is staged, once the window is committed. Its state: the files of the last window."""
+    """Lets Spark write what is staged, once the window is committed. Its state: the files of the last window.
+
+    Once Spark has written a window, the marker `written-<window>` in the staging folder is renamed, then the files are deleted. The
+    marker is made at the first start and stays.
+    """
 
     def __init__(self, format: str, options: Mapping[str, Option], mode: str, transform: Transform | None) -> None:
         self._format, self._options, self._mode, self._transform = format, options, mode, transform
-        self._staged: list[str] = []
+        self._staged: list[Segment] = []
         self._window = -1
 
     def open(self, context: PublisherContext, state: Any) -> None:
-        """Take up what was staged last, if it is still there: where a file is gone, the window was written. Delete all else."""
+        """Take up what was staged last, unless it is written; delete what is left of earlier windows.
+
+        Raises RidgelineError if rows that wait are not there any more.
+        """
         self._context = context
-        self._files, root = resolve(context.staging)
-        self._folder = f"{root}/{safe_name(context.operator)}"
-        self._window, staged = (state["window"], state["files"]) if state else (-1, [])
+        self._files = OutputFiles(context.staging)
+        self._folder = f"{self._files.root}/{safe_name(context.operator)}"
+        self._marker = Marker(self._files, self._folder, "written")
+        self._window = state["window"] if state else -1
+        self._staged = [Segment(*entry) for entry in state["files"]] if state else []
         try:
-            there = {info.base_name for info in self._files.get_file_info(pyarrow.fs.FileSelector(self._folder, allow_not_found=True))}
-            self._staged = staged if there.issuperset(staged) else []
-            self._delete(there.difference(self._staged))
+            self._take_up(self._files.sizes(self._folder))
+            self._clear()
         except OSError as error:
             raise write_failure(context.operator, context.staging, error) from error
 
+    def _take_up(self, found: Mapping[str, int]) -> None:
+        if self._marker.find(found) is None and not self._staged:
+            self._marker.make(self._window)
+        if self._marker.window > self._window:
+            message = (
+                f"`{self._context.operator}`: window {self._marker.window} was written, and the checkpoint's last committed window is "
+                f"{self._window}: an older copy of it was put back; to go on would write the windows between once more; put the newer "
+                "checkpoint back and start again, or begin anew with another `--checkpoint`"
+            )
+            raise RidgelineError(message)
+        if self._marker.window == self._window:
+            self._staged = []
+        for segment in self._staged:
+            if self._marker.path(self._marker.window).rpartition("/")[2] not in found or segment.name not in found:
+                raise self._lost(segment, "it, or the marker `written-*` beside it, is not there")
+
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
         """Note the window's files."""
-        self._window, self._staged = window_id, list(values)
-        return {"window": window_id, "files": self._staged}
+        self._window, self._staged = window_id, [Segment(window_id, *value) for value in values]
+        return {"window": window_id, "files": [list(segment) for segment in self._staged]}
 
     def publish(self, window_id: int) -> None:
-        """Write the window's rows and delete the staged files. Raises RidgelineError if Spark cannot."""
+        """Write the window's rows and delete the staged files. Raises RidgelineError if Spark cannot, or if they are damaged."""
         if not self._staged or window_id != self._window:
             return
+        for segment in self._staged:
+            try:
+                check(self._files, self._folder, segment)
+            except (DamagedError, OSError) as error:
+                self._context.check_owner()
+                raise self._lost(segment, str(error)) from error
+        self._context.check_owner()
         try:
             spark = self._context.spark()
-            frame = spark.read.parquet(*[f"{self._uri()}/{name}" for name in self._staged])
+            frame = spark.read.parquet(*[f"{self._uri()}/{segment.name}" for segment in self._staged])
             if self._transform is not None:
                 frame = self._transform(frame, window_id)
             frame.write.format(self._format).options(**self.options(window_id)).mode(self._mode).save()
@@ -123,8 +158,36 @@ class SparkPublisher(Publisher):
                 "mend that, then start it again: the rows are in the checkpoint and will be written"
             )
             raise RidgelineError(message) from error
-        self._delete(self._staged)
-        self._staged = []
+        try:
+            self._marker.move(window_id)
+            for segment in self._staged:
+                self._files.delete(f"{self._folder}/{segment.name}")
+            self._staged = []
+        except OSError as error:
+            self._context.check_owner()
+            raise write_failure(self._context.operator, self._context.staging, error) from error
+
+    def _clear(self) -> None:
+        """Delete the files of windows that are written, and of attempts that failed; later windows may be another driver's to commit."""
+        staged = {segment.name for segment in self._staged}
+        doomed = [name for name in self._files.sizes(self._folder) if name not in staged and self._is_left_over(name)]
+        if doomed:
+            self._context.check_owner()
+        for name in doomed:
+            self._files.delete(f"{self._folder}/{name}")
+
+    def _is_left_over(self, name: str) -> bool:
+        marker = self._marker.window_of(name)
+        found = re.match(r"w(\d+)-", name)
+        return marker < self._marker.window if marker is not None else found is not None and int(found[1]) <= self._window
+
+    def _lost(self, segment: Segment, what: str) -> RidgelineError:
+        message = (
+            f"`{self._context.operator}`: `{self._folder}/{segment.name}`, committed rows of window {segment.window} that wait to be "
+            f"written, is damaged: {what}; put the checkpoint's `staging` folder back from a copy and start again; to give these rows up, "
+            f"create the empty file `{self._marker.path(segment.window)}`"
+        )
+        return RidgelineError(message)
 
     def options(self, window_id: int) -> dict[str, Option]:
         """The writer's options for a window."""
@@ -141,8 +204,3 @@ class SparkPublisher(Publisher):
         staging = self._context.staging
         root = Path(local_path(staging)).as_uri() if is_local(staging) else staging
         return f"{root}/{safe_name(self._context.operator)}"
-
-    def _delete(self, names: set[str] | Sequence[str]) -> None:
-        for name in sorted(names):
-            with contextlib.suppress(FileNotFoundError):
-                self._files.delete_file(f"{self._folder}/{name}")
