@@ -47,6 +47,15 @@ class OperatorContext:
         """
         self._handed_over.append(value)
 
+    @property
+    def handed_over_count(self) -> int:
+        """How many values were handed over and not taken."""
+        return len(self._handed_over)
+
+    def take_back(self, count: int) -> None:
+        """Forget all values handed over but the first `count`."""
+        del self._handed_over[count:]
+
     def take_handed_over(self) -> list[Any]:
         """What was handed over since the last call."""
         values, self._handed_over = self._handed_over, []

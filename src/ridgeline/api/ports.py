@@ -307,6 +307,14 @@ class OutputPoint:
             stop = start + len(times)
         return joined_times([*runs, (len(self._rows) - stop, None)])
 
+    def mark(self) -> tuple[int, int, int]:
+        """How much was emitted so far, for `roll_back`."""
+        return len(self._rows), len(self._batches), len(self._stamped)
+
+    def roll_back(self, mark: tuple[int, int, int]) -> None:
+        """Forget what was emitted since the mark."""
+        del self._rows[mark[0] :], self._batches[mark[1] :], self._stamped[mark[2] :], self._stamps[mark[2] :]
+
     def discard(self) -> None:
         """Forget what was emitted and not drained."""
         self._clear()

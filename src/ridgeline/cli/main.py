@@ -154,15 +154,15 @@ def run(  # noqa: PLR0913, PLR0917  options
 ) -> None:
     """Run an application on Spark until its inputs have finished.
 
-    Ctrl-C ends it after the window that runs: all results are published, and the same command with `--checkpoint` goes on from there.
+    Ctrl-C or SIGTERM ends it after the window that runs: all results are published, and the same command with `--checkpoint` goes on from there.
     While it runs, `ridgeline top`, `critical-path`, `progress` and other commands show where its time goes.
 
     Example: `ridgeline run payments.py --master local[2] --checkpoint state -D payments.count=1000 --windows 20`
 
     If what it prints is read by another program (`| head`) that goes away, the run ends after its window as on Ctrl-C.
 
-    Exit codes: 0 finished or stopped, 1 the application failed, 2 the application or the command is not valid, 130 killed, 141 nobody
-    reads its output any more.
+    Exit codes: 0 finished or stopped, 1 the application failed, 2 the application or the command is not valid, 130 killed by a second
+    Ctrl-C, 143 by a second SIGTERM, 141 nobody reads its output any more.
     """
     with told():
         from ridgeline.cli.load import load_application

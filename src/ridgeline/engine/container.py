@@ -17,12 +17,14 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import Failure, OperatorError, described
 from ridgeline.api.pickling import dumps
 from ridgeline.api.state import ValueCell
+from ridgeline.api.tuples import Tuples
 from ridgeline.engine import block, state_files, versions
 from ridgeline.engine.block import Message
 from ridgeline.engine.outgoing import Emitted, Outgoing
 from ridgeline.engine.run_files import RunFiles
 from ridgeline.engine.runtime import OperatorRuntime
 from ridgeline.engine.shared_blocks import LostBlockError, SharedPlace, SharedReader
+from ridgeline.engine.skipping import Skips
 from ridgeline.engine.spec import ContainerSpec, has_committed
 from ridgeline.engine.storage import Storage
 from ridgeline.measure.events import ContainerHeartbeat
@@ -258,12 +260,11 @@ class Container:
         inputs = {port: delivered.pop((runtime.spec.id, port), []) for port in runtime.spec.inputs}
         try:
             runtime.start()
-            report, emitted = runtime.run(request, inputs, batches, timeline)
+            report, emitted = self._run_callbacks(runtime, request, inputs, batches, timeline)
         except OperatorError as error:
             if runtime.spec.attributes["processing_mode"] is not ProcessingMode.AT_MOST_ONCE:
                 raise
-            self._versions[runtime.spec.id] = None
-            self._restore(runtime, request.states)
+            self._start_over(runtime, request)
             for cell in runtime.cells.values():
                 cell.begin(request.window_id - request.window_id % runtime.window_count)
             received = {port: sum(map(len, parts)) for port, parts in inputs.items()}
@@ -272,3 +273,26 @@ class Container:
         outgoing.route(runtime.spec.id, emitted, delivered, request.window_id + runtime.spec.partition)
         report.encode_seconds = timeline.now() - ran
         return report
+
+    def _run_callbacks(
+        self,
+        runtime: OperatorRuntime,
+        request: WindowRequest,
+        inputs: Mapping[str, Sequence[Tuples]],
+        batches: Iterable[pa.RecordBatch],
+        timeline: Timeline,
+    ) -> tuple[OperatorReport, dict[str, list[Tuples]]]:
+        """Run one operator; one that leaves out tuples on which it fails again and again, until none is left. Raises OperatorError."""
+        skips = Skips() if runtime.skips_tuples else None
+        while True:
+            try:
+                return runtime.run(request, inputs, batches, timeline, skips)
+            except OperatorError:
+                if skips is None or not skips.run_again():
+                    raise
+                self._start_over(runtime, request)
+
+    def _start_over(self, runtime: OperatorRuntime, request: WindowRequest) -> None:
+        """Bring an operator's state back to the window before."""
+        self._versions[runtime.spec.id] = None
+        self._restore(runtime, request.states)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
@@ -10,6 +11,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from ridgeline.api.errors import RidgelineError, capped
 
 _CAUSE_LIMIT = 1_000
+_END_SECONDS = 2.0
 _FRAME = re.compile(r"^\s+at [\w.$/<>]+\(.*\)$|^\s+\.\.\. \d+ more$")
 _LOST_TASK = re.compile(r"Lost task [^:]*: (.*)", re.DOTALL)
 _DIED = ("Python worker exited unexpectedly", "Python worker process terminated", "Connection reset", "EOFException", "Broken pipe")
@@ -20,21 +22,39 @@ class SparkGoneError(RidgelineError):
     """Spark's own process has ended, or somebody has stopped Spark: no window can run any more."""
 
 
+def has_ended(context: Any) -> bool:
+    """True if Spark's Java process, if this one has started it, has ended."""
+    return _exit_code(context, 0.0) is not None
+
+
 def gone(context: Any, error: BaseException) -> SparkGoneError | None:
     """The error to raise instead if Spark itself is no more; None if it still runs."""
-    process = getattr(getattr(context, "_gateway", None), "proc", None)
-    code = None if process is None else process.poll()
     text = str(error)
-    if code is None and not isinstance(error, (Py4JNetworkError, ConnectionError)) and not any(stopped in text for stopped in _STOPPED):
-        return None
-    if code is None and any(stopped in text for stopped in _STOPPED):
-        what = "Spark was stopped while the application ran"
-        remedy = "somebody has called `stop()` on its context, or has ended its Java process"
-    else:
+    lost = isinstance(error, (Py4JNetworkError, ConnectionError))
+    stopped = any(sign in text for sign in _STOPPED)
+    code = _exit_code(context, _END_SECONDS if lost or stopped else 0.0)
+    if code is not None or isinstance(error, Py4JNetworkError):
         meaning = "" if code is None else f" with exit code {code}" if code >= 0 else f" by signal {-code}"
         what = f"Spark's Java process has ended{meaning}"
         remedy = "was it killed, or the host out of memory? (`--conf spark.driver.memory=...`)"
+    elif stopped:
+        what = "Spark was stopped while the application ran"
+        remedy = "somebody has called `stop()` on its context, or has ended it on the cluster"
+    else:
+        return None
     return SparkGoneError(f"{what}; what is committed is kept, run again with the same `--checkpoint`; {remedy}")
+
+
+def _exit_code(context: Any, seconds: float) -> int | None:
+    """The exit code of the Java process, if this process has started it and it ends within some seconds."""
+    process = getattr(getattr(context, "_gateway", None), "proc", None)
+    if process is None:
+        return None
+    try:
+        code: int = process.wait(seconds) if seconds else process.poll()
+    except subprocess.TimeoutExpired:
+        return None
+    return code
 
 
 def java_error(error: BaseException) -> Any:

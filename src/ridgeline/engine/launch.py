@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.checkpoint import Checkpoint
 from ridgeline.engine.compactions import Compactions
 from ridgeline.engine.heartbeat import HeartbeatAddress
+from ridgeline.engine.job_errors import SparkGoneError, gone, has_ended
 from ridgeline.engine.run import ApplicationRun, Observe
 from ridgeline.engine.session import PRELOAD, start_context
 from ridgeline.engine.shipping import installed_modules
@@ -106,14 +108,29 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
         _drive(run, context, clock, stop, options.windows)
         orderly = True
         return Outcome(run.next_window - first, run.master.committed, run.ended, uri)
+    except Exception as error:
+        lost = None if context is None else gone(context, error)
+        if lost is None or isinstance(error, SparkGoneError):
+            raise
+        raise lost from None
     finally:
+        _end(run, checkpoint, context, orderly=orderly, stops=own_context)
+
+
+def _end(run: ApplicationRun | None, checkpoint: Checkpoint | None, context: Any, *, orderly: bool, stops: bool) -> None:
+    """Close what has been opened; nothing that fails in it is told if Spark's process has ended: that is."""
+    if context is None:
+        if checkpoint is not None:
+            checkpoint.close()
+        return
+    with contextlib.suppress(Exception) if has_ended(context) else contextlib.nullcontext():
         try:
             if run is not None:
                 run.close(orderly=orderly)
             elif checkpoint is not None:
                 checkpoint.close()
         finally:
-            if own_context and context is not None:
+            if stops:
                 context.stop()
             if options.checkpoint is None and (run is None or run.master.committed < 0 or (orderly and run.ended)):
                 remove_temporary(uri)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ridgeline.api.attributes import RecordingLevel
+from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.clock import Timeline
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, Failure, OperatorError, StateError, described, shorten
@@ -25,6 +25,7 @@ from ridgeline.engine.age_meter import AgeMeter, places
 from ridgeline.engine.failures import InputLostError
 from ridgeline.engine.gathering import gather, gathers
 from ridgeline.engine.running import Running
+from ridgeline.engine.skipping import Delivery, Skips
 from ridgeline.measure.events import AgeSample
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, WindowRequest
@@ -121,10 +122,11 @@ class OperatorRuntime:
         inputs: Mapping[str, Sequence[Tuples]],
         batches: Iterable[pa.RecordBatch],
         timeline: Timeline | None = None,
+        skips: Skips | None = None,
     ) -> tuple[OperatorReport, dict[str, list[Tuples]]]:
         """Run the operator's part of a window; its cells must be at the window before. Returns its report and what it emitted by port.
 
-        `timeline`: the clock by which the ages of its records are taken, see `ages`.
+        `timeline`: the clock by which the ages of its records are taken, see `ages`. `skips`: of an operator that leaves tuples out.
         Raises OperatorError naming the tuple that failed, ContainerAbortError if a test asked for it.
         """
         operator, context, window_id = self.operator, self.context, request.window_id
@@ -146,7 +148,8 @@ class OperatorRuntime:
             for point in self.outputs.values():
                 point.discard()
                 self._call("timestamp_of", point.open)
-            span = self._window(request, application_window, inputs, batches)
+            delivery = None if skips is None else Delivery(self, skips)
+            span = self._window(request, application_window, inputs, batches, delivery)
             read = timeline.now() if isinstance(operator, InputOperator) else 0.0
             self.running.end()
             emitted = {name: self._call("emit", point.drain) for name, point in self.outputs.items()}
@@ -158,6 +161,9 @@ class OperatorRuntime:
             self._forget(window_id)
         report.tuples_out = {name: sum(map(len, parts)) for name, parts in emitted.items()}
         self._count_errors(report, emitted)
+        if delivery is not None:
+            report.errors += len(delivery.left_out)
+            report.error_tuples += delivery.left_out[: max(1, self.spec.attributes["error_tuples_kept"]) - len(report.error_tuples)]
         report.finished = bool(vars(operator).get("_finished"))
         report.handed_over = context.take_handed_over()
         if isinstance(operator, InputOperator):
@@ -175,7 +181,12 @@ class OperatorRuntime:
         return request.final or (request.window_id + 1) % self.window_count == 0
 
     def _window(
-        self, request: WindowRequest, application_window: int, inputs: Mapping[str, Sequence[Tuples]], batches: Iterable[pa.RecordBatch]
+        self,
+        request: WindowRequest,
+        application_window: int,
+        inputs: Mapping[str, Sequence[Tuples]],
+        batches: Iterable[pa.RecordBatch],
+        delivery: Delivery | None,
     ) -> Span | None:
         """The callbacks of a window. Returns the newest and the oldest time of what came in the application window, if that matters."""
         operator, window_id, ends = self.operator, request.window_id, self._ends(request)
@@ -191,10 +202,15 @@ class OperatorRuntime:
         spanning = inheriting if type(operator).end_window is not Operator.end_window else []
         for port, parts in inputs.items():
             schema, (by_batch, handler) = self.spec.inputs[port], self._inputs[port]
-            deliver = self._deliver_batch if by_batch else self._deliver
-            for part in parts:
+            deliver = self.deliver_batch if by_batch else self._deliver
+            for number, part in enumerate(parts):
                 tuples = part.read_as(schema)
-                deliver(port, handler, tuples, inheriting)
+                if delivery is None:
+                    deliver(port, handler, tuples, inheriting)
+                elif by_batch:
+                    delivery.deliver_batch((port, number), handler, tuples, inheriting)
+                else:
+                    delivery.deliver((port, number), handler, tuples, inheriting)
                 self._meter.processed(tuples)
                 if spanning and (times := tuples.times) is not None:
                     span = joined_spans(span, times.span())
@@ -219,11 +235,12 @@ class OperatorRuntime:
                 lengths = _one_by_one(handler, iterator, outputs)
             except BaseException as error:
                 callback = f"process of port {port}"
-                raise self._failure(callback, error, shorten(rows[len(rows) - length_hint(iterator) - 1])) from error
+                raise self.failure(callback, error, shorten(rows[len(rows) - length_hint(iterator) - 1])) from error
         for point, after in zip(points, lengths, strict=True):
             point.end(after)
 
-    def _deliver_batch(self, port: str, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]) -> None:
+    def deliver_batch(self, port: str, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]) -> None:
+        """Hand a run of tuples to a `process_batch` method. Raises OperatorError."""
         batch = tuples.batch
         processing = Processing(lambda: tuples.times, len(tuples))
         with _inheriting(inheriting, processing), self.running.part(port, len(tuples), None):
@@ -233,7 +250,7 @@ class OperatorRuntime:
                 first = shorten(tuples.rows[0]) if len(tuples) else "none"
                 text = first if len(tuples) == 1 else f"one of a batch of {len(tuples)}, the first being {first}"
                 callback = f"process_batch of port {port}"
-                raise self._failure(callback, error, text) from error
+                raise self.failure(callback, error, text) from error
 
     def _count_errors(self, report: OperatorReport, emitted: Mapping[str, Sequence[Tuples]]) -> None:
         keep = self.spec.attributes["error_tuples_kept"]
@@ -243,13 +260,27 @@ class OperatorRuntime:
                 for part in parts if keep else ():
                     report.error_tuples += [shorten(row) for row in part.rows[: keep - len(report.error_tuples)]]
 
+    @property
+    def skips_tuples(self) -> bool:
+        """True if tuples on which it fails are left out."""
+        return self.spec.attributes["on_error"] is OnError.SKIP and not self.spec.unifier and bool(self._inputs)
+
+    @property
+    def is_clean(self) -> bool:
+        """True if a tuple leaves traces in what is emitted only: there is no state, and nothing was set in the window."""
+        return not self.cells and not self._set_in_window()
+
+    def _set_in_window(self) -> list[str]:
+        values = vars(self.operator)
+        return [name for name, value in values.items() if not _is_hidden(name) and self._baseline.get(name, values) is not value]
+
     def _forget(self, window_id: int) -> None:
         """Remove what the window set on the operator without declaring it, also where `__init__` or `setup` had set it before.
 
         Properties, which the class has values for, get back the value that they had.
         """
         values = vars(self.operator)
-        forgotten = [name for name, value in values.items() if not _is_hidden(name) and self._baseline.get(name, values) is not value]
+        forgotten = self._set_in_window()
         for name in forgotten:
             del values[name]
             if name in self._baseline and hasattr(type(self.operator), name):
@@ -266,9 +297,9 @@ class OperatorRuntime:
         try:
             return function(*arguments)
         except BaseException as error:
-            raise self._failure(callback, error) from error
+            raise self.failure(callback, error) from error
 
-    def _failure(self, callback: str, error: BaseException, value: str = "") -> BaseException:
+    def failure(self, callback: str, error: BaseException, value: str = "") -> BaseException:
         """What to raise for what a callback has raised."""
         if isinstance(error, (ContainerAbortError, InputLostError)):
             return error

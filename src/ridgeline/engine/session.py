@@ -136,12 +136,20 @@ def start_context(
     try:
         with quiet_stderr(), heedless_of_sigterm():
             context = SparkContext(conf=spark_conf)
+        _quiet_accumulators(context)
         if not is_local(master) and SYNC_LOG_LEVEL in settings:
             context.setLogLevel(LOG_LEVEL)
     except Exception as error:
         msg = f"Spark did not start on `{master}`: {mask_text(str(error).splitlines()[0])[:300]}; check `--master` and `--conf`"
         raise RidgelineError(msg) from error
     return context
+
+
+def _quiet_accumulators(context: Any) -> None:
+    """PySpark's server of accumulators, which nobody uses here, prints a traceback when the Java process dies."""
+    server = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda _request, _address: None
 
 
 def _put_on_pythonpath(home: str) -> None:

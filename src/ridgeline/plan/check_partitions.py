@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.plan.check_graph import ordered
 from ridgeline.plan.check_keys import check_keyed_state, check_meeting
 from ridgeline.plan.colocation import Edge, Node, find_groups
@@ -61,6 +62,7 @@ def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int |
 
 def check_unused(draft: Draft) -> None:
     """Attributes that somebody gave and that nothing of the operator can use."""
+    silent = draft.attributes.get("metrics_recording_level") is RecordingLevel.OFF
     for operator in draft.operators:
         given, values, declared = operator.given - operator.doubtful, operator.attributes, operator.declared
         connected = [name for name in declared.inputs if name in operator.touched]
@@ -70,7 +72,13 @@ def check_unused(draft: Draft) -> None:
             ("partitioner", values["partitioner"] and operator.is_input, "an input operator has no tuples to divide"),
             ("partitioner", values["partitioner"] and connected and connected == followed, "all its ports follow the partitions upstream"),
             ("unifier_limit", values["unifier_limit"] and not declared.outputs, "it has no output port"),
-            ("error_tuples_kept", values["error_tuples_kept"] and not _error_ports(operator), "it has no output port with `error=True`"),
+            (
+                "error_tuples_kept",
+                values["error_tuples_kept"] and not _error_ports(operator) and values["on_error"] is not OnError.SKIP,
+                "it has no output port with `error=True`",
+            ),
+            ("on_error", values["on_error"] is OnError.SKIP and operator.is_input, "an input operator gets no tuples to leave out"),
+            ("callback_timeout", values["callback_timeout"] and silent, "workers send no heartbeats at `metrics_recording_level` OFF"),
         ]
         for name, set_, why in unused:
             if name in given and set_:
