@@ -88,8 +88,12 @@ class Failure:
     raised: bool = False
 
     def __post_init__(self) -> None:
+        """Cap the texts, and mask the secrets of drivers and clients in them."""
+        from ridgeline.api.masking import mask_text  # stands upon this module
+
         for name, limit in (("error", TEXT_LIMIT), ("tuple", TEXT_LIMIT), ("traceback", TRACEBACK_LIMIT)):
-            object.__setattr__(self, name, capped(getattr(self, name), limit))
+            text = capped(getattr(self, name), limit)
+            object.__setattr__(self, name, text if name == "tuple" else mask_text(text))
 
     def same_as(self, other: Failure | None) -> bool:
         """True if the operator's code failed in the same way on the same tuple. Addresses of objects in the texts do not count."""

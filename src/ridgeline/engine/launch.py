@@ -114,7 +114,11 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
             raise
         raise lost from None
     finally:
-        _end(run, checkpoint, context, orderly=orderly, stops=own_context)
+        try:
+            _end(run, checkpoint, context, orderly=orderly, stops=own_context)
+        finally:
+            if options.checkpoint is None and (run is None or run.master.committed < 0 or (orderly and run.ended)):
+                remove_temporary(uri)
 
 
 def _end(run: ApplicationRun | None, checkpoint: Checkpoint | None, context: Any, *, orderly: bool, stops: bool) -> None:
@@ -132,8 +136,6 @@ def _end(run: ApplicationRun | None, checkpoint: Checkpoint | None, context: Any
         finally:
             if stops:
                 context.stop()
-            if options.checkpoint is None and (run is None or run.master.committed < 0 or (orderly and run.ended)):
-                remove_temporary(uri)
 
 
 def _is_on_driver(context: Any) -> bool:
