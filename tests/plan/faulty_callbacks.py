@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -313,6 +314,30 @@ class Honest(Operator):
 
 
 SamePayment = NamedTuple("SamePayment", [(name, kind) for name, kind in Payment.__annotations__.items()])  # type: ignore[misc]
+
+
+def with_number(function: Any) -> Any:
+    """Gives a method a number before its tuple."""
+
+    @functools.wraps(function)
+    def wrapper(self: Any, tuple: Any) -> None:
+        function(self, 1, tuple)
+
+    return wrapper
+
+
+class Decorated(Honest):
+    @Honest.payments.process
+    @with_number
+    def one(self, number: int, payment: Balance) -> None: ...  # type: ignore[override]
+
+    @Honest.more.process
+    @staticmethod
+    def two(payment: Payment) -> None: ...  # type: ignore[override]
+
+    @Honest.base.process
+    @classmethod
+    def three(cls, payment: Payment) -> None: ...  # type: ignore[override]
 
 
 class HonestSubclass(Honest):

@@ -5,7 +5,7 @@ import pytest
 
 from plan import faulty_attributes, faulty_callbacks, faulty_keys, faulty_operators, faulty_partitions, faulty_streams
 from plan.faulty import Faulty
-from plan.faulty_callbacks import HonestSubclass, stored
+from plan.faulty_callbacks import Decorated, HonestSubclass, stored
 from plan.faulty_keys import ByCodec, ByMore, ByText, Counting, CountingAlong, CountingByKey, counting, joined
 from plan.faulty_operators import chain
 from plan.parts import Source
@@ -98,6 +98,11 @@ def test_honest_methods_are_no_faults(port: str) -> None:
         assert all("schema" in fault.what for fault in find_faults(stored(HonestSubclass(), port)))
     else:
         assert find_faults(stored(HonestSubclass(), port)) == []
+
+
+@pytest.mark.parametrize("port", ["payments", "more", "base"])
+def test_decorated_methods_are_no_faults(port: str) -> None:
+    assert find_faults(stored(Decorated(), port)) == []
 
 
 @pytest.mark.parametrize("name", library.__all__)

@@ -72,7 +72,7 @@ def _method_faults(operator: Operator, name: str, parameters: tuple[str, ...], p
 
 def _call_faults(operator: Operator, name: str, parameters: tuple[str, ...], port: str) -> Iterator[CallbackFault]:
     try:
-        signature = inspect.signature(getattr(operator, name))
+        signature = inspect.signature(getattr(operator, name), follow_wrapped=False)
     except (TypeError, ValueError):
         return  # made in C: it says nothing of its parameters
     try:
@@ -130,7 +130,7 @@ def _nearly(name: str, callback: str) -> bool:
 
 def _annotation_faults(operator: Operator, name: str, port: str, schema: Schema | None, *, by_batch: bool) -> Iterator[CallbackFault]:
     """A parameter that is annotated as something else than what comes."""
-    annotated = _annotation(getattr(type(operator), name))
+    annotated = _annotation(getattr(operator, name))
     if annotated is None or (schema is None and not by_batch):
         return
     what = f"`{name}` of `{type(operator).__name__}` takes `{annotated.__name__}`, but "
@@ -146,12 +146,14 @@ def _annotation_faults(operator: Operator, name: str, port: str, schema: Schema 
         yield CallbackFault(port, f"{what}the tuples of the port are {gives}", remedy)
 
 
-def _annotation(function: Any) -> Any:
-    """The class with which the first parameter after `self` is annotated; None if it is no class, or one that says nothing."""
+def _annotation(method: Any) -> Any:
+    """The class with which the first parameter is annotated; None if it is no class, or one that says nothing."""
+    if hasattr(method, "__wrapped__"):
+        return None  # the annotations are those of the function within, which may get something else
     try:
-        annotations = inspect.get_annotations(function, eval_str=True)
-        first = list(inspect.signature(function).parameters.values())[1]
-    except (NameError, AttributeError, SyntaxError, TypeError, ValueError, IndexError):
+        annotations = inspect.get_annotations(method, eval_str=True)
+        first = next(iter(inspect.signature(method).parameters.values()))
+    except (NameError, AttributeError, SyntaxError, TypeError, ValueError, StopIteration):
         return None  # names that only a type checker knows
     annotated = annotations.get(first.name)
     if first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD) or not isinstance(annotated, type):
