@@ -31,7 +31,8 @@ class ConsoleOutput(Operator):
     (`"QUOTE: {}"`, `"{symbol} costs {price:.2f}"`). Without one, the operator's name stands in front.
     No more than `limit` tuples a window and partition are printed, and how many there were besides.
 
-    Nothing of a window that failed is printed; what a crash catches between the commit and the printing is not printed later.
+    Nothing of a window that failed is printed, and nothing twice; what a crash catches between the commit and the printing is not printed
+    later.
     """
 
     input = InputPort(Any)

@@ -29,7 +29,10 @@ class FileOutput(WindowOutput):
 
     Each window and partition writes a hidden segment. After the commit, all segments that wait become one published file, which appears at
     once, when the oldest has waited `roll_seconds` (0: every window), when they hold `roll_bytes`, and at every orderly end.
-    Published files are called `<operator>-<run id>-<first window>-<last window>.<format>`.
+    Published files are called `<operator>-<run id>-<first window>-<last window>.<format>`; they belong to their readers.
+
+    The hidden folder `.ridgeline` stays, with one empty file for each run. A run that goes on and does not find it ends with an error: the
+    folder is not mounted, or is another one (docs/outputs.md).
 
     `mode` says what a run on a fresh checkpoint does if the folder is not empty: `append` leaves what is there, `overwrite` removes
     the `.parquet` and `.jsonl` files directly in it, `error` refuses. A run that goes on from its checkpoint always appends.
