@@ -6,8 +6,8 @@ import typer
 from rich.console import Console
 
 from ridgeline.api.errors import CheckpointError, Failure, Fault, OperatorError, ValidationError
+from ridgeline.api.frames import users_frames
 from ridgeline.cli.errors import CommandError, exit_code, make_console, tell, told
-from ridgeline.cli.frames import users_frames
 
 FAILURE = Failure("a", "total", 1, 7, "process of port numbers", "ZeroDivisionError: division by zero", "Number(value=3)")
 

@@ -65,6 +65,12 @@ class Tuples:
             self._batch = self.schema.encode(self.rows) if settled is None else self.schema.assemble(self.rows, settled)
         return self._batch
 
+    def last(self, count: int) -> Tuples:
+        """The last `count` of them, without their times, made from what is there already."""
+        if self._rows is not None:
+            return Tuples(self.schema, self._rows[-count:], None)
+        return Tuples(self.schema, None, self.batch.slice(max(0, len(self) - count)))
+
     @property
     def timed(self) -> bool:
         """True if they may have times."""

@@ -14,7 +14,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from ridgeline.api.errors import OperatorError, RidgelineError, ValidationError
-from ridgeline.cli.frames import users_frames
+from ridgeline.api.frames import users_frames
 from ridgeline.cli.output import OUTPUT_GONE, Output, OutputGoneError
 
 FAILED = 1

@@ -13,8 +13,8 @@ from typing import Any
 
 from ridgeline.api.application import Application
 from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.api.frames import last_frames
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.frames import last_frames
 from ridgeline.cli.options import COMMAND_OPTIONS, application_arguments
 from ridgeline.cli.output import OutputGoneError, discard, unread
 

@@ -27,6 +27,7 @@ from ridgeline.engine.shared_blocks import LostBlockError, SharedPlace, SharedRe
 from ridgeline.engine.skipping import Skips
 from ridgeline.engine.spec import ContainerSpec, has_committed
 from ridgeline.engine.storage import Storage
+from ridgeline.engine.tails import last_tuples
 from ridgeline.measure.events import ContainerHeartbeat
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
 
@@ -269,6 +270,9 @@ class Container:
                 cell.begin(request.window_id - request.window_id % runtime.window_count)
             received = {port: sum(map(len, parts)) for port, parts in inputs.items()}
             return OperatorReport(runtime.spec.id, queue=sum(received.values()), tuples_in=received, dropped=error.failure)
+        if request.tails:
+            asked = {port: count for (operator, port), count in request.tails.items() if operator == runtime.spec.id}
+            report.tails = {port: last_tuples(emitted.get(port, ()), count) for port, count in asked.items()}
         ran = timeline.now()
         outgoing.route(runtime.spec.id, emitted, delivered, request.window_id + runtime.spec.partition)
         report.encode_seconds = timeline.now() - ran

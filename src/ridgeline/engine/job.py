@@ -23,6 +23,7 @@ from ridgeline.engine.failures import Failed
 from ridgeline.engine.heartbeat import HeartbeatAddress
 from ridgeline.engine.job_errors import cause, gone, job_text, worker_died
 from ridgeline.engine.run import Ran
+from ridgeline.engine.shared_context import has_several_users
 from ridgeline.engine.shared_folder import BlockSharing
 from ridgeline.engine.shuffles import Shuffles
 from ridgeline.engine.spec import container_specs
@@ -86,9 +87,13 @@ class SparkExecutor:
             reports, shuffles = self._tick_chain(task.slots)
         else:
             source.jobs += 1
-            begin = self._shuffles.next_id()
             task = replace(task, source_containers=source.containers, source_schema=source.schema)
-            reports, shuffles = self._chain(self._source_rdd(source, task.slots), task.slots), None
+            with self._shuffles.numbering():
+                begin = self._shuffles.next_id()
+                reports, shuffles = self._chain(self._source_rdd(source, task.slots), task.slots), None
+                if has_several_users(self._context):  # else all shuffles until the window's end are its own
+                    reports.toDebugString()
+                    shuffles = range(begin + 1, self._shuffles.next_id())
         self._context.setLocalProperty(PROPERTY, task.encode())
         launched = self._clock.wall()
         try:
@@ -175,10 +180,11 @@ class SparkExecutor:
     def _tick_chain(self, slots: int) -> tuple[Any, range]:
         """All stages behind ticks, and the shuffles between them; kept, unless nobody can drop the shuffles."""
         if slots not in self._chains:
-            begin = self._shuffles.next_id()
-            chain = self._chain(self._tick_rdd(tuple(self._stages[0]), slots), slots)
-            chain.toDebugString()  # which gives its shuffles their numbers
-            made = chain, range(begin + 1, self._shuffles.next_id())
+            with self._shuffles.numbering():
+                begin = self._shuffles.next_id()
+                chain = self._chain(self._tick_rdd(tuple(self._stages[0]), slots), slots)
+                chain.toDebugString()  # which gives its shuffles their numbers
+                made = chain, range(begin + 1, self._shuffles.next_id())
             if not self._shuffles.can_drop:
                 return made
             self._chains = {slots: made}

@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -24,6 +25,7 @@ from ridgeline.engine.heartbeat import HeartbeatAddress
 from ridgeline.engine.job_errors import SparkGoneError, gone, has_ended
 from ridgeline.engine.run import ApplicationRun, Observe
 from ridgeline.engine.session import PRELOAD, start_context
+from ridgeline.engine.shared_context import borrow, give_back
 from ridgeline.engine.shipping import installed_modules
 from ridgeline.engine.storage import DriverStorage, LocalStorage
 from ridgeline.engine.temporary import remove_temporary, temporary_checkpoint
@@ -72,8 +74,8 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
     """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
 
     `observe` hears of every event, `started(run)` is called before the first window. `context` is a SparkContext to use (it stays); else
-    one is started and stopped. `heartbeats`: where containers send what they do while a window takes long (never at recording level OFF);
-    `workers`: as they were last heard of there, for the watchdog.
+    that of this process is shared, or one started and stopped. `heartbeats`: where containers send what they do while a window takes long
+    (never at recording level OFF); `workers`: as they were last heard of there, for the watchdog.
     Raises RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint goes on.
     """
     clock = clock or SystemClock()
@@ -93,7 +95,8 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
             conf = {f"spark.executorEnv.{PRELOAD}": ",".join(installed_modules(plan)), **options.conf}
             widest = max(len(stage.containers) for stage in plan.execution.stages)
             name, local = plan.logical.application, is_local(uri)
-            context = start_context(name, options.master, conf, streaming=streaming, local_checkpoint=local, widest=widest)
+            start = partial(start_context, name, options.master, conf, streaming=streaming, local_checkpoint=local, widest=widest)
+            context = borrow(options.master, options.conf, start)
         check = None if _is_on_driver(context) else WorkerCheck(context, uri if is_local(uri) else None, console.print)
         if checkpoint is None:
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
@@ -135,7 +138,7 @@ def _end(run: ApplicationRun | None, checkpoint: Checkpoint | None, context: Any
                 checkpoint.close()
         finally:
             if stops:
-                context.stop()
+                give_back(context)
 
 
 def _is_on_driver(context: Any) -> bool:

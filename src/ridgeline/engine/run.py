@@ -16,6 +16,7 @@ from ridgeline.engine.compactions import Compactions, Tell
 from ridgeline.engine.manifest import Manifest, digest
 from ridgeline.engine.spec import has_committed
 from ridgeline.engine.state_warnings import StateWarnings
+from ridgeline.engine.tails import Tails
 from ridgeline.measure import events
 from ridgeline.measure.events import Event, OutputPublished, WindowPlanned, WindowRetried, WindowStarted
 from ridgeline.plan.execution import Plan
@@ -87,6 +88,7 @@ class ApplicationRun:
         self.plan = plan
         self.checkpoint = checkpoint
         self._executor = executor
+        self.tails = Tails()
         self._clock = clock
         self._observe = observe or (lambda _event: None)
         self._wants_commit = _wants_commit(plan)
@@ -140,7 +142,7 @@ class ApplicationRun:
                         self._observe(WindowRetried(planned, window_id, request.attempt, reason, final=request.final and not reason))
                     self._observe(WindowStarted(planned, window_id, request.attempt))
                     try:
-                        ran = self._executor.run(request, source)
+                        ran = self._executor.run(self.tails.asked(request), source)
                     except OperatorError as error:
                         self._compactions.mend(self.master, error.failure)
                         instruction = self.master.handle(WindowFailed(error.failure))
@@ -156,6 +158,7 @@ class ApplicationRun:
                     instruction = self.master.handle(WindowCommitted(window_id))
                 case Publish():
                     self._publish(window_id)
+                    self.tails.take(reports)
                     self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
                     self._compactions.tend(self.master, reports)
                     published = timeline.now()

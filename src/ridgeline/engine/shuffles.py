@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark import SparkContext
+
+_numbering = threading.Lock()
 
 
 class Shuffles:
@@ -20,6 +24,13 @@ class Shuffles:
     def can_drop(self) -> bool:
         """False if Spark was told to drop nothing (`spark.cleaner.referenceTracking=false`)."""
         return self._cleaner is not None
+
+    @staticmethod
+    @contextmanager
+    def numbering() -> Iterator[None]:
+        """In this block no other application of this process makes shuffles: numbers between two are of one application."""
+        with _numbering:
+            yield
 
     def next_id(self) -> int:
         """A number that no shuffle has, greater than all that have been given."""

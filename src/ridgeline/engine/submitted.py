@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
+from typing import Any
 
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 """The environment variable by which `spark-submit` tells a Python program where its JVM listens."""
@@ -21,5 +23,13 @@ def submitted() -> dict[str, str]:
 
 
 def chosen_master(master: str | None, conf: Mapping[str, str]) -> str:
-    """The master given explicitly, else that of the settings, else that of `spark-submit`, else all cores of this machine."""
-    return master or conf.get("spark.master") or submitted().get("spark.master") or DEFAULT_MASTER
+    """The master given explicitly, that of the settings, of Spark in this process, of `spark-submit`, or all cores of this machine."""
+    active = active_context()
+    running = None if active is None else str(active.master)
+    return master or conf.get("spark.master") or running or submitted().get("spark.master") or DEFAULT_MASTER
+
+
+def active_context() -> Any:
+    """The SparkContext of this process, None if there is none. Imports nothing."""
+    pyspark = sys.modules.get("pyspark")
+    return None if pyspark is None else pyspark.SparkContext._active_spark_context  # noqa: SLF001  there is no other way

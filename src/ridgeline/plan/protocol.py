@@ -18,7 +18,8 @@ class WindowRequest:
     """Run this window. `attempt` counts the tries of the window from 0, `epoch` the drivers that have owned the checkpoint.
 
     `final`: all inputs will have finished with this window, so open application windows end. `finished`: ids of input operators that have
-    finished before. `states`: the version after window `window_id - 1` of every operator (by physical id) that has state.
+    finished before. `states`: the version after window `window_id - 1` of every operator (by physical id) that has state. `tails`: of which
+    output ports (physical id and name) the report is to hold the last tuples, and how many.
     """
 
     window_id: int
@@ -27,6 +28,7 @@ class WindowRequest:
     final: bool = False
     finished: frozenset[int] = frozenset()
     states: Mapping[int, StateVersion] = field(default_factory=dict)
+    tails: Mapping[tuple[int, str], int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -53,6 +55,7 @@ class OperatorReport:
     state_version: StateVersion = ()
     state_bytes: int = 0
     handed_over: list[Any] = field(default_factory=list)
+    tails: dict[str, bytes] = field(default_factory=dict)
     progress: tuple[float, float | None] | None = None
     encode_seconds: float = 0.0
     state_seconds: float = 0.0

@@ -8,19 +8,28 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import pyarrow as pa
 from rich.console import Console
 
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import OperatorError
+from ridgeline.api.frames import users_line
 from ridgeline.engine.launch import Options, Outcome
 from ridgeline.engine.submitted import chosen_master
+from ridgeline.engine.tails import ports_of_stream
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.measured import ServiceOptions, run_measured
 from ridgeline.stram.figures import Figures
+from ridgeline.testing.collector import collected
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
     from ridgeline.engine.run import ApplicationRun
     from ridgeline.stram.watch import Watch
+
+_LONGEST_TAIL = 10_000
+_CLOCK = SystemClock()
 
 
 def start(  # noqa: PLR0913  the options of a run
@@ -54,6 +63,7 @@ class Handle(Figures):
 
     def __init__(self, plan: Plan, options: Options, service: ServiceOptions, console: Console, context: Any = None) -> None:
         self.name = plan.logical.application
+        self._plan = plan
         self._stop = threading.Event()
         self._settled = threading.Event()
         self._run: ApplicationRun | None = None
@@ -69,6 +79,8 @@ class Handle(Figures):
                 )
             except BaseException as error:  # noqa: BLE001  raised by whoever waits
                 self._error = error
+                if isinstance(error, OperatorError) and (line := users_line(error.failure.traceback)):
+                    error.args = (f"{error.failure}\n{line}",)  # what a notebook shows; all of it is in `failure.traceback`
             finally:
                 self._settled.set()
 
@@ -111,6 +123,47 @@ class Handle(Figures):
     def state(self) -> str:
         """`RUNNING`, `FINISHED` (all inputs have), `STOPPED` or `FAILED`."""
         return str(self.watch.info()["state"])
+
+    def collected(self, operator: str, window: int | None = None) -> list[Any]:
+        """The tuples that a `CollectorSink` has got in this run so far: of one window, or of all.
+
+        They are in the memory of this process: meant for what is looked at, not for what is kept.
+        Raises KeyError naming the collectors that there are.
+        """
+        publishers = self._run.publishers if self._run is not None else {}
+        return collected(publishers, operator, window)
+
+    def tail(self, name: str, n: int = 20, timeout: float = 10.0) -> list[Any]:
+        """The last tuples of a stream, or of an output port that has one: a sample of the next committed window that has any.
+
+        The containers hand them over with that window's report; windows that nobody asks about pay nothing.
+
+        Args:
+            name: A stream's name, or `"operator.port"`.
+            n: How many tuples at most, over all partitions; up to 10,000.
+            timeout: Seconds to wait for such a window.
+
+        Returns:
+            Tuples of the stream's type, the newest last; none if no window had any in time, or the application has ended meanwhile.
+
+        Raises:
+            KeyError: If there is no such stream.
+            RuntimeError: If the application runs no more.
+        """
+        ports, schema = ports_of_stream(self._plan, name)
+        if not 1 <= n <= _LONGEST_TAIL:
+            msg = f"a tail has 1 to {_LONGEST_TAIL:,} tuples; got {n}"
+            raise ValueError(msg)
+        if self._run is None or not self._thread.is_alive():
+            msg = f"`{self.name}` runs no more; ask while it runs, or let a `CollectorSink` keep the tuples"
+            raise RuntimeError(msg)
+        question = self._run.tails.ask(ports, n)
+        deadline = _CLOCK.monotonic() + timeout
+        while not question.answered.wait(0.05) and self._thread.is_alive() and _CLOCK.monotonic() < deadline:
+            pass
+        self._run.tails.forget(question)
+        rows = [row for found in question.found for batch in pa.ipc.open_stream(found) for row in schema.decode(batch)]
+        return rows[-n:]
 
     def wait(self, timeout: float | None = None) -> Outcome:
         """Block until the application has ended.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -59,9 +59,18 @@ class Collector(Publisher):
 
     def tuples(self, window: int | None) -> list[Any]:
         """The tuples of one window, or of all in order."""
-        chosen = [window] if window is not None else sorted(self.windows)
+        chosen = [window] if window is not None else sorted(list(self.windows))  # noqa: C414  a copy: windows may come meanwhile
         batches = [batch for window_id in chosen for batch in self.windows.get(window_id, [])]
         return [row for batch in batches for row in (self.schema or _schema_of(batch)).decode(batch)]
+
+
+def collected(publishers: Mapping[str, Publisher], operator: str, window: int | None) -> list[Any]:
+    """What a CollectorSink of a run got, of one window or of all. Raises KeyError naming the collectors that there are."""
+    collectors = {name: publisher for name, publisher in publishers.items() if isinstance(publisher, Collector)}
+    if operator not in collectors:
+        msg = f"`{operator}` is not a CollectorSink; there are {sorted(collectors)}"
+        raise KeyError(msg)
+    return collectors[operator].tuples(window)
 
 
 def _schema_of(batch: pa.RecordBatch) -> Schema:

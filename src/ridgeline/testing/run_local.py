@@ -31,7 +31,7 @@ from ridgeline.stram.identity import own_host, run_info
 from ridgeline.stram.topology import planned_event
 from ridgeline.stram.watch import Watch
 from ridgeline.testing.clock import SteppingClock
-from ridgeline.testing.collector import Collector
+from ridgeline.testing.collector import Collector, collected
 from ridgeline.testing.list_input import ListInput
 
 ContainerClock = Callable[[int], tuple[str, Clock]]
@@ -133,10 +133,7 @@ class LocalRun(Figures):
 
     def collected(self, operator: str, window: int | None = None) -> list[Any]:
         """The tuples that a CollectorSink got, of one window or of all. Raises KeyError naming the collectors that there are."""
-        if operator not in self.collectors:
-            msg = f"`{operator}` is not a CollectorSink; there are {sorted(self.collectors)}"
-            raise KeyError(msg)
-        return self.collectors[operator].tuples(window)
+        return collected(self.collectors, operator, window)
 
     def tuples_in(self, operator: str) -> int:
         """Tuples that all partitions of a logical operator took in."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import site
 import sysconfig
@@ -12,6 +13,7 @@ from types import TracebackType
 import ridgeline
 
 _FRAME = re.compile(r'  File "(?P<path>[^"]+)", line \d+')
+_CELLS = ("<ipython-input", "<stdin>")
 _OURS = str(Path(ridgeline.__file__).parent)
 
 
@@ -51,6 +53,23 @@ def last_frames(error: BaseException) -> str:
     return users_frames("".join(traceback.format_exception(type(error), error, _without_ours(error.__traceback__))))
 
 
+def users_line(text: str) -> str:
+    """The last frame of a traceback's text that the user wrote, with its source line where it can be had; "" if there is none.
+
+    A worker does not know the lines of a notebook's cells: they are looked up here.
+    """
+    frames = [(path, block) for path, block in _blocks(text) if path and _is_users(path)]
+    if not frames:
+        return ""
+    path, block = frames[-1]
+    first, _, rest = block.partition("\n")
+    number = re.search(r", line (\d+)", first)
+    source = rest.splitlines()[0] if rest.strip() else ""
+    if not source and number and (line := linecache.getline(path, int(number.group(1))).strip()):
+        source = f"    {line}"
+    return "\n".join(filter(None, [first, source]))
+
+
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:
     """Drop the frames that led from here to the user's code."""
     start = trace
@@ -78,7 +97,9 @@ def _blocks(text: str) -> list[tuple[str, str]]:
 
 def _is_users(path: str) -> bool:
     """True unless the file belongs to Ridgeline, Python or an installed package, on this machine or on a worker's."""
-    if path.startswith("<") or any(part in path for part in ("/site-packages/", "/dist-packages/", "/pyspark/", "/pyspark.zip/")):
+    if (path.startswith("<") and not path.startswith(_CELLS)) or any(
+        part in path for part in ("/site-packages/", "/dist-packages/", "/pyspark/", "/pyspark.zip/")
+    ):
         return False
     installed = [*site.getsitepackages(), sysconfig.get_path("stdlib"), _OURS]
     return not any(path.startswith(f"{folder}/") for folder in installed)

@@ -1,0 +1,128 @@
+"""Results and samples in the hands of a notebook, and several applications in one process."""
+
+from typing import NamedTuple
+
+import pytest
+
+from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OperatorError, OutputPort, RidgelineError, State
+from ridgeline.testing import CollectorSink
+
+pytestmark = pytest.mark.spark
+
+
+class Number(NamedTuple):
+    value: int
+
+
+class Total(NamedTuple):
+    key: int
+    total: int
+
+
+class Numbers(InputOperator):
+    output = OutputPort(Number)
+
+    count: int = 0
+    position = State(0)
+
+    def emit_tuples(self):
+        for value in range(self.position, self.position + 10):
+            self.output.emit(Number(value))
+        self.position += 10
+        if self.count and self.position >= self.count:
+            self.finish()
+
+
+class Totals(Operator):
+    numbers = InputPort(Number, key=lambda number: number.value % 3)
+    totals = OutputPort(Total)
+
+    fail_at: int = -1
+    sums = KeyedState(int, default=0)
+
+    @numbers.process
+    def add(self, number: Number) -> None:
+        self.check(number)
+        self.sums[number.value % 3] += number.value
+
+    def check(self, number):
+        if number.value == self.fail_at:
+            raise ValueError(number)  # the user's line
+
+    def end_window(self):
+        for key, total in self.sums.changed():
+            self.totals.emit(Total(key, total))
+
+
+def application(name, count=0, partitions=2, fail_at=-1):
+    app = Application(name, window="50ms")
+    numbers = app.add_operator("numbers", Numbers(count=count))
+    totals = app.add_operator("totals", Totals(fail_at=fail_at), partitions=partitions)
+    sink = app.add_operator("sink", CollectorSink(Total))
+    app.add_stream("values", numbers.output, totals.numbers)
+    app.add_stream("changes", totals.totals, sink.input)
+    return app
+
+
+@pytest.fixture(autouse=True)
+def own_registry(tmp_path, monkeypatch):
+    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
+
+
+def test_what_a_collector_got(spark_context):
+    handle = application("collected", count=50).start(context=spark_context, port=None)
+    assert handle.wait(120).ended
+    assert sorted(handle.collected("sink", window=4)) == [(key, sum(range(key, 50, 3))) for key in range(3)]
+    assert len(handle.collected("sink")) == 15
+    assert isinstance(handle.collected("sink")[0], Total)
+    with pytest.raises(KeyError, match=r"`totals` is not a CollectorSink; there are \['sink'\]"):
+        handle.collected("totals")
+    with pytest.raises(RuntimeError, match="`collected` runs no more; ask while it runs, or let a `CollectorSink` keep the tuples"):
+        handle.tail("values")
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_the_tail_of_any_stream(spark_context, partitions):
+    with application("tails", partitions=partitions).start(context=spark_context, port=None) as handle:
+        values = [number.value for number in handle.tail("values", n=4, timeout=60)]
+        assert values == list(range(values[0], values[0] + 4))
+        assert values[-1] % 10 == 9, "the last ones of a window"
+        assert handle.tail("numbers.output", n=100, timeout=60)[-1].value > values[-1], "a later window"
+        changes = handle.tail("changes", n=3, timeout=60)
+        assert {type(change) for change in changes} == {Total}
+        assert sorted(change.key for change in changes) == [0, 1, 2]
+        with pytest.raises(KeyError, match=r"there is no stream `value`, nor .*; did you mean `values`\?"):
+            handle.tail("value")
+        with pytest.raises(ValueError, match="a tail has 1 to 10,000 tuples; got 0"):
+            handle.tail("values", n=0)
+        assert handle._run.tails.asked(request := object()) is request, "nobody asks any more"
+
+
+def test_the_users_line_stands_in_the_exception(spark_context):
+    handle = application("failing", count=50, fail_at=7).start(context=spark_context, port=None)
+    with pytest.raises(OperatorError) as caught:
+        handle.wait(120)
+    text = str(caught.value)
+    assert "ValueError: Number(value=7)" in text
+    assert "test_handle_tuples.py" in text
+    assert "raise ValueError(number)  # the user's line" in text
+    assert "runtime.py" not in text
+    assert "runtime.py" in caught.value.failure.traceback
+
+
+def test_applications_share_the_spark_of_the_process(spark_context):
+    first = application("first").start(port=None)
+    second = application("second", count=50, partitions=1).start(port=None)
+    assert second.wait(120).ended
+    before = first.watch.info()["stats"]["windowsCommitted"]
+    first.tail("values", timeout=60)
+    assert first.watch.info()["stats"]["windowsCommitted"] > before, "it goes on when the other has ended"
+    assert len(second.collected("sink")) == 15
+    first.stop(120)
+    assert spark_context.parallelize([1]).count() == 1, "somebody else's context stays"
+    with pytest.raises(
+        RidgelineError, match=r"Spark runs in this process already, on `local\[2,4\]`, .*; `local\[7\]` was given: leave it out"
+    ):
+        application("other").start("local[7]", port=None)
+    with pytest.raises(RidgelineError, match=r"Spark runs in this process already, with another `spark.x` or none"):
+        application("other").start(conf={"spark.x": "1"}, port=None)
