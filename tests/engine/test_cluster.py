@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.engine.cluster import SOCKET_FOLDER, SOCKETS, allocation_settings, log_settings, slots_to_come, socket_settings
+from ridgeline.engine.cluster import SOCKET_FOLDER, SOCKETS, allocation_settings, log_settings, prints_place, slots_to_come, socket_settings
 
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
 LONG = "/scratch/" + "x" * 60
@@ -53,3 +53,10 @@ def test_executors_of_a_cluster_log_errors_unless_the_user_says_otherwise():
 def test_with_dynamic_allocation_the_widest_stage_is_asked_for(given, widest, fewest, slots):
     assert allocation_settings(given, widest).get("spark.dynamicAllocation.minExecutors") == fewest
     assert slots_to_come(given, widest) == slots
+
+
+def test_where_prints_are():
+    assert prints_place("local[2]", "app-1") == ""
+    assert prints_place("yarn", "application_1_1") == "`yarn logs -applicationId application_1_1`"
+    assert "spark-app-selector=spark-1," in prints_place("k8s://https://h:6443", "spark-1")
+    assert prints_place("spark://h:7077", "app-1").startswith("the workers' folders `work/app-1/*/stderr`")

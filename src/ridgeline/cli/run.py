@@ -126,6 +126,16 @@ class Run:
         watch.subscribe(self._show)  # by itself: a view that fails must not stop the counting
         service = "" if url is None else service_line(url)
         self._view.started(self._checkpoint, run.next_window, service, watch)
+        self._tell_where_prints_go()
+
+    def _tell_where_prints_go(self) -> None:
+        from ridgeline.engine.cluster import prints_place
+        from ridgeline.engine.submitted import active_context
+
+        context = active_context()
+        place = "" if context is None else prints_place(str(context.master), str(context.applicationId))
+        if place and not self._settings.quiet:
+            self._console.print(f"what operators print is in the logs of the executors: {place}", soft_wrap=True, markup=False)
 
     def _show(self, event: Event) -> None:
         match event:

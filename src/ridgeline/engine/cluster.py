@@ -85,3 +85,14 @@ def _slots_of_executor(settings: Mapping[str, str]) -> int:
 def _number(text: str | None, default: int) -> int:
     """A number from Spark's settings; the default for what is not there or no number, which Spark itself refuses."""
     return int(text) if text is not None and text.strip().isdigit() else default
+
+
+def prints_place(master: str, application_id: str) -> str:
+    """Where on a cluster the user finds what operators print; "" where it comes to the driver's own standard error."""
+    if is_local(master):
+        return ""
+    if master.startswith("yarn"):
+        return f"`yarn logs -applicationId {application_id}`"
+    if master.startswith("k8s"):
+        return f"`kubectl logs -l spark-app-selector={application_id},spark-role=executor`"
+    return f"the workers' folders `work/{application_id}/*/stderr`, or the pages of the cluster's web interface"

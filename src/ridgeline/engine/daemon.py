@@ -10,6 +10,7 @@ import importlib
 import os
 import select
 import signal
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ import pyspark.daemon
 import pyspark.worker
 
 import ridgeline.engine.stage  # noqa: F401
+from ridgeline.api.errors import RidgelineError
 
 _ENDING_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
@@ -90,10 +92,22 @@ def quietly(worker: Callable[..., int]) -> Callable[..., int]:
     return serve
 
 
+def no_terminal(*_arguments: Any, **_named: Any) -> None:
+    """What `breakpoint()` does in a worker: a debugger would read from nowhere. Raises RidgelineError."""
+    msg = (
+        "`breakpoint()` was reached in a worker of Spark, which has no terminal; run the application in your own process to debug it, "
+        "`run_local(app)` of `ridgeline.testing` with `python -m pdb` or an IDE, or set PYTHONBREAKPOINT to a debugger that listens "
+        "(0: to pass over it)"
+    )
+    raise RidgelineError(msg)
+
+
 def main() -> None:
     """Serve forks until Spark closes the pipe."""
     for name in filter(None, os.environ.get("RIDGELINE_PRELOAD", "").split(",")):
         importlib.import_module(name)
+    if not os.environ.get("PYTHONBREAKPOINT"):
+        sys.breakpointhook = no_terminal
     daemon: Any = pyspark.daemon
     daemon.gc = NoFullCollection()
     daemon.signal, daemon.os = OwnSignals(), OrderlyKills()
