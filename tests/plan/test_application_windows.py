@@ -113,6 +113,13 @@ def test_waiting_tuples_survive_the_end_of_the_driver() -> None:
     assert [total for part in found for total in part] == clean.collected("sink")
 
 
+def test_waiting_tuples_survive_another_application_window() -> None:
+    storage = MemoryStorage()
+    totals(items(NUMBERS), 3, 3, early=True, checkpoint=storage, windows=2)
+    run = totals(items(NUMBERS), 3, 2, early=True, checkpoint=storage)
+    assert sum(total.value for total in run.collected("sink")) == sum(number.value for window in NUMBERS for number in window)
+
+
 class FailOnce(AddTotals):
     """Fails at the end of the first application window with tuples."""
 

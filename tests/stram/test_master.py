@@ -18,7 +18,6 @@ from ridgeline.stram.master import (
     WindowDue,
     WindowFailed,
     WindowRan,
-    state_key,
 )
 from stram.plans import ids, plan, reports
 
@@ -285,7 +284,7 @@ def test_events_out_of_order_are_errors_of_the_engine():
 
 def test_state_keys_depend_on_names_and_partitions_only():
     tiny = plan(partitions=2)
-    assert [state_key(operator) for operator in tiny.physical.operators] == ["source1/0/1", "step1/0/2", "step1/1/2"]
+    assert [operator.state_key for operator in tiny.physical.operators] == ["source1/0/1", "step1/0/2", "step1/1/2"]
 
 
 # Merged states ---------------------------------------------------------------------------------------------------------

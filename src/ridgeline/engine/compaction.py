@@ -49,9 +49,9 @@ class Merger:
 
     def merge(self, job: Merge) -> Merged:
         """Write the merged files. Raises StateError for a file that cannot be read, OSError, and what pickle raises."""
-        operator = self._operators[job.operator].operator
-        cells = {name: declaration.cell() for name, declaration in operator_type(type(operator)).states.items()}
-        restore(self._files, job.operator, cells, job.version)
+        operator = self._operators[job.operator]
+        cells = {name: declaration.cell() for name, declaration in operator_type(type(operator.operator)).states.items()}
+        restore(self._files, operator, cells, job.version)
         numbers = count()
 
         def write(parts: Callable[[str], Iterable[bytes]]) -> str:
@@ -66,8 +66,8 @@ class Merger:
         opened = self._runs[job.operator] = [self._files.open(name) for name in runs]
         snapshot = f"{job.stem}snapshot"
         sizes = {run: (opened[number].size_bytes,) for number, run in enumerate(runs)}
-        written = state_files.write(self._files.storage, snapshot, {job.operator: changes, state_files.RUN_SIZES: sizes})
-        return Merged((*runs, snapshot), written[job.operator])
+        written = state_files.write(self._files.storage, snapshot, {operator.state_key: changes, state_files.RUN_SIZES: sizes})
+        return Merged((*runs, snapshot), written[operator.state_key])
 
     def _change(self, cell: StateCell, write: Any, runs: list[str]) -> Change:
         """Everything in a cell as a change; adds the runs that it needs to `runs`."""

@@ -21,7 +21,7 @@ from ridgeline.engine.spec import container_specs
 from ridgeline.engine.storage import explain
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport
-from ridgeline.stram.master import Master, Rebased, state_key
+from ridgeline.stram.master import Master, Rebased
 
 SMALL_BYTES = 1 << 20
 """What has less than this to be read is merged in a thread of the driver, the rest in the compactor process."""
@@ -98,11 +98,12 @@ class Compactions:
             check = self._mend(master, thoroughly=False)
         except OSError as error:
             raise CheckpointError(explain(self._storage.uri, error)) from error
+        keys = {operator.id: operator.state_key for operator in self._plan.physical.operators}
         for operator, chain in self._chains.items():
             version = master.states.get(operator, ())
             base = state_files.base_of(version)
-            chain.snapshot_bytes = check.size(operator, base[-1:])
-            chain.delta_bytes = check.size(operator, version[len(base) :])
+            chain.snapshot_bytes = check.size(keys[operator], base[-1:])
+            chain.delta_bytes = check.size(keys[operator], version[len(base) :])
 
     def mend(self, master: Master, failure: Failure) -> None:
         """After an attempt that could not read its state: as `recover`, with a more thorough look. What cannot be replaced stays."""
@@ -120,7 +121,7 @@ class Compactions:
         return check
 
     def _replace(self, master: Master, operator: int, version: StateVersion, check: FileCheck, fault: str) -> bool:
-        key = next(state_key(physical) for physical in self._plan.physical.operators if physical.id == operator)
+        key = next(physical.state_key for physical in self._plan.physical.operators if physical.id == operator)
         base = state_files.base_of(version)
         for found in equals(version, (tuple(manifest.states.get(key, ())) for manifest in self._checkpoint.kept())):
             if not check.fault((*found, *version[len(base) :])):

@@ -177,7 +177,7 @@ class Container:
         wanted, held = states.get(operator_id, ()), self._versions[operator_id]
         self._versions[operator_id] = None  # unknown until the window has ended well
         if held != wanted:
-            versions.restore(self._files, operator_id, runtime.cells, wanted, held, self._epoch)
+            versions.restore(self._files, runtime.spec, runtime.cells, wanted, held, self._epoch)
 
     def _note_changes(
         self, runtime: OperatorRuntime, report: OperatorReport, request: WindowRequest, changes: dict[int, state_files.CellChanges]
@@ -192,15 +192,16 @@ class Container:
     def _write(self, request: WindowRequest, tag: str, changes: Mapping[int, state_files.CellChanges], report: WindowReport) -> None:
         name = state_files.file_name(request.window_id, self.spec.id, request.epoch, request.attempt, f"{self._run_id}-{tag}")
         try:
-            sizes = state_files.write(self._storage, name, changes) if changes else {}
+            sections = {self._operators[operator].spec.state_key: of_operator for operator, of_operator in changes.items()}
+            sizes = state_files.write(self._storage, name, sections) if sections else {}
         except OSError:
             raise
         except Exception as error:
             raise self._unwritable(changes, request.window_id, error) from error
         for operator_report in report.operators:
-            if operator_report.id in sizes:
+            if operator_report.id in changes:
                 operator_report.state_version = (*operator_report.state_version, name)
-                operator_report.state_bytes = sizes[operator_report.id]
+                operator_report.state_bytes = sizes[self._operators[operator_report.id].spec.state_key]
             self._versions[operator_report.id] = operator_report.state_version
 
     def _unwritable(self, changes: Mapping[int, state_files.CellChanges], window_id: int, error: Exception) -> OperatorError:

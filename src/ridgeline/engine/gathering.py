@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.operator import Operator, Unifier
-from ridgeline.api.schema import Schema
 from ridgeline.api.tuples import Tuples
+from ridgeline.plan.physical import PhysicalOperator
 
 Inputs = Mapping[str, Sequence[Tuples]]
 
@@ -22,15 +23,16 @@ def gathers(operator: Operator, window_count: int) -> bool:
     return window_count > 1 and borders and isinstance(operator, Unifier)
 
 
-def gather(unifier: Any, inputs: Inputs, schemas: Mapping[str, Schema], application_window: int, *, ends: bool) -> Inputs:
+def gather(unifier: Any, spec: PhysicalOperator, inputs: Inputs, application_window: int, *, ends: bool) -> Inputs:
     """What a unifier gets in this streaming window: nothing before its application window ends, then all of it.
 
-    `unifier`: its state must be at the window before. `schemas`: of its input port.
+    `unifier`: its state must be at the window before.
     """
     waiting = unifier._waiting  # noqa: SLF001  declared for this module
-    if waiting and waiting[0][0] != application_window:
-        del waiting[:]  # the end of that application window failed, and an AT_MOST_ONCE operator lost it
-    ((port, schema),) = schemas.items()
+    lossy = spec.attributes["processing_mode"] is ProcessingMode.AT_MOST_ONCE
+    if lossy and waiting and waiting[0][0] != application_window:
+        del waiting[:]  # the end of that application window failed, so it is lost
+    ((port, schema),) = spec.inputs.items()
     if not ends:
         for part in inputs[port]:
             tuples = part.read_as(schema)

@@ -24,7 +24,7 @@ class FileCheck:
         self._thoroughly = thoroughly
         self._reads = thoroughly or isinstance(self._storage, LocalStorage)
         self._names = frozenset(self._storage.names(state_files.FOLDER))
-        self._sizes: dict[str, dict[int, int]] = {}
+        self._sizes: dict[str, dict[str, int]] = {}
 
     def fault(self, version: StateVersion) -> str:
         """What is wrong with the first of a version's files that is missing or corrupt, empty if none is. Raises OSError."""
@@ -40,9 +40,9 @@ class FileCheck:
             return str(error)
         return ""
 
-    def size(self, operator: int, names: Iterable[str]) -> int:
-        """How many bytes an operator's changes have in those of these files that were read."""
-        return sum(self._sizes.get(name, {}).get(operator, 0) for name in names)
+    def size(self, key: str, names: Iterable[str]) -> int:
+        """How many bytes an operator's changes (by state key) have in those of these files that were read."""
+        return sum(self._sizes.get(name, {}).get(key, 0) for name in names)
 
     def _check_runs(self, version: StateVersion) -> None:
         runs = state_files.runs_of(version)

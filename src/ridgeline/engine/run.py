@@ -32,7 +32,6 @@ from ridgeline.stram.master import (
     WindowDue,
     WindowFailed,
     WindowRan,
-    state_key,
 )
 from ridgeline.stram.reporting import report_events
 
@@ -223,7 +222,7 @@ class ApplicationRun:
             state = self._guard(name, "stage", publisher.stage, commit.window_id, values, window_id=commit.window_id)
             self._guard(name, "stage", json.dumps, state, window_id=commit.window_id)
             states[name] = state
-        keys = {operator.id: state_key(operator) for operator in self.plan.physical.operators}
+        keys = {operator.id: operator.state_key for operator in self.plan.physical.operators}
         return Manifest(
             window_id=commit.window_id,
             epoch=self.checkpoint.epoch,
@@ -275,7 +274,7 @@ def _master(plan: Plan, checkpoint: Checkpoint, last: Manifest | None) -> Master
     """STRAM as of the last committed window. Raises CheckpointError if the manifest's operators are not those of the plan."""
     if last is None:
         return Master(plan, epoch=checkpoint.epoch)
-    ids = {state_key(operator): operator.id for operator in plan.physical.operators}
+    ids = {operator.state_key: operator.id for operator in plan.physical.operators}
     unknown = sorted({*last.states, *last.finished} - ids.keys())
     if unknown:
         name, partition, partitions = unknown[0].rsplit("/", 2)

@@ -138,7 +138,7 @@ class OperatorRuntime:
         for cell in self.cells.values():
             cell.begin(application_window)
         if self._gathers:
-            inputs = gather(operator, inputs, self.spec.inputs, application_window, ends=self._ends(request))
+            inputs = gather(operator, self.spec, inputs, application_window, ends=self._ends(request))
         self.running.begin(inputs)
         vars(operator)["_finished"] = self.spec.id in request.finished
         context.take_handed_over()  # what a failed attempt left

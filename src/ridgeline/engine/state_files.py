@@ -24,7 +24,7 @@ _HEADER = len(_MAGIC) + 4
 _MERGED = re.compile(r"-m\d+\.(\d+)\.\d+\.(?:snapshot|run\d+)$")
 _NAME = re.compile(r"\d{12}-")
 _EPOCH = re.compile(r"\d{12}-c\d+-e(\d+)-")
-RUN_SIZES = -1
+RUN_SIZES = "sizes of runs"
 """In a snapshot the section, beside the operator's, with the sizes in bytes of its runs by name (each in a tuple)."""
 CellChanges = Mapping[str, Change]
 """Changes of an operator's cells, by the name of the state."""
@@ -105,18 +105,18 @@ def base_of(version: StateVersion) -> StateVersion:
 # Content -----------------------------------------------------------------------------------------------------------
 
 
-def write(storage: Storage, name: str, sections: Mapping[int, CellChanges]) -> dict[int, int]:
-    """Write the changes of several operators (by physical id) as one file; returns their sizes in bytes. Raises OSError."""
+def write(storage: Storage, name: str, sections: Mapping[str, CellChanges]) -> dict[str, int]:
+    """Write the changes of several operators (by state key) as one file; returns their sizes in bytes. Raises OSError."""
     parts = {operator: dumps(dict(changes)) for operator, changes in sections.items()}
     payload = dumps(parts)
     storage.write(f"{FOLDER}/{name}", _MAGIC + checksum(name, payload).to_bytes(4, "little") + payload)
     return {operator: len(part) for operator, part in parts.items()}
 
 
-def read(storage: Storage, name: str, operator: int) -> dict[str, Change]:
+def read(storage: Storage, name: str, key: str) -> dict[str, Change]:
     """An operator's changes in a state file, empty if it has none there. Raises StateError naming the file if it is missing or corrupt."""
     try:
-        section = _sections(storage, name).get(operator)
+        section = _sections(storage, name).get(key)
         changes: dict[str, Change] = {} if section is None else loads(section)
     except StateError:
         raise
@@ -127,12 +127,12 @@ def read(storage: Storage, name: str, operator: int) -> dict[str, Change]:
     return changes
 
 
-def sizes(storage: Storage, name: str) -> dict[int, int]:
+def sizes(storage: Storage, name: str) -> dict[str, int]:
     """The sizes in bytes of the changes in a state file, by operator. Raises StateError naming the file if it is missing or corrupt."""
     return {operator: len(section) for operator, section in _sections(storage, name).items()}
 
 
-def _sections(storage: Storage, name: str) -> dict[int, Any]:
+def _sections(storage: Storage, name: str) -> dict[str, Any]:
     try:
         data = storage.read(f"{FOLDER}/{name}")
     except FileNotFoundError as error:
@@ -143,7 +143,7 @@ def _sections(storage: Storage, name: str) -> dict[int, Any]:
         what = "checksum differs: damaged, or a copy of another file"
         msg = f"state file `{where(storage, name)}` is corrupt ({len(data)} bytes, {what}); restore it from a copy"
         raise StateError(msg)
-    sections: dict[int, Any] = loads(payload)
+    sections: dict[str, Any] = loads(payload)
     return sections
 
 

@@ -9,12 +9,13 @@ from ridgeline.api.cell import StateCell
 from ridgeline.engine import state_files
 from ridgeline.engine.keyed_runs import Run, Runs, RunsChange
 from ridgeline.engine.run_files import RunFiles
+from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 
 
 def restore(
     files: RunFiles,
-    operator: int,
+    operator: PhysicalOperator,
     cells: Mapping[str, StateCell],
     wanted: StateVersion,
     held: StateVersion | None = None,
@@ -33,9 +34,9 @@ def restore(
         runs = {name: files.open(name, epoch) for name in state_files.runs_of(wanted)}  # before those are let go that are the same
         for cell in cells.values():
             cell.reset()
-        files.retire(operator, wanted)
+        files.retire(operator.id, wanted)
     for name in missing:
-        for cell_name, change in state_files.read(files.storage, name, operator).items():
+        for cell_name, change in state_files.read(files.storage, name, operator.state_key).items():
             if cell_name in cells:
                 _apply(cells[cell_name], change, runs)
 

@@ -39,6 +39,12 @@ class PhysicalOperator:
         base = f"{self.name}.{self.port}#unifier" if self.unifier else self.name
         return f"{base}[{self.partition}]" if self.partitions > 1 else base
 
+    @property
+    def state_key(self) -> str:
+        """The name of its state in manifests and state files. It does not depend on ids, which may differ in the next run's plan."""
+        port = f".{self.port}" if self.port else ""
+        return f"{self.name}{port}/{self.partition}/{self.partitions}"
+
 
 @dataclass(frozen=True, slots=True)
 class Dealt:

@@ -255,9 +255,3 @@ class Master:
 def _rebase(version: StateVersion, event: Rebased) -> StateVersion:
     length = len(event.replaced)
     return (*event.names, *version[length:]) if version[:length] == event.replaced else version
-
-
-def state_key(operator: Any) -> str:
-    """The name of a physical operator's state in manifests: it does not depend on ids, only on name, port and partitions."""
-    port = f".{operator.port}" if operator.port else ""
-    return f"{operator.name}{port}/{operator.partition}/{operator.partitions}"
