@@ -8,8 +8,9 @@ from cli.windows import make_plan, watch_of, window
 from ridgeline.cli.report import read_report
 from ridgeline.cli.settings import RunSettings, Service
 from ridgeline.cli.statistics import RunStatistics
-from ridgeline.cli.summary import ended_line, print_summary
+from ridgeline.cli.summary import ended_line, print_summary, summary
 from ridgeline.engine.launch import Outcome
+from ridgeline.measure.events import WindowCommitted
 from ridgeline.stram.topology import topology_of
 
 SETTINGS = RunSettings("app.py", "local[2]", ["spark.x=a b"], None, ["a.b=1"], ["c.d=2"], 20, options=["--output", "out"])
@@ -45,6 +46,14 @@ def printed(outcome, windows, settings=SETTINGS):
     console = Console(file=io.StringIO(), width=160, highlight=False)
     print_summary(console, outcome, run, report, settings, "")
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_tasks_that_spark_began_again_are_told():
+    statistics = RunStatistics(topology_of(make_plan()))
+    for event in window(make_plan()):
+        statistics.apply(replace(event, tasks_retried=2) if isinstance(event, WindowCommitted) else event)
+
+    assert str(next(iter(summary(statistics, 100)))) == "window 0 in 50 ms, 2 tasks begun again by Spark: processes were lost"
 
 
 def test_the_summary_of_a_run():

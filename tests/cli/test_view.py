@@ -9,7 +9,7 @@ from cli.windows import make_plan, run_window, watch_of, window
 from ridgeline.cli.live import LiveView
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.statistics import RunStatistics
-from ridgeline.cli.view import PlainView, View, retry_line, service_line, window_line
+from ridgeline.cli.view import PlainView, View, retry_line, service_line, stopping_line, window_line
 from ridgeline.stram.topology import topology_of
 from ridgeline.testing import SteppingClock
 
@@ -47,7 +47,7 @@ def test_plain_lines(run, clock):
         "window 2: 4,000 in, 4,000 out, 42 ms",
         "window 4: 4,000 in, 4,000 out, 42 ms",
         "window 5 runs again (attempt 2): operator `double` failed in many lines",
-        "stopping after this window; press Ctrl-C again to kill it",
+        "stopping after this window; Ctrl-C again ends it at once, to be run again at the next start",
     ]
 
 
@@ -89,6 +89,24 @@ def test_quiet_says_nothing(capsys, run):
     view.stopping()
     view.close()
     assert capsys.readouterr() == ("", "")
+
+
+def test_who_stops_a_long_window_is_told_how_long_it_takes():
+    operator = {"operator": "slow", "state": "running", "consumed": 24, "active": 1, "inputRemaining": {"value": 35, "basis": "reported"}}
+    progress = {
+        "running": True,
+        "windowId": 3,
+        "elapsedSeconds": 60.0,
+        "window": {"fractionDone": 0.4, "remainingSeconds": 90.0, "basis": "reported"},
+        "operators": [operator],
+        "containers": [],
+    }
+    told = "window 3 runs for 1 min 0 s, 40% done, 1 min 30 s left: slow 24 of 60"
+    assert (
+        stopping_line(progress) == f"stopping after this window ({told}); Ctrl-C again ends it at once, to be run again at the next start"
+    )
+    for short in ({**progress, "elapsedSeconds": 1.0}, {**progress, "running": False}):
+        assert stopping_line(short).startswith("stopping after this window; Ctrl-C again")
 
 
 def test_long_reasons_are_cut():
@@ -146,7 +164,10 @@ def test_progress_and_silence_are_shown_where_there_are_any(clock, run):
     assert shown(live)[-1].endswith("20% 16.0 s left")
     clock.advance(5.05)
     live.stopping()
-    assert shown(live)[-2:] == ["last commit 3.00 s ago", "stopping after this window; press Ctrl-C again to kill it"]
+    assert shown(live)[-2:] == [
+        "last commit 3.00 s ago",
+        "stopping after this window; Ctrl-C again ends it at once, to be run again at the next start",
+    ]
 
 
 def test_figures_are_read_at_most_twice_a_second(clock, run):

@@ -9,6 +9,7 @@ import pytest
 from engine.hostile import hostile_application, notes
 from engine.on_spark import run_on_spark
 from ridgeline.api.errors import OperatorError
+from ridgeline.measure.events import WindowCommitted
 from ridgeline.service.heartbeats import HeartbeatReceiver
 
 pytestmark = pytest.mark.spark
@@ -87,6 +88,7 @@ def test_a_worker_that_dies_once_costs_a_task_and_no_window(spark_context, tmp_p
     run = run_on_spark(hostile_application("killed", tmp_path, failures=1), spark_context, tmp_path / "checkpoint")
 
     assert (run.ids, run.retries) == ([0, 1, 2], [])
+    assert [event.tasks_retried for event in run.of_type(WindowCommitted)] == [0, 1, 0]
     assert len(set(notes(tmp_path))) == 2
 
 

@@ -99,6 +99,14 @@ def test_a_window_counts_when_it_is_committed_and_not_before():
     assert measurement.frame(2.7)["operators"][1]["totalTuplesProcessed"] == 30
 
 
+def test_tasks_that_spark_repeated_are_counted():
+    *before, commit = burst(1)
+    measurement = measured(*windows(1), *begin(1), *before, dataclasses.replace(commit, tasks_retried=3))
+
+    assert measurement.info(2.0)["stats"]["tasksRetried"] == 3
+    assert measurement.info(2.0)["stats"]["windowsRetried"] == 0
+
+
 def test_attempts_that_failed_leave_counts_only():
     text = "operator `sum` (partition 0) of application `app` failed in window 1 in `process`: ValueError: no"
     story = [*windows(1), *begin(1), WindowRetried(1.2, 1, 1, text), *begin(1, attempt=1)]

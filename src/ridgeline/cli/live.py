@@ -19,7 +19,7 @@ from ridgeline.cli.figures.screen import screen
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.statistics import RunStatistics, Window
 from ridgeline.cli.units import duration
-from ridgeline.cli.view import STOPPING, Figures, View, checkpoint_line, retry_line
+from ridgeline.cli.view import Figures, View, checkpoint_line, retry_line, stopping_line
 
 _SILENCE_SECONDS = 2.0
 _BAR_WIDTH = 40
@@ -98,7 +98,7 @@ class LiveView(View):
                 *self._below(frame["info"].get("windowSeconds") or 0.0),
             ]
         if self._stopping:
-            parts.append(Text(STOPPING, "bold yellow"))
+            parts.append(Text(stopping_line(frame["progress"] if frame is not None else None), "bold yellow"))
         return parts
 
     def _frame(self) -> Mapping[str, Any] | None:

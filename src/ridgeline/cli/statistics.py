@@ -69,6 +69,7 @@ class RunStatistics:
         self.rows: dict[str, OperatorTotals] = {}
         self.windows = 0
         self.retries = 0
+        self.tasks_retried = 0
         self.last: Window | None = None
         self.started: float | None = None
         self.committed = 0.0
@@ -118,6 +119,7 @@ class RunStatistics:
             self._row_of[node.id] = row
 
     def _window(self, event: WindowCommitted) -> None:
+        self.tasks_retried += event.tasks_retried
         by_row: dict[str, list[OperatorWindow]] = {title: [] for title in self.rows}
         tuples_in = tuples_out = 0
         for operator in self._operators:

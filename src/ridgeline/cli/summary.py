@@ -88,7 +88,8 @@ def summary(run: RunStatistics, width: int) -> Iterator[RenderableType]:
     first = run.last.window_id - run.windows + 1
     windows = f"windows {first} to {run.last.window_id}" if run.windows > 1 else f"window {run.last.window_id}"
     repeated = f", {plural(run.retries, 'attempt')} repeated" if run.retries else ""
-    yield Text(f"{windows} in {duration(run.committed - run.started)}{repeated}")
+    tasks = f", {plural(run.tasks_retried, 'task')} begun again by Spark: processes were lost" if run.tasks_retried else ""
+    yield Text(f"{windows} in {duration(run.committed - run.started)}{repeated}{tasks}")
     if run.seconds:
         ordered = sorted(run.seconds)
         median, p90 = mathematics.median(ordered), ordered[min(len(ordered) - 1, int(0.9 * len(ordered)))]

@@ -11,13 +11,14 @@ from rich.text import Text
 from ridgeline.api.clock import Clock
 from ridgeline.api.masking import mask_text
 from ridgeline.cli.figures.path import short_path
+from ridgeline.cli.figures.running import running_line
 from ridgeline.cli.figures.verdict import verdict_line
 from ridgeline.cli.long_windows import LongWindows
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.statistics import Window
 from ridgeline.cli.units import count, duration
 
-STOPPING = "stopping after this window; press Ctrl-C again to kill it"
+_AT_ONCE = "Ctrl-C again ends it at once, to be run again at the next start"
 _REASON = 240
 
 
@@ -95,7 +96,7 @@ class PlainView(View):
 
     def stopping(self) -> None:
         """One line."""
-        self._say(STOPPING)
+        self._say(stopping_line(self._figures.progress() if self._figures is not None else None))
 
     def close(self) -> None:
         """The thread that looks at long windows ends."""
@@ -116,6 +117,12 @@ def window_line(window: Window, frame: Mapping[str, Any] | None) -> str:
         line += f"; critical path {path}"
     known = frame["progress"]["application"]["verdict"] != "unknown"
     return f"{line}; {verdict_line(frame['progress'], frame['at']).plain}" if known else line
+
+
+def stopping_line(progress: Mapping[str, Any] | None) -> str:
+    """When the run will end, as far as that is known, and how it would end at once. `progress`: as `/progress`."""
+    line = "" if progress is None else running_line(progress)
+    return f"stopping after this window ({line}); {_AT_ONCE}" if line else f"stopping after this window; {_AT_ONCE}"
 
 
 def service_line(url: str) -> str:

@@ -109,6 +109,7 @@ class Container:
         report = WindowReport(self.spec.id, request.window_id, request.attempt, tag, {}, [], host=self._host, pid=os.getpid())
         report.began = timeline.now()
         report.task_began = report.began if task_began is None else task_began
+        report.task_attempt = task_attempt
         self._now = (request.window_id, request.attempt, report.began)
         self._epoch = request.epoch
         for runtime in self._operators.values():

@@ -166,7 +166,8 @@ class ApplicationRun:
                     attempts = max((report.attempt for report in reports), default=0) + 1
                     times = (began, planned, launched, returned, staged, committed, published)
                     self._report_shown()
-                    self._observe(events.WindowCommitted(published, window_id, attempts, *times))
+                    tasks = {report.tag: report.task_attempt for report in reports}
+                    self._observe(events.WindowCommitted(published, window_id, attempts, *times, sum(tasks.values())))
                     return
                 case Skip():
                     return

@@ -156,7 +156,8 @@ class WindowCommitted:
 
     `began`: `foreachBatch` or the tick entered Ridgeline; `planned`: the attempt that counts was begun (earlier ones had failed before);
     `launched`: its job was given to Spark; `returned`: its reports were there; `staged`: outputs had staged; `committed`: the manifest is
-    durable; `published`: outputs had published.
+    durable; `published`: outputs had published. `tasks_retried`: how often Spark had repeated tasks of the attempt that counts, since their
+    processes were lost.
     """
 
     at: float
@@ -169,6 +170,7 @@ class WindowCommitted:
     staged: float
     committed: float
     published: float
+    tasks_retried: int = 0
 
 
 @dataclass(frozen=True, slots=True)

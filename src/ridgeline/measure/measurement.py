@@ -64,6 +64,7 @@ class Measurement:
         self._rejected: dict[str, int] = {}
         self._heartbeats = 0
         self._retries = 0
+        self._tasks_retried = 0
         self._windows = 0
         self._started = 0.0
         self._ended: ApplicationEnded | None = None
@@ -164,6 +165,7 @@ class Measurement:
 
     def _commit(self, event: WindowCommitted) -> None:
         """Fold a window: all that was said of it comes just before its commit."""
+        self._tasks_retried += event.tasks_retried
         events = [one for one in self._open if getattr(one, "window_id", None) == event.window_id]
         events.append(event)
         for one in events:
@@ -337,6 +339,7 @@ class Measurement:
             "recoveryWindowId": self._committed,
             "windowsCommitted": self._windows,
             "windowsRetried": self._retries,
+            "tasksRetried": self._tasks_retried,
             "tuplesProcessedPSMA": sum(rate.tuples_in for rate in rates),
             "totalTuplesProcessed": sum(total.tuples_in for total in totals),
             "tuplesEmittedPSMA": sum(rate.tuples_out for rate in rates),

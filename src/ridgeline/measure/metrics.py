@@ -189,6 +189,15 @@ _WINDOWS = (
         aliases=("Flink `numberOfFailedCheckpoints`",),
     ),
     Metric(
+        "tasks_retried_total",
+        Kind.COUNTER,
+        "tasks",
+        (),
+        "Tasks that Spark began again in windows that were committed.",
+        "Processes die: look for the host's out-of-memory killer, lost executors and crashes in native code.",
+        aliases=("Spark `numFailedTasks`",),
+    ),
+    Metric(
         "last_commit_timestamp_seconds",
         Kind.GAUGE,
         "seconds",

@@ -68,7 +68,7 @@ class WindowReport:
     `tag` names the attempt, `seen` the attempt of every container whose blocks it got. Times are the container's wall clock: its task
     entered Python, its own turn began, state was restored, operators had run, state was written, messages were handed over. `worker_began`
     and `daemon_began`: its process, and the one that forked it, began to run (0: it is no Spark worker). `received` is STRAM's: it had the
-    report.
+    report. `task_attempt`: how often Spark had begun its task before.
     """
 
     container: int
@@ -89,3 +89,4 @@ class WindowReport:
     sent: float = 0.0
     worker_began: float = 0.0
     daemon_began: float = 0.0
+    task_attempt: int = 0

@@ -183,7 +183,11 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Windows",
             "timeseries",
             6,
-            (Query("windows_committed_total", legend="committed"), Query("windows_retried_total", legend="retried")),
+            (
+                Query("windows_committed_total", legend="committed"),
+                Query("windows_retried_total", legend="retried"),
+                Query("tasks_retried_total", legend="tasks begun again by Spark"),
+            ),
         ),
         Panel("Last commit", "stat", 6, (Query("last_commit_timestamp_seconds"),)),
         Panel("State", "timeseries", 6, (Query("operator_state_bytes", _PARTITION, _TITLE),), stacked=True),

@@ -62,6 +62,7 @@ SCHEMAS: Mapping[str, dict[str, str] | str] = {
     "Stats": _fields(
         "allocatedContainers:int plannedContainers:int failedContainers:int numOperators:int latency:num? criticalPath:str[]"
         " windowLatency:num? windowStartMillis:num? currentWindowId:int? recoveryWindowId:int? windowsCommitted:int windowsRetried:int"
+        " tasksRetried:int"
         " tuplesProcessedPSMA:num totalTuplesProcessed:int tuplesEmittedPSMA:num totalTuplesEmitted:int heartbeatsReceived:int"
         " heartbeatsRejected:int clockSkew:num{}"
     ),

@@ -116,6 +116,7 @@ def _application(info: Mapping[str, Any], progress: Mapping[str, Any]) -> Iterat
     yield "progress_remaining_seconds", (), progress["window"]["remainingSeconds"] if progress["running"] else None
     yield "windows_committed_total", (), stats["windowsCommitted"]
     yield "windows_retried_total", (), stats["windowsRetried"]
+    yield "tasks_retried_total", (), stats["tasksRetried"]
     yield "heartbeats_received_total", (), stats["heartbeatsReceived"]
     yield "heartbeats_rejected_total", (), stats["heartbeatsRejected"]
 

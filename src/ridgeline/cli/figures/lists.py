@@ -140,7 +140,9 @@ def _committed(stats: Mapping[str, Any]) -> str:
     retried = stats.get("windowsRetried")
     last = stats.get("recoveryWindowId")
     text = f"{count(stats.get('windowsCommitted'))} windows, the last one {UNKNOWN if last is None else count(last)}"
-    return f"{text}; {count(retried)} attempts repeated" if retried else text
+    text += f"; {count(retried)} attempts repeated" if retried else ""
+    tasks = stats.get("tasksRetried")
+    return f"{text}; {count(tasks)} tasks begun again by Spark" if tasks else text
 
 
 def _time(at: float | None) -> str:
