@@ -77,7 +77,7 @@ def test_the_default_is_copied_for_each_key():
 
 
 def test_a_value_that_was_only_read_has_not_changed():
-    names = keyed(list)
+    names = keyed(object)
     names["a"], names["b"] = [1], Plain(3)
     names.begin(1)
     assert names["a"] == [1]

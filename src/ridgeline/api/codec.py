@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ridgeline.api.nan import NAN
 from ridgeline.api.tuples import Tuples
 
 Hashes = npt.NDArray[np.uint64]
@@ -39,7 +40,7 @@ def _mix_one(value: int) -> int:
 
 
 def _bits(value: float) -> int:
-    return int.from_bytes(struct.pack("<d", value), "little")
+    return int.from_bytes(struct.pack("<d", NAN if value != value else value), "little")  # noqa: PLR0124  all NaN are one
 
 
 def _decimal_bits(value: Decimal) -> int:
@@ -57,7 +58,7 @@ def _decimal_bits(value: Decimal) -> int:
 def stable_hash(value: Any) -> int:  # noqa: PLR0911  one return per kind of value
     """A 64-bit hash of a key that never depends on process, machine or PYTHONHASHSEED.
 
-    Equal numbers have equal hashes: 1, 1.0, True, `Decimal("1.00")`. Equal to what `hash_columns` gives
+    Equal numbers have equal hashes: 1, 1.0, True, `Decimal("1.00")`; all NaN are one number. Equal to what `hash_columns` gives
     for the same key in an Arrow column. Raises TypeError for a value that cannot be a key.
     """
     if isinstance(value, np.generic):
@@ -67,7 +68,7 @@ def stable_hash(value: Any) -> int:  # noqa: PLR0911  one return per kind of val
     if isinstance(value, (bool, int)):
         return _mix_one(int(value) & _MASK64)
     if isinstance(value, str):
-        return _mix_one(zlib.crc32(value.encode()))
+        return _mix_one(zlib.crc32(value.encode("utf-8", "surrogatepass")))
     if isinstance(value, float):
         return _mix_one(int(value) & _MASK64 if value.is_integer() else _bits(value))
     if isinstance(value, Decimal):
@@ -91,6 +92,7 @@ def stable_hash(value: Any) -> int:  # noqa: PLR0911  one return per kind of val
 
 def _float_bits(values: npt.NDArray[np.float64]) -> Hashes:
     """The 64 bits of each value that `stable_hash` mixes: of the integer that it equals, else its own."""
+    values = np.where(np.isnan(values), NAN, values)
     whole = np.trunc(values) == values
     if not whole.any():
         return values.view(np.uint64)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ridgeline.api.nan import NAN, nan_places
 from ridgeline.api.record import TIMESTAMP, is_named_tuple, is_record, record_fields, without_none
 
 _EXACT: dict[pa.DataType, type] = {
@@ -57,6 +58,8 @@ class Column:
             return True, pa.array(values, self.type)  # so that it is known that 64 bits are enough
         if self.exact is datetime and not all(value.tzinfo is UTC for value in values):
             return False, pa.array(values, self.type)
+        if self.exact is float and (total := sum(values)) != total and any(value != value and value is not NAN for value in values):  # noqa: PLR0124
+            return False, pa.array(values, self.type)  # so that all NaN are one
         return True, values
 
     def to_array(self, settled: pa.Array | list[Any]) -> pa.Array:
@@ -72,6 +75,9 @@ class Column:
         if self._epoch is not None:
             return _since(self._epoch, array)
         values: list[Any] = array.to_pylist()
+        if pa.types.is_floating(self.type):
+            for place in nan_places(array).tolist():
+                values[place] = NAN
         return values if self._build is None else list(map(self._build, values))
 
 

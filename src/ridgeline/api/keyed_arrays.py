@@ -10,6 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ridgeline.api.kind import Kind
+from ridgeline.api.nan import one_nan
+
 ARRAY_TYPES: dict[Any, Any] = {int: np.int64, float: np.float64, bool: np.bool_}
 
 
@@ -20,6 +23,27 @@ def listed(values: Any) -> Sequence[Any]:
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return list(values.to_pylist())
     return values if isinstance(values, (list, tuple)) else list(values)
+
+
+def listed_keys(keys: Any) -> Sequence[Any]:
+    """Python values of an array or any iterable of keys, with one NaN for all but those in tuples."""
+    if isinstance(keys, np.ndarray):
+        plain = keys.dtype.kind in "iubSU" or (keys.dtype.kind == "f" and not np.isnan(keys).any())
+    else:
+        plain = isinstance(keys, (pa.Array, pa.ChunkedArray)) and (pa.types.is_integer(keys.type) or pa.types.is_string(keys.type))
+    values = listed(keys)
+    return values if plain else one_nan(values, inside=False)
+
+
+def listed_values(values: Any, kind: Kind, keys: Sequence[Any]) -> Sequence[Any]:
+    """Python values of an array or any iterable, one for each key. Raises StateError for one that is not of the kind, ValueError."""
+    typed = isinstance(values, np.ndarray) and values.dtype != object
+    values = listed(values)
+    if len(keys) != len(values):
+        msg = f"{len(keys)} keys but {len(values)} values"
+        raise ValueError(msg)
+    known = kind.known.issuperset(map(type, values[:1] if typed else values))
+    return values if known else list(map(kind.fit, values, keys))
 
 
 def array_of(values: Sequence[Any], kind: Any) -> npt.NDArray[Any]:

@@ -11,8 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.api.cell import IMMUTABLE, MISSING, Change, Declaration, StateCell, cell_of, differs, is_mutable
-from ridgeline.api.keyed_arrays import ARRAY_TYPES, array_of, listed
+from ridgeline.api.errors import StateError, shorten
+from ridgeline.api.keyed_arrays import ARRAY_TYPES, array_of, listed_keys, listed_values
 from ridgeline.api.keyed_overlay import KeyedBase, Overlay
+from ridgeline.api.kind import Kind
+from ridgeline.api.nan import odd_tuple, one, one_nan
 
 if TYPE_CHECKING:
     from ridgeline.api.operator import Operator
@@ -29,6 +32,10 @@ class KeyedState(Declaration, Generic[T]):
     in files that are mapped into memory. That takes keys that have the same hash in every process: None, numbers, str, bytes, date,
     datetime, timedelta, UUID, members of an Enum, and tuples of these; with any other key (or a NaN) the state stays in memory.
     Values of one plain type (int, float, bool, str, bytes, or tuples of these) are held in columns, others as pickles.
+
+    Keys that are equal are one key: 1, 1.0 and True, 0.0 and -0.0. So are all NaN. In a tuple that is a key the NaN must be one from a
+    tuple's float column, or `math.nan`; another one raises StateError at the end of the window. A value that is not of `type` raises
+    StateError when it is set; an int may stand for a float, and numpy's scalars become Python's.
     """
 
     def __init__(self, type: type[T], *, default: T | Callable[[], T] = MISSING) -> None:  # noqa: A002  what it is
@@ -37,7 +44,7 @@ class KeyedState(Declaration, Generic[T]):
 
     def cell(self) -> KeyedCell[T]:
         """A new cell without keys."""
-        return KeyedCell(self.type, self.default)
+        return KeyedCell(Kind(self.type, self.name), self.default)
 
     if TYPE_CHECKING:
 
@@ -75,7 +82,7 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
     (int64, float64, bool for those value types; objects otherwise).
     """
 
-    __slots__ = ("_application_window", "_changed", "_data", "_default", "_kind", "_removed", "_touched", "_watched")
+    __slots__ = ("_application_window", "_changed", "_data", "_default", "_kind", "_known", "_removed", "_touched", "_watched")
 
     _data: dict[Any, Any] | Overlay
     _application_window: int
@@ -84,8 +91,9 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
     _changed: dict[Any, None]  # the keys of the streaming windows before, within the application window
     _watched: dict[Any, Any]  # values that can change in place and were read, as they were
 
-    def __init__(self, kind: Any, default: Any) -> None:
+    def __init__(self, kind: Kind, default: Any) -> None:
         self._kind = kind
+        self._known = kind.known
         self._default = default
         self.reset()
 
@@ -98,12 +106,18 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         return value
 
     def __setitem__(self, key: Any, value: T) -> None:
+        if type(value) not in self._known:
+            value = self._kind.fit(value, key)
+        if key != key:  # noqa: PLR0124  a NaN
+            key = one(key)
         if self._removed and key in self._removed and key not in self._data:
             self._touched.pop(key, None)  # it comes back as the last one
         self._data[key] = value
         self._touched[key] = None
 
     def __delitem__(self, key: Any) -> None:
+        if key != key:  # noqa: PLR0124  a NaN
+            key = one(key)
         del self._data[key]
         self._watched.pop(key, None)
         self._touched[key] = self._removed[key] = None
@@ -119,7 +133,7 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         return len(self._data)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._data
+        return key in self._data or (key != key and one(key) in self._data)  # noqa: PLR0124  a NaN
 
     def __repr__(self) -> str:
         return f"KeyedState({len(self._data)} keys)"
@@ -130,6 +144,8 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
             self._watched[key] = copy.deepcopy(value)
 
     def _missing(self, key: Any) -> Any:
+        if key != key and (same := one(key)) in self._data:  # noqa: PLR0124  a NaN
+            return self[same]
         if self._default is MISSING:
             raise KeyError(key)
         value = self._default() if callable(self._default) else self._default
@@ -141,7 +157,7 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         """The value of a key; `default` if there is none (never the declared default)."""
         value = self._data.get(key, MISSING)
         if value is MISSING:
-            return default
+            return default if key == key or (same := one(key)) not in self._data else self[same]  # noqa: PLR0124  a NaN
         if type(value) not in IMMUTABLE:
             self._watch(key, value)
         return value
@@ -155,7 +171,7 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
 
     def pop(self, key: Any, default: Any = MISSING) -> Any:
         """Remove a key; its value, `default` (never the declared one) if there is none. Raises KeyError without either."""
-        value = self._data.get(key, MISSING)
+        value = self._data.get(one(key) if key != key else key, MISSING)  # noqa: PLR0124  a NaN
         if value is not MISSING:
             del self[key]
         elif default is MISSING:
@@ -193,18 +209,19 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
 
     def get_many(self, keys: Any) -> npt.NDArray[Any]:
         """The values of many keys, as one array. Raises KeyError for a missing key if no default was declared."""
-        if self._kind in ARRAY_TYPES and self._default is not MISSING:
-            dtype, default = ARRAY_TYPES[self._kind], self._default() if callable(self._default) else self._default
+        kind = self._kind.type
+        if kind in ARRAY_TYPES and self._default is not MISSING:
+            dtype, default = ARRAY_TYPES[kind], self._default() if callable(self._default) else self._default
             if isinstance(self._data, Overlay):
                 return self._data.get_array(keys, default, dtype)
-            keys = listed(keys)
+            keys = listed_keys(keys)
             return np.fromiter(map(self._data.get, keys, repeat(default)), dtype, len(keys))
-        keys = listed(keys)
+        keys = listed_keys(keys)
         values = self._found(keys)
         for place, value in enumerate(values):
             if value is MISSING:
                 values[place] = self[keys[place]]
-        return array_of(values, self._kind)
+        return array_of(values, kind)
 
     def _found(self, keys: Sequence[Any]) -> list[Any]:
         """The values of many keys, `MISSING` where there is none."""
@@ -217,11 +234,9 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         return values
 
     def put_many(self, keys: Any, values: Any) -> None:
-        """Set the values of many keys; later ones win. Raises ValueError if the lengths differ."""
-        keys, values = listed(keys), listed(values)
-        if len(keys) != len(values):
-            msg = f"{len(keys)} keys but {len(values)} values"
-            raise ValueError(msg)
+        """Set the values of many keys; later ones win. Raises ValueError if the lengths differ, StateError for a value of another type."""
+        keys = listed_keys(keys)
+        values = listed_values(values, self._kind, keys)
         if self._removed:
             self.update(zip(keys, values, strict=True))
             return
@@ -237,7 +252,7 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
     def changed_arrays(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """`changed()` as an array of keys and an array of values."""
         keys, values = self._changed_lists()
-        return array_of(keys, None), array_of(values, self._kind)
+        return array_of(keys, None), array_of(values, self._kind.type)
 
     def _changed_lists(self) -> tuple[list[Any], list[T]]:
         self._settle()
@@ -254,10 +269,15 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         self._start(application_window)
 
     def changes(self) -> Change | None:
-        """(full=False, application window, new values by key, keys to remove before they are set)."""
+        """(full=False, application window, new values by key, keys to remove before they are set). Raises StateError for a bad key."""
         self._settle()
         if not self._touched:
             return None
+        if (bad := odd_tuple(self._touched)) is not None:
+            msg = (
+                f"{self._kind.state} has the key {shorten(bad)}, in which a NaN stands that equals no other; use `math.nan` for it, or None"
+            )
+            raise StateError(msg)
         own = self._own
         touched = [key for key in self._touched if key in own] if self._removed else self._touched
         upserts = dict(zip(touched, map(own.__getitem__, touched), strict=True))
@@ -271,6 +291,10 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
     def apply(self, change: Change) -> None:
         """Add a snapshot's or a window's values."""
         full, application_window, values, keys = change
+        names = list(values)
+        if (ones := one_nan(names)) is not names:
+            values = dict(zip(ones, values.values(), strict=True))
+        keys = one_nan(keys)
         if full:
             self._data, self._changed = dict(values), dict.fromkeys(keys)
         else:
@@ -294,7 +318,7 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
 
     def attach(self, base: KeyedBase, application_window: int, changed: Iterable[Any]) -> None:
         """Bring an empty cell to what a base holds, as a snapshot does; `changed`: the keys that the application window changed."""
-        self._data, self._changed = Overlay(base), dict.fromkeys(changed)
+        self._data, self._changed = Overlay(base), dict.fromkeys(one_nan(list(changed)))
         self._start(application_window)
 
     def held(self) -> Held:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, MutableSequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from ridgeline.api.cell import Change, Declaration, StateCell, cell_of
+from ridgeline.api.kind import Kind
 
 if TYPE_CHECKING:
     from ridgeline.api.operator import Operator
@@ -21,7 +22,7 @@ class ListState(Declaration, Generic[T]):
 
     def cell(self) -> ListCell[T]:
         """A new empty cell."""
-        return ListCell()
+        return ListCell(Kind(Any if self.type is None else self.type, self.name))
 
     if TYPE_CHECKING:
 
@@ -44,7 +45,8 @@ class ListCell(StateCell, MutableSequence[T]):
     _length: int  # when the window began
     _same: int  # so many first items were not touched since
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Kind | None = None) -> None:
+        self._kind = kind or Kind(Any, "")
         self.reset()
 
     @overload
@@ -94,10 +96,13 @@ class ListCell(StateCell, MutableSequence[T]):
         self._same = self._length = len(self._items)
 
     def changes(self) -> Change | None:
-        """(number of first items that stay, the items from there)."""
+        """(number of first items that stay, the items from there). Raises StateError for an item that is not of the declared type."""
         if self._same == self._length == len(self._items):
             return None
-        return (self._same, self._items[self._same :])
+        items = self._items[self._same :]
+        if not self._kind.known.issuperset(map(type, items)):
+            self._items[self._same :] = items = list(map(self._kind.fit, items))
+        return (self._same, items)
 
     def snapshot(self) -> Change:
         """(0, all items)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import repeat
@@ -15,6 +14,7 @@ import pyarrow as pa
 from ridgeline.api.casting import cast_exactly
 from ridgeline.api.column import Column
 from ridgeline.api.errors import SchemaError, shorten
+from ridgeline.api.nan import NAN, nan_places
 from ridgeline.api.pickling import dumps, loads
 from ridgeline.api.record import TIMESTAMP, is_named_tuple, is_record, record_fields, to_arrow
 
@@ -119,7 +119,11 @@ class Schema:
         if self.pickled:
             return [loads(value) for value in batch.column(0).to_pylist()]
         if isinstance(self.type, pa.Schema):
-            return typing.cast("list[Any]", batch.to_pylist())
+            rows: list[Any] = batch.to_pylist()
+            for name, array in zip(batch.schema.names, batch.columns, strict=True):
+                for place in nan_places(array).tolist() if pa.types.is_floating(array.type) else ():
+                    rows[place][name] = NAN
+            return rows
         if not batch.num_columns:
             return [self.type() for _ in range(batch.num_rows)]
         columns = [column.read(array) for column, array in zip(self._columns, batch.columns, strict=True)]

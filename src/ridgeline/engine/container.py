@@ -184,7 +184,7 @@ class Container:
         self, runtime: OperatorRuntime, report: OperatorReport, request: WindowRequest, changes: dict[int, state_files.CellChanges]
     ) -> None:
         """Collect what an operator changed. What replaces all of its state begins a version, other changes add to the one before."""
-        changed = {name: change for name, cell in runtime.cells.items() if (change := cell.changes()) is not None}
+        changed = runtime.changes()
         whole = len(changed) == len(runtime.cells) and all(isinstance(cell, ValueCell) for cell in runtime.cells.values())
         report.state_version = () if whole else request.states.get(runtime.spec.id, ())
         if changed:

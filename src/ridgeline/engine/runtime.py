@@ -19,6 +19,7 @@ from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, Failure
 from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type
 from ridgeline.api.per_instance import OWN
 from ridgeline.api.ports import InputPort, OutputPoint
+from ridgeline.api.state import Change
 from ridgeline.api.times import Processing, Span, joined_spans
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.age_meter import AgeMeter, places
@@ -171,6 +172,11 @@ class OperatorRuntime:
             report.progress = self._call("progress", operator.progress)
         report.compute_seconds = self.running.compute_seconds
         return report, emitted
+
+    def changes(self) -> dict[str, Change]:
+        """What the window just run changed in declared state. Raises OperatorError for state that is not as declared."""
+        found = {name: self._call(f"end of state {name}", cell.changes) for name, cell in self.cells.items()}
+        return {name: change for name, change in found.items() if change is not None}
 
     def ages(self, ended: float) -> list[AgeSample]:
         """The ages of the records of the window just run, whose output was routed then."""

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from ridgeline.api import Operator, RidgelineError, SchemaError, StreamCodec, stable_hash
 from ridgeline.api.codec import hash_column
+from ridgeline.api.nan import NAN
 from ridgeline.api.partitioner import assign_keys
 from ridgeline.api.schema import is_named_tuple
 from ridgeline.api.tuples import Tuples
@@ -115,9 +116,15 @@ def check_columns(batch: pa.RecordBatch, least: int, most: int | None, who: str)
 
 
 def distinct(column: pa.Array) -> tuple[pa.Array, Index]:
-    """The distinct values of a column in order of appearance (null is one of them), and for each row the position of its value."""
+    """The distinct values of a column in order of appearance (null is one of them), and for each row the position of its value.
+
+    All NaN are one value, and -0.0 is 0.0.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_floating(column.type):
+        zero, nan = pa.scalar(0.0, column.type), pa.scalar(NAN, column.type)
+        column = pc.if_else(pc.equal(column, zero), zero, pc.if_else(pc.is_nan(column), nan, column))
     encoded = column.dictionary_encode(null_encoding="encode")
     return encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
 

@@ -1,0 +1,62 @@
+"""The declared type of a state's values, and whether a value is of it."""
+
+from __future__ import annotations
+
+import types
+import typing
+from typing import Any
+
+import numpy as np
+
+from ridgeline.api.errors import StateError, shorten
+
+
+class Kind:
+    """A declared type. `known`: the types of values that need no closer look; it grows. `state`: the state's name, for errors.
+
+    Of `list[int]` only the list is checked, of `int | None` both; of `Any`, a type variable or a protocol nothing.
+    """
+
+    __slots__ = ("_classes", "known", "state", "type")
+
+    def __init__(self, declared: Any, name: str) -> None:
+        self.type = declared
+        self.state = f"`{name}`" if name else "the state"
+        self._classes = _classes(declared)
+        self.known: set[type] = set()
+
+    def fit(self, value: Any, key: Any = None) -> Any:
+        """The value, a numpy scalar as the Python value that it is. Raises StateError if it is not of the type."""
+        if type(value) in self.known:
+            return value
+        if self._classes is None or type(value) in self._classes:
+            self.known.add(type(value))
+            return value
+        if isinstance(value, np.generic) and isinstance(item := value.item(), self._classes):
+            return item
+        if isinstance(value, self._classes):
+            self.known.add(type(value))
+            return value
+        name = self.type.__name__ if isinstance(self.type, type) else str(self.type)
+        where = "" if key is None else f" for the key {shorten(key)}"
+        what = f"{shorten(value)}, a `{type(value).__name__}`,{where}"
+        msg = f"{self.state} holds values of type `{name}`; got {what.removesuffix(',')}; convert it, or declare another type"
+        raise StateError(msg)
+
+
+def _classes(declared: Any) -> tuple[type, ...] | None:
+    """The classes of the values of a type; None if that is not known."""
+    origin = typing.get_origin(declared)
+    if origin is typing.Annotated:
+        return _classes(typing.get_args(declared)[0])
+    if origin is typing.Literal:
+        return tuple({type(value) for value in typing.get_args(declared)})
+    if origin in (typing.Union, types.UnionType):
+        parts = [_classes(part) for part in typing.get_args(declared)]
+        return None if None in parts else tuple(kind for part in parts for kind in part or ())
+    kind = origin or declared
+    if declared is None:
+        return (type(None),)
+    if not isinstance(kind, type) or kind in (object, Any) or getattr(kind, "_is_protocol", False):
+        return None
+    return {float: (float, int), complex: (complex, float, int)}.get(kind, (kind,))
