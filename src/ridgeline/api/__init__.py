@@ -2,6 +2,7 @@
 
 from ridgeline.api.application import Application
 from ridgeline.api.attributes import Locality, ProcessingMode, RecordingLevel
+from ridgeline.api.cache import Cache
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.codec import StreamCodec, stable_hash
 from ridgeline.api.context import OperatorContext
@@ -22,6 +23,7 @@ from ridgeline.api.state import KeyedState, ListState, State
 
 __all__ = [
     "Application",
+    "Cache",
     "CheckpointError",
     "Clock",
     "Fault",

@@ -19,7 +19,7 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import StateError, did_you_mean
 from ridgeline.api.list_state import ListState
 from ridgeline.api.masking import MASK, is_secret_type
-from ridgeline.api.per_instance import OWN, make_own
+from ridgeline.api.per_instance import OWN, PerInstance, make_own
 from ridgeline.api.ports import InputPort, OutputPort, Port
 from ridgeline.api.publisher import Publisher
 from ridgeline.api.schema import Schema
@@ -60,7 +60,7 @@ def operator_type(cls: type[Operator]) -> OperatorType:
         properties = {
             name: found.get(name, REQUIRED)
             for name, kind in annotated.items()
-            if not name.startswith("_") and "ClassVar" not in str(kind) and not isinstance(found.get(name), (Port, Declaration))
+            if not name.startswith("_") and "ClassVar" not in str(kind) and not isinstance(found.get(name), PerInstance)
         }
         known = _TYPES[cls] = OperatorType(
             {name: port for name, port in ports.items() if isinstance(port, InputPort)},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence, Sized
 from datetime import datetime
+from threading import current_thread, get_ident
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, overload
 
 import numpy as np
@@ -166,6 +167,10 @@ class OutputPoint:
         self.timed = False
         self.port_schema: Schema | None = None
         self.time_column: str | None = None
+        self.thread = get_ident()
+        """The thread that runs the operator."""
+        self.stray: str | None = None
+        """What another thread's emission was refused with."""
         self._clear()
 
     def _clear(self) -> None:
@@ -192,7 +197,8 @@ class OutputPoint:
 
         `timestamp`: when it happened, if that is neither in the port's timestamp column nor the time of what is being processed; see
         `ridgeline.api.times`. Without a zone it is UTC. A tuple belongs to the stream once emitted: do not change it afterwards.
-        Raises RidgelineError outside of a window, SchemaError for a `timestamp` that is none.
+        Emit in the thread that calls the callbacks only. Raises RidgelineError outside of a window, SchemaError for a `timestamp` that
+        is none.
         """
         if timestamp is not None:
             self._stamp(timestamp)
@@ -209,7 +215,9 @@ class OutputPoint:
             self._stamps.append(timestamp)
 
     def emit_batch(self, batch: pa.RecordBatch, rows: Any = None) -> None:
-        """Send an Arrow batch downstream: columns by name, cast to the port's schema where that loses nothing.
+        """Send an Arrow batch downstream: columns by name, cast to the port's schema where every value stays equal.
+
+        The port takes the batch's memory over, also that of numpy arrays that Arrow did not copy: do not change it afterwards.
 
         `rows`: while a batch is processed, from which of its rows the tuples came, so that they have these rows' times: a boolean mask over
         the processed batch (Arrow or numpy; null is False) or, for each tuple, a position in it (Arrow, numpy or a list). Without it, a
@@ -230,6 +238,10 @@ class OutputPoint:
             self._batches.append((len(self._rows), Tuples.of_batch(schema, schema.conform(batch), times)))
 
     def _refuse(self) -> NoReturn:
+        if get_ident() != self.thread:
+            remedy = "hand its tuples over, such as in a `queue.Queue` that `emit_tuples` empties"
+            self.stray = msg = f"`{self.name}` was emitted to by another thread than the operator's, `{current_thread().name}`; {remedy}"
+            raise RidgelineError(msg)
         msg = f"`{self.name}` cannot emit outside of a window; emit in `begin_window`, `process`, `emit_tuples` or `end_window`"
         raise RidgelineError(msg)
 
@@ -243,7 +255,13 @@ class OutputPoint:
     def open(self) -> None:
         """A callback that may emit is about to run."""
         self.time_column = self.operator.timestamp_of(self.name) if self.timed else None
+        self.thread = get_ident()
         self._open = True
+
+    def refuse_strays(self) -> None:
+        """Raise RidgelineError if another thread emitted here, also if it was between windows: nobody else hears of its exception."""
+        if self.stray is not None:
+            raise RidgelineError(self.stray)
 
     def close(self) -> None:
         """No emission from here on."""

@@ -22,7 +22,7 @@ from ridgeline.engine import block, state_files, versions
 from ridgeline.engine.block import Message
 from ridgeline.engine.outgoing import Emitted, Outgoing
 from ridgeline.engine.run_files import RunFiles
-from ridgeline.engine.runtime import OperatorRuntime
+from ridgeline.engine.runtime import Inspect, OperatorRuntime
 from ridgeline.engine.shared_blocks import LostBlockError, SharedPlace, SharedReader
 from ridgeline.engine.skipping import Skips
 from ridgeline.engine.spec import ContainerSpec, has_committed
@@ -41,7 +41,9 @@ def _nobody(_request: WindowRequest, _operator: int) -> None:
 class Container:
     """The operators of one spec. Not thread-safe. State in memory is a cache: `run` brings it to the version that the request names."""
 
-    def __init__(self, spec: ContainerSpec, storage: Storage, clock: Clock, run_id: str, host: str = _HOST) -> None:
+    def __init__(
+        self, spec: ContainerSpec, storage: Storage, clock: Clock, run_id: str, host: str = _HOST, inspect: Inspect | None = None
+    ) -> None:
         self.spec = spec
         self._host = host
         self._storage = storage
@@ -65,7 +67,7 @@ class Container:
                 run_id=run_id,
                 staging=f"{storage.uri}/staging",
             )
-            self._operators[operator.id] = OperatorRuntime(operator, context, spec.recording_level)
+            self._operators[operator.id] = OperatorRuntime(operator, context, spec.recording_level, inspect)
             self._versions[operator.id] = ()
 
     def run(

@@ -8,14 +8,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from contextlib import contextmanager
 from functools import partial
 from operator import length_hint
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.clock import Timeline
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, Failure, OperatorError, StateError, described, shorten
+from ridgeline.api.errors import (
+    CallbackInterrupt,
+    ContainerAbortError,
+    Failure,
+    OperatorError,
+    StateError,
+    described,
+    shorten,
+)
 from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type
 from ridgeline.api.per_instance import OWN
 from ridgeline.api.ports import InputPort, OutputPoint
@@ -35,18 +43,34 @@ _NO_EXIT = "; an operator cannot end its worker: raise an exception, or call `fi
 _HIDDEN = frozenset({"_forgotten", "_finished", "context"})
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
     """True for what the platform keeps on an operator."""
     return name in _HIDDEN or name.startswith(OWN)
+
+
+class Inspection(Protocol):
+    """Looks at an operator after its callbacks."""
+
+    def check(self) -> None:
+        """Raise RidgelineError for what a crash would lose or a replay would not repeat."""
+
+
+Inspect = Callable[["OperatorRuntime"], Inspection]
 
 
 class OperatorRuntime:
     """Runs one operator. Not thread-safe; one window after the other, each of which may be repeated from the state before.
 
-    `level`: at OFF no tuple gets a time.
+    `level`: at OFF no tuple gets a time. `inspect` makes what looks at the operator after each window, for runners that have the time.
     """
 
-    def __init__(self, spec: PhysicalOperator, context: OperatorContext, level: RecordingLevel = RecordingLevel.INFO) -> None:
+    def __init__(
+        self,
+        spec: PhysicalOperator,
+        context: OperatorContext,
+        level: RecordingLevel = RecordingLevel.INFO,
+        inspect: Inspect | None = None,
+    ) -> None:
         self.spec = spec
         self.context = context
         self.operator = copy.deepcopy(spec.operator)
@@ -58,6 +82,8 @@ class OperatorRuntime:
         self._inputs = {name: self._handler(port) for name, port in declared.inputs.items() if name in spec.inputs}
         self._baseline: dict[str, Any] = {}
         self._ready = False
+        self._inspect = inspect
+        self._inspection: Inspection | None = None
         self.running = Running(spec.id, self.operator, self.outputs, context.clock)
         source = isinstance(self.operator, InputOperator)
         self._meter = AgeMeter(places(level, source=source, leaf=not spec.outputs, stateful=not self.operator.stateless))
@@ -88,13 +114,15 @@ class OperatorRuntime:
                 point.timed = name in self._timed_outputs
             self._call("setup", self.operator.setup, self.context)
             self._call("activate", self.operator.activate)
-            self._baseline = {name: value for name, value in vars(self.operator).items() if not _is_hidden(name)}
+            self._baseline = {name: value for name, value in vars(self.operator).items() if not is_hidden(name)}
+            self._inspection = self._inspect(self) if self._inspect else None
             self._ready = True
 
     def stop(self) -> None:
         """`deactivate` and `teardown`, if it was started. Raises OperatorError."""
         if self._ready:
             self._ready = False
+            self._refuse_strays()
             self._call("deactivate", self.operator.deactivate)
             self._call("teardown", self.operator.teardown)
 
@@ -114,6 +142,8 @@ class OperatorRuntime:
         if changed:
             msg = f"`{changed[0]}` was changed after the window's commit, so the change would be lost; change state in the window"
             raise StateError(msg)
+        if self._inspection is not None:
+            self._inspection.check()
 
     # One window ----------------------------------------------------------------------------------------------------
 
@@ -153,6 +183,9 @@ class OperatorRuntime:
             span = self._window(request, application_window, inputs, batches, delivery)
             read = timeline.now() if isinstance(operator, InputOperator) else 0.0
             self.running.end()
+            self._refuse_strays()
+            if self._inspection is not None:
+                self._call("end of window", self._inspection.check)
             emitted = {name: self._call("emit", point.drain) for name, point in self.outputs.items()}
             self._spans[window_id] = span
         finally:
@@ -278,7 +311,7 @@ class OperatorRuntime:
 
     def _set_in_window(self) -> list[str]:
         values = vars(self.operator)
-        return [name for name, value in values.items() if not _is_hidden(name) and self._baseline.get(name, values) is not value]
+        return [name for name, value in values.items() if not is_hidden(name) and self._baseline.get(name, values) is not value]
 
     def _forget(self, window_id: int) -> None:
         """Remove what the window set on the operator without declaring it, also where `__init__` or `setup` had set it before.
@@ -294,6 +327,11 @@ class OperatorRuntime:
                 continue
             self._baseline.pop(name, None)
             values.setdefault("_forgotten", {})[name] = window_id
+
+    def _refuse_strays(self) -> None:
+        """Raise OperatorError if a thread of the operator's own emitted between windows, which nobody else has heard of."""
+        for point in self.outputs.values():
+            self._call("emit", point.refuse_strays)
 
     def _timed(self, callback: str, function: Callable[..., Any], *arguments: Any) -> Any:
         with self.running.callback():

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from ridgeline.api.cache import Cache
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import SchemaError
 from ridgeline.api.files import is_local, local_path
@@ -85,6 +86,7 @@ class FileReplayInput(InputOperator):
     files = State("")
     position = State(Position())
     pace = State(Pace())
+    known: Cache[dict[str, list[ReplayFile]]] = Cache(dict)  # files by their text
 
     def __init__(self, **properties: Any) -> None:
         super().__init__(**properties)
@@ -136,7 +138,6 @@ class FileReplayInput(InputOperator):
     def setup(self, context: OperatorContext) -> None:
         """Nothing is open yet."""
         self._cursor = ReplayCursor(self._open)
-        self._known: dict[str, list[ReplayFile]] = {}
 
     def teardown(self) -> None:
         """Close the file that is open."""
@@ -148,10 +149,10 @@ class FileReplayInput(InputOperator):
             entries = self.path if isinstance(self.path, list) else [self.path]
             self.files = dump_files(find_files([str(entry) for entry in entries]))
         text = self.files
-        if text not in self._known:
-            self._known[text] = load_files(text)
+        if text not in self.known:
+            self.known[text] = load_files(text)
         cursor = self._cursor
-        cursor.move(self._known[text], self.position)
+        cursor.move(self.known[text], self.position)
         if self.event_time is not None:
             self._emit_until(self._time_due())
         else:

@@ -32,6 +32,7 @@ from ridgeline.stram.topology import planned_event
 from ridgeline.stram.watch import Watch
 from ridgeline.testing.clock import SteppingClock
 from ridgeline.testing.collector import Collector, collected
+from ridgeline.testing.inspection import Inspector
 from ridgeline.testing.list_input import ListInput
 
 ContainerClock = Callable[[int], tuple[str, Clock]]
@@ -53,7 +54,7 @@ class LocalExecutor:
 
     def _make(self, spec: ContainerSpec) -> Container:
         host, clock = self._container_clock(spec.id)
-        return Container(spec, self._storage, clock, self._run_id, host)
+        return Container(spec, self._storage, clock, self._run_id, host, Inspector)
 
     def run(self, request: WindowRequest, source: object) -> Ran:
         """Run an attempt. Raises OperatorError; the death of a container kills them all."""

@@ -1,0 +1,155 @@
+"""Whether a value that can change in place is what it was: a digest of plain containers and of users' objects."""
+
+from __future__ import annotations
+
+import array
+import hashlib
+import itertools
+import random
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Sized
+from contextlib import suppress
+from enum import Enum
+from functools import lru_cache
+from pathlib import PurePath
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from ridgeline.api.cell import IMMUTABLE
+from ridgeline.api.operator import Operator
+
+_MOST_NODES = 4_000
+_MOST_ITEMS = 128
+"""So many items of a container are looked at: the first, the last, and some between."""
+_MOST_WALKED = 20_000
+"""Beyond so many items only the first and the last are looked at."""
+_MOST_BYTES = 1 << 20
+_VALUES: Any = (*IMMUTABLE, UUID, Enum, PurePath, np.generic)
+
+
+def fingerprint(value: Any) -> bytes:
+    """A digest of what can change in a value: items of containers, attributes of objects whose classes are the user's, arrays.
+
+    Of large containers the length and some items count, of large arrays some values; of anything else (connections, files, locks,
+    iterators, objects of other packages) the type alone. Never changes what it looks at.
+    """
+    walk = _Walk()
+    walk.add(value)
+    return walk.digest()
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._seen: dict[int, Any] = {}
+        self._left = _MOST_NODES
+
+    def digest(self) -> bytes:
+        return self._hash.digest()
+
+    def add(self, value: Any) -> None:
+        kind: Any = type(value)
+        self._note(kind.__qualname__)
+        if kind in {str, bytes} or isinstance(value, _VALUES):
+            self._note(_text(value))
+            return
+        if id(value) in self._seen or self._left <= 0:
+            return
+        self._seen[id(value)] = value
+        self._left -= 1
+        if isinstance(value, (dict, list, tuple, deque)):
+            with suppress(RuntimeError):  # a thread changes it just now
+                self._container(value)
+        elif isinstance(value, (set, frozenset)):
+            self._note(f"{len(value)} {hash(frozenset(value))}")
+        elif isinstance(value, (bytearray, array.array)):
+            self._bytes(memoryview(value).cast("B"))
+        elif isinstance(value, np.ndarray):
+            self._array(value)
+        elif isinstance(value, random.Random):
+            self._note(str(hash(value.getstate())))
+        elif isinstance(value, np.random.Generator):
+            self._note(repr(value.bit_generator.state))
+        elif kind is itertools.count:
+            self._note(repr(value))
+        if is_users(kind) and not isinstance(value, Operator):
+            for name, part in _attributes(value):
+                self._note(name)
+                self.add(part)
+
+    def _note(self, text: str) -> None:
+        self._hash.update(text.encode("utf-8", "surrogatepass") + b"\0")
+
+    def _container(self, value: Any) -> None:
+        self._note(str(len(value)))
+        if isinstance(value, dict):
+            for key, item in _some(value, value.items(), lambda: reversed(value.items())):
+                self._note(_text(key))
+                self.add(item)
+        else:
+            for item in _some(value, value, lambda: reversed(value)):
+                self.add(item)
+
+    def _bytes(self, value: memoryview) -> None:
+        self._note(str(len(value)))
+        self._hash.update(value if len(value) <= _MOST_BYTES else bytes(value[:: len(value) // _MOST_BYTES + 1]))
+
+    def _array(self, value: np.ndarray[Any, Any]) -> None:
+        self._note(f"{value.dtype} {value.shape}")
+        flat = value.reshape(-1) if value.flags.c_contiguous else value.flat[:_MOST_BYTES]
+        if value.dtype == object:
+            self.add(flat[:_MOST_ITEMS].tolist())
+        else:
+            self._hash.update(flat[:: value.nbytes // _MOST_BYTES + 1].tobytes())
+
+
+def _some(value: Sized, items: Iterable[Any], backwards: Any) -> Iterator[Any]:
+    """All items of a small container, some of a large one."""
+    count = len(value)
+    if count <= _MOST_ITEMS:
+        yield from list(items)
+        return
+    yield from list(itertools.islice(items, _MOST_ITEMS // 4))
+    yield from list(itertools.islice(backwards(), _MOST_ITEMS // 4))
+    if count <= _MOST_WALKED:
+        yield from list(itertools.islice(items, 0, None, count // (_MOST_ITEMS // 2)))
+
+
+def _text(value: Any) -> str:
+    """A text that differs for values that differ: `hash` alone takes -1 for -2."""
+    try:
+        return f"{hash(value)} {value & 0xFF if isinstance(value, int) else ''}"
+    except Exception:  # noqa: BLE001  whatever a user's class raises
+        return type(value).__qualname__
+
+
+def _attributes(value: Any) -> list[tuple[str, Any]]:
+    """The attributes of an object, by name, whatever its class makes of reading them."""
+    try:
+        found = dict(object.__getattribute__(value, "__dict__"))
+    except (AttributeError, TypeError):
+        found = {}
+    for base in type(value).__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            try:
+                found[name] = object.__getattribute__(value, name)
+            except AttributeError:
+                continue
+    return [(name, part) for name, part in found.items() if isinstance(name, str)]
+
+
+@lru_cache(maxsize=4096)
+def is_users(kind: Any) -> bool:
+    """Whether a class is of the user's modules: not of Python's, of Ridgeline's or of an installed package's."""
+    module = kind.__module__
+    top = str(module).partition(".")[0]
+    if top in sys.stdlib_module_names and top != "__main__":
+        return False
+    if top in {"builtins", "ridgeline"}:
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return not {"site-packages", "dist-packages"}.intersection(PurePath(file).parts)

@@ -1,0 +1,121 @@
+"""What the in-process runner looks for besides running an operator, and Spark's does not for want of time: see `Inspector`."""
+
+from __future__ import annotations
+
+import hashlib
+from threading import get_ident
+from typing import Any
+
+import pyarrow as pa
+
+from ridgeline.api.cell import is_mutable
+from ridgeline.api.errors import RidgelineError, StateError, shorten
+from ridgeline.api.operator import Operator
+from ridgeline.api.per_instance import PerInstance
+from ridgeline.api.ports import OutputPoint
+from ridgeline.engine.runtime import OperatorRuntime, is_hidden
+from ridgeline.testing.fingerprint import fingerprint, is_users
+
+_MOST_TUPLES = 1_000
+"""So many tuples that can change in place are looked at, of one port in one window."""
+_PLATFORMS = frozenset({"_given", "_schemas"})
+
+
+class Inspector:
+    """Looks at one operator after each window for what a crash would lose and a replay would not repeat.
+
+    Found are changes in place of what `__init__`, `setup` or the class made and nothing declares, emissions from other threads, and
+    tuples and batches that were changed after they were emitted. Not found are changes in what is neither a plain container, a numpy array
+    nor an object of the user's own classes (files, iterators, closures, objects of other packages), in variables of modules, in the
+    middle of large containers, and those that are taken back before the window ends.
+    """
+
+    def __init__(self, runtime: OperatorRuntime) -> None:
+        self._operator = runtime.operator
+        self._points = [_checked(point) for point in runtime.outputs.values()]
+        self._before = {name: (value, fingerprint(value)) for name, value in _held(self._operator).items()}
+
+    def check(self) -> None:
+        """A callback that may change things has run. Raises StateError or RidgelineError."""
+        for point in self._points:
+            point.check()
+        now = _held(self._operator)
+        for name, (value, before) in self._before.items():
+            if now.get(name) is value and fingerprint(value) != before:
+                raise StateError(self._lost(name))
+
+    def _lost(self, name: str) -> str:
+        kind = type(self._operator).__name__
+        made = "is made again by `setup`, without what windows did to it"
+        if name not in vars(self._operator):
+            made = "belongs to the class, which each process has for itself and all operators share"
+        return (
+            f"`{kind}.{name}` was changed in place and the change would be lost in a crash: what is not declared {made}; "
+            f"declare it, `{name} = State(...)`, `KeyedState(...)` or `ListState(...)`, to keep it, "
+            f"or `{name} = Cache(...)` if it may be lost at any time"
+        )
+
+
+def _held(operator: Operator) -> dict[str, Any]:
+    """What an operator and the user's classes that it is of hold under names, but for what is declared."""
+    found: dict[str, Any] = {}
+    for base in reversed(type(operator).__mro__):
+        if is_users(base):
+            found.update({name: value for name, value in vars(base).items() if not name.startswith("__")})
+    found.update({name: value for name, value in vars(operator).items() if not is_hidden(name) and name not in _PLATFORMS})
+    return {name: value for name, value in found.items() if not isinstance(value, (PerInstance, type)) and not callable(value)}
+
+
+def _checked(point: OutputPoint) -> CheckedOutput:
+    """Make an output port one that checks what is emitted."""
+    point.__class__ = CheckedOutput
+    assert isinstance(point, CheckedOutput)  # noqa: S101  it is now
+    point.discard()
+    return point
+
+
+class CheckedOutput(OutputPoint):
+    """An output port that knows which thread runs the operator and what the tuples were when they were emitted."""
+
+    def _clear(self) -> None:
+        super()._clear()
+        self._given: list[tuple[Any, bytes]] = []
+
+    def emit(self, value: Any, timestamp: Any = None) -> None:
+        """As `OutputPoint.emit`. Raises RidgelineError in another thread than the operator's."""
+        self._refuse_others()
+        super().emit(value, timestamp)
+        if len(self._given) < _MOST_TUPLES and is_mutable(value):
+            self._given.append((value, fingerprint(value)))
+
+    def emit_batch(self, batch: pa.RecordBatch, rows: Any = None) -> None:
+        """As `OutputPoint.emit_batch`. Raises RidgelineError in another thread than the operator's."""
+        self._refuse_others()
+        super().emit_batch(batch, rows)
+        self._given.append((batch, _digest(batch)))
+
+    def _refuse_others(self) -> None:
+        if get_ident() != self.thread:
+            self._refuse()
+
+    def check(self) -> None:
+        """Raise RidgelineError for the first tuple or batch that is not what it was when it was emitted."""
+        for value, before in self._given:
+            if isinstance(value, pa.RecordBatch):
+                if _digest(value) != before:
+                    remedy = "emit a copy (`array.copy()`), since Arrow arrays made of numpy arrays share their memory"
+                    what = f"a batch of {value.num_rows} tuples was changed after `{self.name}.emit_batch`"
+                    msg = f"{what}, which took its arrays over; {remedy}"
+                    raise RidgelineError(msg)
+            elif fingerprint(value) != before:
+                what = f"a tuple was changed after `{self.name}.emit`, to which it belongs since"
+                msg = f"{what}; it is now {shorten(value)}; emit a new one each time"
+                raise RidgelineError(msg)
+
+
+def _digest(batch: pa.RecordBatch) -> bytes:
+    """A digest of all that a batch holds, wherever it lies."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return hashlib.blake2b(sink.getvalue(), digest_size=16).digest()
