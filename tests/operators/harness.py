@@ -66,7 +66,9 @@ class Driven:
         name: str = "under_test",
         run_id: str = "run1",
         staging: str = "",
+        window_seconds: float = 1.0,
     ) -> None:
+        self.window_seconds = window_seconds
         self.prototype = pickle.dumps(validated(operator))
         self.partition, self.partitions, self.rotate = partition, partitions, rotate
         self.clock = clock or HandClock()
@@ -92,6 +94,7 @@ class Driven:
             clock=self.clock,
             run_id=self.run_id,
             staging=self.staging,
+            window_seconds=self.window_seconds,
         )
         operator.context = context
         for port in operator_type(type(operator)).outputs:

@@ -130,27 +130,47 @@ def test_a_rate_is_kept_by_the_clock_also_through_slow_windows_and_new_workers(t
     clock = HandClock()
     parts = [Driven(replay(tmp_path, "text", rows_per_second=10), partition=p, partitions=2, rotate=True, clock=clock) for p in range(2)]
     counts = []
-    for seconds in [0, 0.1, 0.1, 0.25, 0.05, 2, 0, 3_600, 0.1]:
+    for seconds in [0, 0.1, 0.1, 0.25, 0.05, 2, 0, 3, 0.5, 0.5, 3_600, 0.1, 0.1]:
         clock.seconds += seconds
         for part in parts:
             part.window(commit=False)
         counts.append(sum(len(share) for share in together(parts, 1)[0]))
         if parts[0].finished:
             break
-    assert counts == [0, 1, 1, 2, 1, 20, 0, 75]
+    assert counts == [0, 1, 1, 2, 1, 20, 0, 20, 15, 5, 20, 15]
     assert sum(counts) == 100
     assert parts[0].finished
 
 
-def test_a_pause_is_not_made_up_for(tmp_path: Path) -> None:
-    write(tmp_path, "text", [list(range(1000))])
+@pytest.mark.parametrize(("rate", "window_seconds"), [(10, 1.0), (40, 0.25), (5, 2.0)])
+def test_a_pause_is_made_up_for_at_double_pace_and_for_ten_seconds_at_most(tmp_path: Path, rate: int, window_seconds: float) -> None:
+    write(tmp_path, "text", [list(range(3000))])
     clock = HandClock()
-    part = Driven(replay(tmp_path, "text", rows_per_second=10), rotate=True, clock=clock)
+    part = Driven(replay(tmp_path, "text", rows_per_second=rate), rotate=True, clock=clock, window_seconds=window_seconds)
     assert together([part], 1) == [[()]]
-    clock.seconds += 3_600
-    assert len(together([part], 1)[0][0]) == 100
-    clock.seconds += 1
-    assert len(together([part], 1)[0][0]) == 10
+    usual = round(rate * window_seconds)
+    for pause, made_up in [(3_600, 10), (4, 4), (10, 10)]:
+        clock.seconds += pause
+        counts = [len(together([part], 1)[0][0])]
+        while counts[-1] != usual:
+            clock.seconds += window_seconds
+            counts.append(len(together([part], 1)[0][0]))
+        assert counts[:-1] == [2 * usual] * len(counts[:-1])
+        assert sum(counts) == rate * made_up + usual * (len(counts) - 1)
+
+
+def test_event_times_too_are_made_up_for_at_double_pace(tmp_path: Path) -> None:
+    rows = [f'{{"n": {n}, "time": "{(DAY + timedelta(minutes=n)).isoformat()}"}}' for n in range(100)]
+    (tmp_path / "events.jsonl").write_text("\n".join(rows))
+    clock = HandClock()
+    part = Driven(FileReplayInput(path=tmp_path, schema=Event, format="jsonl", event_time="time", speed_up=60), clock=clock)
+    assert together([part], 1) == [[(0,)]]
+    clock.seconds += 600
+    counts = []
+    for _ in range(12):
+        counts.append(len(together([part], 1)[0][0]))
+        clock.seconds += 1
+    assert counts == [2] * 9 + [1] * 3
 
 
 def test_event_times_set_the_pace(tmp_path: Path) -> None:
@@ -170,7 +190,7 @@ def test_event_times_set_the_pace(tmp_path: Path) -> None:
             clock.seconds += 1
         assert windows == [[-1, 0, 1], [2, 3, 4, 5], [6], [7], [], []]
         clock.seconds += 5
-        assert [sorted(n for share in shares for n in share) for shares in together(parts)] == [[8]]
+        assert [n for shares in together(parts) for share in shares for n in share] == [8]
 
 
 def test_more_rows_than_a_window_takes_wait_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,12 @@ class OperatorContext:
     """`self.context` of a running operator.
 
     `name` (logical), `application`, `partition` (0 to `partitions` - 1), `window_id` (of the streaming window that runs; -1 before the
-    first), `clock`; `attempt` counts how often this window has been tried before, `container_attempt` is unique to the attempt; `run_id` is
-    the same for all runs on one checkpoint; `staging` is the URI of a folder inside of the checkpoint for files that wait for the commit.
+    first), `window_seconds` (the width of one), `clock`; `attempt` counts how often this window has been tried before, `container_attempt`
+    is unique to the attempt; `run_id` is the same for all runs on one checkpoint; `staging` is the URI of a folder inside of the checkpoint
+    for files that wait for the commit.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  all that the engine tells
         self,
         *,
         application: str,
@@ -26,6 +27,7 @@ class OperatorContext:
         clock: Clock,
         run_id: str,
         staging: str = "",
+        window_seconds: float = 1.0,
     ) -> None:
         self.application = application
         self.name = name
@@ -35,6 +37,7 @@ class OperatorContext:
         self.clock = clock
         self.run_id = run_id
         self.staging = staging
+        self.window_seconds = window_seconds
         self.window_id = -1
         self.attempt = 0
         self.container_attempt = ""

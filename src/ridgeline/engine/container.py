@@ -66,6 +66,7 @@ class Container:
                 clock=clock,
                 run_id=run_id,
                 staging=f"{storage.uri}/staging",
+                window_seconds=spec.window_seconds,
             )
             self._operators[operator.id] = OperatorRuntime(operator, context, spec.recording_level, inspect)
             self._versions[operator.id] = ()

@@ -44,6 +44,8 @@ class ContainerSpec:
     incoming: Mapping[tuple[int, int], Schema]
     recording_level: RecordingLevel = RecordingLevel.INFO
     """Whether records carry times and where their ages are taken."""
+    window_seconds: float = 1.0
+    """The width of a streaming window."""
 
     @property
     def consumers(self) -> frozenset[int]:
@@ -83,6 +85,7 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
             routes=tuple(routes[container.id]),
             producers=frozenset(producer for producer, _ in incoming[container.id]),
             incoming=incoming[container.id],
+            window_seconds=plan.logical.window_seconds,
             recording_level=plan.logical.attributes["metrics_recording_level"],
         )
         for container in containers

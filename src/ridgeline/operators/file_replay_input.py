@@ -28,16 +28,22 @@ FREE_ROWS = 65_536
 MOST_ROWS = 2**20
 """Rows a window at most, over all partitions, when a clock says how many; the others are due in the next window."""
 PAUSE_SECONDS = 10.0
-"""Time between two windows beyond this is a pause (the application was down), for which no rows become due."""
+"""So much time that a pace is behind the clock is made up for; what is beyond is a pause, for which no rows become due."""
+_MAKING_UP = 2.0
+"""How many times the pace that was set a window keeps at most while it makes up for a pause."""
 _LOOK_AHEAD_ROWS = 8_192
 
 
 class Pace(NamedTuple):
-    """What the clock has made due: at wall clock time `wall`, `due` rows, or seconds of event time since `first` (µs since 1970)."""
+    """What the clock has made due: at wall clock time `wall`, `due` rows, or seconds of event time since `first` (µs since 1970).
+
+    `owed`: seconds that have passed and that windows to come make rows due for.
+    """
 
     wall: float | None = None
     due: float = 0.0
     first: int | None = None
+    owed: float = 0.0
 
 
 class FileReplayInput(InputOperator):
@@ -66,8 +72,9 @@ class FileReplayInput(InputOperator):
     - `event_time`, a column: rows are due as long after the first one as their times are, `speed_up` times faster; a row never overtakes
       another.
 
-    The clock does not run while the application is down, and makes no more than 1,048,576 rows due at once. Row i of all files belongs
-    to partition i mod n. Every partition reads the files; of lines it parses only its own, unless `event_time` is set.
+    A window takes at most twice the rows that its width makes due: after a pause or slow windows the pace is doubled until it has made up
+    for them, for 10 s of them at most. No window takes more than 1,048,576 rows. Row i of all files belongs to partition i mod n. Every
+    partition reads the files; of lines it parses only its own, unless `event_time` is set.
     """
 
     output = OutputPort(Any)
@@ -211,7 +218,9 @@ class FileReplayInput(InputOperator):
         if before.wall is None:  # another pace may have been set before
             self.pace = Pace(now, 0.0 if self.event_time is not None else float(self.position.row))
         else:
-            self.pace = before._replace(wall=now, due=before.due + min(PAUSE_SECONDS, max(0.0, now - before.wall)) * rate)
+            owed = min(PAUSE_SECONDS, before.owed + max(0.0, now - before.wall))
+            step = min(owed, _MAKING_UP * self.context.window_seconds)
+            self.pace = before._replace(wall=now, due=before.due + step * rate, owed=owed - step)
         return self.pace
 
     def _open(self, file: ReplayFile, place: int) -> Reader:
