@@ -232,6 +232,8 @@ def test_csv_text_that_cannot_be_null_is_what_it_is(tmp_path: Path) -> None:
 
     path.write_text("id,name,z\nNA,NA,NA\n4,,\n")
     assert rows_of(path, Both, "csv") == [(None, "NA", None), (4, "", None)]
+    path.write_text('id,name,z\n1,"a",\n2,"b",')
+    assert rows_of(path, Both, "csv", rows_per_window=1) == [(1, "a", None), (2, "b", None)]
 
 
 def parquet(path: Path, table: pa.Table) -> Path:

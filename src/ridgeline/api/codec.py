@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ridgeline.api.errors import RidgelineError, described, shorten
 from ridgeline.api.nan import NAN
 from ridgeline.api.tuples import Tuples
 
@@ -148,8 +150,14 @@ class StreamCodec(ABC):
         """Any integer; equal for tuples that must meet, the same in every process. `stable_hash` helps."""
 
     def hashes(self, tuples: Tuples) -> Hashes:
-        """One 64-bit hash per tuple."""
-        return np.fromiter((int(self.hash(row)) & _MASK64 for row in tuples.rows), np.uint64, len(tuples))
+        """One 64-bit hash per tuple. Raises RidgelineError for a tuple that `hash` raises for."""
+        rows = iter(tuples.rows)
+        try:
+            return np.fromiter((int(self.hash(row)) & _MASK64 for row in rows), np.uint64, len(tuples))
+        except Exception as error:
+            row = tuples.rows[len(tuples) - length_hint(rows) - 1]
+            msg = f"the key of {shorten(row)} cannot be told: {described(error)}; give the port another `key`"
+            raise RidgelineError(msg) from error
 
     def key_columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
         """The columns of the key, if these are what `hash` hashes, with `stable_hash`; None if that is not known.

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ridgeline.api.nan import NAN, nan_places
 from ridgeline.api.record import TIMESTAMP, is_named_tuple, is_record, record_fields, without_none
@@ -26,6 +27,11 @@ _EXACT: dict[pa.DataType, type] = {
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCHS: dict[Any, Any] = {TIMESTAMP: _EPOCH, pa.date32(): date(1970, 1, 1)}
 _PASSED = pa.duration("us")
+_BEYOND = "in UTC it is not between the years 1 and 9999"
+_DAY = 86_400_000_000
+_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_DATES = (date.min.toordinal() - 719_163, date.max.toordinal() - 719_163)
+_TIMES = (_DATES[0] * _DAY, (_DATES[1] + 1) * _DAY - 1)
 
 
 class Column:
@@ -53,11 +59,13 @@ class Column:
             values = [_plain(value) for value in values]
         if self.exact is None or set(map(type, values)) != {self.exact}:
             _check_values(values, self.type)
-            return False, pa.array(values, self.type)
+            return False, _in_range(pa.array(values, self.type))
         if self.exact is int:
             return True, pa.array(values, self.type)  # so that it is known that 64 bits are enough
         if self.exact is datetime and not all(value.tzinfo is UTC for value in values):
-            return False, pa.array(values, self.type)
+            return False, _in_range(pa.array(values, self.type))
+        if self.exact is str and not (text := "".join(values)).isascii():
+            text.encode()  # half a character is none
         if self.exact is float and (total := sum(values)) != total and any(value != value and value is not NAN for value in values):  # noqa: PLR0124
             return False, pa.array(values, self.type)  # so that all NaN are one
         return True, values
@@ -81,8 +89,22 @@ class Column:
         return values if self._build is None else list(map(self._build, values))
 
 
+def _in_range(array: pa.Array) -> pa.Array:
+    """An array, if it is one of dates or times one that Python's classes can hold. Raises OverflowError."""
+    if pa.types.is_date32(array.type):
+        numbers, (least, most) = array.cast(pa.int32()), _DATES
+    elif pa.types.is_timestamp(array.type) and array.type.unit in _PER_UNIT:
+        numbers, (least, most) = array.cast(pa.int64()), (moment // _PER_UNIT[array.type.unit] for moment in _TIMES)
+    else:
+        return array
+    bounds = pc.min_max(numbers).as_py()
+    if bounds["min"] is not None and not least <= bounds["min"] <= bounds["max"] <= most:
+        raise OverflowError(_BEYOND)
+    return array
+
+
 def _since(epoch: Any, array: pa.Array) -> list[Any]:
-    """An array of dates or times, by what has passed since 1970: thirty times as fast as `to_pylist`."""
+    """An array of dates or times, by what has passed since 1970: thirty times as fast as `to_pylist`. Raises OverflowError."""
     moments = array.to_numpy(zero_copy_only=False)
     passed = moments.view(moments.dtype.str.replace("M8", "m8")).tolist()
     if array.null_count:
@@ -136,6 +158,9 @@ def _check_values(column: Sequence[Any], kind: pa.DataType) -> None:
         if broken:
             msg = f"{broken[0]} is not a whole number"
             raise ValueError(msg)
+    if pa.types.is_date(kind) and any(issubclass(found, datetime) for found in kinds):
+        msg = "a datetime is no date, since it has a time of day"
+        raise TypeError(msg)
     if pa.types.is_temporal(kind) and any(issubclass(found, (int, float)) for found in kinds):
         msg = "a number is no date or time"
         raise TypeError(msg)

@@ -16,7 +16,7 @@ import pydantic
 from pydantic.fields import FieldInfo
 
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import StateError, did_you_mean
+from ridgeline.api.errors import StateError, did_you_mean, shorten
 from ridgeline.api.list_state import ListState
 from ridgeline.api.masking import MASK, is_secret_type
 from ridgeline.api.per_instance import OWN, PerInstance, make_own
@@ -103,7 +103,11 @@ class Operator:
 
     context: OperatorContext
 
-    def __init__(self, **properties: Any) -> None:
+    def __init__(self, *unnamed: Any, **properties: Any) -> None:
+        if unnamed:
+            kind = type(self).__name__
+            msg = f"`{kind}` takes its properties by name; got {shorten(unnamed[0])} without one; write `{kind}(name=value)`"
+            raise TypeError(msg)
         declared = operator_type(type(self))
         values = self.__dict__
         values["_given"] = dict(properties)

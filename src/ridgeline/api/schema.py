@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from ridgeline.api.casting import cast_exactly
 from ridgeline.api.column import Column
-from ridgeline.api.errors import SchemaError, shorten
-from ridgeline.api.nan import NAN, nan_places
+from ridgeline.api.errors import SchemaError, described, shorten
 from ridgeline.api.pickling import dumps, loads
 from ridgeline.api.record import TIMESTAMP, is_named_tuple, is_record, record_fields, to_arrow
 
@@ -107,7 +106,7 @@ class Schema:
     def assemble(self, rows: Sequence[Any], settled: Sequence[Any]) -> pa.RecordBatch:
         """The batch of `rows` from what `settle` made of them. Raises SchemaError as `encode` does."""
         if self.pickled:
-            return pa.RecordBatch.from_arrays([pa.array([dumps(row) for row in rows], pa.binary())], schema=self.arrow)
+            return pa.RecordBatch.from_arrays([pa.array(list(map(_pickled, rows)), pa.binary())], schema=self.arrow)
         try:
             arrays = [column.to_array(values) for column, values in zip(self._columns, settled, strict=True)]
             return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
@@ -115,24 +114,31 @@ class Schema:
             raise self._misfit(rows, error) from error
 
     def decode(self, batch: pa.RecordBatch) -> list[Any]:
-        """The tuples of an Arrow batch, as the declared type."""
+        """The tuples of an Arrow batch, as the declared type.
+
+        Raises OverflowError or ValueError naming the column with a value that Python's types cannot hold.
+        """
         if self.pickled:
             return [loads(value) for value in batch.column(0).to_pylist()]
-        if isinstance(self.type, pa.Schema):
-            rows: list[Any] = batch.to_pylist()
-            for name, array in zip(batch.schema.names, batch.columns, strict=True):
-                for place in nan_places(array).tolist() if pa.types.is_floating(array.type) else ():
-                    rows[place][name] = NAN
-            return rows
         if not batch.num_columns:
-            return [self.type() for _ in range(batch.num_rows)]
-        columns = [column.read(array) for column, array in zip(self._columns, batch.columns, strict=True)]
+            return [{} if isinstance(self.type, pa.Schema) else self.type() for _ in range(batch.num_rows)]
+        columns = [self._read(column, array) for column, array in zip(self._columns, batch.columns, strict=True)]
+        if isinstance(self.type, pa.Schema):
+            return [dict(zip(self.arrow.names, values, strict=True)) for values in zip(*columns, strict=True)]
         if is_named_tuple(self.type):
             return list(map(tuple.__new__, repeat(self.type), zip(*columns, strict=True)))
         if any(field.kw_only for field in dataclasses.fields(self.type)):
             names = self.arrow.names
             return [self.type(**dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)]
         return list(map(self.type, *columns))
+
+    def _read(self, column: Column, array: pa.Array) -> list[Any]:
+        try:
+            return column.read(array)
+        except (OverflowError, ValueError) as error:
+            msg = f"column `{column.name}` of {self.describe()} has a value that Python's types cannot hold: {error}; read it in batches"
+            kind = OverflowError if isinstance(error, OverflowError) else ValueError
+            raise kind(msg) from error
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch that an author made, in exactly this schema: columns by name, cast where that loses nothing.
@@ -208,6 +214,14 @@ class Schema:
                 wanted = "dictionary of its columns" if isinstance(self.type, pa.Schema) else f"`{self.name}`"
                 return SchemaError(f"{shorten(row)} does not fit {self.describe()}; emit a {wanted} ({cause})")
         return SchemaError(f"tuples do not fit {self.describe()}: {error}")
+
+
+def _pickled(row: Any) -> bytes:
+    try:
+        return dumps(row)
+    except Exception as error:
+        msg = f"{shorten(row)} cannot be pickled on its way to another container: {described(error)}; emit plain values"
+        raise SchemaError(msg) from error
 
 
 __all__ = ["PICKLED", "TIMESTAMP", "Schema", "is_named_tuple", "is_record", "record_fields"]

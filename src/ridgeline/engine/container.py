@@ -279,7 +279,7 @@ class Container:
             asked = {port: count for (operator, port), count in request.tails.items() if operator == runtime.spec.id}
             report.tails = {port: last_tuples(emitted.get(port, ()), count) for port, count in asked.items()}
         ran = timeline.now()
-        outgoing.route(runtime.spec.id, emitted, delivered, request.window_id + runtime.spec.partition)
+        runtime.route(outgoing, emitted, delivered)
         report.encode_seconds = timeline.now() - ran
         return report
 

@@ -27,12 +27,14 @@ from ridgeline.api.errors import (
 from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type
 from ridgeline.api.per_instance import OWN
 from ridgeline.api.ports import InputPort, OutputPoint
+from ridgeline.api.schema import Schema
 from ridgeline.api.state import Change
 from ridgeline.api.times import Processing, Span, joined_spans
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.age_meter import AgeMeter, places
 from ridgeline.engine.failures import InputLostError
 from ridgeline.engine.gathering import gather, gathers
+from ridgeline.engine.outgoing import Emitted, Outgoing
 from ridgeline.engine.running import Running
 from ridgeline.engine.skipping import Delivery, Skips
 from ridgeline.measure.events import AgeSample
@@ -206,6 +208,11 @@ class OperatorRuntime:
         report.compute_seconds = self.running.compute_seconds
         return report, emitted
 
+    def route(self, outgoing: Outgoing, emitted: Mapping[str, Sequence[Tuples]], delivered: Emitted) -> None:
+        """Route what the window just run emitted. Raises OperatorError for a tuple without a key, or that cannot be encoded."""
+        start = self.context.window_id + self.spec.partition
+        self._call("emit", outgoing.route, self.spec.id, emitted, delivered, start)
+
     def changes(self) -> dict[str, Change]:
         """What the window just run changed in declared state. Raises OperatorError for state that is not as declared."""
         found = {name: self._call(f"end of state {name}", cell.changes) for name, cell in self.cells.items()}
@@ -241,9 +248,9 @@ class OperatorRuntime:
         spanning = inheriting if type(operator).end_window is not Operator.end_window else []
         for port, parts in inputs.items():
             schema, (by_batch, handler) = self.spec.inputs[port], self._inputs[port]
-            deliver = self.deliver_batch if by_batch else self._deliver
+            deliver, callback = (self.deliver_batch, "process_batch") if by_batch else (self._deliver, "process")
             for number, part in enumerate(parts):
-                tuples = part.read_as(schema)
+                tuples: Tuples = self._call(f"{callback} of port {port}", _decoded, part, schema, by_batch)
                 if delivery is None:
                     deliver(port, handler, tuples, inheriting)
                 elif by_batch:
@@ -359,6 +366,13 @@ class OperatorRuntime:
             raised=True,
         )
         return OperatorError(failure) if isinstance(error, (Exception, SystemExit)) else CallbackInterrupt(failure)
+
+
+def _decoded(part: Tuples, schema: Schema, by_batch: bool) -> Tuples:  # noqa: FBT001  called by position
+    """Tuples in the form in which a port takes them. Raises what they raise that cannot be had so."""
+    tuples = part.read_as(schema)
+    _ = tuples.batch if by_batch else tuples.rows
+    return tuples
 
 
 def _one_by_one(handler: Callable[[Any], Any], tuples: Iterator[Any], outputs: Sequence[Sized]) -> list[Sequence[int] | None]:

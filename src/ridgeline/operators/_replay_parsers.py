@@ -110,7 +110,8 @@ class CsvParser:
 
     def _read(self, lines: bytes, names: list[str], *, nulls: bool) -> pa.Table:
         """These columns. `nulls`: whether text can be null."""
-        options = pyarrow.csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(lines) + 1)
+        text = lines + b"\n"  # without it Arrow takes an empty last value for quoted if another one of its line is
+        options = pyarrow.csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(text) + 1)
         convert = pyarrow.csv.ConvertOptions(
             column_types={name: _csv_type(self._schema.arrow.field(name).type) for name in names},
             include_columns=names,
@@ -119,7 +120,7 @@ class CsvParser:
             quoted_strings_can_be_null=False,
         )
         try:
-            return pyarrow.csv.read_csv(pa.BufferReader(lines), options, self._parse_options, convert)
+            return pyarrow.csv.read_csv(pa.BufferReader(text), options, self._parse_options, convert)
         except pa.ArrowInvalid as error:
             raise ValueError(self._named(str(error))) from error
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from ridgeline.api import InputPort, Operator, OutputPort
+from ridgeline.operators._unnamed import named
 
 
 class Map(Operator):
@@ -15,7 +16,8 @@ class Map(Operator):
 
     Give one of `function`, which takes a tuple and returns one of `schema`, and `batch_function`, which takes an Arrow batch and returns
     one with the columns of `schema`. That may have more or fewer tuples; if it has as many, each has the time of the row in its place.
-    Raises TypeError when it is made if neither or both are given. Partitions: round robin.
+    Without a name it is `function`: `Map(enlarge, schema=...)`. Raises TypeError when it is made if neither or both are given. Partitions:
+    round robin.
     """
 
     data = InputPort(Any)
@@ -25,11 +27,12 @@ class Map(Operator):
     function: Callable[[Any], Any] | None = None
     batch_function: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
 
-    def __new__(cls, **properties: Any) -> Self:
+    def __new__(cls, *_unnamed: Any, **properties: Any) -> Self:
         """A `Map` whose port takes tuples or batches, as the function does."""
         return super().__new__(BatchMap if cls is Map and "batch_function" in properties else cls)  # type: ignore[return-value]
 
-    def __init__(self, **properties: Any) -> None:
+    def __init__(self, *unnamed: Any, **properties: Any) -> None:
+        properties = named("Map", "function", unnamed, properties)
         super().__init__(**properties)
         if (self.function is None) == (self.batch_function is None):
             found = "neither" if self.function is None else "both"

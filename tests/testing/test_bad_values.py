@@ -1,0 +1,247 @@
+"""Values that do not fit are refused by an error that names operator and column, whatever lies between; all others arrive as they are."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from ridgeline import Application, InputPort, Operator, OutputPort
+from ridgeline.api.errors import OperatorError
+from ridgeline.operators import Filter, Map, RandomEventGenerator
+from ridgeline.testing import CollectorSink, ListInput, run_local
+
+MIN, MAX = datetime.min, datetime.max  # noqa: DTZ901
+
+
+class Number(NamedTuple):
+    n: int
+
+
+class Text(NamedTuple):
+    s: str
+
+
+class Moment(NamedTuple):
+    t: datetime
+
+
+class Day(NamedTuple):
+    d: date
+
+
+class Money(NamedTuple):
+    m: Decimal
+
+
+def through(make: Callable[[], Operator], rows: list[Any], schema: Any = Number, *, partitions: int = 1) -> list[Any]:
+    app = Application("values", window="1s")
+    source = app.add_operator("source", ListInput(schema, rows))
+    middle = app.add_operator("middle", make(), partitions=partitions)
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("in", source.output, middle.data)
+    app.add_stream("out", middle.output, sink.input)
+    return [next(iter(row.values())) if isinstance(row, dict) else row for row in run_local(app).collected("sink")]
+
+
+def fails(*arguments: Any, **options: Any) -> str:
+    with pytest.raises(OperatorError) as caught:
+        through(*arguments, **options)
+    return str(caught.value)
+
+
+def everything() -> Filter:
+    return Filter(predicate=lambda _: True)
+
+
+class AtLeast:
+    def __init__(self, least: int) -> None:
+        self.least = least
+
+    def __call__(self, row: Number) -> bool:
+        return row.n >= self.least
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        lambda row: row.n >= 2,
+        functools.partial(lambda least, row: row.n >= least, 2),
+        functools.partial(operator.le, (2,)),
+        AtLeast(2),
+        AtLeast(2).__call__,
+    ],
+)
+def test_a_predicate_needs_neither_a_name_nor_a_keyword(predicate: Callable[[Any], Any]) -> None:
+    for make in (lambda: Filter(predicate), lambda: Filter(predicate=predicate)):
+        for partitions in (1, 2):
+            assert sorted(through(make, [(1,), (2,), (3,)], partitions=partitions)) == [2, 3]
+
+
+def test_a_function_needs_neither_a_name_nor_a_keyword() -> None:
+    for function in (Number._make, functools.partial(lambda more, row: Number(row.n + more), 0), lambda row: row):
+        assert through(lambda function=function: Map(function, schema=Number), [(1,), (2,)]) == [1, 2]
+    assert through(lambda: Filter(operator.itemgetter(0)), [(0,), (2,)]) == [2]
+    assert through(lambda: Filter(bool), [(0,), (2,)]) == [0, 2]
+
+
+def test_what_is_given_without_its_name_is_told() -> None:
+    for make, text in [
+        (lambda: Filter(AtLeast(1), predicate=AtLeast(2)), "`Filter` got `predicate` twice, once without its name; give it once"),
+        (lambda: Filter(AtLeast(1), 5), "`Filter` takes `predicate` and, by name, its properties; got 2 values without a name"),
+        (lambda: Map(AtLeast(1), Number), "`Map` takes `function` and, by name, its properties; got 2 values without a name"),
+        (Filter, "`Filter` needs one of `predicate` and `batch_predicate`; got neither; give one"),
+        (lambda: RandomEventGenerator(5), "`RandomEventGenerator` takes its properties by name; got 5 without one; write"),
+    ]:
+        with pytest.raises(TypeError) as caught:
+            make()
+        assert text in str(caught.value)
+
+
+REFUSED: list[tuple[Any, Any, str]] = [
+    (Text, "\ud800", "`s` must be string; got '\\ud800' ('utf-8' codec can't encode character"),
+    (Number, 2**63, "`n` must be int64; got 9223372036854775808"),
+    (Number, 10**5_000, "`n` must be int64; got <int whose repr raised ValueError>"),
+    (Number, float("inf"), "`n` must be int64; got inf"),
+    (Moment, MIN.replace(tzinfo=timezone(timedelta(hours=5))), "in UTC it is not between the years 1 and 9999"),
+    (Moment, MAX.replace(tzinfo=timezone(timedelta(hours=-5))), "in UTC it is not between the years 1 and 9999"),
+    (
+        pa.schema([("t", pa.timestamp("ms", "UTC"))]),
+        MAX.replace(microsecond=0, tzinfo=timezone(timedelta(hours=-5))),
+        "the years 1 and",
+    ),
+    (pa.schema([("t", pa.timestamp("ns"))]), datetime(9999, 1, 1), "`t` must be timestamp[ns]; got datetime.datetime(9999, 1, 1, 0, 0)"),  # noqa: DTZ001
+    (Day, datetime(2024, 1, 1, 5), "a datetime is no date, since it has a time of day"),  # noqa: DTZ001
+    (Money, Decimal("NaN"), "`m` must be decimal128(38, 18); got Decimal('NaN')"),
+    (Money, Decimal(10) ** 30, "`m` must be decimal128(38, 18); got Decimal('1.000000000000000000000000000E+30')"),
+    (Money, Decimal("1e-30"), "`m` must be decimal128(38, 18); got Decimal('1E-30')"),
+]
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize(("schema", "value", "text"), REFUSED, ids=range(len(REFUSED)))
+def test_a_value_that_its_column_cannot_hold_is_refused_where_it_is_emitted(schema: Any, value: Any, text: str, partitions: int) -> None:
+    row = {"t": value} if isinstance(schema, pa.Schema) else (value,)
+    error = fails(everything, [row], schema, partitions=partitions)
+    assert error.startswith("operator `source` (partition 0) of application `values` failed in window 0 in `emit`: SchemaError: ")
+    assert text in error
+
+
+def test_values_at_the_borders_arrive_as_they_are() -> None:
+    for schema, values in [
+        (Moment, [MIN, MAX, datetime(2024, 1, 1, tzinfo=timezone(timedelta(hours=14)))]),
+        (Day, [date.min, date.max]),
+        (Money, [Decimal("-99999999999999999999.999999999999999999"), Decimal("1E+19"), Decimal("-0.0")]),
+        (Text, ["", "\x00", "a\x00b", "\U0010ffff", "e\u0301"]),
+        (Number, [2**63 - 1, -(2**63)]),
+        (object, ["\ud800", 10**5_000, float("inf"), MIN, Decimal("sNaN"), {1: [None]}]),
+    ]:
+        for partitions in (1, 2):
+            rows = values if schema is object else [(value,) for value in values]
+            arrived = through(everything, rows, schema, partitions=partitions)
+            assert len(arrived) == len(values)
+            if schema is Moment:
+                assert {value.timestamp() for value in arrived[2:]} <= {moment.timestamp() for moment in arrived}
+            elif schema is not object:
+                assert sorted(arrived) == sorted(values)
+
+
+class RefusedError(RuntimeError):
+    pass
+
+
+class Raising:
+    """A value all of whose methods raise."""
+
+    def __repr__(self) -> str:
+        raise RefusedError
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        raise RefusedError
+
+    def __hash__(self) -> int:
+        raise RefusedError
+
+
+class NotPickled(Raising):
+    def __reduce__(self) -> Any:
+        raise RefusedError
+
+
+class RaisingError(Exception):
+    def __str__(self) -> str:
+        raise RefusedError
+
+    __repr__ = __str__
+
+
+def test_values_and_exceptions_whose_methods_raise_do_not_hide_the_error() -> None:
+    assert len(through(everything, [Raising(), Raising()], object, partitions=2)) == 2
+    text = fails(lambda: Filter(lambda row: 1 / 0), [Raising()], object)
+    assert "operator `middle`" in text
+    assert "ZeroDivisionError: division by zero; the tuple was <Raising whose repr raised RefusedError>" in text
+    assert "RefusedError; the tuple was <Raising" in fails(lambda: Filter(lambda row: {row}), [Raising()], object)
+
+    def fail(row: Any) -> bool:
+        raise RaisingError
+
+    assert "RaisingError: <its text cannot be had: RefusedError>; the tuple was 1" in fails(lambda: Filter(fail), [1], object)
+    text = fails(lambda: Map(lambda _: NotPickled(), schema=object), [1], object, partitions=2)
+    assert "operator `middle` (partition " in text
+    assert "of application `values` failed in window 0 in `emit`: SchemaError: <NotPickled whose repr" in text
+    assert "cannot be pickled on its way to another container: RefusedError; emit plain values" in text
+
+
+class Keyed(Operator):
+    data = InputPort(object, key=lambda row: row["key"])
+    output = OutputPort(object)
+
+    @data.process
+    def take(self, row: Any) -> None:
+        self.output.emit(row)
+
+
+def test_a_key_that_is_none_is_told_with_the_operator_and_the_tuple() -> None:
+    for row, what in [
+        ({"key": {}}, "TypeError: a dict cannot be a key; use int, str,"),
+        ({"other": 1}, "KeyError: 'key'"),
+        ({"key": Raising()}, "TypeError: a Raising cannot be a key"),
+    ]:
+        text = fails(Keyed, [{"key": 1}, row], object, partitions=2)
+        assert "operator `source` (partition 0) of application `values` failed in window 0 in `emit`: RidgelineError: the key of " in text
+        assert f"cannot be told: {what}" in text
+        assert "give the port another `key`" in text
+    keys = [Decimal(1), Decimal("NaN"), None, True, 1.0, "\ud800", b"", (None, float("nan")), MAX, date.min, 10**40]
+    for partitions in (1, 2, 3, 5):
+        assert len(through(Keyed, [{"key": key} for key in keys], object, partitions=partitions)) == len(keys)
+
+
+class Source(ListInput):
+    """Emits batches that are beyond what Python's types hold."""
+
+    def emit_tuples(self) -> None:
+        self.output.emit_batch(pa.RecordBatch.from_arrays([pa.array([2**62], pa.timestamp("us", "UTC"))], names=["t"]))
+        self.finish()
+
+
+def test_a_batch_that_python_cannot_hold_is_refused_where_it_is_read_tuple_by_tuple() -> None:
+    app = Application("values", window="1s")
+    source = app.add_operator("source", Source(Moment, []))
+    middle = app.add_operator("middle", everything())
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("in", source.output, middle.data)
+    app.add_stream("out", middle.output, sink.input)
+    with pytest.raises(OperatorError) as caught:
+        run_local(app)
+    assert "operator `middle` (partition 0) of application `values` failed in window 0 in `process of port data`: OverflowError: " in str(
+        caught.value
+    )
+    assert "column `t` of Moment(t: timestamp[us, tz=UTC]) has a value that Python's types cannot hold" in str(caught.value)
