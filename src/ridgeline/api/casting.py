@@ -25,7 +25,19 @@ def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return made
 
 
-_EXACT = {("bool", "number"), ("date", "time"), ("time", "date"), ("text", "bytes"), ("bytes", "text")}
+def is_text(kind: pa.DataType) -> bool:
+    """True for every Arrow type of text."""
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """True for every Arrow type of bytes."""
+    types = pa.types
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind) or types.is_binary_view(kind))
+
+
+_EXACT = {("bool", "number"), ("date", "time"), ("time", "date")}
 
 
 def _family(kind: pa.DataType) -> str:
@@ -35,10 +47,8 @@ def _family(kind: pa.DataType) -> str:
         "dictionary": types.is_dictionary,
         "bool": types.is_boolean,
         "number": lambda kind: types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind),
-        "text": lambda kind: types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind),
-        "bytes": lambda kind: (
-            types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind) or types.is_binary_view(kind)
-        ),
+        "text": is_text,
+        "bytes": is_bytes,
         "time": types.is_timestamp,
         "date": types.is_date,
         "hour": types.is_time,

@@ -9,9 +9,11 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ridgeline.api.casting import is_bytes, is_text
 from ridgeline.api.nan import NAN, nan_places
 from ridgeline.api.record import TIMESTAMP, is_named_tuple, is_record, record_fields, without_none
 
@@ -153,27 +155,43 @@ def _check_values(column: Sequence[Any], kind: pa.DataType) -> None:
         _check_nested([value for value in column if value is not None], kind)
         return
     kinds = set(map(type, column))
-    if pa.types.is_integer(kind) and any(issubclass(found, (float, Decimal)) for found in kinds):
-        broken = [value for value in column if isinstance(value, (float, Decimal)) and value != int(value)]
+    if pa.types.is_integer(kind) and any(issubclass(found, (float, Decimal, np.floating)) for found in kinds):
+        broken = [value for value in column if isinstance(value, (float, Decimal, np.floating)) and value != int(value)]
         if broken:
             msg = f"{broken[0]} is not a whole number"
             raise ValueError(msg)
+    if is_text(kind) and any(issubclass(found, (bytes, bytearray, memoryview)) for found in kinds):
+        msg = "bytes are no text; decode them"
+        raise TypeError(msg)
+    if is_bytes(kind) and any(issubclass(found, str) for found in kinds):
+        msg = "text is no bytes; encode it"
+        raise TypeError(msg)
     if pa.types.is_date(kind) and any(issubclass(found, datetime) for found in kinds):
         msg = "a datetime is no date, since it has a time of day"
         raise TypeError(msg)
-    if pa.types.is_temporal(kind) and any(issubclass(found, (int, float)) for found in kinds):
+    if pa.types.is_temporal(kind) and any(issubclass(found, (int, float, Decimal, np.number, np.bool_)) for found in kinds):
         msg = "a number is no date or time"
         raise TypeError(msg)
 
 
 def _check_nested(column: Sequence[Any], kind: pa.DataType) -> None:
+    wanted: tuple[type, ...] = (dict,) if pa.types.is_struct(kind) else (list, tuple, np.ndarray)
+    for found in set(map(type, column)):
+        if not issubclass(found, (*wanted, dict) if pa.types.is_map(kind) else wanted):
+            msg = f"a {found.__name__} is no {kind}"
+            raise TypeError(msg)
     if pa.types.is_map(kind):
         pairs = [pair for value in column for pair in (value.items() if isinstance(value, dict) else value)]
         _check_values([key for key, _ in pairs], kind.key_type)
         _check_values([item for _, item in pairs], kind.item_type)
     elif pa.types.is_struct(kind):
+        names = {field.name for field in kind}
+        for value in column:
+            if value.keys() != names:
+                msg = f"it has the fields {sorted(map(str, value))} instead of {sorted(names)}"
+                raise ValueError(msg)
         for field in kind:
-            _check_values([value.get(field.name) for value in column if isinstance(value, dict)], field.type)
+            _check_values([value[field.name] for value in column], field.type)
     elif hasattr(kind, "value_type"):
         _check_values([item for value in column for item in value], kind.value_type)
 

@@ -18,6 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ridgeline.api.casting import is_bytes
+
 UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -30,12 +32,6 @@ def json_lines(table: pa.Table) -> bytes:
         pieces += [_text(f"{',' if number else '{'}{_encode(name)}:"), _json_texts(column.combine_chunks())]
     lines = pc.binary_join_element_wise(*pieces, _text("}\n"), _text("")).to_pylist() if pieces else ["{}\n"] * table.num_rows
     return "".join(lines).encode()
-
-
-def is_binary(kind: pa.DataType) -> bool:
-    """True for every Arrow type of bytes."""
-    types = pa.types
-    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind) or types.is_binary_view(kind))
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -80,7 +76,7 @@ def _json_column(column: Any) -> list[Any]:
     elif types.is_duration(kind):
         units = UNITS_PER_SECOND[kind.unit]
         return [None if value is None else value / units for value in column.cast(pa.int64()).to_pylist()]
-    elif is_binary(kind):
+    elif is_bytes(kind):
         return [None if value is None else base64.b64encode(value).decode("ascii") for value in column.to_pylist()]
     elif types.is_nested(kind):
         return [_json_value(value, kind) for value in column.to_pylist()]
@@ -139,7 +135,7 @@ def _scalar_reader(kind: pa.DataType) -> Callable[[Any], Any]:  # noqa: PLR0911 
         return lambda value: timedelta(seconds=value)
     if types.is_decimal(kind):
         return lambda value: Decimal(str(value))
-    if is_binary(kind):
+    if is_bytes(kind):
         return lambda value: base64.b64decode(value, validate=True)
     if types.is_integer(kind):
         return _read_key

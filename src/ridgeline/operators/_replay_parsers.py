@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
+from ridgeline.api.casting import is_bytes, is_text
 from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
 from ridgeline.api.nulls import MisplacedNullError, optional_columns, refuse_nulls
 from ridgeline.api.schema import Schema
-from ridgeline.operators._json import UNITS_PER_SECOND, from_json, is_binary, is_list
+from ridgeline.operators._json import UNITS_PER_SECOND, from_json, is_list
 
 _NO_OBJECT = "not one object a line"
 _ZONED = r":\d\d[.\d]*\s*(Z|[+-]\d\d(:?\d\d)?)$"
@@ -261,7 +262,7 @@ def _json_type(kind: pa.DataType) -> pa.DataType:
     types = pa.types
     if types.is_dictionary(kind):
         return _json_type(kind.value_type)
-    if types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind) or is_binary(kind):
+    if types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind) or is_bytes(kind):
         return pa.string()
     return pa.float64() if types.is_duration(kind) else kind
 
@@ -298,9 +299,8 @@ def _checked(schema: Schema, arrays: list[pa.Array]) -> pa.RecordBatch:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    types = pa.types
-    value = kind.value_type if types.is_dictionary(kind) else kind
-    return bool(types.is_string(value) or types.is_large_string(value) or is_binary(value))
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return is_text(value) or is_bytes(value)
 
 
 def _column(column: Any, kind: pa.DataType) -> pa.Array:  # noqa: PLR0911  one type after the other
@@ -316,7 +316,7 @@ def _column(column: Any, kind: pa.DataType) -> pa.Array:  # noqa: PLR0911  one t
         return units.cast(pa.int64()).cast(kind)
     if types.is_time(kind):
         return pa.array([None if value is None else time.fromisoformat(value) for value in column.to_pylist()], kind)
-    if is_binary(kind):
+    if is_bytes(kind):
         return pa.array([None if value is None else base64.b64decode(value, validate=True) for value in column.to_pylist()], kind)
     if types.is_dictionary(kind):
         return _column(column, kind.value_type).dictionary_encode().cast(kind)
