@@ -351,8 +351,8 @@ class RecordAges:
         """Add a window's ages at `commit` or `publish`, all older by the time from the operator's end-window timestamp to that moment.
 
         Minimum, maximum and sum are shifted exactly. `delay_seconds` is the time of the commit (or publication) on STRAM's clock less the
-        end-window timestamp as its host read it: the host's clock is in both that and the ages, so what comes out is STRAM's. Below 0 if the
-        host's clock is ahead.
+        end-window timestamp as its host read it: the host's clock is in both that and the ages, so what comes out is STRAM's. Below 0 if
+        the host's clock is ahead.
 
         Raises:
             ValueError: For ages at another place.
