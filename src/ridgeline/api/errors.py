@@ -61,6 +61,10 @@ class CheckpointError(RidgelineError):
     """The checkpoint folder cannot be used: in use by another driver, unreadable, unwritable, or of another application."""
 
 
+class UntrustedError(RidgelineError):
+    """A file or folder whose content would become code could have been written by somebody else."""
+
+
 class FencedError(CheckpointError):
     """Another driver has taken over the checkpoint folder; this one must not write any more."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 import pydantic
@@ -115,6 +115,20 @@ def is_secret_type(kind: Any) -> bool:
 def _within(name: str, key: object) -> str:
     """The name of a part of a mapping: all of a mapping called `credentials` is secret, but for what says that it is harmless."""
     return f"{name}.{key}" if is_secret(name) else str(key)
+
+
+def secrets_in(name: str, value: Any) -> Iterator[str | bytes]:
+    """The texts within a value that `mask` would not show as they are."""
+    if isinstance(value, _SECRET_TYPES):
+        yield from secrets_in("secret", value.get_secret_value())
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from secrets_in(_within(name, key), part)
+    elif type(value) in {list, tuple, set, frozenset}:
+        for part, masked in zip(value, _parts(name, value), strict=True):
+            yield from secrets_in("secret" if masked == MASK else name, part)
+    elif isinstance(value, (str, bytes)) and (is_secret(name) or (isinstance(value, str) and mask_text(value) != value)):
+        yield value
 
 
 def mask_text(text: str) -> str:

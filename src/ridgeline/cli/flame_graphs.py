@@ -54,6 +54,7 @@ class FlameGraphs:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
+                umask=0o077,
                 start_new_session=True,  # Ctrl-C is for the run, which ends the recording
             )
         except OSError as error:

@@ -13,6 +13,7 @@ from rich.text import Text
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.figures.phases import phases_parts
 from ridgeline.cli.flame_graphs import INSTALL, FlameGraphs, find_py_spy
+from ridgeline.engine import trust
 from ridgeline.measure.events import ContainerWindow, Event, WindowCommitted
 from ridgeline.measure.topology import Topology
 from ridgeline.measure.window_phases import WindowPhases
@@ -43,7 +44,7 @@ class Profile:
         self._windows = 0
         self._told: list[str] = []
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (folder / PHASES_FILE).unlink(missing_ok=True)
         except OSError as error:
             msg = f"the profile cannot be written to `{folder}`: {error.strerror or error}; give another `--profile-folder`"
@@ -88,7 +89,8 @@ class Profile:
             return
         path = self._folder / PHASES_FILE
         try:
-            path.write_text(json.dumps(table.as_dict(), indent=2) + "\n", encoding="utf-8")
+            with open(path, "w", encoding="utf-8", opener=trust.private_opener) as file:
+                file.write(json.dumps(table.as_dict(), indent=2) + "\n")
             self._told.append(f"phases of a window: {path}")
         except OSError as error:
             self._told.append(f"`{path}` cannot be written: {error.strerror or error}")

@@ -19,12 +19,11 @@ import re
 import socket
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO
 
 from ridgeline.api.errors import CheckpointError, FencedError
 from ridgeline.engine import manifest as manifests
-from ridgeline.engine import state_files
+from ridgeline.engine import state_files, trust
 from ridgeline.engine.manifest import Manifest
 from ridgeline.engine.retention import Retention
 from ridgeline.engine.run_description import identify
@@ -33,6 +32,7 @@ from ridgeline.engine.storage import DriverStorage, LocalStorage, explain
 _EPOCHS = "epochs"
 _EPOCH = re.compile(r"\d{8}")
 _UNLOCKABLE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+_FOLDERS = (manifests.FOLDER, _EPOCHS, state_files.FOLDER, "plans", "staging", "spark")
 
 
 class Checkpoint:
@@ -45,6 +45,7 @@ class Checkpoint:
         self._retention: Retention | None = None
         try:
             with _explained(storage.uri):
+                storage.prepare(_FOLDERS)
                 self._take_lock()
                 self.run_id = identify(storage, application)
                 # Before the manifests: a driver that still lives may commit meanwhile, and begin the window after that.
@@ -61,9 +62,7 @@ class Checkpoint:
         """On a local disk a second driver is refused at once; the lock goes with the process, however it dies."""
         if not isinstance(self.storage, LocalStorage):
             return
-        path = Path(self.storage.uri) / "lock"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = path.open("a+")
+        lock = open(f"{self.storage.uri}/lock", "a+", opener=trust.private_opener)  # noqa: SIM115
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,6 +18,8 @@ from pathlib import Path
 import pyspark
 
 from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import UntrustedError
+from ridgeline.engine import trust
 
 SWITCH = "RIDGELINE_CLASS_ARCHIVE"
 """The environment variable that turns archives off: `off`."""
@@ -30,16 +33,21 @@ _WRITING_SECONDS = 60.0
 def archive_options(options: Sequence[str]) -> list[str]:
     """The options that have a JVM started with `options` use its archive, or write one if there is none yet.
 
-    None where archives are switched off or the cache folder cannot be written.
+    None where archives are switched off, the cache folder cannot be written, or (with a warning) others can write to it.
     """
     if os.environ.get(SWITCH) == "off":
         return []
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "ridgeline")
     name = f"spark-{zlib.crc32(repr((_java(), pyspark.__file__, pyspark.__version__, sorted(options))).encode()):08x}"
     archive = folder / f"{name}.jsa"
+    refusal = "the archive of Spark's classes", "set `XDG_CACHE_HOME` to a folder of your own; Spark starts without it"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        trust.private_folder(str(folder), *refusal)
         _adopt(archive)
+        trust.check(str(archive), *refusal)
+    except UntrustedError as error:
+        warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+        return []
     except OSError:
         return []
     if archive.is_file():
@@ -63,5 +71,6 @@ def _adopt(archive: Path) -> None:
         with suppress(FileNotFoundError), written.open("rb") as file:
             if any(file.read(_MAGIC_BYTES)) and not archive.is_file():
                 written.replace(archive)
+                archive.chmod(0o600)
             elif SystemClock().wall() - written.stat().st_mtime > _WRITING_SECONDS:
                 written.unlink()

@@ -82,7 +82,7 @@ class Compactions:
     def in_background(cls, plan: Plan, checkpoint: Checkpoint, tell: Tell) -> Compactions:
         """With a thread for small states and a process for large ones."""
 
-        def ship() -> str:
+        def ship() -> shipping.Shipped:
             return shipping.ship(checkpoint.storage, container_specs(plan))
 
         return cls(plan, checkpoint, tell, Compactor(checkpoint.storage.uri, ship, checkpoint.run_id))

@@ -34,8 +34,8 @@ _NICENESS = 5
 class Compactor:
     """The driver's side: one process at a time, started at the first merge and again if it died. Threads may share it."""
 
-    def __init__(self, uri: str, plan: Callable[[], str], run_id: str) -> None:
-        """`uri` of the checkpoint; `plan` ships the plan when there is something to do, and returns its name as `shipping.ship` does."""
+    def __init__(self, uri: str, plan: Callable[[], shipping.Shipped], run_id: str) -> None:
+        """`uri` of the checkpoint; `plan` ships the plan when there is something to do, and returns what `shipping.ship` does."""
         self._uri = uri
         self._plan = plan
         self._run_id = run_id
@@ -83,7 +83,7 @@ class Compactor:
             home = str(Path(ridgeline.__file__).parent.parent)
             paths = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ridgeline.engine.compactor"],
+                [sys.executable, "-P", "-m", "ridgeline.engine.compactor"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": paths},

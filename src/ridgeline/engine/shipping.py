@@ -6,20 +6,26 @@ worker, so classes are the same everywhere and plain pickle works on their insta
 
 from __future__ import annotations
 
+import hashlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import io
+import os
 import pickle
 import sys
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import IO, Any
 
 import cloudpickle
 
-from ridgeline.api.errors import RidgelineError, shorten
+from ridgeline.api.errors import RidgelineError, UntrustedError
+from ridgeline.api.masking import secrets_in, shown
+from ridgeline.engine import trust
 from ridgeline.engine.spec import ContainerSpec
 from ridgeline.engine.storage import DriverStorage, Storage
 from ridgeline.engine.user_modules import user_sources
@@ -30,25 +36,70 @@ Sources = Mapping[str, tuple[str, str]]
 """Path and text of modules by name."""
 
 
-def ship(storage: DriverStorage, specs: Sequence[ContainerSpec]) -> str:
-    """Write the specs and the user's modules; returns the file's name, which depends on its content.
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """What workers need to read the plan: the file's name, which is the digest of its content, and the secrets, which are not in it.
+
+    `owner`: the user id of the driver, whose files the workers trust.
+    """
+
+    name: str
+    secrets: tuple[str | bytes, ...] = field(default=(), repr=False)
+    owner: int = 0
+
+
+def ship(storage: DriverStorage, specs: Sequence[ContainerSpec]) -> Shipped:
+    """Write the specs and the user's modules, without the secrets that operators hold in properties.
 
     Raises OSError, and RidgelineError naming the operator that cannot be sent.
     """
-    data = zlib.compress(cloudpickle.dumps((user_sources(), _pickled(specs)), 5), 1)
-    name = f"{FOLDER}/{zlib.crc32(data):08x}-{len(data)}"
+    values = [vars(operator.operator) for spec in specs for operator in spec.operators]
+    found = [secret for properties in values for name, value in properties.items() for secret in secrets_in(name, value) if secret]
+    secrets = tuple(dict.fromkeys(found))
+    numbers = {id(secret): secrets.index(secret) for secret in found}
+    data = zlib.compress(cloudpickle.dumps((user_sources(), _pickled(specs, numbers)), 5), 1)
+    name = f"{FOLDER}/{hashlib.sha256(data).hexdigest()}"
     storage.create(name, data)
-    return name
+    return Shipped(name, secrets, os.geteuid())
 
 
-def _pickled(specs: Sequence[ContainerSpec]) -> bytes:
+class _Pickler(cloudpickle.Pickler):
+    """Writes a number in the place of each object of these identities."""
+
+    def __init__(self, file: IO[bytes], numbers: Mapping[int, int]) -> None:
+        super().__init__(file, protocol=5)
+        self._numbers = numbers
+
+    def persistent_id(self, value: object) -> int | None:
+        """The number that stands for an object, None for most."""
+        return self._numbers.get(id(value))
+
+
+class _Unpickler(pickle.Unpickler):
+    """Puts the secrets back."""
+
+    def __init__(self, data: bytes, secrets: Sequence[str | bytes]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._secrets = secrets
+
+    def persistent_load(self, number: int) -> str | bytes:
+        """The secret that a number stands for."""
+        return self._secrets[number]
+
+
+def _pickled(specs: Sequence[ContainerSpec], numbers: Mapping[int, int]) -> bytes:
     try:
-        return cloudpickle.dumps(tuple(specs), 5)
+        if not numbers:
+            return cloudpickle.dumps(tuple(specs), 5)
+        file = io.BytesIO()
+        _Pickler(file, numbers).dump(tuple(specs))
+        return file.getvalue()
     except Exception as error:
         named = [(op.name, name, value) for spec in specs for op in spec.operators for name, value in vars(op.operator).items()]
         for operator, name, value in named:
             if not _can_be_pickled(value):
-                msg = f"operator `{operator}` cannot be sent to the workers: its `{name}` is {shorten(value)} ({error}); make it in `setup`"
+                what = f"its `{name}` is {shown(name, value)} ({error})"
+                msg = f"operator `{operator}` cannot be sent to the workers: {what}; make it in `setup`"
                 raise RidgelineError(msg) from error
         msg = f"the plan cannot be sent to the workers: {error}; what cannot be pickled must be made in an operator's `setup`"
         raise RidgelineError(msg) from error
@@ -62,11 +113,21 @@ def _can_be_pickled(value: Any) -> bool:
     return True
 
 
-def receive(storage: Storage, name: str) -> tuple[ContainerSpec, ...]:
-    """Read what `ship` wrote, making the user's modules importable first. Raises OSError, ImportError."""
-    sources, specs = pickle.loads(zlib.decompress(storage.read(name)))
+def receive(storage: Storage, shipped: Shipped) -> tuple[ContainerSpec, ...]:
+    """Read what `ship` wrote, making the user's modules importable first.
+
+    Raises OSError, ImportError, UntrustedError if it is not what the driver wrote.
+    """
+    trust.trust_owner(shipped.owner)
+    data = storage.read(shipped.name)
+    if hashlib.sha256(data).hexdigest() != shipped.name.rpartition("/")[2]:
+        what = f"plan file `{storage.uri}/{shipped.name}` is not what the driver wrote: its digest differs ({len(data)} bytes)"
+        msg = f"{what}; remove it and start the application again"
+        raise UntrustedError(msg)
+    sources, specs = pickle.loads(zlib.decompress(data))
     ShippedFinder.install(sources)
-    return pickle.loads(specs)
+    received: tuple[ContainerSpec, ...] = _Unpickler(specs, shipped.secrets).load()
+    return received
 
 
 def installed_modules(plan: Plan) -> list[str]:

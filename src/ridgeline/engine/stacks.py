@@ -19,6 +19,8 @@ from typing import IO
 
 import ridgeline
 from ridgeline.api.clock import Clock
+from ridgeline.api.errors import UntrustedError
+from ridgeline.engine import trust
 
 MAXIMUM_BYTES = 8192
 _KEPT_SECONDS = 3600.0
@@ -62,7 +64,7 @@ def _innermost(lines: list[str]) -> str:
 def register() -> None:
     """From now on dump the stacks of this process's threads at SIGUSR1, and of the thread that crashes in native code.
 
-    Raises OSError if there is no place for the file. What a process wrote as it crashed is kept for an hour, see `last_words`.
+    Raises OSError if there is no place for the file. What a process wrote as it crashed is kept for an hour.
     """
     home = folder()
     _tidy(home)
@@ -153,9 +155,8 @@ def lives(pid: int) -> bool:
 def folder() -> Path:
     """The folder of this user's dumps, which nobody else may write to. Raises OSError if it is not so."""
     home = Path(tempfile.gettempdir()) / f"ridgeline-stacks-{os.getuid()}"
-    home.mkdir(mode=0o700, exist_ok=True)
-    found = home.lstat()
-    if found.st_uid != os.getuid() or found.st_mode & 0o077 or home.is_symlink():
-        msg = f"folder `{home}` must belong to this user alone"
-        raise PermissionError(msg)
+    try:
+        trust.private_folder(str(home), "the folder for stacks of workers", "set `TMPDIR` to a folder of your own")
+    except UntrustedError as error:
+        raise PermissionError(str(error)) from error
     return home

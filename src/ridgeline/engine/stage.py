@@ -57,7 +57,7 @@ class Task:
     """
 
     checkpoint: str
-    plan: str
+    plan: shipping.Shipped
     run_id: str
     request: WindowRequest
     slots: int
@@ -122,7 +122,7 @@ class Host:
         return self.by_stage[stage][index :: min(slots, len(self.by_stage[stage]))]
 
 
-_hosts: dict[tuple[str, str, str], Host] = {}
+_hosts: dict[tuple[str, shipping.Shipped, str], Host] = {}
 _HOSTS_KEPT = 4
 """Applications of one Spark context whose containers stay in a worker."""
 _at_work = False
@@ -169,7 +169,7 @@ def _task() -> tuple[Task, Host, Any]:
     return task, _hosts[key], context
 
 
-def _key(task: Task) -> tuple[str, str, str]:
+def _key(task: Task) -> tuple[str, shipping.Shipped, str]:
     return task.checkpoint, task.plan, task.run_id
 
 

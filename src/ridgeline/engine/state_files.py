@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ridgeline.api.cell import Change
-from ridgeline.api.errors import StateError
+from ridgeline.api.errors import StateError, UntrustedError
 from ridgeline.api.pickling import dumps, loads
 from ridgeline.engine.sealed import checksum
 from ridgeline.engine.storage import Storage
@@ -118,7 +118,7 @@ def read(storage: Storage, name: str, key: str) -> dict[str, Change]:
     try:
         section = _sections(storage, name).get(key)
         changes: dict[str, Change] = {} if section is None else loads(section)
-    except StateError:
+    except (StateError, UntrustedError):
         raise
     except Exception as error:
         what = f"{type(error).__name__}: {error}"

@@ -12,12 +12,14 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import IO
 
 import pyarrow.fs
 
 from ridgeline.api.errors import CheckpointError
 from ridgeline.api.files import is_local, local_path, resolve
 from ridgeline.api.masking import mask_text
+from ridgeline.engine import trust
 
 Buffer = bytes | mmap.mmap
 
@@ -26,6 +28,12 @@ class Storage(ABC):
     """A folder. Names are relative to it, with `/` between parts. Safe for several processes; blocking. Raises OSError subclasses."""
 
     uri: str
+
+    def prepare(self, folders: Iterable[str]) -> None:
+        """Make the folder, which will hold these `folders`, for a driver that takes it over.
+
+        Raises UntrustedError if others could have written what it holds, OSError.
+        """
 
     @abstractmethod
     def read(self, name: str) -> bytes:
@@ -73,12 +81,67 @@ class DriverStorage(Storage):
 
 
 class LocalStorage(DriverStorage):
-    """A folder of the local disk, or of one that is mounted like it."""
+    """A folder of the local disk, or of one that is mounted like it.
+
+    New files and folders are their owner's alone. What others could have written is refused, with UntrustedError (see `trust`): folders
+    when this process first uses them, each file when it is read.
+    """
 
     def __init__(self, path: str) -> None:
         self.uri = local_path(path)
         self._folders: set[str] = set()
         self._syncs: ThreadPoolExecutor | None = None
+        self._trusted: set[str] = set()
+
+    def prepare(self, folders: Iterable[str]) -> None:
+        """Make it, or close it to others: what it holds may be secret. One with foreign files stays open, but for `folders`."""
+        self._make("")
+        if trust.is_exempt(self.uri):
+            return
+        if not os.listdir(self.uri):  # noqa: PTH208
+            trust.close(self.uri)
+        self._check_folder(self.uri)
+        if os.path.exists(self._path("run.json")) or not os.listdir(self.uri):  # noqa: PTH110, PTH208
+            trust.close(self.uri)
+        else:
+            for folder in folders:
+                self._make(folder)
+                trust.close(self._path(folder))
+        for folder in folders:
+            self._check_folder(self._path(folder))
+
+    def _make(self, folder: str) -> None:
+        path = f"{self.uri}/{folder}".rstrip("/")
+        os.makedirs(path, mode=0o777 if trust.is_exempt(path) else 0o700, exist_ok=True)  # noqa: PTH103
+
+    def _check_folder(self, folder: str) -> None:
+        """Refuse a folder that others can write to. Once a folder and process."""
+        if folder in self._trusted:
+            return
+        if not self._trusted:
+            trust.check(self.uri, *self._refusal)
+        try:
+            found = os.stat(folder)  # noqa: PTH116
+        except FileNotFoundError:
+            return
+        trust.check_found(found, folder, *self._refusal)
+        self._trusted.add(folder)
+
+    @property
+    def _refusal(self) -> tuple[str, str]:
+        return f"checkpoint folder `{self.uri}`", "give another `--checkpoint`"
+
+    def _open(self, name: str) -> IO[bytes]:
+        """A file for reading, in whose place nobody else could have put something."""
+        path = self._path(name)
+        self._check_folder(os.path.dirname(path))  # noqa: PTH120
+        file = open(path, "rb", buffering=0)  # noqa: PTH123, SIM115
+        try:
+            trust.check_found(os.fstat(file.fileno()), path, *self._refusal)
+        except BaseException:
+            file.close()
+            raise
+        return file
 
     def _path(self, name: str) -> str:
         return f"{self.uri}/{name}"
@@ -87,14 +150,16 @@ class LocalStorage(DriverStorage):
         folder = os.path.dirname(self._path(name))  # noqa: PTH120  plain strings are faster
         if folder not in self._folders:
             if not os.path.isdir(folder):  # noqa: PTH112
-                os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+                self._make("")
+                self._make(folder[len(self.uri) + 1 :])
                 for parent in {self.uri, os.path.dirname(self.uri), os.path.dirname(folder)}:  # noqa: PTH120
                     _sync_folder(parent)
+            self._check_folder(folder)
             self._folders.add(folder)
 
     def read(self, name: str) -> bytes:
         """The whole file."""
-        with open(self._path(name), "rb", buffering=0) as file:  # noqa: PTH123
+        with self._open(name) as file:
             return file.read()
 
     def write(self, name: str, data: bytes) -> None:
@@ -104,7 +169,7 @@ class LocalStorage(DriverStorage):
     def write_parts(self, name: str, parts: Iterable[bytes]) -> int:
         """Write part by part, then sync."""
         self._make_folder(name)
-        with open(self._path(name), "wb") as file:  # noqa: PTH123
+        with open(self._path(name), "wb", opener=trust.private_opener) as file:
             file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
@@ -112,7 +177,7 @@ class LocalStorage(DriverStorage):
 
     def map(self, name: str) -> Buffer | None:
         """The file, mapped into memory; it may be removed meanwhile."""
-        with open(self._path(name), "rb", buffering=0) as file:  # noqa: PTH123
+        with self._open(name) as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
 
     def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
@@ -138,7 +203,7 @@ class LocalStorage(DriverStorage):
             self._syncs = self._syncs or ThreadPoolExecutor(1, "ridgeline-sync")
             syncing = self._syncs.submit(_sync_folder, self._path(settled))
         try:
-            with open(path, "wb") as file:  # noqa: PTH123
+            with open(path, "wb", opener=trust.private_opener) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.engine import trust
 from ridgeline.measure.encoding import from_dict, to_dict
 from ridgeline.measure.events import (
     ApplicationEnded,
@@ -174,7 +175,7 @@ class _Lines:
 
     def __init__(self, file: Path) -> None:
         self._path = file
-        self._file: TextIO = file.open("x", encoding="utf-8", newline="\n")
+        self._file: TextIO = open(file, "x", encoding="utf-8", newline="\n", opener=trust.private_opener)  # noqa: SIM115
 
     def write(self, event: Event) -> None:
         self._file.write(_line(event) + "\n")
@@ -192,7 +193,7 @@ class _Parts:
     """Parquet files of whole windows, each of which appears when it is complete."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir()
+        folder.mkdir(mode=0o700)
         self._folder = folder
         self._rows: list[dict[str, Any]] = []
         self._number = 0
@@ -211,7 +212,8 @@ class _Parts:
         name = f"part-{self._number:05d}.parquet"
         unfinished = self._folder / f".{name}"  # readers of folders skip hidden files
         try:
-            pq.write_table(pa.Table.from_pylist(self._rows, SCHEMA), unfinished, compression="zstd")
+            with open(unfinished, "wb", opener=trust.private_opener) as file:
+                pq.write_table(pa.Table.from_pylist(self._rows, SCHEMA), file, compression="zstd")
             unfinished.rename(self._folder / name)
         except BaseException:
             unfinished.unlink(missing_ok=True)

@@ -16,9 +16,11 @@ from pathlib import Path
 import pydantic
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.engine import trust
 
 _SUFFIX = ".json"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_REFUSAL = "the registry of applications", "set `RIDGELINE_HOME` to a folder of your own"
 _LONGEST = 100_000  # bytes of a file that may be an entry
 
 
@@ -97,10 +99,11 @@ def running() -> list[Entry]:
     """The user's applications that run, by the time at which they started.
 
     Files of processes of this host that are gone, and files of this user that are no entries, are removed on the way. Those of other hosts
-    (a home that is shared) cannot be checked and stay.
+    (a home that is shared) cannot be checked and stay. Raises UntrustedError if others can write to the registry.
     """
     found = []
     with contextlib.suppress(OSError):
+        trust.check_entry(str(folder()), *_REFUSAL)
         for path in sorted(folder().glob(f"[!.]*{_SUFFIX}")):
             entry = _read(path)
             if entry is not None and _alive(entry):
@@ -158,9 +161,7 @@ def _not_one(text: str, entries: Iterable[Entry], chosen: Iterable[Entry]) -> st
 
 
 def _make_private(place: Path) -> None:
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if place.stat().st_mode & 0o077:
-        place.chmod(0o700)
+    trust.private_folder(str(place), *_REFUSAL)
 
 
 def _read(path: Path) -> Entry | None:
