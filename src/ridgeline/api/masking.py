@@ -50,6 +50,7 @@ _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))
 _CONTROLS |= {ord("\r"): "\\r", ord("\b"): "\\b"}
 _CONTROLS |= {code: f"\\u{code:04x}" for code in (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF)}
 _CONTROLS |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}  # halves of surrogate pairs, which no terminal can be sent
+_JSON_CONTROLS = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= ord(" ")}
 
 
 def mask(name: str, value: Any) -> Any:  # noqa: PLR0911  a case each
@@ -163,6 +164,11 @@ def printable(text: str) -> str:
     'a\\x1b[2Jb\\r\\u202ec'
     """
     return text if text.isprintable() else text.translate(_CONTROLS)
+
+
+def printable_json(document: str) -> str:
+    """JSON for a terminal: the same document, with escapes for the control characters that JSON allows as they are."""
+    return document.translate(_JSON_CONTROLS)
 
 
 def _spans_hidden(text: str, head: re.Pattern[str], span_of: Callable[[str, re.Match[str]], tuple[int, int]]) -> str:

@@ -150,6 +150,10 @@ def run(  # noqa: PLR0913, PLR0917  options
             show_default=False,
         ),
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A name by which requests may ask for the web service, such as a proxy's.", show_default=False),
+    ] = None,
     no_service: Annotated[bool, typer.Option("--no-service", help="Start no web service.")] = False,
 ) -> None:
     """Run an application on Spark until its inputs have finished.
@@ -179,7 +183,7 @@ def run(  # noqa: PLR0913, PLR0917  options
             windows,
             quiet,
             context.args,
-            service=None if no_service else Service(host, port, token),
+            service=None if no_service else Service(host, port, token, allow_host or ()),
             event_log=event_log,
             otlp=otlp_endpoint,
             profile=ProfileSettings(profile_folder, profile_seconds) if profile else None,

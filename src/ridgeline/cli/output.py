@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import IO, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from ridgeline.api.masking import printable
 
 OUTPUT_GONE = 141
 """Exit code of a command that could not print all: what shells say of a program that SIGPIPE has ended."""
@@ -23,7 +26,9 @@ def _leave() -> None:
 
 
 class Output(Console):
-    """A console that calls `gone` once its reader has gone away, in the thread that prints, and prints nothing from then on.
+    """A console that obeys no escape sequences in texts.
+
+    Once its reader has gone away it calls `gone`, in the thread that prints, and prints nothing from then on.
 
     Where `gone` is not given, `print` raises OutputGoneError.
     """
@@ -31,6 +36,11 @@ class Output(Console):
     def __init__(self, gone: Callable[[], None] = _leave, **settings: Any) -> None:
         super().__init__(**settings)
         self._gone = gone
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What is printed, whoever wrote it, with control characters shown: rich's own are in control segments and styles."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
         """Rich calls this, and would end the thread that prints."""
@@ -40,9 +50,9 @@ class Output(Console):
 
 
 def write(text: str) -> None:
-    """Print text as it is, at once. Raises OutputGoneError."""
+    """Print text at once, its control characters shown. Raises OutputGoneError."""
     try:
-        print(text, flush=True)  # noqa: T201  an answer, not a trace
+        print(printable(text), flush=True)  # noqa: T201  an answer, not a trace
     except BrokenPipeError:
         discard(sys.stdout)
         raise OutputGoneError from None

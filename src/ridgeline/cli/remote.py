@@ -10,6 +10,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.masking import printable_json
 from ridgeline.cli.client import Client
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import Output, write
@@ -53,7 +54,7 @@ def show(answer: Any, draw: Callable[[int], Iterable[RenderableType]], *, as_jso
 
 def print_json(answer: Any, *, indent: int | None = 2) -> None:
     """Print JSON for other programs: no colours, no wrapping."""
-    write(json.dumps(answer, indent=indent, ensure_ascii=False))
+    write(printable_json(json.dumps(answer, indent=indent, ensure_ascii=False)))
 
 
 def describe(entry: registry.Entry) -> dict[str, Any]:

@@ -168,4 +168,4 @@ def _service_options(settings: RunSettings) -> ServiceOptions:
     if settings.service is None:
         return ServiceOptions(port=None, event_log=settings.event_log, otlp=settings.otlp)
     service = settings.service
-    return ServiceOptions(service.port, service.host, service.token, settings.event_log, settings.otlp)
+    return ServiceOptions(service.port, service.host, service.token, settings.event_log, settings.otlp, service.allowed_hosts)

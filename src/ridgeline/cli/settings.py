@@ -28,6 +28,7 @@ RUN_OPTIONS = (
     "--port",
     "--host",
     "--token",
+    "--allow-host",
     "--no-service",
     "--help",
 )
@@ -35,11 +36,12 @@ RUN_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Where the web service of a run listens, port 0 being a free one, and the token that it asks for."""
+    """Where the web service of a run listens, port 0 being a free one, the token that it asks for, further names that it answers to."""
 
     host: str = DEFAULT_HOST
     port: int = 0
     token: str | None = None
+    allowed_hosts: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,8 @@ class RunSettings:
             words += ["--port", str(self.service.port)]
         if self.service.host != DEFAULT_HOST:
             words += ["--host", self.service.host]
+        for name in self.service.allowed_hosts:
+            words += ["--allow-host", name]
         return words
 
     def _guarded_options(self) -> list[str]:

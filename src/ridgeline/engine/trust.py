@@ -93,6 +93,8 @@ def private_folder(path: str, purpose: str, remedy: str) -> None:
     with contextlib.suppress(FileExistsError):
         os.makedirs(path, mode=0o700)  # noqa: PTH103
     found = os.lstat(path)
+    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         told = f"`{path}` is there and not a folder of yours ({_who(found)})"
         msg = f"{purpose} is refused: {told}, and {_REASON}; remove it, or {remedy}"

@@ -14,6 +14,7 @@ from pydantic import Field
 from rich.text import Text
 
 from ridgeline.api.errors import shorten
+from ridgeline.api.masking import printable
 from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
 from ridgeline.api.publisher import Publisher, PublisherContext
@@ -70,13 +71,13 @@ class ConsoleOutput(Operator):
             if fields is None:
                 return Line(None, (readable(value),), (False,))
             numbers = tuple(isinstance(cell, (int, float, Decimal)) and not isinstance(cell, bool) for cell in fields.values())
-            return Line(tuple(fields), tuple(map(readable, fields.values())), numbers)
+            return Line(tuple(map(printable, fields)), tuple(map(readable, fields.values())), numbers)
         if fields is None:
             text = template.format(readable(value))
         else:
             whole = "  ".join(f"{name}={readable(cell)}" for name, cell in fields.items())
-            text = template.format(whole, **fields)
-        return Line(None, (text,), (False,))
+            text = template.format(whole, **{name: _of_one_line(cell) for name, cell in fields.items()})
+        return Line(None, (printable(text),), (False,))
 
 
 class Line(NamedTuple):
@@ -171,7 +172,12 @@ def readable(value: Any) -> str:
         return value if value.isprintable() and len(value) <= _LONGEST else shorten(value, _LONGEST)
     if isinstance(value, (int, Decimal, date)):
         return str(value)
-    return shorten(value, _LONGEST)
+    return printable(shorten(value, _LONGEST))
+
+
+def _of_one_line(value: Any) -> Any:
+    """A text that cannot begin a line of its own; other values as they are."""
+    return value.replace("\n", "\\n") if isinstance(value, str) else value
 
 
 def _fields(value: Any) -> Mapping[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from rich.text import Text
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.masking import printable
 from ridgeline.engine.launch import Options, Outcome, launch
 from ridgeline.engine.run import ApplicationRun
 from ridgeline.engine.submitted import submitted
@@ -38,7 +39,8 @@ class ServiceOptions:
     """What watches a run.
 
     `port` of the web service: 0 takes a free one, None means no web service. `host` is what it listens on; on another address than a
-    loopback one it asks for `token` (default: one is made and shown). `event_log` is a file as `EventLogWriter` takes it. `otlp` is the
+    loopback one it asks for `token` (default: one is made and shown). `allowed_hosts`: names besides its own by which requests
+    may ask for it. `event_log` is a file as `EventLogWriter` takes it. `otlp` is the
     endpoint of an OpenTelemetry collector that metrics are sent to, see `OtelExporter`.
     """
 
@@ -47,6 +49,7 @@ class ServiceOptions:
     token: str | None = None
     event_log: str | None = None
     otlp: str | None = None
+    allowed_hosts: Sequence[str] = ()
 
 
 def run_measured(  # noqa: PLR0913  what surrounds a run
@@ -153,7 +156,7 @@ class _Measured:
 
         stack_of = receiver.stack_of if receiver is not None else None
         app = create_app(self.watch, self._plan, token=self._service.token, stack_of=stack_of)
-        return WebServer(app, self._service.host, self._service.port)
+        return WebServer(app, self._service.host, self._service.port, self._service.allowed_hosts)
 
     def _begin(self, run: ApplicationRun, server: WebServer | None, surroundings: contextlib.ExitStack) -> None:
         """Tell the plan; make the application known to this user's other commands."""
@@ -203,4 +206,4 @@ class _Measured:
                 self._warn(f"figures are not reliable any more: {type(error).__name__}: {error}; please report this fault of Ridgeline")
 
     def _warn(self, text: str) -> None:
-        self._console.print(Text(text, "yellow"), soft_wrap=True)
+        self._console.print(Text(printable(text), "yellow"), soft_wrap=True)

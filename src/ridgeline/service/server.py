@@ -8,12 +8,14 @@ import os
 import secrets
 import socket
 import threading
+from collections.abc import Collection
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.service.hosts import Hosts
 
 START_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
@@ -29,15 +31,17 @@ class WebServer:
         app: The application.
         host: The address or host name to listen on.
         port: The port; 0: a free one.
+        allowed_hosts: Names besides its own and `localhost` by which requests may ask for it, such as that of a proxy.
 
     Raises:
         RidgelineError: If the port is in use or the address is not this machine's, before anything else is started.
     """
 
-    def __init__(self, app: Starlette, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(self, app: Starlette, host: str = "127.0.0.1", port: int = 0, allowed_hosts: Collection[str] = ()) -> None:
         self._app = app
         self._socket = _listen(host, port)
         self.host, self.port = self._socket.getsockname()[:2]
+        app.state.hosts = Hosts.of(self.host, host, allowed_hosts)
         address = ipaddress.ip_address(self.host)
         if not address.is_loopback and app.state.token is None:
             app.state.token = secrets.token_urlsafe(32)

@@ -52,7 +52,8 @@ def create_app(watch: Watch, plan: Plan, *, token: str | None = None, stack_of: 
     Args:
         watch: The figures.
         plan: The plan that runs.
-        token: If given, requests need `Authorization: Bearer TOKEN`, but for `/healthz`. `app.state.token` may be set later.
+        token: If given, requests need `Authorization: Bearer TOKEN`, but for `/healthz`. `app.state.token` may be set later,
+            and `app.state.hosts` (a `Hosts`), outside of which no request is answered.
         stack_of: Where the thread of a process (host, pid) is now, or None if that cannot be had; may take a second.
     """
     frames, exposition = Frames(watch), Exposition(watch)
@@ -91,6 +92,7 @@ def create_app(watch: Watch, plan: Plan, *, token: str | None = None, stack_of: 
         },
     )
     app.state.token = token
+    app.state.hosts = None
     app.state.frames = frames
     return app
 
@@ -140,6 +142,14 @@ class _Guard:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})  # there are none
+            return
+        hosts = scope["app"].state.hosts if scope["type"] == "http" else None
+        named = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"host"]
+        if hosts is not None and (len(named) != 1 or not hosts.answers_to(named[0])):
+            await _json(_other_host(named), 403)(scope, receive, send)
+            return
         token = scope["app"].state.token if scope["type"] == "http" else None
         if token is None or scope["path"] == _HEALTH.path or _is_bearer(scope, token):
             await self._app(scope, receive, send)
@@ -149,6 +159,13 @@ class _Guard:
             "hint": "send the header `Authorization: Bearer TOKEN`; the driver told it at start",
         }
         await _json(answer, 401, {"www-authenticate": "Bearer"})(scope, receive, send)
+
+
+def _other_host(named: list[str]) -> dict[str, str]:
+    """What is said to a request for a host that is not this one: it may come from a page whose name an attacker lets lead here."""
+    name = ", ".join(named)[:200]
+    what = f"this service does not answer to the host `{name}`" if named else "the request names no host"
+    return {"error": what, "hint": "use the address that was shown at start, or start the application with `--allow-host HOST`"}
 
 
 def _is_bearer(scope: Scope, token: str) -> bool:
