@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.api.errors import UntrustedError
 from ridgeline.engine import stacks
 
 CLOCK = SystemClock()
@@ -116,6 +115,6 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setattr(stacks.tempfile, "gettempdir", lambda: str(tmp_path))
     folder = stacks.folder()
     folder.chmod(0o777)
-    with pytest.raises(UntrustedError, match=r"the folder for stacks of workers is refused: .* can be written by others"):
+    with pytest.raises(PermissionError, match=r"the folder for stacks of workers is refused: .* can be written by others"):
         stacks.register()
     assert stacks.dump(os.getpid(), CLOCK) is None

@@ -14,7 +14,7 @@ from ridgeline.service.web import create_app
 from service.watched import watched
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server() -> Iterator[WebServer]:
     watch, plan, _, _ = watched()
     server = WebServer(create_app(watch, plan), allowed_hosts=["proxy.example"])

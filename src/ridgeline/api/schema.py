@@ -17,7 +17,8 @@ from ridgeline.api.errors import SchemaError, described, shorten
 from ridgeline.api.pickling import dumps, loads
 from ridgeline.api.record import TIMESTAMP, is_named_tuple, is_record, record_fields, to_arrow
 
-PICKLED = pa.schema([pa.field("value", pa.binary())], metadata={"ridgeline": "pickled"})
+_MARK = b"ridgeline"
+PICKLED = pa.schema([pa.field("value", pa.binary())], metadata={_MARK: b"pickled"})
 """The Arrow schema of a port of `object`: one column of pickled values."""
 _MISFITS = (pa.ArrowException, TypeError, ValueError, AttributeError, KeyError, OverflowError)
 """What is raised for tuples that do not fit."""
@@ -36,7 +37,7 @@ class Schema:
         if self.pickled:
             self.arrow = PICKLED
         elif isinstance(declared, pa.Schema):
-            self.arrow = declared
+            self.arrow = declared if not _is_marked(declared) else _unmarked(declared)
         else:
             fields = record_fields(declared).items()
             self.arrow = pa.schema([pa.field(name, to_arrow(kind, f"{declared.__name__}.{name}")) for name, kind in fields])
@@ -145,6 +146,15 @@ class Schema:
 
         Raises SchemaError naming the column that is missing, extra, or of another type.
         """
+        if batch.schema.equals(self.arrow, check_metadata=True):
+            return batch
+        if self.pickled:  # bytes of any other batch may come from anywhere
+            what = "the port's schema is `object`, which takes batches of such streams only"
+            remedy = "emit tuples one by one, or give the port a schema with columns"
+            msg = f"a batch with columns {batch.schema.names} was emitted; {what}; {remedy}"
+            raise SchemaError(msg)
+        if holds_pickles(batch):  # says the file that it was read from, say: its bytes must not be taken for pickles
+            batch = batch.replace_schema_metadata(self.arrow.metadata)
         if batch.schema.equals(self.arrow):
             return batch
         if set(batch.schema.names) != set(self.arrow.names) or len(batch.schema) != len(self.arrow):
@@ -224,4 +234,17 @@ def _pickled(row: Any) -> bytes:
         raise SchemaError(msg) from error
 
 
-__all__ = ["PICKLED", "TIMESTAMP", "Schema", "is_named_tuple", "is_record", "record_fields"]
+def holds_pickles(batch: pa.RecordBatch) -> bool:
+    """True for a batch of a stream of `object`. What comes from outside is not marked so: `conform` sees to that."""
+    return _is_marked(batch.schema)
+
+
+def _is_marked(schema: pa.Schema) -> bool:
+    return schema.metadata is not None and _MARK in schema.metadata
+
+
+def _unmarked(schema: pa.Schema) -> pa.Schema:
+    return schema.with_metadata({key: value for key, value in schema.metadata.items() if key != _MARK})
+
+
+__all__ = ["PICKLED", "TIMESTAMP", "Schema", "holds_pickles", "is_named_tuple", "is_record", "record_fields"]

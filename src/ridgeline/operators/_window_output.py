@@ -10,6 +10,7 @@ import pyarrow as pa
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
+from ridgeline.api.schema import holds_pickles
 from ridgeline.api.state import ListState
 
 DISK_FULL = 28
@@ -30,7 +31,7 @@ class WindowOutput(Operator):
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
         """Keep the rows until the window ends. Raises RidgelineError for a stream of `object`, which has no columns."""
-        if (batch.schema.metadata or {}).get(b"ridgeline") == b"pickled":
+        if holds_pickles(batch):
             message = (
                 f"`{self.context.name}` cannot write a stream of `object`: it has no columns; "
                 "give the output port upstream a schema (a NamedTuple, a dataclass or a `pyarrow.Schema`)"

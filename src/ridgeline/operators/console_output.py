@@ -18,7 +18,7 @@ from ridgeline.api.masking import printable
 from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
 from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.api.schema import Schema, is_named_tuple
+from ridgeline.api.schema import Schema, holds_pickles, is_named_tuple
 
 _WIDEST = 28
 """Values longer than this many characters are printed, but not waited for by the others of their column."""
@@ -55,7 +55,7 @@ class ConsoleOutput(Operator):
         shown: int = vars(self).get("_shown", 0)
         first = batch.slice(0, max(0, self.limit - shown))
         self._shown = shown + len(first)
-        if (batch.schema.metadata or {}).get(b"ridgeline") == b"pickled":
+        if holds_pickles(batch):
             rows = [(value, _fields(value)) for value in Schema(object).decode(first)]
         else:
             rows = [(None, row) for row in first.to_pylist()]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
 from ridgeline.api.publisher import Publisher
-from ridgeline.api.schema import PICKLED, Schema
+from ridgeline.api.schema import Schema, holds_pickles
 
 
 class CollectorSink(Operator):
@@ -75,4 +75,4 @@ def collected(publishers: Mapping[str, Publisher], operator: str, window: int | 
 
 def _schema_of(batch: pa.RecordBatch) -> Schema:
     """The schema of a batch whose port takes whatever comes: `object` for pickled values, else its columns."""
-    return Schema(object) if batch.schema.equals(PICKLED, check_metadata=True) else Schema(batch.schema)
+    return Schema(object) if holds_pickles(batch) else Schema(batch.schema)
