@@ -118,27 +118,29 @@ def test_drivers_that_die_one_after_the_other(
         reader.finish()
 
 
-@FORMS
-@pytest.mark.parametrize("ends", ["end", "death"])
+@pytest.mark.parametrize(
+    ("partitions", "roll", "copying", "takes"), [(2, 1, False, True), (1, 0, False, True), (2, 1, True, False), (1, 0, True, False)]
+)
+@pytest.mark.parametrize("second_life", ["start", "window", "whole"])
 def test_a_driver_that_is_overtaken_at_any_step_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, partitions: int, roll: float, copying: bool, takes: bool, ends: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, roll: float, copying: bool, takes: bool, second_life: str
 ) -> None:
-    """The second driver takes over right before a step of the first, and works; then the first goes on with that step."""
+    """A second driver starts right before a step of the first one, and works for a while; then the first goes on with that step."""
     steps = Steps(monkeypatch, copying=copying)
     for moment in range(1000):
         store = Store(tmp_path / str(moment), partitions)
-        output = FileOutput(path=store.folder, format=format, roll_seconds=roll)
-        reader = Reader(store, takes=takes and not copying)
+        output = FileOutput(path=store.folder, format="jsonl", roll_seconds=roll)
+        reader = Reader(store, takes=takes)
 
         def each(number: int, _what: str, moment: int = moment, store: Store = store, output=output, reader=reader) -> None:
             reader.look()
             if number != moment:
                 return
-            if ends == "end":
+            if second_life == "whole":
                 run(store, output, steps)
                 return
             second = Driver(store, output, steps)
-            if len(store.manifests) < WINDOWS:
+            if second_life == "window" and len(store.manifests) < WINDOWS:
                 second.window()
 
         steps.number, steps.each = 0, each
@@ -150,3 +152,41 @@ def test_a_driver_that_is_overtaken_at_any_step_changes_nothing(
         if not overtaken:
             break
     assert 20 < moment < 999
+
+
+@pytest.mark.parametrize("before", ["writing merged", "move merged", "commit", "touch rolling"])
+def test_a_driver_that_is_overtaken_by_one_that_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str) -> None:
+    """The first driver stops before such a step, the second one is killed at each of its own, and the first goes on."""
+    steps = Steps(monkeypatch)
+    for survive in range(1000):
+        store = Store(tmp_path / str(survive), 2)
+        output = FileOutput(path=store.folder, format="jsonl", roll_seconds=1)
+        reader = Reader(store, takes=True)
+        died = False
+
+        def second_life(number: int, what: str, survive: int = survive, reader: Reader = reader) -> None:
+            reader.look()
+            if number == survive:
+                raise KilledError(what)
+
+        def each(_number: int, what: str, store: Store = store, output=output, reader=reader, second_life=second_life) -> None:
+            nonlocal died
+            reader.look()
+            if not what.startswith(before) or len(store.manifests) < 1 or store.epoch > 1:
+                return
+            steps.number, steps.each = 0, second_life
+            try:
+                run(store, output, steps)
+            except KilledError:
+                died = True
+            steps.each = lambda _number, _what: reader.look()
+
+        steps.number, steps.each = 0, each
+        with contextlib.suppress(FencedError):
+            run(store, output, steps)
+        assert store.epoch > 1
+        run(store, output, steps)
+        reader.finish()
+        if not died:
+            break
+    assert 10 < survive < 999
