@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from operators.harness import Driven, Published, batch
 from operators.publishing import Driver, Store, visible
 from ridgeline.api import RidgelineError
 from ridgeline.operators import FileOutput
@@ -186,6 +187,21 @@ def test_an_older_output_folder_with_a_newer_checkpoint_is_told(store: Store, tm
     )
     with pytest.raises(RidgelineError, match=re.escape(message)):
         go_on(store, FileOutput(path=store.folder, format="jsonl"))
+
+
+def test_a_new_checkpoint_on_the_folder_of_another_run_is_told(tmp_path: Path) -> None:
+    output = FileOutput(path=tmp_path / "out", format="jsonl", roll_seconds=WAIT)
+    first, part = Published(output, tmp_path, run_id="11111111"), Driven(output, run_id="11111111")
+    first.commit(0, part.window(batch(n=[1]))[1])
+    told = Published(output, tmp_path, run_id="22222222").text.getvalue()
+    assert told == (
+        f"`under_test`: folder `{tmp_path}/out` holds the output of another run, `under_test-11111111`, with 1 segments that were never "
+        "published: go on with that run's `--checkpoint` to publish them\n"
+    )
+    first.publisher.close()
+    told = Published(output, tmp_path, run_id="33333333").text.getvalue()
+    assert "another run, `under_test-11111111`; it stays, and this run, whose checkpoint is new, adds its own\n" in told
+    assert Published(output, tmp_path, name="other", run_id="44444444").text.getvalue() == ""
 
 
 HARMS = ("flipped", "first flipped", "cut", "emptied", "zeroed", "longer", "swapped", "copied over", "deleted", "older", "folder", "link")

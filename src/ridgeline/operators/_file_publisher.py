@@ -25,6 +25,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rich.text import Text
+
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.operators._marker import Marker
@@ -155,7 +157,24 @@ class FilePublisher(Publisher):
             for name in others:
                 if name.endswith(_ENDINGS) and self._files.is_file(f"{self._root}/{name}"):
                     self._files.delete(f"{self._root}/{name}")
+        self._mention_other_runs()
         self._make_folder()
+
+    def _mention_other_runs(self) -> None:
+        """Say on the console that the folder holds results of this operator from runs on other checkpoints: one may have been lost."""
+        run = re.compile(re.escape(self._prefix.removesuffix(self._context.run_id)) + r"[^-]+")
+        for name in self._files.names(f"{self._root}/{HIDDEN}"):
+            if name == self._prefix or not run.fullmatch(name):
+                continue
+            waiting = sum(file.endswith(".segment") for file in self._files.sizes(f"{self._root}/{HIDDEN}/{name}"))
+            text = f"`{self._context.operator}`: folder `{self._settings.path}` holds the output of another run, `{name}`"
+            if waiting:
+                text += f", with {waiting} segments that were never published: go on with that run's `--checkpoint` to publish them"
+            elif self._settings.mode == "append":
+                text += "; it stays, and this run, whose checkpoint is new, adds its own"
+            else:
+                continue
+            self._context.console.print(Text(text, "yellow"), soft_wrap=True)
 
     def _make_folder(self) -> None:
         """Make the hidden folder and its marker, where the run begins to write: what was committed before is published."""
