@@ -68,12 +68,24 @@ def test_told_calls_what_comes_after_and_ends(capsys):
     assert capsys.readouterr() == ("after\n", "error: the folder is gone\n")
 
 
-def test_an_exception_that_nobody_meant_has_its_traceback(capsys):
+def test_an_exception_that_nobody_meant_is_told_in_two_lines(capsys, monkeypatch):
+    monkeypatch.delenv("RIDGELINE_DEBUG", raising=False)
+    with pytest.raises(typer.Exit) as ended, told():
+        failing(ZeroDivisionError("why"))
+    assert ended.value.exit_code == 1
+    assert capsys.readouterr().err == (
+        "error: ZeroDivisionError: why\n"
+        "nobody expected this error; RIDGELINE_DEBUG=1 in the environment shows where it arises: please report that\n"
+    )
+
+
+def test_an_exception_that_nobody_meant_has_its_traceback_if_asked_for(capsys, monkeypatch):
+    monkeypatch.setenv("RIDGELINE_DEBUG", "1")
     with pytest.raises(typer.Exit) as ended, told():
         failing(ZeroDivisionError("why"))
     assert ended.value.exit_code == 1
     error = capsys.readouterr().err
-    assert error.startswith("error: ZeroDivisionError: why\nthis is a fault of Ridgeline or of what it stands on")
+    assert error.startswith("error: ZeroDivisionError: why\nTraceback (most recent call last):")
     assert "in failing\n    raise error\n" in error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,13 +14,14 @@ from rich.padding import Padding
 from rich.text import Text
 from rich.theme import Theme
 
-from ridgeline.api.errors import OperatorError, RidgelineError, ValidationError
+from ridgeline.api.errors import OperatorError, RidgelineError, ValidationError, described
 from ridgeline.api.frames import users_frames
 from ridgeline.cli.output import OUTPUT_GONE, Output, OutputGoneError
 
 FAILED = 1
 NOT_VALID = 2
 KILLED_BY = 128
+DEBUG = "RIDGELINE_DEBUG"
 _THEME = Theme({"ridgeline.name": "cyan"})
 
 
@@ -90,10 +92,12 @@ def tell(error: RidgelineError, console: Console) -> None:
 
 
 def tell_unexpected(error: BaseException, console: Console) -> None:
-    """Print an exception that nobody meant to raise, with its whole traceback."""
-    _print_error(f"{type(error).__name__}: {error}", console)
-    console.print("this is a fault of Ridgeline or of what it stands on, not of your application; its traceback:")
-    console.print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"))
+    """Print an exception that nobody meant to raise; with its whole traceback if the environment variable `RIDGELINE_DEBUG` is set."""
+    _print_error(described(error), console)
+    if os.environ.get(DEBUG):
+        console.print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"))
+    else:
+        console.print(f"nobody expected this error; {DEBUG}=1 in the environment shows where it arises: please report that")
 
 
 def _tell_faults(error: ValidationError, console: Console) -> None:

@@ -13,6 +13,9 @@ from ridgeline.api.errors import RidgelineError, capped
 _CAUSE_LIMIT = 1_000
 _END_SECONDS = 2.0
 _FRAME = re.compile(r"^\s+at [\w.$/<>]+\(.*\)$|^\s+\.\.\. \d+ more$")
+_JAVA = re.compile(r"(?:org|java|javax|scala|com|io|net)\.[\w.$]+(?:Exception|Error): ")
+_PYTHON = re.compile(r"(?:\w+\.)*(?=[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b)")
+"""The modules before an exception's name."""
 _LOST_TASK = re.compile(r"Lost task [^:]*: (.*)", re.DOTALL)
 _DIED = ("Python worker exited unexpectedly", "Python worker process terminated", "Connection reset", "EOFException", "Broken pipe")
 _STOPPED = ("SparkContext was shut down", "stopped SparkContext", "SparkContext has been shutdown", "SparkContext is stopped")
@@ -81,10 +84,10 @@ def cause(text: str, limit: int = _CAUSE_LIMIT) -> str:
     """The cause in a long message of Spark's, without stacks of Java: one line, or that of a Python exception."""
     lost = _LOST_TASK.search(text)
     lines = [line for line in (lost.group(1) if lost else text).splitlines() if line.strip() and not _FRAME.match(line)]
-    if any(line.startswith("Traceback (most recent call last)") for line in lines):
-        raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt|Exit)\b", line)]
-        lines = raised[-1:] or lines[-1:]
-    first = lines[0] if lines else text
-    for _ in range(3):  # names of Java classes
-        first = re.sub(r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ", "", first.strip())
+    if any("Traceback (most recent call last)" in line for line in lines):
+        raised = [line for line in lines if _PYTHON.match(line)]
+        return capped(_PYTHON.sub("", raised[-1]) if raised else lines[-1], limit)
+    first = (lines[0] if lines else text).strip()
+    while _JAVA.match(first):
+        first = _JAVA.sub("", first)
     return capped(first, limit)
