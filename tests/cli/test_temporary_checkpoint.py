@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline import CheckpointError
 from ridgeline.engine.temporary import remove_temporary, temporary_checkpoint
 
 TINY = Path(__file__).with_name("tiny.py")
@@ -44,6 +45,17 @@ def test_what_a_run_leaves(ridgeline_process, temporary):
     told = ended(ridgeline_process(*RUN, "--checkpoint", kept), 0)
     assert "3 windows committed" in told
     assert kept.is_dir(), "a folder that was given is the user's"
+
+
+def test_a_full_disk_is_told(temporary, monkeypatch):
+    def full(**_named):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
+    with pytest.raises(
+        CheckpointError, match=r"run's state can be made in the temporary folder: No space left on device; free some space, "
+    ):
+        temporary_checkpoint("tiny")
 
 
 def test_what_a_killed_removal_left_goes_with_the_next_run(temporary, tmp_path):

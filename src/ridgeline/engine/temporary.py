@@ -8,13 +8,24 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from ridgeline.api.errors import CheckpointError
+
 _PREFIX = "ridgeline-checkpoint-"
 _OVER = "over"
 """A file in a folder that is not needed any more: who was killed while removing it leaves the rest to the next run."""
 
 
 def temporary_checkpoint(application: str) -> str:
-    """A fresh folder. What is left of this user's that are over is removed."""
+    """A fresh folder. What is left of this user's that are over is removed. Raises CheckpointError if none can be made."""
+    try:
+        return _fresh(application)
+    except OSError as error:
+        remedy = "free some space, let TMPDIR name another folder, or give `--checkpoint`"
+        msg = f"no folder for the run's state can be made in the temporary folder: {error.strerror or error}; {remedy}"
+        raise CheckpointError(msg) from error
+
+
+def _fresh(application: str) -> str:
     for mark in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OVER}"):
         with suppress(OSError):
             if mark.parent.lstat().st_uid == os.getuid():
