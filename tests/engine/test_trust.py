@@ -17,9 +17,11 @@ import pytest
 from pydantic import SecretStr
 
 from ridgeline import Application
-from ridgeline.api.errors import UntrustedError
+from ridgeline.api.errors import RidgelineError, UntrustedError
 from ridgeline.engine import shipping, state_files, trust
 from ridgeline.engine.checkpoint import Checkpoint
+from ridgeline.engine.compaction import Merge
+from ridgeline.engine.compactor import Compactor
 from ridgeline.engine.java import _bundled_home
 from ridgeline.engine.local_tier import LocalTier
 from ridgeline.engine.shared_folder import purge
@@ -314,3 +316,26 @@ def test_what_looks_like_a_leftover_of_somebody_else_stays(tmp_path: Path) -> No
     assert (precious / "file").read_text() == "mine"
     assert (tmp_path / "ridgeline-blocks-1-x.lock").exists()
     tmp_path.chmod(0o700)
+
+
+def test_workers_do_not_import_from_a_folder_that_others_can_write_to(tmp_path: Path, mark: Path) -> None:
+    """As Spark starts them: `python -m`, with the working directory first on the path."""
+    (tmp_path / "zlib.py").write_text(f"open({str(mark)!r}, 'w').close()")
+    (tmp_path / "cloudpickle.py").write_text(f"open({str(mark)!r}, 'w').close()")
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+    subprocess.run([sys.executable, "-c", "import cloudpickle"], cwd=tmp_path, check=True, env=environment)
+    assert not mark.exists()
+    tmp_path.chmod(0o777)
+    assert not trust.is_trusted(str(tmp_path))
+    tmp_path.chmod(0o700)
+    assert trust.is_trusted(str(tmp_path))
+
+
+def test_the_compactor_does_not_import_from_the_working_directory(tmp_path: Path, mark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cloudpickle.py").write_text(f"open({str(mark)!r}, 'w').close(); raise SystemExit(1)")
+    monkeypatch.chdir(tmp_path)
+    compactor = Compactor(str(tmp_path / "checkpoint"), lambda: shipping.ship(MemoryStorage(), specs()), "run")
+    with pytest.raises(RidgelineError, match=r"."):
+        compactor.merge(Merge(0, (STATE,), "x"))
+    compactor.close()
+    assert not mark.exists()

@@ -143,3 +143,20 @@ def test_a_folder_that_cannot_be_made_is_told(home):
     with pytest.raises(RidgelineError, match=r"cannot be registered in .*; set `RIDGELINE_HOME` to a folder that you may write"):
         register(entry())
     assert running() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+def test_a_registry_that_somebody_else_made_is_refused():
+    folder().mkdir(parents=True, mode=0o777)
+    os.chown(folder(), 65534, 65534)
+    for use in (running, lambda: register(entry())):
+        with pytest.raises(RidgelineError, match=r"the registry of applications is refused: .* \(owner `nobody`, mode 0755"):
+            use()
+    assert files() == []
+
+
+def test_a_registry_that_others_can_write_to_is_refused():
+    register(entry())
+    folder().chmod(0o777)
+    with pytest.raises(RidgelineError, match=r"can be written by others .*; run `chmod -R go-w .*set `RIDGELINE_HOME` to"):
+        running()
