@@ -41,7 +41,7 @@ class Numbered(Operator):
 
 def application(brokers: str, topic: str, output: str) -> Application:
     app = Application("ledger", window="200ms")
-    options = {"kafka.bootstrap.servers": brokers, "subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 2000}
+    options = {"kafka.bootstrap.servers": brokers, "subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 10_000}
     source = app.add_operator("messages", SparkInput(format="kafka", options=options, schema=Message, transform=parsed))
     numbered = app.add_operator("numbered", Numbered(), partitions=2)
     store = app.add_operator("store", FileOutput(path=output, format="jsonl", roll_seconds=1))

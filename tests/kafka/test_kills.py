@@ -1,47 +1,18 @@
 """A real Kafka to files: the driver is killed, the broker stopped and killed, and each message is in the files once."""
 
-import itertools
 import json
 import signal
-import threading
 from pathlib import Path
 
 import pytest
 
 from crash.processes import committed
 from crash.rows import visible
+from kafka.feed import Feed
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
 APPLICATION = Path(__file__).with_name("ledger.py")
-KEYS = 17
-
-
-class Feed(threading.Thread):
-    """Writes numbers to a topic, `rate` a second, until it is told to stop; what was acknowledged is in `written`."""
-
-    def __init__(self, broker, topic, rate=1000):
-        super().__init__(daemon=True)
-        self.written = []
-        self._producer, self._topic, self._rate = broker.producer(), topic, rate
-        self._over = threading.Event()
-
-    def run(self):
-        for number in itertools.count():
-            if number % (self._rate // 10) == 0 and self._over.wait(0.1):
-                break
-            self._producer.produce(self._topic, str(number), key=f"k{number % KEYS}", on_delivery=self._delivered)
-            self._producer.poll(0)
-        self._producer.flush(120)
-
-    def _delivered(self, error, message):
-        assert error is None, error
-        self.written.append((message.partition(), message.offset(), int(message.value())))
-
-    def finish(self):
-        self._over.set()
-        self.join()
-        return self.written
 
 
 def entries(output):
@@ -53,7 +24,7 @@ def test_each_message_is_in_the_files_once(broker, start, wait_until, tmp_path):
     output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"
     properties = ("--brokers", broker.address, "--topic", "ledger", "--output", output)
     command = (APPLICATION, *properties, "--checkpoint", checkpoint, "--master", "local[2]", "--quiet")
-    feed = Feed(broker, "ledger")
+    feed = Feed(broker, "ledger", rate=300)
     feed.start()
 
     def more(driver, windows):
