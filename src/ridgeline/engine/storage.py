@@ -92,6 +92,7 @@ class LocalStorage(DriverStorage):
         self._folders: set[str] = set()
         self._syncs: ThreadPoolExecutor | None = None
         self._trusted: set[str] = set()
+        self._refusal = f"checkpoint folder `{self.uri}`", "give another `--checkpoint`"
 
     def prepare(self, folders: Iterable[str]) -> None:
         """Make it, or close it to others: what it holds may be secret. One with foreign files stays open, but for `folders`."""
@@ -126,10 +127,6 @@ class LocalStorage(DriverStorage):
             return
         trust.check_found(found, folder, *self._refusal)
         self._trusted.add(folder)
-
-    @property
-    def _refusal(self) -> tuple[str, str]:
-        return f"checkpoint folder `{self.uri}`", "give another `--checkpoint`"
 
     def _open(self, name: str) -> IO[bytes]:
         """A file for reading, in whose place nobody else could have put something."""
