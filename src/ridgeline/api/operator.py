@@ -91,7 +91,8 @@ class Operator:
 
     Properties are plain annotated fields (`limit: int = Field(10, gt=0)`), given as keyword arguments; they are checked, all together,
     when the application is validated. What is not declared as state lives until the end of its window; what `setup` makes lives
-    until the container goes, which may be between any two windows, and is made again.
+    until the container goes, which may be between any two windows, and is made again. `known = Cache(dict)` declares what windows may
+    change and lose. `docs/values.md` says what is checked, and where.
     """
 
     partitioner_default: ClassVar[Any] = None
