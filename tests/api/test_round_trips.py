@@ -68,6 +68,8 @@ def same(left: Any, right: Any) -> bool:
     """Equal, all NaN being one and a time without a zone being UTC."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, dict) and isinstance(right, list):
+        return same(list(left.items()), right)  # a map may be given as pairs
     if isinstance(left, (tuple, list)) and isinstance(right, (tuple, list)):
         return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, datetime) and isinstance(right, datetime):

@@ -347,3 +347,19 @@ class Tick(NamedTuple):
 
     assert there.arrow.equals(schema.arrow)
     assert there.describe() == "Tick(symbol: string, time: timestamp[us, tz=UTC])"
+
+
+class Part(NamedTuple):
+    number: int
+
+
+class Whole(NamedTuple):
+    part: Part
+
+
+def test_a_field_that_is_a_record_takes_its_record_or_a_dictionary_of_exactly_its_fields():
+    schema = Schema(Whole)
+    assert schema.decode(schema.encode([Whole(Part(1)), Whole({"number": 2})])) == [Whole(Part(1)), Whole(Part(2))]  # type: ignore[arg-type]
+    for wrong in ({}, {"number": 1, "other": 2}, {"nubmer": 1}, (1,), [1], "x", 1):
+        with pytest.raises(SchemaError, match="`part` must be struct<number: int64>"):
+            schema.encode([Whole(wrong)])  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ class Column:
         self.name: str = field.name
         self.type: pa.DataType = field.type
         self.exact = _EXACT.get(field.type) if declared is not None else None
-        self._nested = declared is not None and pa.types.is_nested(field.type)
+        self._nested = pa.types.is_nested(field.type)
         self._epoch = _EPOCHS.get(field.type) if without_none(declared) in (datetime, date) else None
         self._build = None if declared is None or self._epoch is not None else builder(declared)
 
@@ -58,7 +58,7 @@ class Column:
         Raises what Arrow raises, and for what Arrow would take but change: 1.5 as an integer, a number as a time.
         """
         if self._nested:
-            values = [_plain(value) for value in values]
+            values = [_plain(value, self.type) for value in values]
         if self.exact is None or set(map(type, values)) != {self.exact}:
             _check_values(values, self.type)
             return False, _in_range(pa.array(values, self.type))
@@ -136,17 +136,47 @@ def builder(kind: Any) -> Callable[[Any], Any] | None:
     return None
 
 
-def _plain(value: Any) -> Any:
-    """A value in the form that Arrow takes: nested NamedTuples and dataclasses as dictionaries."""
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    """A value in the form that Arrow takes for a nested type: records as dictionaries, dictionaries as pairs where the type is a map.
+
+    Raises TypeError for a value of another shape, ValueError for a record with other fields.
+    """
+    if value is None or not pa.types.is_nested(kind):
+        return value
+    if pa.types.is_struct(kind):
+        fields = _fields(value, kind)
+        return {field.name: _plain(fields[field.name], field.type) for field in kind}
+    if pa.types.is_map(kind):
+        pairs = value.items() if isinstance(value, dict) else _items(value, kind)
+        return [(_plain(key, kind.key_type), _plain(item, kind.item_type)) for key, item in pairs]
+    return [_plain(item, kind.value_type) for item in _items(value, kind)] if hasattr(kind, "value_type") else value
+
+
+def _fields(value: Any, kind: pa.DataType) -> dict[str, Any]:
+    """The fields of a record."""
     if is_named_tuple(type(value)):
-        return {name: _plain(part) for name, part in zip(value._fields, value, strict=True)}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: _plain(getattr(value, name)) for name in record_fields(type(value))}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return [(_plain(key), _plain(item)) for key, item in value.items()]
-    return value
+        fields = dict(zip(value._fields, value, strict=True))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {name: getattr(value, name) for name in record_fields(type(value))}
+    elif isinstance(value, dict):
+        fields = value
+    else:
+        raise _misshapen(value, kind)
+    names = {field.name for field in kind}
+    if fields.keys() != names:
+        msg = f"it has the fields {sorted(map(str, fields))} instead of {sorted(names)}"
+        raise ValueError(msg)
+    return fields
+
+
+def _items(value: Any, kind: pa.DataType) -> Any:
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return value
+    raise _misshapen(value, kind)
+
+
+def _misshapen(value: Any, kind: pa.DataType) -> TypeError:
+    return TypeError(f"a {type(value).__name__} is no {kind}")
 
 
 def _check_values(column: Sequence[Any], kind: pa.DataType) -> None:
@@ -175,21 +205,11 @@ def _check_values(column: Sequence[Any], kind: pa.DataType) -> None:
 
 
 def _check_nested(column: Sequence[Any], kind: pa.DataType) -> None:
-    wanted: tuple[type, ...] = (dict,) if pa.types.is_struct(kind) else (list, tuple, np.ndarray)
-    for found in set(map(type, column)):
-        if not issubclass(found, (*wanted, dict) if pa.types.is_map(kind) else wanted):
-            msg = f"a {found.__name__} is no {kind}"
-            raise TypeError(msg)
     if pa.types.is_map(kind):
-        pairs = [pair for value in column for pair in (value.items() if isinstance(value, dict) else value)]
+        pairs = [pair for value in column for pair in value]
         _check_values([key for key, _ in pairs], kind.key_type)
         _check_values([item for _, item in pairs], kind.item_type)
     elif pa.types.is_struct(kind):
-        names = {field.name for field in kind}
-        for value in column:
-            if value.keys() != names:
-                msg = f"it has the fields {sorted(map(str, value))} instead of {sorted(names)}"
-                raise ValueError(msg)
         for field in kind:
             _check_values([value[field.name] for value in column], field.type)
     elif hasattr(kind, "value_type"):
