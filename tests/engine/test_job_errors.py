@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from ridgeline.engine.job_errors import cause, gone, has_ended, worker_died
+from ridgeline.engine.job_errors import cause, gone, has_ended, query_cause, worker_died
 
 ABORTED = """Job aborted due to stage failure: Task 1 in stage 4.0 failed 4 times, most recent failure: \
 Lost task 1.3 in stage 4.0 (TID 11) (127.0.0.1 executor driver): {}
@@ -37,6 +37,13 @@ ridgeline.api.errors.StateError: nothing of it is left
 )
 def test_the_cause_is_one_line_without_java(text, expected):
     assert cause(text) == expected
+
+
+def test_the_cause_of_a_query_is_one_line_without_its_plan():
+    text = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Failed to create consumer for kafka://ann:geheim@host
+=== Streaming Query ===
+Identifier: [id = 1]"""
+    assert query_cause(RuntimeError(text)) == "Failed to create consumer for kafka://ann:***@host"
 
 
 def test_a_cause_is_capped():

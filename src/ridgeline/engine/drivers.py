@@ -15,6 +15,7 @@ from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.operator import SparkSource
 from ridgeline.engine.each_batch import call_each_batch
 from ridgeline.engine.job import SourceBatch
+from ridgeline.engine.job_errors import query_cause
 from ridgeline.engine.query_progress import QueryProgress
 from ridgeline.engine.run import IDLE_SECONDS, ApplicationRun
 from ridgeline.plan.execution import Plan
@@ -128,7 +129,7 @@ class QueryDriver:
             raise real[0]
         if failure is not None:
             remedy = "mend the source and run again with the same `--checkpoint`"
-            msg = f"operator {self._names}: its Spark source failed: {str(failure)[:1000]}; {remedy}"
+            msg = f"operator {self._names}: its Spark source failed: {query_cause(failure)}; {remedy}"
             raise RidgelineError(msg)
 
     def _idle(self, busy: threading.Lock) -> None:
@@ -193,5 +194,5 @@ def _guard(name: str, function: Callable[[], Any]) -> Any:
     except RidgelineError:
         raise
     except Exception as error:
-        msg = f"operator {name}: Spark cannot read its source: {str(error)[:1000]}; check `format`, `options` and `schema`"
+        msg = f"operator {name}: Spark cannot read its source: {query_cause(error)}; check `format`, `options` and `schema`"
         raise RidgelineError(msg) from error

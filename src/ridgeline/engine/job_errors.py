@@ -9,6 +9,7 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from ridgeline.api.errors import RidgelineError, capped
+from ridgeline.api.masking import mask_text
 
 _CAUSE_LIMIT = 1_000
 _END_SECONDS = 2.0
@@ -17,6 +18,7 @@ _JAVA = re.compile(r"(?:org|java|javax|scala|com|io|net)\.[\w.$]+(?:Exception|Er
 _PYTHON = re.compile(r"(?:\w+\.)*(?=[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b)")
 """The modules before an exception's name."""
 _LOST_TASK = re.compile(r"Lost task [^:]*: (.*)", re.DOTALL)
+_QUERY = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
 _DIED = ("Python worker exited unexpectedly", "Python worker process terminated", "Connection reset", "EOFException", "Broken pipe")
 _STOPPED = ("SparkContext was shut down", "stopped SparkContext", "SparkContext has been shutdown", "SparkContext is stopped")
 
@@ -73,6 +75,12 @@ def job_text(error: BaseException) -> str:
         return str(error) if java is None else str(java.getMessage())
     except (Py4JError, OSError):
         return str(error)
+
+
+def query_cause(error: BaseException) -> str:
+    """Why a streaming query could not be made or failed, without the stacks of Java, the query's plan, and secrets."""
+    text = re.split(r"\n\s*(?:=== |at )|JVM stacktrace", str(error), maxsplit=1)[0]
+    return mask_text(cause(_QUERY.sub("", text)))
 
 
 def worker_died(text: str) -> bool:
