@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ridgeline.engine.heartbeat import HEADER, HeartbeatAddress, encode
 from ridgeline.measure.encoding import to_dict
 from ridgeline.measure.events import ContainerHeartbeat, HeartbeatRejected, RunningOperator, WindowCommitted
+from ridgeline.service import heartbeats
 from ridgeline.service.heartbeats import HeartbeatReceiver
 
 NOW = 1000.0
@@ -33,9 +34,9 @@ BEAT = ContainerHeartbeat(
 class Port:
     """A receiver and what it told."""
 
-    def __init__(self, **limits):
+    def __init__(self, observe=None, **limits):
         self.events = []
-        self.receiver = HeartbeatReceiver(self.events.append, lambda: NOW, **limits)
+        self.receiver = HeartbeatReceiver(observe or self.events.append, lambda: NOW, **limits)
 
     def connect(self):
         return socket.create_connection(self.receiver.address, timeout=30)
@@ -293,6 +294,37 @@ def garbage_port():
     port = Port(message_seconds=0.5)
     yield port
     port.receiver.close()
+
+
+def test_workers_are_known_as_long_as_their_lines_are_open(open_port, wait_until):
+    port = open_port()
+    with port.connect() as line:
+        line.sendall(port.frame())
+        [worker] = wait_until(port.receiver.workers, "the worker to be known")
+        assert 0 <= worker.silent_seconds < 60
+        assert (worker.beat.host, worker.beat.pid, worker.beat.operators) == ("worker-1", 77, BEAT.operators)
+    wait_until(lambda: not port.receiver.workers(), "the worker to be gone")
+
+
+def test_no_worker_is_called_silent_by_a_receiver_that_is_held_up(wait_until, monkeypatch):
+    monkeypatch.setattr(heartbeats, "_DEAF_SECONDS", 0.2)
+    held, release = threading.Event(), threading.Event()
+
+    def observe(event):
+        held.set()
+        release.wait(30)
+
+    port = Port(observe)
+    try:
+        with port.connect() as line:
+            line.sendall(port.frame())
+            held.wait(30)
+            wait_until(lambda: not port.receiver.workers(), "the receiver to say nothing")
+            release.set()
+            wait_until(port.receiver.workers, "the receiver to know its workers again")
+    finally:
+        release.set()
+        port.receiver.close()
 
 
 def test_an_observer_that_raises_does_not_end_it(wait_until):

@@ -35,6 +35,9 @@ from ridgeline.engine.worker_check import WorkerError, explain
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 
+_PROCESSES_KEPT = 10_000
+"""Worker processes that are remembered, for the end of the run."""
+
 
 class SparkExecutor:
     """Runs the containers of a window as one RDD job. One thread at a time.
@@ -73,7 +76,7 @@ class SparkExecutor:
         self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
         self._cleaning: Future[None] | None = None
         self._slots_to_come = slots_to_come(dict(context.getConf().getAll()), max(map(len, self._stages)))
-        self._processes: set[Process] = set()
+        self._processes: dict[Process, None] = {}
         self._fixed_slots = context.defaultParallelism if re.match(r"local(\[|$)", str(context.master)) else None
 
     def run(self, request: WindowRequest, source: Any) -> Ran:
@@ -110,8 +113,10 @@ class SparkExecutor:
             else:
                 report = pickle.loads(record)
                 report.received = received
-                self._processes.add((report.host, report.pid))
+                self._processes[report.host, report.pid] = None
                 found.append(report)
+        while len(self._processes) > _PROCESSES_KEPT:
+            del self._processes[next(iter(self._processes))]
         if failed:
             raise OperatorError(self._root(failed))
         return Ran(found, launched)

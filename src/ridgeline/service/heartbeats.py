@@ -34,6 +34,7 @@ from ridgeline.service.heartbeat_messages import (
 
 _CLOCK = SystemClock()
 _TICK_SECONDS = 0.5
+_DEAF_SECONDS = 5.0
 _READ_BYTES = 1 << 16
 _BUFFERED_MESSAGES = 16
 """Unfinished messages may hold this many times the greatest message's bytes, all together."""
@@ -100,6 +101,8 @@ class HeartbeatReceiver:
         self._buffered = 0
         self._closing = False
         self._deaf_until = 0.0
+        self._read_all = _CLOCK.monotonic()
+        """When all that had come was read: `observe` may have been slow."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listener = socket.create_server((host, port), family=family, backlog=256)
         self._listener.setblocking(False)  # noqa: FBT003
@@ -130,8 +133,10 @@ class HeartbeatReceiver:
             self.committed(event.window_id)
 
     def workers(self) -> list[Worker]:
-        """The workers whose lines are open, as they were last heard of. From any thread."""
+        """The workers whose lines are open, as they were last heard of; none while this end has something unread. From any thread."""
         now = _CLOCK.monotonic()
+        if now - self._read_all > _DEAF_SECONDS:
+            return []
         lasts = [connection.last for connection in list(self._connections)]
         return [Worker(now - last[0], last[1]) for last in lasts if last is not None]
 
@@ -159,6 +164,7 @@ class HeartbeatReceiver:
                     self._accept()
                 elif key.data is not None:
                     self._receive(key.data)
+            self._read_all = _CLOCK.monotonic()
             if (now := _CLOCK.monotonic()) >= next_look:
                 next_look = now + _TICK_SECONDS
                 self._hang_up_slow(now)
