@@ -58,7 +58,7 @@ def application(tmp_path: Path) -> Application:
 def test_committed_rows_come_into_sight_though_the_source_is_idle(spark_context: Any, tmp_path: Path, wait_until: Any) -> None:
     running = Running(application(tmp_path), spark_context, tmp_path / "checkpoint")
     try:
-        wait_until(lambda: running.error or list((tmp_path / "out").glob("out-*")), "a published file")
+        wait_until(lambda: running.error or list((tmp_path / "out").glob("out-*")), "a published file", seconds=300)
     finally:
         running.end()
     assert running.error is None
@@ -73,9 +73,9 @@ def test_committed_rows_come_into_sight_though_the_source_is_idle(spark_context:
 def test_what_fails_between_windows_stops_the_application(spark_context: Any, tmp_path: Path, wait_until: Any) -> None:
     running = Running(application(tmp_path), spark_context, tmp_path / "checkpoint")
     try:
-        wait_until(lambda: running.error or any(isinstance(event, WindowCommitted) for event in running.events), "a window")
+        wait_until(lambda: running.error or any(isinstance(event, WindowCommitted) for event in running.events), "a window", seconds=300)
         (tmp_path / "out").rename(tmp_path / "elsewhere")
-        wait_until(lambda: running.error, "the error")
+        wait_until(lambda: running.error, "the error", seconds=300)
     finally:
         running.end()
     assert isinstance(running.error, RidgelineError)

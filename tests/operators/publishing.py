@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ class Store:
         self.epoch = 0
         self.manifests: list[str] = []
         self.clock = HandClock()
+        self.lock = threading.Lock()
 
     def rows(self, window: int) -> list[int]:
         return [window * self.partitions + partition for partition in range(self.partitions)]
@@ -92,8 +94,9 @@ class Driver:
 
     def __init__(self, store: Store, output: Operator, steps: Steps | None = None) -> None:
         self.store, self.steps = store, steps
-        store.epoch += 1
-        self.epoch = store.epoch
+        with store.lock:
+            store.epoch += 1
+            self.epoch = store.epoch
         self.parts = [Driven(output, partition=number, partitions=store.partitions, name="out") for number in range(store.partitions)]
         for part in self.parts:
             part.attempts = 1000 * self.epoch
@@ -131,10 +134,11 @@ class Driver:
         self.check_owner()
         if self.steps is not None:
             self.steps("commit", str(window))
-        if len(self.store.manifests) != window:
-            message = "the window was committed by another driver"
-            raise FencedError(message)
-        self.store.manifests.append(state)
+        with self.store.lock:
+            if len(self.store.manifests) != window:
+                message = "the window was committed by another driver"
+                raise FencedError(message)
+            self.store.manifests.append(state)
         self.publisher.publish(window)
         self.store.clock.seconds += 1
 

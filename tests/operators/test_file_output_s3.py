@@ -1,0 +1,122 @@
+"""`FileOutput` on an object store, whose renames are copies: crashes, and two drivers that race."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.fs
+import pytest
+
+from operators.publishing import Driver, KilledError, Steps, Store
+from ridgeline.api.errors import FencedError
+from ridgeline.operators import FileOutput
+
+WINDOWS = 4
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """A bucket of an S3 of its own: the end of its URI tells where that is."""
+    from moto.server import ThreadedMotoServer
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, "testing")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        server.start()
+        host, port = server.get_host_and_port()
+        try:
+            where = f"scheme=http&endpoint_override={host}:{port}&region=us-east-1&allow_bucket_creation=true"
+            pyarrow.fs.FileSystem.from_uri(f"s3://rows?{where}")[0].create_dir("rows")
+            yield where
+        finally:
+            server.stop()
+
+
+class S3Store(Store):
+    """A checkpoint whose drivers write to a folder of the bucket."""
+
+    def __init__(self, bucket: str, partitions: int) -> None:
+        super().__init__(Path("unused"), partitions)
+        self.name = f"rows/{uuid.uuid4().hex}"
+        self.uri = f"s3://{self.name}?{bucket}"
+        self.files = pyarrow.fs.FileSystem.from_uri(self.uri)[0]
+
+    def visible(self) -> list[int]:
+        rows = []
+        for info in self.files.get_file_info(pyarrow.fs.FileSelector(self.name, allow_not_found=True)):
+            if info.is_file:
+                with self.files.open_input_stream(info.path) as stream:
+                    rows += [json.loads(line)["n"] for line in stream.read().splitlines()]
+        return rows
+
+
+def run(store: Store, output: FileOutput, steps: Steps | None = None) -> None:
+    driver = Driver(store, output, steps)
+    while len(store.manifests) < WINDOWS:
+        driver.window()
+    driver.publisher.close()
+
+
+def race(store: Store, output: FileOutput, steps: Steps, errors: list[BaseException]) -> None:
+    try:
+        run(store, output, steps)
+    except BaseException as error:  # noqa: BLE001  the test looks at it
+        errors.append(error)
+
+
+@pytest.mark.slow
+def test_a_driver_that_dies_at_any_step(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = Steps(monkeypatch)
+    for survive in range(200):
+        store = S3Store(bucket, 2)
+        output = FileOutput(path=store.uri, format="jsonl", roll_seconds=1)
+
+        def each(number: int, what: str, survive: int = survive) -> None:
+            if number == survive:
+                raise KilledError(what)
+
+        steps.number, steps.each = 0, each
+        try:
+            run(store, output, steps)
+        except KilledError:
+            run(store, output, steps)
+            assert sorted(store.visible()) == store.committed, survive
+        else:
+            break
+    assert 20 < survive < 199
+
+
+@pytest.mark.slow
+def test_two_drivers_that_race_show_each_row_once(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = Steps(monkeypatch)
+    chance = random.Random(1)
+    fenced = 0
+    for _ in range(20):
+        store = S3Store(bucket, 1)
+        output = FileOutput(path=store.uri, format="jsonl", roll_seconds=chance.choice([0, 1]))
+        moment = chance.randrange(25)
+        begin = threading.Event()
+        errors: list[BaseException] = []
+
+        def each(number: int, _what: str, moment: int = moment, begin: threading.Event = begin) -> None:
+            if number >= moment:
+                begin.set()
+
+        steps.number, steps.each = 0, each
+        first = threading.Thread(target=race, args=(store, output, steps, errors))
+        first.start()
+        assert begin.wait(60)
+        race(store, output, steps, errors)
+        first.join()
+        assert all(isinstance(error, FencedError) for error in errors), errors
+        fenced += len(errors)
+        run(store, output, steps)
+        assert sorted(store.visible()) == store.committed
+    assert fenced
