@@ -128,9 +128,9 @@ def test_tuple_by_tuple_each_is_active_in_its_turn():
     step = runtime(Twice())
     run(step, [1, 2], [3], others=4)
     assert [figures(seen) for seen in SEEN] == [
-        (1.0, {"data": 0, "other": 0}, {"data": 2, "other": 4}, 1, {"out": 1}, {}),
-        (2.0, {"data": 1, "other": 0}, {"data": 1, "other": 4}, 1, {"out": 3}, {}),
-        (3.0, {"data": 2, "other": 0}, {"data": 0, "other": 4}, 1, {"out": 5}, {}),
+        (1.0, {"data": 0, "other": 0}, {"data": 2, "other": 4}, 1, {"out": 0}, {"out": 1}),
+        (2.0, {"data": 1, "other": 0}, {"data": 1, "other": 4}, 1, {"out": 2}, {"out": 1}),
+        (3.0, {"data": 2, "other": 0}, {"data": 0, "other": 4}, 1, {"out": 4}, {"out": 1}),
         (3.5, {"data": 3, "other": 4}, {"data": 0, "other": 0}, 0, {"out": 6}, {}),
     ]
     assert {seen.state for seen in SEEN} == {"running"}

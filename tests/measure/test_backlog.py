@@ -161,7 +161,7 @@ def test_a_source_that_begins_anew_is_judged_anew():
 def test_the_worst_verdict_is_what_an_application_gets():
     assert worst([Verdict.KEEPING_UP, Verdict.UNKNOWN, Verdict.HOLDING]) is Verdict.HOLDING
     assert worst([Verdict.UNKNOWN]) is worst([]) is Verdict.UNKNOWN
-    assert worst(reversed(tuple(Verdict))) is Verdict.STUCK
+    assert worst(reversed(tuple(Verdict))) is Verdict.UNREACHABLE
 
 
 def test_windows_and_intervals_must_last():

@@ -121,6 +121,7 @@ def test_before_anything_has_happened():
     assert (found["windowId"], found["running"], found["elapsedSeconds"]) == (None, False, None)
     assert found["application"] == {
         "backlogRecords": None, "backlogSeconds": None, "basis": "unknown", "caughtUpAt": None, "verdict": "unknown", "windowsBehind": None,
+        "asOf": None, "unreachable": [],
     }  # fmt: skip
     assert found["sources"][0]["verdict"] == "unknown"
 
@@ -214,6 +215,8 @@ def test_partitions_add_up_to_one_source():
         "arrivalPerSecond": pytest.approx(20.0),
         "basis": "exact",
         "caughtUpAt": pytest.approx(19.4 + left / 20.0),
+        "asOf": 19.4,
+        "problem": None,
         "verdict": "catching up",
     }
     assert found["application"] == {
@@ -221,6 +224,8 @@ def test_partitions_add_up_to_one_source():
         "backlogSeconds": pytest.approx(left / 40.0),
         "basis": "estimated",
         "caughtUpAt": pytest.approx(19.4 + left / 20.0),
+        "asOf": 19.4,
+        "unreachable": [],
         "verdict": "catching up",
         "windowsBehind": 0,
     }
@@ -282,12 +287,21 @@ def test_a_schedule_that_slips_is_no_recovery():
 
 def test_a_window_that_does_not_end_makes_the_application_late():
     fold = made()
-    begin(fold, 0, 100.0)
+    begin(fold, 0, 99.0)
+    commit(fold, 0, 99.5)
+    begin(fold, 1, 100.0)
     assert strict(fold, 101.5)["application"]["verdict"] == "keeping up"
     found = strict(fold, 120.0)["application"]
     assert (found["verdict"], found["windowsBehind"]) == ("falling behind", 19)
-    commit(fold, 0, 120.0)
+    commit(fold, 1, 120.0)
     assert strict(fold, 500.0)["application"]["windowsBehind"] == 0  # nobody knows that a window should have begun
+
+
+def test_a_first_window_that_takes_long_is_no_evidence():
+    fold = made()
+    begin(fold, 0, 100.0)
+    found = strict(fold, 120.0)["application"]
+    assert (found["verdict"], found["windowsBehind"]) == ("unknown", 19)
 
 
 # Robustness --------------------------------------------------------------------------------------------------------

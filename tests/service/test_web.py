@@ -138,6 +138,7 @@ def test_record_age_is_exact(client):
         ("source", "source", 3000.0, 3000.0, 3000.0, 20),
         ("sink", "emit", 3000.0, 3000.0, 3000.0, 15),
         ("sink", "commit", 3000.0, 3000.0, 3000.0, 15),
+        ("sink", "publish", 3000.0, 3000.0, 3000.0, 15),
     }
     assert client.get("/recordAge?operator=sink")["operators"] == rows[1:]
 

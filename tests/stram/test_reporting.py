@@ -36,7 +36,7 @@ def test_a_report_becomes_its_container_its_operators_and_their_sources():
     assert container == ContainerWindow(20.0, 3, 1, 0, "host", 42, "t0", 9.0, 10.0, 10.25, 12.1, 12.2, 12.5, 99)
     assert isinstance(read, OperatorWindow)
     assert (read.began, read.ended, read.compute_seconds, read.wait_seconds, read.transfer_seconds) == (10.5, 11.0, 0.3, 0.25, 0.2)
-    assert source == SourceProgress(20.0, 3, 1, 5.0, None, unit="work")
+    assert source == SourceProgress(20.0, 3, 1, 5.0, None, unit="units")
     assert (total.wait_seconds, round(total.transfer_seconds, 6)) == (0.75, 0.1)
     assert (total.tuples_in, total.errors, total.error_tuples, total.state_bytes, total.queue, total.dropped) == (
         {"in": 5},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ridgeline.api.clock import Clock
@@ -42,6 +43,8 @@ class OperatorContext:
         self.attempt = 0
         self.container_attempt = ""
         self._handed_over: list[Any] = []
+        self.on_expected: Callable[[str, float], None] | None = None
+        """What the platform does with `expect_outputs`."""
 
     def hand_over(self, value: Any) -> None:
         """Give a picklable value to this operator's `Publisher` on the driver; it gets it if and only if the window is committed.
@@ -58,6 +61,15 @@ class OperatorContext:
     def take_back(self, count: int) -> None:
         """Forget all values handed over but the first `count`."""
         del self._handed_over[count:]
+
+    def expect_outputs(self, port: str, remaining: float) -> None:
+        """Say how many tuples are still to come on an output port for what is being processed: the tuple, the batch, or an input's window.
+
+        For callbacks that take long: progress and seconds left follow from it. Say it again as the estimate gets better; what is emitted
+        afterwards is subtracted. Negative: there is no end. Costs about a microsecond. Raises nothing.
+        """
+        if self.on_expected is not None:
+            self.on_expected(port, remaining)
 
     def take_handed_over(self) -> list[Any]:
         """What was handed over since the last call."""

@@ -240,6 +240,9 @@ class Operator:
 class InputOperator(Operator):
     """An operator without input ports that makes tuples; its position belongs into declared state."""
 
+    progress_unit: ClassVar[str] = "units"
+    """What `progress` counts, in the plural: `records`, `bytes`, `files`, `windows`, `seconds`."""
+
     def emit_tuples(self) -> None:
         """Emit this window's tuples. Called once a window, between `begin_window` and `end_window`."""
         msg = f"`{type(self).__name__}` must override `emit_tuples`"
@@ -250,7 +253,7 @@ class InputOperator(Operator):
         self.__dict__["_finished"] = True
 
     def progress(self) -> tuple[float, float | None] | None:
-        """(work consumed, work remaining or None if unknown), in any unit, after the window; None if nothing is known."""
+        """(work consumed, work remaining or None if unknown), in `progress_unit`, after the window; None if nothing is known."""
         return None
 
 

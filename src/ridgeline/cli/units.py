@@ -79,9 +79,11 @@ def soon(seconds: float) -> str:
     return f"{whole} s" if whole < _MINUTE else duration(whole)
 
 
-def time_of_day(at: float) -> str:
-    """A wall clock time where the user is: `14:03:12`."""
-    return datetime.fromtimestamp(at, tz=UTC).astimezone().strftime("%H:%M:%S")
+def time_of_day(at: float, now: float | None = None) -> str:
+    """A wall clock time where the user is: `14:03:12`, or `2026-11-21 14:03:12` if that is another day than `now`."""
+    moment = datetime.fromtimestamp(at, tz=UTC).astimezone()
+    today = now is None or datetime.fromtimestamp(now, tz=UTC).astimezone().date() == moment.date()
+    return moment.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")
 
 
 def plural(number: int, noun: str) -> str:

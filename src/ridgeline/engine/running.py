@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import length_hint
 from typing import Any, NamedTuple
@@ -52,6 +52,9 @@ class Running:
     def wait(self) -> None:
         """A window has begun in the container; the operator's turn has not come."""
         self._now = _Snapshot("waiting")
+        self._expected: dict[str, tuple[tuple[int, int], float, int]] = {}
+        self._mark: dict[str, int] | None = None
+        """What had been emitted when the last tuple was done, where that is noted."""
         self._spent: tuple[float, float | None] = (0.0, None)
         """Seconds in callbacks that have returned, and when the one that runs was called."""
 
@@ -83,12 +86,41 @@ class Running:
         self._now = self._now._replace(part=(port, size, rows), before=self._pending(), begun=self._now.begun + 1)
         with self.callback():
             yield
+        self._mark = None
         consumed = self._now.consumed
         self._now = self._now._replace(part=None, consumed={**consumed, port: consumed[port] + size})
 
+    def expect(self, port: str, remaining: float) -> None:
+        """The operator says how many tuples are still to come at a port for what it processes now."""
+        if port in self._outputs:
+            self._expected = {**self._expected, port: (self._place(), float(remaining), self._outputs[port].pending)}
+
+    def _place(self) -> tuple[int, int]:
+        """Which run of tuples is being processed, and how many of its tuples are to follow."""
+        now = self._now
+        return now.begun, length_hint(now.part[2]) if now.part is not None and now.part[2] is not None else 0
+
+    def _to_come(self) -> dict[str, float]:
+        """What the operator expects still, of what was said of the tuple that is being processed."""
+        place, found = self._place(), {}
+        for port, (said_of, remaining, emitted) in self._expected.items():
+            if said_of == place:
+                found[port] = remaining if remaining < 0 else max(0.0, remaining - (self._outputs[port].pending - emitted))
+        return found
+
+    def marking(self, handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The same method for one tuple; after each, what was emitted so far is noted: the rest then belongs to the tuple after it."""
+
+        def marked(one: Any) -> None:
+            handler(one)
+            self._mark = self._pending()
+
+        self._mark = self._pending()
+        return marked
+
     def figures(self) -> RunningOperator:
         """What it is doing now, as a heartbeat tells it."""
-        now, (seconds, since) = self._now, self._spent
+        now, mark, (seconds, since) = self._now, self._mark, self._spent
         state, queued, done, part, before, _, _ = now
         produced = self._pending() if state == "running" else dict(before)
         consumed, active, finished = dict(done), 0, 0
@@ -105,6 +137,9 @@ class Running:
                 produced = dict(before)
             else:
                 active, finished = 1, max(0, size - length_hint(rows) - 1)
+                if mark is not None:
+                    active_produced = {name: count - mark.get(name, 0) for name, count in produced.items()}
+                    produced = dict(mark)
                 consumed[port] += finished
         lowest = _lowest_time(now, finished)
         waiting = {port: count - consumed[port] for port, count in queued.items()}
@@ -119,6 +154,7 @@ class Running:
             active,
             produced,
             active_produced,
+            self._to_come() if active else {},
             work=work,
             watermarks={} if lowest is None else dict.fromkeys(self._outputs, lowest),
         )

@@ -42,6 +42,7 @@ from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, WindowRequest
 
 _NO_EXIT = "; an operator cannot end its worker: raise an exception, or call `finish()` in an input operator"
+_QUICK_SECONDS = 20e-6  # a tuple; below, what is emitted while one is processed is not told apart: it would cost a hundredth of it
 _HIDDEN = frozenset({"_forgotten", "_finished", "context"})
 
 
@@ -83,10 +84,13 @@ class OperatorRuntime:
         self.outputs: dict[str, OutputPoint] = {name: getattr(self.operator, name) for name in declared.outputs}
         self._inputs = {name: self._handler(port) for name, port in declared.inputs.items() if name in spec.inputs}
         self._baseline: dict[str, Any] = {}
+        self._quick: set[str] = set()
+        """Ports whose tuples take so little that nobody needs to know what each has emitted."""
         self._ready = False
         self._inspect = inspect
         self._inspection: Inspection | None = None
         self.running = Running(spec.id, self.operator, self.outputs, context.clock)
+        context.on_expected = self.running.expect
         source = isinstance(self.operator, InputOperator)
         self._meter = AgeMeter(places(level, source=source, leaf=not spec.outputs, stateful=not self.operator.stateless))
         self._timed_outputs = {name for name in self.outputs if level is not RecordingLevel.OFF and (source or name in spec.outputs)}
@@ -204,7 +208,7 @@ class OperatorRuntime:
         report.handed_over = context.take_handed_over()
         if isinstance(operator, InputOperator):
             self._meter.emitted([part for name, parts in emitted.items() if not self.outputs[name].port.error for part in parts], read)
-            report.progress = self._call("progress", operator.progress)
+            report.progress, report.progress_unit = self._call("progress", operator.progress), operator.progress_unit
         report.compute_seconds = self.running.compute_seconds
         return report, emitted
 
@@ -276,12 +280,15 @@ class OperatorRuntime:
         processing = Processing(lambda: tuples.times, len(rows), remaining)
         points = inheriting if tuples.timed else ()
         outputs = [point.begin(processing) for point in points]
+        watched = handler if port in self._quick else self.running.marking(handler)
+        before = self.running.compute_seconds
         with self.running.part(port, len(rows), iterator):
             try:
-                lengths = _one_by_one(handler, iterator, outputs)
+                lengths = _one_by_one(watched, iterator, outputs)
             except BaseException as error:
                 callback = f"process of port {port}"
                 raise self.failure(callback, error, shorten(rows[len(rows) - length_hint(iterator) - 1])) from error
+        (self._quick.add if self.running.compute_seconds - before < _QUICK_SECONDS * len(rows) else self._quick.discard)(port)
         for point, after in zip(points, lengths, strict=True):
             point.end(after)
 

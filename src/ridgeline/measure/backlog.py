@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ridgeline.measure.estimate import NOTHING, UNKNOWN, Basis, Estimate, total, weakest
-from ridgeline.measure.events import SourceProgress
+from ridgeline.measure.events import SourceAsked, SourceProgress
 from ridgeline.measure.trend import Sample, Samples, Trend
 
 _HOLDS, _HOLDS_ERRORS = 0.05, 1.5  # of the drain rate; standard errors
@@ -32,6 +32,8 @@ _TURNS_ERRORS = 2.0  # ... beyond which falling turns into growing, and the reve
 _KEEPS_UP_WINDOWS, _LEAVES_WINDOWS = 2.0, 4.0
 _STUCK_WINDOWS, _STUCK_SECONDS = 3.0, 5.0
 _LONG_INTERVALS, _SCATTER = 3.0, 0.02
+ASKED_SECONDS = 10.0
+"""For so long an answer of a source that was asked counts before what a window says of it at its end."""
 _FEWEST = 4  # samples that are kept however old they are
 _MOST = 1e18  # amounts above are read as this: their squares do not overflow
 _ROUNDING = 1e-9  # of what was consumed
@@ -43,7 +45,8 @@ class Verdict(StrEnum):
 
     `keeping up`: nothing is left, or what two windows drain. `catching up`: the backlog falls. `holding`: it neither falls nor grows.
     `falling behind`: it grows. `stuck`: there is a backlog and nothing has been consumed for three windows (or three times the samples'
-    distance, where that is longer), at least 5 seconds. `unknown`: the backlog is not known, is infinite, or was not seen for long enough.
+    distance, where that is longer), at least 5 seconds. `unreachable`: it does not answer. `unknown`: the backlog is not known, is
+    infinite, or was not seen for long enough.
     """
 
     KEEPING_UP = "keeping up"
@@ -51,6 +54,7 @@ class Verdict(StrEnum):
     HOLDING = "holding"
     FALLING_BEHIND = "falling behind"
     STUCK = "stuck"
+    UNREACHABLE = "unreachable"
     UNKNOWN = "unknown"
 
 
@@ -118,7 +122,7 @@ class SourceBacklog:
         if last is not None and consumed is not None and consumed < last * (1 - _ROUNDING):
             self._samples.clear()
             self._verdict, last = Verdict.UNKNOWN, None
-        if last is None or (consumed is not None and consumed > last):
+        if last is None or (consumed is not None and consumed > last * (1 + _ROUNDING)):
             self._moved_at = at
         self._as_of = at
         self._consumed = consumed if consumed is not None else last
@@ -241,8 +245,12 @@ class ScheduleBacklog:
         self._last = (at, late)
         self._source.add(at, at, late, basis=Basis.ESTIMATED)
 
-    def state(self, now: float, late_seconds: float) -> BacklogState:
-        """The state at `now`, at which the next window is so late. It is never `stuck`: a window that does not end falls behind."""
+    def state(self, now: float, late_seconds: float, *, begun: int = 2) -> BacklogState:
+        """The state at `now`, at which the next window is so late. It is never `stuck`: a window that does not end falls behind.
+
+        `begun`: windows of this run. The first one starts processes and connections, which says nothing of the next: until it is done the
+        application does not fall behind.
+        """
         if self._last is None:
             return BacklogState(UNKNOWN, UNKNOWN, None, None, None, Verdict.UNKNOWN)
         at, late = self._last
@@ -252,6 +260,8 @@ class ScheduleBacklog:
             verdict = Verdict.KEEPING_UP
         if current - late > _LEAVES_WINDOWS * self._window:
             verdict, caught_up_at = Verdict.FALLING_BEHIND, None
+        if begun < 2 and verdict is Verdict.FALLING_BEHIND:  # noqa: PLR2004  as above
+            verdict = Verdict.UNKNOWN
         seconds = Estimate(current, Basis.ESTIMATED)
         return BacklogState(seconds, seconds, None, None, None if caught_up_at is None else max(now, caught_up_at), verdict)
 
@@ -266,6 +276,12 @@ class PartitionedSource:
     bytes: Estimate = UNKNOWN
     latest: dict[int, SourceProgress] = field(default_factory=dict)
     waiting: bool = False
+    problem: str = ""
+    """Why it cannot be asked."""
+    asked_at: float = -math.inf
+    """When it has last answered, of a source that is asked beside the windows: then windows' ends are no samples."""
+    late: bool = False
+    window_ended: bool = True
 
     def add(self, event: SourceProgress) -> None:
         """One partition has told, or the whole source; once all have told of a window, that is a sample."""
@@ -289,7 +305,29 @@ class PartitionedSource:
         remaining = total(_amount(None if said is None else said.remaining) for said in told)
         self.bytes = total(_amount(None if said is None else said.remaining_bytes) for said in told)
         known = [value for value in consumed if value is not None]
+        if at - self.asked_at <= ASKED_SECONDS:
+            return
         self.backlog.add(at, sum(known) if len(known) == len(consumed) else None, remaining.value, basis=remaining.basis)
+
+    def answer(self, event: SourceAsked, done: float, *, late: bool, known: bool = True) -> None:
+        """The source was asked.
+
+        `done`: which part of what the running window holds is processed; `late`: that window will be late; `known`: False if nobody knows
+        what it does. While a window is in time only the first answer after its end counts for the trend: until the next one is due, records
+        wait anyway.
+        """
+        self.problem = event.problem
+        if event.problem or event.waiting is None or event.taken is None:
+            return
+        self.unit = "records"
+        self.asked_at = event.at
+        if late and not self.late:
+            self.backlog.begin_anew(event.at)
+        self.late = late
+        left = event.held * (1.0 - done)
+        basis = Basis.ESTIMATED if 0 < done < 1 else Basis.EXACT
+        self.backlog.add(event.at, event.taken - left, event.waiting + left, basis=basis, counts=known and (late or self.window_ended))
+        self.window_ended = self.window_ended and not known
 
     def backlog_in(self, unit: str, backlog: Estimate) -> Estimate | None:
         """The backlog if it is in this unit."""

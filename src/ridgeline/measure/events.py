@@ -202,10 +202,10 @@ class SparkTrigger:
 
 @dataclass(frozen=True, slots=True)
 class SourceProgress:
-    """How far an input operator is: `consumed` and `remaining` in `unit` (`records`, `bytes`, `work`), cumulative since the run's start.
+    """How far an input operator is: `consumed` and `remaining` in `unit` (`records`, `bytes` or what else the operator counts), cumulative.
 
-    None means unknown; a negative `remaining` means infinite. `remaining_bytes` where it is known beside records. Of one partition, or of
-    the whole source (`operator` is then its first partition, `whole` is true).
+    Since the run's start. None means unknown; a negative `remaining` means infinite. `remaining_bytes` where it is known beside records. Of
+    one partition, or of the whole source (`operator` is then its first partition, `whole` is true).
     """
 
     at: float
@@ -216,6 +216,23 @@ class SourceProgress:
     unit: str = "records"
     remaining_bytes: float | None = None
     whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAsked:
+    """What a Spark source answers when it is asked on a timer, beside the windows. In records; `operator` is its first partition.
+
+    `taken` since the run's start, into windows that are done or run; `held` of these are in the window that runs (`window_id`, -1: none
+    does); `waiting` are there and in no window. None: unknown. `problem`: why the source could not be asked; the last answer stays then.
+    """
+
+    at: float
+    window_id: int
+    operator: int
+    taken: float | None = None
+    held: float = 0.0
+    waiting: float | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +319,7 @@ Event = (
     | OutputPublished
     | SparkTrigger
     | SourceProgress
+    | SourceAsked
     | ContainerHeartbeat
     | HeartbeatRejected
     | StateWarning

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -49,13 +50,15 @@ class LogicalLatency:
 
 
 def operator_latencies(
-    topology: Topology, times: WindowTimes, *, window_seconds: float = 0.0, behind: Mapping[int, int] = _NONE_BEHIND
+    topology: Topology, times: WindowTimes, *, window_seconds: float = 0.0, behind: Mapping[int, int] = _NONE_BEHIND, lag: float = math.inf
 ) -> dict[int, OperatorLatency]:
     """The latency of every operator that reported, by id.
 
     `latency = max(0, EWT - max upstream EWT)`; of an input operator: its compute. Upstreams that have not reported are left out; if none
-    has, it is `behind[operator] * window_seconds`, estimated. Of the time from the slowest upstream's end to the operator's turn, launch,
-    shuffle, restoring state and decoding blocks are transfer; the rest is wait: for the stage before, for a slot, for siblings.
+    has, or the operator is more than `lag` windows behind, it is `behind[operator] * window_seconds`, estimated.
+
+    Of the time from the slowest upstream's end to the operator's turn, launch, shuffle, restoring state and decoding blocks are transfer;
+    the rest is wait: for the stage before, for a slot, for siblings.
     """
     ended = {operator: found.ended for operator, found in times.operators.items()}
     pieces = _transfer_pieces(topology, times)
@@ -68,7 +71,7 @@ def operator_latencies(
         compute = max(0.0, own.compute_seconds)
         if not topology.upstream[node.id]:
             latencies[node.id] = OperatorLatency(node.id, compute, compute, 0.0, 0.0)
-        elif not readable:
+        elif not readable or behind.get(node.id, 0) > lag:
             latency = behind.get(node.id, 0) * window_seconds
             compute = min(compute, latency)
             latencies[node.id] = OperatorLatency(node.id, latency, compute, latency - compute, 0.0, estimated=True)

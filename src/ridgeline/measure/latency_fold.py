@@ -88,7 +88,7 @@ class LatencyFold:
         if topology is not self._last:
             self._adopt(topology)
         topology = self._last or topology
-        latencies = operator_latencies(topology, times, window_seconds=window_seconds, behind=behind or {})
+        latencies = operator_latencies(topology, times, window_seconds=window_seconds, behind=behind or {}, lag=self._history)
         record = self._record(topology, times, latencies)
         known, last = self._records.get(times.window_id), next(reversed(self._records.values()), None)
         self._records[times.window_id] = record

@@ -18,6 +18,7 @@ from ridgeline.measure.events import (
     HeartbeatRejected,
     OperatorWindow,
     OutputPublished,
+    SourceAsked,
     SourceProgress,
     SparkTrigger,
     StateWarning,
@@ -84,6 +85,7 @@ class Measurement:
             ContainerWindow: self._open_window,
             OperatorWindow: self._open_window,
             SourceProgress: self._source,
+            SourceAsked: self._asked,
             SparkTrigger: self._trigger,
             ContainerHeartbeat: self._heartbeat,
             HeartbeatRejected: self._reject,
@@ -151,6 +153,9 @@ class Measurement:
             self._progress.source(event)
         else:
             self._open.append(event)
+
+    def _asked(self, event: SourceAsked) -> None:
+        self._progress.source_asked(event)
 
     def _reject(self, event: HeartbeatRejected) -> None:
         self._rejected[event.reason] = self._rejected.get(event.reason, 0) + event.count

@@ -19,7 +19,7 @@ LATENCY_BOUNDS_SECONDS = (
 )
 # fmt: on
 """Upper bounds, inclusive, of the latency histograms: 1 ms to 10 minutes."""
-VERDICTS = ("keeping up", "catching up", "holding", "falling behind", "stuck", "unknown")
+VERDICTS = ("keeping up", "catching up", "holding", "falling behind", "stuck", "unreachable", "unknown")
 STATES = ("RUNNING", "FINISHED", "STOPPED", "FAILED")
 
 

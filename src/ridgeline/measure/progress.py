@@ -38,6 +38,7 @@ from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 
 _MOST = 1e18  # counts and seconds above are read as this: no product of them overflows by accident
 _UNSEEN_FRACTION = 0.5
+_TELLING_OUTPUTS = 2.0  # of an active tuple: with fewer, what is emitted so far does not tell how far it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +187,23 @@ def window_progress(
     return WindowProgress(operators, containers, total(containers.values()), total(greatest(lefts) for lefts in stages.values()))
 
 
+def work_done(progress: WindowProgress) -> float:
+    """Which part of a window's tuples is processed, 0 to 1: of each operator by counts, operators weighed by the time that they need."""
+    done = whole = 0.0
+    for operator in progress.operators.values():
+        average, left = operator.seconds_per_element.value, operator.input_remaining.value
+        if operator.state == "done":
+            weight, part = operator.seconds_spent, 1.0
+        elif average is not None and left is not None and math.isfinite(average * left):
+            begun = operator.active * min(1.0, operator.active_fraction.value or 0.0)
+            elements = operator.consumed + operator.active + left
+            weight, part = average * elements, (operator.consumed + begun) / elements if elements else 0.0
+        else:
+            continue
+        done, whole = done + weight * part, whole + weight
+    return min(1.0, done / whole) if whole > 0 else 0.0
+
+
 # The pass over the operators ---------------------------------------------------------------------------------------
 
 
@@ -329,7 +347,9 @@ def _element(said: RunningOperator, history: History, ports: Iterable[str]) -> _
         expected = Estimate(None if average.value is None else average.value - now, average.basis)
         remaining[port] = (_reported(said, port) or expected) if active else NOTHING
     shown = sum(map(_number, said.active_produced.values()))
-    tells = bool(shown or said.active_remaining) and bool(active)
+    to_come = total(remaining.values()).value
+    several = to_come is not None and shown + to_come >= _TELLING_OUTPUTS * active
+    tells = bool(active) and (bool(said.active_remaining) or several)
     fraction = active_fraction(shown, total(remaining.values())) if tells else UNKNOWN
     return _Element(consumed, active, _number(said.seconds), produced, remaining, fraction)
 

@@ -17,15 +17,19 @@ from ridgeline.measure.events import (
     ContainerHeartbeat,
     OperatorWindow,
     RunningOperator,
+    SourceAsked,
     SourceProgress,
     WindowCommitted,
     WindowPlanned,
     WindowStarted,
 )
-from ridgeline.measure.progress import History, OperatorProgress, WindowProgress, even_shares, window_progress
+from ridgeline.measure.progress import History, OperatorProgress, WindowProgress, even_shares, window_progress, work_done
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 
 _WINDOWS = 10  # that averages reach back
+_LATE_SHARE = 1.2  # of its width: a window that takes longer is late
+_SILENT_SECONDS = 3.0  # that a window may run before its first heartbeat
+_BEHIND_WINDOWS = 4.0  # no application that is further behind its schedule keeps up
 
 
 class ProgressFold:
@@ -50,6 +54,9 @@ class ProgressFold:
         self._window: _Window | None = None
         self._due: tuple[int, float] | None = None
         self._forgiven = 0.0
+        self._committed_at: float | None = None
+        self._last_late = self._last_heard = False
+        self._begun = 0
 
     # Events --------------------------------------------------------------------------------------------------------
 
@@ -76,7 +83,9 @@ class ProgressFold:
 
     def window_planned(self, event: WindowPlanned) -> None:
         """A window's driver has fired: how late it is, is a sample of the schedule."""
-        self._window = _Window(event.window_id, event.at)
+        self._begun += self._window is None or self._window.id != event.window_id
+        pause = math.inf if self._committed_at is None else event.at - self._committed_at
+        self._window = _Window(event.window_id, event.at, planned=event.at, at_once=self._last_late and pause < 0.1 * self._window_seconds)
         late = max(0.0, event.at - event.due)
         if late <= self._window_seconds or self._due is None:
             self._forgiven = 0.0
@@ -111,7 +120,11 @@ class ProgressFold:
         window.processes[process] = event.container
         window.finished.discard(event.container)
         window.heartbeats[event.container] = event.at
-        window.operators.update((operator.id, operator) for operator in event.operators if operator.id in ids)
+        said = {operator.id: operator for operator in event.operators if operator.id in ids}
+        if any(_moves(operator, window.operators.get(operator.id)) for operator in said.values()):
+            for source in self._sources.values():
+                source.backlog.moved(event.at)
+        window.operators.update(said)
 
     def operator_window(self, event: OperatorWindow) -> None:
         """What an operator did in the attempt that counts."""
@@ -135,13 +148,40 @@ class ProgressFold:
             self._averages.setdefault(node.id, _Averages()).add_work(event.consumed)
         source.add(event)
 
+    def source_asked(self, event: SourceAsked) -> None:
+        """A source was asked how much waits, beside the windows."""
+        node = self._topology.by_id.get(event.operator)
+        source = self._sources.get(node.name) if node is not None else None
+        if source is None:
+            return
+        done, late, known = self._doing(event) if event.held > 0 else (0.0, False, True)
+        source.answer(event, done, late=late, known=known)
+
+    def _doing(self, event: SourceAsked) -> tuple[float, bool, bool]:
+        """Which part of what the running window holds is processed, whether the window is late or will be, and whether the part is known.
+
+        Where windows are long enough for heartbeats it is not until the first: what the window does by then does not show yet.
+        """
+        window = self._window
+        if window is None or not window.running or window.id != event.window_id:
+            return (1.0 if window is not None and window.id >= event.window_id else 0.0), False, True
+        figures = self._figures(event.at) if window.heartbeats else None
+        left = figures.wall_seconds.value if figures is not None else None
+        late = window.at_once or event.at - window.planned + (left or 0.0) > _LATE_SHARE * self._window_seconds
+        if figures is None:
+            return 0.0, late, not self._last_heard or event.at - window.began > _SILENT_SECONDS
+        return work_done(figures), late, True
+
     def window_committed(self, event: WindowCommitted) -> None:
         """A window is committed: it no longer runs, and its sources have said what they know."""
         for source in self._sources.values():
             source.flush(event.at)
+            source.window_ended = True
         if self._window is None or self._window.id != event.window_id:
-            self._window = _Window(event.window_id, event.began)
-        self._window.committed_at = event.at
+            self._window = _Window(event.window_id, event.began, planned=event.began)
+        self._window.committed_at = self._committed_at = event.at
+        self._last_heard = bool(self._window.heartbeats)
+        self._last_late = event.at - self._window.planned > _LATE_SHARE * self._window_seconds
 
     # Figures -------------------------------------------------------------------------------------------------------
 
@@ -160,7 +200,10 @@ class ProgressFold:
             "windowId": None if window is None else window.id,
             "running": running,
             "elapsedSeconds": elapsed,
-            "operators": [_operator_json(node, figures.operators[node.id]) for node in self._topology.operators],
+            "operators": [
+                _operator_json(node, figures.operators[node.id], window.operators.get(node.id) if window is not None else None)
+                for node in self._topology.operators
+            ],
             "containers": [self._container_json(container, left, figures, now) for container, left in figures.containers.items()],
             "window": _window_json(figures, elapsed, now if running else None),
             **self._backlog_json(now),
@@ -210,14 +253,16 @@ class ProgressFold:
         return max(0.0, now - self._due[1] - self._window_seconds) + self._forgiven
 
     def _backlog_json(self, now: float) -> dict[str, Any]:
-        schedule = self._schedule.state(now, self._late_seconds(now))
+        schedule = self._schedule.state(now, self._late_seconds(now), begun=self._begun)
         states = {name: source.backlog.state(now) for name, source in self._sources.items()}
-        verdicts = {name: schedule.verdict if state.backlog.infinite else state.verdict for name, state in states.items()}
+        verdicts = {name: self._verdict(name, state, schedule, now) for name, state in states.items()}
         counted = [state for state in states.values() if state.backlog.known and not state.backlog.infinite]
         if counted:
             records = [self._sources[name].backlog_in("records", state.backlog) for name, state in states.items()]
             seconds = greatest(UNKNOWN if state.backlog.infinite else state.seconds for state in states.values())
             verdict = worst(verdicts.values())
+            if verdict is Verdict.KEEPING_UP:
+                verdict = self._unless_behind(schedule)
             ends = [state.caught_up_at for state in counted if state.verdict is Verdict.CATCHING_UP]
             caught_up_at = max((end for end in ends if end is not None), default=None) if None not in ends else None
             basis = seconds.basis.value
@@ -225,6 +270,10 @@ class ProgressFold:
         else:
             seconds, verdict, caught_up_at = schedule.backlog, schedule.verdict, schedule.caught_up_at
             basis, backlog_records = "schedule" if schedule.backlog.known else Basis.UNKNOWN.value, UNKNOWN
+        unreachable = [name for name, source in self._sources.items() if source.problem]
+        if unreachable:
+            verdict = Verdict.UNREACHABLE
+        answers = [source.backlog.as_of for source in self._sources.values() if source.backlog.as_of is not None]
         return {
             "sources": [self._source_json(name, state, verdicts[name]) for name, state in states.items()],
             "application": {
@@ -232,11 +281,34 @@ class ProgressFold:
                 "backlogSeconds": _finite(seconds),
                 "basis": basis,
                 "caughtUpAt": caught_up_at if verdict is Verdict.CATCHING_UP else None,
+                "asOf": min(answers, default=None),
+                "unreachable": unreachable,
                 "verdict": verdict.value,
                 "windowsBehind": None if schedule.backlog.value is None else int(schedule.backlog.value / self._window_seconds + 1e-9),
                 **_infinite(seconds),
             },
         }
+
+    def _verdict(self, name: str, state: BacklogState, schedule: BacklogState, now: float) -> Verdict:
+        """The verdict of a source: an old answer does not say that an application keeps up whose windows are late."""
+        source = self._sources[name]
+        if source.problem:
+            return Verdict.UNREACHABLE
+        if state.backlog.infinite:
+            return schedule.verdict
+        as_of = source.backlog.as_of
+        late = self._last_late or self._late_seconds(now) > self._window_seconds
+        if state.verdict is Verdict.KEEPING_UP and as_of is not None and now - as_of > max(5.0, 2 * self._window_seconds) and late:
+            return Verdict.UNKNOWN if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
+        return state.verdict
+
+    def _unless_behind(self, schedule: BacklogState) -> Verdict:
+        """`keeping up`, unless the windows are too far behind their schedule: then what the schedule says."""
+        if schedule.backlog.value is None or schedule.backlog.value <= _BEHIND_WINDOWS * self._window_seconds:
+            return Verdict.KEEPING_UP
+        if self._begun < 2:  # noqa: PLR2004  as in `ScheduleBacklog.state`
+            return Verdict.UNKNOWN
+        return Verdict.FALLING_BEHIND if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
 
     def _source_json(self, name: str, state: BacklogState, verdict: Verdict) -> dict[str, Any]:
         source = self._sources[name]
@@ -251,6 +323,8 @@ class ProgressFold:
             "arrivalPerSecond": state.arrival_per_second,
             "basis": state.backlog.basis.value,
             "caughtUpAt": state.caught_up_at,
+            "asOf": source.backlog.as_of,
+            "problem": source.problem or None,
             "verdict": verdict.value,
             **_infinite(state.seconds),
         }
@@ -265,6 +339,9 @@ class _Window:
     began: float
     """When it was planned, then when its attempt began."""
     attempt: int = 0
+    planned: float = 0.0
+    at_once: bool = False
+    """It began as soon as the one before, which was late, had ended."""
     committed_at: float | None = None
     operators: dict[int, RunningOperator] = field(default_factory=dict)
     heartbeats: dict[int, float] = field(default_factory=dict)
@@ -322,10 +399,25 @@ class _Averages:
         return History(self.seconds / self.elements, outputs, self.elements, self.seconds, work, before)
 
 
+def _moves(said: RunningOperator, before: RunningOperator | None) -> bool:
+    """True if an operator has got on since it was last heard of, or is in a callback that cannot be counted."""
+    if before is None or said.state != before.state:
+        return True
+    if said.state != "running":
+        return False
+    uncountable = said.active > 1 or (said.active == 0 and not any(said.queued.values()))
+    return uncountable or (said.consumed, said.produced, said.active_produced, said.work) != (
+        before.consumed,
+        before.produced,
+        before.active_produced,
+        before.work,
+    )
+
+
 # JSON --------------------------------------------------------------------------------------------------------------
 
 
-def _operator_json(node: OperatorNode, figures: OperatorProgress) -> dict[str, Any]:
+def _operator_json(node: OperatorNode, figures: OperatorProgress, said: RunningOperator | None) -> dict[str, Any]:
     return {
         "operator": node.title,
         "id": node.id,
@@ -334,6 +426,8 @@ def _operator_json(node: OperatorNode, figures: OperatorProgress) -> dict[str, A
         "queued": _finite(figures.buffered) if node.kind != "input" else 0,
         "active": int(figures.active),
         "produced": int(sum(figures.produced.values())),
+        "consumedByPort": dict(said.consumed) if said is not None else {},
+        "producedByPort": {port: int(count) for port, count in figures.produced.items()},
         "secondsSpent": figures.seconds_spent,
         "averageSecondsPerElement": _finite(figures.seconds_per_element),
         "inputRemaining": (figures.input_remaining if node.kind != "input" else NOTHING).to_json(),
@@ -348,7 +442,10 @@ def _window_json(figures: WindowProgress, elapsed: float | None, now: float | No
     left = figures.wall_seconds if now is not None else NOTHING
     done = None
     if elapsed is not None and left.value is not None:
-        done = 0.0 if left.infinite else elapsed / (elapsed + left.value) if elapsed + left.value > 0 else 1.0
+        certain = left.value > 0 or left.basis is Basis.EXACT  # who runs on with nothing left by estimate is at an unknown place
+        done = 0.0 if left.infinite else None if not certain else elapsed / (elapsed + left.value) if elapsed + left.value > 0 else None
+    if now is None and elapsed is not None:
+        done = 1.0
     return {
         "remainingSeconds": _finite(left),
         "cpuRemainingSeconds": _finite(figures.cpu_seconds if now is not None else NOTHING),

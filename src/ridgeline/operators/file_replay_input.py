@@ -77,6 +77,7 @@ class FileReplayInput(InputOperator):
     partition reads the files; of lines it parses only its own, unless `event_time` is set.
     """
 
+    progress_unit = "bytes"
     output = OutputPort(Any)
 
     path: str | Path | list[str | Path]

@@ -41,6 +41,7 @@ class RandomEventGenerator(InputOperator):
     of partitions they make the same sequence, whatever their number.
     """
 
+    progress_unit = "records"
     integer_data = OutputPort(RandomInteger)
 
     minimum: int = Field(default=0, ge=-(2**62), le=2**62)

@@ -57,6 +57,7 @@ class OperatorReport:
     handed_over: list[Any] = field(default_factory=list)
     tails: dict[str, bytes] = field(default_factory=dict)
     progress: tuple[float, float | None] | None = None
+    progress_unit: str = "units"
     encode_seconds: float = 0.0
     state_seconds: float = 0.0
 

@@ -22,6 +22,7 @@ _COLOURS = {
     "holding": "yellow",
     "falling behind": "orange",
     "stuck": "red",
+    "unreachable": "red",
     "unknown": "text",
 }
 

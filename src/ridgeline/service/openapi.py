@@ -117,7 +117,9 @@ SCHEMAS: Mapping[str, dict[str, str] | str] = {
     "Progress": _fields(
         "windowId:int? running:bool elapsedSeconds:num? operators:obj[] containers:obj[] window:obj sources:obj[] application:Backlog"
     ),
-    "Backlog": _fields("backlogRecords:num? backlogSeconds:num? basis:str caughtUpAt:num? verdict:str windowsBehind:int?"),
+    "Backlog": _fields(
+        "backlogRecords:num? backlogSeconds:num? basis:str caughtUpAt:num? asOf:num? unreachable:str[] verdict:str windowsBehind:int?"
+    ),
     "Windows": _fields("windows:WindowSummary[]"),
     "WindowSummary": _fields(_SUMMARY),
     "Window": _fields(f"{_SUMMARY} blame:BlameStep[] operators:OperatorLatency[]"),

@@ -58,6 +58,7 @@ class ListInput(InputOperator):
     of n emits every n-th item.
     """
 
+    progress_unit = "records"
     output = OutputPort(Any)
 
     timestamp: str | None = None

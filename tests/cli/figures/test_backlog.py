@@ -19,7 +19,7 @@ def test_a_source_that_is_worked_off():
     ("backlog", "unit", "expected"),
     [
         ({"value": 5_000_000.0, "basis": "estimated"}, "bytes", "about 4.8 MiB"),
-        ({"value": 70.0, "basis": "lower bound"}, "work", "at least 70 work"),
+        ({"value": 70.0, "basis": "lower bound"}, "windows", "at least 70 windows"),
         ({"value": None, "basis": "exact", "infinite": True}, "records", "no end"),
         ({"value": None, "basis": "unknown"}, "records", "-"),
     ],

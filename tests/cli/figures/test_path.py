@@ -23,6 +23,13 @@ def test_a_long_path_loses_its_middle():
     assert short_path(long_path(2)) == "46 ms operator0 > operator1"
 
 
+def test_the_costliest_of_a_long_path_stays():
+    path = long_path(30)
+    path["path"][13]["latencyMs"] = 40.0
+    assert "> operator13 40 ms >" in path_text(path, 1000).plain
+    assert short_path(path) == "46 ms operator0 > operator1 > ... > operator13 > ... > operator29"
+
+
 def test_the_rest_is_what_the_window_is_made_of_beside_the_path():
     rest = frames.PATH["explained"]["rest"]
     assert sum(rest.values()) + frames.PATH["latencyMs"] == frames.PATH["windowLatencyMs"]

@@ -33,3 +33,18 @@ def test_each_verdict_in_a_line(application, expected):
 
 def test_without_the_applications_clock_only_the_time_of_day_is_told():
     assert line(at=None) == "catching up: 12,300 records, done at 12:27:20"
+
+
+def test_a_stale_figure_says_how_old_it_is():
+    assert line(verdict="keeping up", asOf=frames.AT - 40.0) == "keeping up: as of 40 s ago"
+    assert line(verdict="keeping up", asOf=frames.AT - 1.0) == "keeping up"
+
+
+def test_a_source_that_does_not_answer_is_named():
+    progress = frames.progress(verdict="unreachable", unreachable=["clicks"])
+    progress = {**progress, "sources": [{"operator": "clicks", "problem": "Timed out"}]}
+    assert verdict_line(progress, frames.AT).plain == "unreachable: source clicks does not answer: Timed out"
+
+
+def test_an_end_on_another_day_has_its_date():
+    assert line(caughtUpAt=frames.AT + 86_400.0).endswith("(2020-09-14 12:26:40)")

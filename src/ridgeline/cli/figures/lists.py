@@ -48,7 +48,9 @@ def info_lines(info: Mapping[str, Any], width: int) -> list[RenderableType]:
         "master": info.get("master"),
         "checkpoint": info.get("checkpoint"),
         "version": info.get("version"),
-        "started": f"{time_of_day(info['startTime'])}, {duration(info['elapsedTime'])} ago" if info.get("startTime") else None,
+        "started": f"{time_of_day(info['startTime'], info['startTime'] + info['elapsedTime'])}, {duration(info['elapsedTime'])} ago"
+        if info.get("startTime")
+        else None,
         "windows": f"{duration(info['windowSeconds'])} wide" if info.get("windowSeconds") else "as fast as they get",
         "committed": _committed(stats),
         "latency": f"{milliseconds(stats.get('latency'))} on the critical path, {milliseconds(stats.get('windowLatency'))} the last window",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -13,9 +13,9 @@ from ridgeline.cli.tables import flow
 from ridgeline.cli.units import count, milliseconds
 
 _LONG = 12
-_HEAD = _TAIL = 4
+_KEPT = 8
 _SHOWN_SLACK = 5
-_CUT = 60
+_CUT, _FEWEST = 60, 3
 
 
 def path_text(path: Mapping[str, Any], width: int) -> Text:
@@ -28,7 +28,7 @@ def path_text(path: Mapping[str, Any], width: int) -> Text:
     for number, step in enumerate(steps):
         title = (step["operator"], "bold red" if number == slowest else "bold")
         pieces.append(Text.assemble(("> " if number else "", "dim"), title, f" {milliseconds(step['latencyMs'])}"))
-    pieces = _without_middle(pieces)
+    pieces = _cut(pieces, [step["latencyMs"] or 0.0 for step in steps])
     whole = Text.assemble(("= ", "dim"), (milliseconds(path["latencyMs"]), "bold"))
     if path.get("windowLatencyMs") is not None:
         whole.append(f" of {milliseconds(path['windowLatencyMs'])} window")
@@ -50,16 +50,31 @@ def rest_text(path: Mapping[str, Any], width: int) -> Text:
 
 
 def short_path(path: Mapping[str, Any]) -> str:
-    """The path for a line of a log: `46 ms ticks > quote > console`; a long one without its middle."""
-    titles = [step["operator"] for step in path["path"]]
-    if not titles:
+    """The path for a line of a log: `46 ms ticks > quote > console`; a long one with its ends and its costliest operators."""
+    steps = path["path"]
+    if not steps:
         return ""
-    text = " > ".join(titles)
-    while len(text) > _CUT and len(titles) > 3:  # noqa: PLR2004  both ends and something between
-        titles = [*titles[: len(titles) // 2], *titles[len(titles) // 2 + 1 :]]
-        half = len(titles) // 2
-        text = " > ".join([*titles[:half], "...", *titles[half:]])
+    titles, costs = [step["operator"] for step in steps], [step["latencyMs"] or 0.0 for step in steps]
+    most = len(titles)
+    while len(text := " > ".join(_shortened(titles, costs, most))) > _CUT and most > _FEWEST:
+        most -= 1
     return f"{milliseconds(path['latencyMs'])} {text}"
+
+
+def _shortened(titles: Sequence[str], costs: Sequence[float], most: int) -> list[str]:
+    found: list[str] = []
+    before = -1
+    for number in _shown(costs, most):
+        found += (["..."] if number > before + 1 else []) + [titles[number]]
+        before = number
+    return found
+
+
+def _shown(costs: Sequence[float], most: int) -> list[int]:
+    """Which steps to show if there is room for so many: both ends, then the costliest, of equal ones those next to the ends."""
+    last = len(costs) - 1
+    inner = sorted(range(1, last), key=lambda number: (-costs[number], min(number, last - number)))
+    return sorted({0, last, *inner[: max(0, most - 2)]})
 
 
 def average_path(path: Mapping[str, Any], own_ms: Mapping[str, float], width: int) -> Text:
@@ -83,7 +98,7 @@ def average_path(path: Mapping[str, Any], own_ms: Mapping[str, float], width: in
     if not pieces:
         return Text()
     whole = Text.assemble(("= ", "dim"), (milliseconds(path["average"]["latencyMs"]), "bold"))
-    return flow([*_without_middle(pieces), whole], width, indent=2)
+    return flow([*_cut(pieces, [own_ms.get(title, 0.0) for title in titles]), whole], width, indent=2)
 
 
 def slack_text(path: Mapping[str, Any], width: int) -> Text:
@@ -114,7 +129,15 @@ def critical_path_parts(path: Mapping[str, Any], width: int) -> list[RenderableT
     return [*(line for line in lines if line), average, Text(), waited, blame_table(path["blame"], width)]
 
 
-def _without_middle(pieces: list[Text]) -> list[Text]:
+def _cut(pieces: list[Text], costs: Sequence[float]) -> list[Text]:
+    """The pieces of a long path without the cheap ones between; what is left out is counted."""
     if len(pieces) <= _LONG:
         return pieces
-    return [*pieces[:_HEAD], Text(f"> ... {len(pieces) - _HEAD - _TAIL} more ...", "dim"), *pieces[-_TAIL:]]
+    found: list[Text] = []
+    before = -1
+    for number in _shown(costs, _KEPT):
+        if number > before + 1:
+            found.append(Text(f"> ... {number - before - 1} more ...", "dim"))
+        found.append(pieces[number])
+        before = number
+    return found

@@ -15,8 +15,10 @@ STYLES: Mapping[str, str] = {
     "holding": "bold yellow",
     "falling behind": "bold red",
     "stuck": "bold white on red",
+    "unreachable": "bold white on red",
 }
 _BASES = {"estimated": "about ", "schedule": "about ", "lower bound": "at least "}
+_OLD_SECONDS = 5.0
 _UNKNOWN = "no verdict yet: how much waits at the sources is not known"
 
 
@@ -27,16 +29,23 @@ def verdict_line(progress: Mapping[str, Any], at: float | None) -> Text:
     if verdict not in STYLES:
         return Text(_UNKNOWN, "dim")
     line = Text(verdict, STYLES[verdict])
-    for number, part in enumerate(_parts(application, at)):
+    parts = _unreachable(progress) if verdict == "unreachable" else _parts(application, at)
+    for number, part in enumerate(parts):
         line.append(f"{', ' if number else ': '}{part}")
     return line
+
+
+def _unreachable(progress: Mapping[str, Any]) -> list[str]:
+    """`source clicks does not answer: Timed out`, for each one."""
+    sources = [source for source in progress["sources"] if source.get("problem")]
+    return [f"source {source['operator']} does not answer: {source['problem']}" for source in sources]
 
 
 def end(caught_up_at: float | None, at: float | None) -> str:
     """When a backlog will be worked off: `in 40 s (14:03:12)`; empty if nobody knows."""
     if caught_up_at is None:
         return ""
-    return f"at {time_of_day(caught_up_at)}" if at is None else f"in {soon(caught_up_at - at)} ({time_of_day(caught_up_at)})"
+    return f"at {time_of_day(caught_up_at)}" if at is None else f"in {soon(caught_up_at - at)} ({time_of_day(caught_up_at, at)})"
 
 
 def known_as(basis: str) -> str:
@@ -57,6 +66,8 @@ def _parts(application: Mapping[str, Any], at: float | None) -> list[str]:
         parts.append("more arrives than is worked off")
     if verdict == "stuck":
         parts.append("nothing is taken from the sources")
+    if at is not None and application.get("asOf") is not None and at - application["asOf"] > _OLD_SECONDS:
+        parts.append(f"as of {soon(at - application['asOf'])} ago")
     if application.get("windowsBehind"):
         parts.append(f"{plural(application['windowsBehind'], 'window')} behind")
     return parts
