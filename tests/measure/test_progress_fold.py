@@ -101,6 +101,24 @@ def test_earlier_windows_tell_how_long_a_batch_will_take():
     assert found["window"]["remainingSeconds"] == pytest.approx(4.0)
 
 
+def test_the_time_of_end_window_is_still_to_come():
+    """100 tuples of 0.1 s, then 20 s in `end_window`."""
+    fold = made()
+    for window in range(3):
+        begin(fold, window, 100.0 + window)
+        ran(fold, window, 2, 30.0, {"input": 100}, {}, end_seconds=20.0)
+        commit(fold, window, 100.5 + window)
+    begin(fold, 3, 200.0)
+    half = {"consumed": {"input": 50}, "queued": {"input": 50}}
+    beat(fold, 205.0, 1, RunningOperator(2, "running", 5.0, **half), window=3)
+    assert strict(fold, 205.0)["operators"][1]["remainingSeconds"] == {"value": pytest.approx(25.0), "basis": "estimated"}
+    done = {"consumed": {"input": 100}, "queued": {"input": 0}}
+    beat(fold, 218.0, 1, RunningOperator(2, "running", 18.0, **done, end_seconds=8.0), window=3)
+    found = strict(fold, 218.0)["operators"][1]
+    assert found["remainingSeconds"] == {"value": pytest.approx(12.0), "basis": "estimated"}
+    assert (found["secondsSpent"], found["averageSecondsPerElement"]) == (18.0, pytest.approx(0.1))
+
+
 def test_a_committed_window_has_nothing_left():
     fold = made()
     begin(fold, 7, 100.0)

@@ -18,6 +18,7 @@ from ridgeline.engine.job import SourceBatch
 from ridgeline.engine.job_errors import query_cause
 from ridgeline.engine.query_progress import QueryProgress
 from ridgeline.engine.run import IDLE_SECONDS, ApplicationRun
+from ridgeline.engine.source_asking import SourceAsker
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator
 
@@ -73,6 +74,8 @@ class QueryDriver:
         self._containers = tuple(_containers(run.plan, logical.name) for logical in self._sources)
         first_partitions = [_partitions(run.plan, logical.name)[0] for logical in self._sources]
         self._progress = QueryProgress(run.observe, clock, first_partitions)
+        self._first_partitions = first_partitions
+        self._asker = SourceAsker(run.observe, clock, run.master.committed)
         self._clock = clock
         self._idled = clock.monotonic()
 
@@ -104,21 +107,23 @@ class QueryDriver:
                 msg = f"{found}; restore the whole checkpoint folder from a copy"
                 raise CheckpointError(msg)
             batch = SourceBatch(rows, schema, self._containers)
-            self._run.window(batch_id, batch)
+            with self._asker.window(batch_id):
+                self._run.window(batch_id, batch)
             self._progress.committed(batch_id, batch.jobs)
 
         trigger = {"processingTime": f"{self._run.plan.logical.window_seconds} seconds"}
-        frame = self._frame()
+        frame = _union(frames := self._frames())
         schema: bytes = to_arrow_schema(frame.schema, timezone="UTC").serialize().to_pybytes()
         writer = frame.writeStream.option("checkpointLocation", self._checkpoint).trigger(**trigger)
         call_each_batch(writer, self._session, each_batch)
-        query = _guard(self._names, writer.start)
+        query = self._start(writer, frames)
         try:
             while not over.wait(_READ_SECONDS) and query.isActive and not limits.reached:
                 self._progress.read(query)
                 self._idle(busy)
         except RidgelineError as error:  # of a publisher: raised below, once the query has stopped
             errors.append(error)
+        self._asker.stop()
         with busy:  # the window that runs goes on to its end, publication included: stopping the query would interrupt it
             pass
         self._progress.finish(query)
@@ -132,6 +137,12 @@ class QueryDriver:
             msg = f"operator {self._names}: its Spark source failed: {query_cause(failure)}; {remedy}"
             raise RidgelineError(msg)
 
+    def _start(self, writer: Any, frames: list[Any]) -> Any:
+        """Start the query, and ask its sources beside it."""
+        query = _guard(self._names, writer.start)
+        self._asker.start(query, self._first_partitions, frames)
+        return query
+
     def _idle(self, busy: threading.Lock) -> None:
         """Let outputs publish, if the last time is long enough ago and no micro-batch runs: never wait for one."""
         if self._clock.monotonic() - self._idled < IDLE_SECONDS or not busy.acquire(blocking=False):
@@ -142,25 +153,29 @@ class QueryDriver:
             busy.release()
             self._idled = self._clock.monotonic()
 
-    def _frame(self) -> Any:
-        """The source's streaming DataFrame; of several, the union that `ingest_stage` takes apart."""
-        frames = [_guard(f"`{logical.name}`", partial(_source(logical).frame, self._session)) for logical in self._sources]
-        if len(frames) == 1:
-            return frames[0]
-        from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+    def _frames(self) -> list[Any]:
+        """The sources' streaming DataFrames."""
+        return [_guard(f"`{logical.name}`", partial(_source(logical).frame, self._session)) for logical in self._sources]
 
-        kinds = [frame.schema for frame in frames]
-        tagged = []
-        for number, frame in enumerate(frames):
-            columns = [
-                F.struct(*frame.columns).alias(f"source{other}") if other == number else F.lit(None).cast(kind).alias(f"source{other}")
-                for other, kind in enumerate(kinds)
-            ]
-            tagged.append(frame.select(F.lit(number).alias("number"), *columns))
-        union = tagged[0]
-        for frame in tagged[1:]:
-            union = union.unionAll(frame)
-        return union
+
+def _union(frames: list[Any]) -> Any:
+    """The source's streaming DataFrame; of several, the union that `ingest_stage` takes apart."""
+    if len(frames) == 1:
+        return frames[0]
+    from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+
+    kinds = [frame.schema for frame in frames]
+    tagged = []
+    for number, frame in enumerate(frames):
+        columns = [
+            F.struct(*frame.columns).alias(f"source{other}") if other == number else F.lit(None).cast(kind).alias(f"source{other}")
+            for other, kind in enumerate(kinds)
+        ]
+        tagged.append(frame.select(F.lit(number).alias("number"), *columns))
+    union = tagged[0]
+    for frame in tagged[1:]:
+        union = union.unionAll(frame)
+    return union
 
 
 class _StopQueryError(Exception):

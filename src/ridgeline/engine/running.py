@@ -53,6 +53,8 @@ class Running:
         """A window has begun in the container; the operator's turn has not come."""
         self._now = _Snapshot("waiting")
         self._expected: dict[str, tuple[tuple[int, int], float, int]] = {}
+        self._end_begun: float | None = None
+        """Seconds that had been spent when `end_window` was called."""
         self._mark: dict[str, int] | None = None
         """What had been emitted when the last tuple was done, where that is noted."""
         self._spent: tuple[float, float | None] = (0.0, None)
@@ -89,6 +91,15 @@ class Running:
         self._mark = None
         consumed = self._now.consumed
         self._now = self._now._replace(part=None, consumed={**consumed, port: consumed[port] + size})
+
+    @property
+    def end_seconds(self) -> float:
+        """Seconds in `end_window`, once it has returned."""
+        return self.compute_seconds - self._end_begun if self._end_begun is not None else 0.0
+
+    def ending(self) -> None:
+        """All tuples are processed: `end_window` is called next."""
+        self._end_begun = self.compute_seconds
 
     def expect(self, port: str, remaining: float) -> None:
         """The operator says how many tuples are still to come at a port for what it processes now."""
@@ -145,10 +156,11 @@ class Running:
         waiting = {port: count - consumed[port] for port, count in queued.items()}
         if part is not None:
             waiting[part[0]] -= active
+        spent, ending = seconds + (self._clock.monotonic() - since if since is not None else 0.0), self._end_begun
         return RunningOperator(
             self._id,
             state,
-            seconds + (self._clock.monotonic() - since if since is not None else 0.0),
+            spent,
             consumed,
             waiting,
             active,
@@ -157,6 +169,7 @@ class Running:
             self._to_come() if active else {},
             work=work,
             watermarks={} if lowest is None else dict.fromkeys(self._outputs, lowest),
+            end_seconds=None if ending is None else max(0.0, spent - ending),
         )
 
     def _pending(self) -> dict[str, int]:

@@ -209,7 +209,7 @@ class OperatorRuntime:
         if isinstance(operator, InputOperator):
             self._meter.emitted([part for name, parts in emitted.items() if not self.outputs[name].port.error for part in parts], read)
             report.progress, report.progress_unit = self._call("progress", operator.progress), operator.progress_unit
-        report.compute_seconds = self.running.compute_seconds
+        report.compute_seconds, report.end_seconds = self.running.compute_seconds, self.running.end_seconds
         return report, emitted
 
     def route(self, outgoing: Outgoing, emitted: Mapping[str, Sequence[Tuples]], delivered: Emitted) -> None:
@@ -266,6 +266,7 @@ class OperatorRuntime:
                     span = joined_spans(span, times.span())
         if ends:
             with _inheriting(spanning, Processing(partial(span.of_each, 1) if span is not None else _no_times)):
+                self.running.ending()
                 self._timed("end_window", operator.end_window)
         return span
 

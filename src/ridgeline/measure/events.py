@@ -123,7 +123,8 @@ class OperatorWindow:
     `began`, `ended` (the end-window timestamp: `end_window()` has returned and the output is routed): clock of its host. Within
     its container: `wait_seconds` from the restored state to its turn (its siblings ran), `compute_seconds` in its own callbacks,
     `transfer_seconds` the rest between `began` and `ended` (decode, encode, route), of which `encode_seconds` went into blocks of its
-    output and `state_seconds` into what of its state had changed. `queue`: tuples that waited when its turn came.
+    output and `state_seconds` into what of its state had changed.
+    Of `compute_seconds`, `end_seconds` were spent in `end_window`. `queue`: tuples that waited when its turn came.
     """
 
     at: float
@@ -148,6 +149,7 @@ class OperatorWindow:
     ages: tuple[AgeSample, ...] = ()
     encode_seconds: float = 0.0
     state_seconds: float = 0.0
+    end_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +244,8 @@ class RunningOperator:
     Beam's figures: `seconds` spent in its own callbacks so far; per input port `consumed` tuples and `queued` ones (delivered to it and not
     consumed, active ones left out); `active` tuples being processed; per output port `produced` for consumed tuples, `active_produced` for
     active ones, `active_remaining` expected for active ones (missing: not reported; negative: infinite); `work` (consumed, remaining or
-    None) as an input operator's `progress()` says; `watermarks` the lowest time of the records in flight per output, seconds since 1970.
+    None) as an input operator's `progress()` says; `watermarks` the lowest time of the records in flight per output, seconds since 1970;
+    `end_seconds` how many of `seconds` were spent in `end_window`, None before it.
     """
 
     id: int
@@ -256,6 +259,7 @@ class RunningOperator:
     active_remaining: Mapping[str, float] = field(default_factory=dict)
     work: tuple[float, float | None] | None = None
     watermarks: Mapping[str, float] = field(default_factory=dict)
+    end_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ _TELLING_OUTPUTS = 2.0  # of an active tuple: with fewer, what is emitted so far
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Averages of an operator's earlier windows; None where nothing is known.
+    """Averages of an operator's earlier windows; None where nothing is known. `end_seconds` of `seconds` were spent in `end_window`.
 
     `elements` consumed and `seconds` spent per window; an input operator consumes one element, the window. `work` per window and
     `work_before`, the work done up to the end of the last window, of an input operator, in the unit of its `progress()`.
@@ -53,6 +53,7 @@ class History:
     outputs_per_element: Mapping[str, float] = field(default_factory=dict)
     elements: float | None = None
     seconds: float | None = None
+    end_seconds: float | None = None
     work: float | None = None
     work_before: float | None = None
 
@@ -218,6 +219,8 @@ class _Element:
     remaining: Mapping[str, Estimate]
     """AR per port: reported, or an average."""
     fraction: Estimate
+    end_seconds: float = 0.0
+    """Spent in `end_window`; `seconds` are the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +254,7 @@ class _Pass:
         else:
             left = _seconds_left(state, element, average, elements, history)
             outputs = {port: _outputs_left(port, said, element, elements, history) for port in ports}
-        spent = element.seconds
+        spent = element.seconds + element.end_seconds
         if state == "running":
             age = _number(age)
             spent, left = spent + age, left.less(age)
@@ -351,7 +354,8 @@ def _element(said: RunningOperator, history: History, ports: Iterable[str]) -> _
     several = to_come is not None and shown + to_come >= _TELLING_OUTPUTS * active
     tells = bool(active) and (bool(said.active_remaining) or several)
     fraction = active_fraction(shown, total(remaining.values())) if tells else UNKNOWN
-    return _Element(consumed, active, _number(said.seconds), produced, remaining, fraction)
+    ended = min(_number(said.seconds), _number(said.end_seconds or 0.0))
+    return _Element(consumed, active, _number(said.seconds) - ended, produced, remaining, fraction, ended)
 
 
 def _input_element(said: RunningOperator, history: History, ports: Iterable[str], state: str) -> _Element:
@@ -403,15 +407,18 @@ def _seconds_left(state: str, element: _Element, average: Estimate, elements: Es
     if any(expected.infinite for expected in element.remaining.values()):
         return Estimate(math.inf, Basis.ESTIMATED)
     left = _left(elements, element.active, element.fraction)
-    usual = UNKNOWN if history.seconds is None else Estimate(_number(history.seconds) - element.seconds, Basis.ESTIMATED)
+    usual = (
+        UNKNOWN if history.seconds is None else Estimate(_number(history.seconds) - element.seconds - element.end_seconds, Basis.ESTIMATED)
+    )
     if left.value == 0 and state == "running":
         return usual if usual.known else Estimate(0.0, Basis.LOWER_BOUND)
+    ending = NOTHING if not history.end_seconds else Estimate(_number(history.end_seconds) - element.end_seconds, Basis.ESTIMATED)
     if average.known or left == NOTHING:
-        return average * left
+        return average * left + ending
     whole = Estimate(element.consumed + element.active) + elements
     expected = _average(history.seconds_per_element) * whole
     if whole.value and expected.value is not None:
-        return Estimate(expected.value - element.seconds, expected.basis)
+        return Estimate(expected.value - element.seconds, expected.basis) + ending
     return usual
 
 

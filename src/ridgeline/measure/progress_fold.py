@@ -363,6 +363,7 @@ class _Averages:
 
     windows: int = 0
     seconds: float = 0.0
+    end_seconds: float = 0.0
     elements: float = 0.0
     inputs: dict[str, float] = field(default_factory=dict)
     outputs: dict[str, float] = field(default_factory=dict)
@@ -376,6 +377,7 @@ class _Averages:
         weight = 1.0 / min(self.windows, _WINDOWS)
         elements = 1.0 if node.kind == "input" else float(sum(event.tuples_in.values()))
         self.seconds += weight * (event.compute_seconds - self.seconds)
+        self.end_seconds += weight * (event.end_seconds - self.end_seconds)
         self.elements += weight * (elements - self.elements)
         for means, counts in ((self.inputs, event.tuples_in), (self.outputs, event.tuples_out)):
             for port in counts.keys() | means.keys():
@@ -394,9 +396,10 @@ class _Averages:
         if not self.windows:
             return History(work=work, work_before=before)
         if self.elements <= 0:
-            return History(elements=self.elements, seconds=self.seconds, work=work, work_before=before)
+            return History(elements=self.elements, seconds=self.seconds, end_seconds=self.end_seconds, work=work, work_before=before)
         outputs = {port: mean / self.elements for port, mean in self.outputs.items()}
-        return History(self.seconds / self.elements, outputs, self.elements, self.seconds, work, before)
+        each = (self.seconds - self.end_seconds) / self.elements
+        return History(each, outputs, self.elements, self.seconds, self.end_seconds, work, before)
 
 
 def _moves(said: RunningOperator, before: RunningOperator | None) -> bool:

@@ -58,6 +58,7 @@ class OperatorReport:
     tails: dict[str, bytes] = field(default_factory=dict)
     progress: tuple[float, float | None] | None = None
     progress_unit: str = "units"
+    end_seconds: float = 0.0
     encode_seconds: float = 0.0
     state_seconds: float = 0.0
 

@@ -61,4 +61,5 @@ def _operator_window(report: WindowReport, operator: OperatorReport, at: float) 
         ages=tuple(operator.ages),
         encode_seconds=operator.encode_seconds,
         state_seconds=operator.state_seconds,
+        end_seconds=operator.end_seconds,
     )
