@@ -1,8 +1,12 @@
 """What is wrong with the Python of workers, told from what Spark says and from what they answer."""
 
+import subprocess
+import sys
+
+import cloudpickle
 import pytest
 
-from ridgeline.engine.worker_check import difference, explain, own_environment
+from ridgeline.engine.worker_check import difference, explain, looker, own_environment
 
 LOST = (
     "Job aborted due to stage failure: Task 1 in stage 0.0 failed 4 times, most recent failure: "
@@ -52,6 +56,14 @@ def test_the_cause_names_host_and_remedy(text, cause):
 )
 def test_other_errors_are_left_alone(text):
     assert explain(LOST + text, "yarn") == ""
+
+
+def test_the_question_names_nothing_of_ridgelines_engine():
+    """A worker with another version of ridgeline must be able to answer."""
+    text = cloudpickle.dumps(looker("/nowhere/run.json"))
+    code = f"import sys, pickle; sys.modules['ridgeline.engine.worker_check'] = None; print(*pickle.loads({text!r})(0, ()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith(f"{own_environment().ridgeline}, False)")
 
 
 def test_versions_are_compared():

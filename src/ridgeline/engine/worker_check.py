@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import re
-import socket
-import sys
 import threading
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
-from pathlib import Path
+from functools import cache
 from typing import Any, NamedTuple
 
-import pyspark
-
-import ridgeline
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine import run_description
 from ridgeline.engine.cluster import is_local
@@ -50,20 +43,38 @@ class Environment(NamedTuple):
     sees: bool = True
 
 
+def looker(file: str | None) -> Callable[[int, Iterable[int]], Iterator[tuple[Any, ...]]]:
+    """A function for workers: the fields of what they are; `file`: whether they see it.
+
+    It travels as a whole and names nothing of this module, since a worker may have another version of it or none.
+    """
+
+    def look(_index: int, _records: Iterable[int]) -> Iterator[tuple[Any, ...]]:
+        import os
+        import socket
+        import sys
+        import zlib
+        from pathlib import Path
+
+        import pyspark
+
+        import ridgeline
+
+        root = Path(ridgeline.__file__).parent
+        checksum = 0
+        for path in sorted(root.rglob("*.py")):
+            checksum = zlib.crc32(path.read_bytes(), zlib.crc32(path.relative_to(root).as_posix().encode(), checksum))
+        python = ".".join(map(str, sys.version_info[:2]))
+        sees = file is None or os.path.isfile(file)  # noqa: PTH113  as short as can be
+        yield socket.gethostname(), sys.executable, python, pyspark.__version__, checksum, sees
+
+    return look
+
+
 @cache
 def own_environment() -> Environment:
     """That of this process; `ridgeline` is a checksum of its source, 0 if there is none."""
-    root = Path(ridgeline.__file__).parent
-    checksum = 0
-    for path in sorted(root.rglob("*.py")):
-        checksum = zlib.crc32(path.read_bytes(), zlib.crc32(path.relative_to(root).as_posix().encode(), checksum))
-    version = ".".join(map(str, sys.version_info[:2]))
-    return Environment(socket.gethostname(), sys.executable, version, pyspark.__version__, checksum)
-
-
-def look(file: str | None, _index: int, _records: Iterable[int]) -> Iterator[Environment]:
-    """In a worker: what it is, and whether it sees a file of the driver's."""
-    yield own_environment()._replace(sees=file is None or Path(file).is_file())
+    return Environment(*next(looker(None)(0, ())))
 
 
 class WorkerCheck:
@@ -85,8 +96,9 @@ class WorkerCheck:
     def _ask(self) -> None:
         tasks = max(1, min(_MOST_TASKS, self._context.defaultParallelism))
         try:
-            asked = partial(look, None if self._checkpoint is None else f"{self._checkpoint}/{run_description.NAME}")
-            self._found = self._context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(asked).collect()
+            asked = looker(None if self._checkpoint is None else f"{self._checkpoint}/{run_description.NAME}")
+            found = self._context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(asked).collect()
+            self._found = [Environment(*fields) for fields in found]
         except Exception as error:  # noqa: BLE001  raised by whoever waits
             self._error = error
 
