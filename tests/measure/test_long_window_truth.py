@@ -174,3 +174,14 @@ def test_a_restart_that_is_caught_up_knows_it_at_once():
     fold.planned(chain("read", "slow"))
     fold.source_asked(SourceAsked(0.5, -1, 1, 0.0, 0.0, 0.0))
     assert fold.progress(0.5)["application"]["verdict"] == "keeping up"
+
+
+def test_what_gathers_before_the_first_window_is_not_called_keeping_up():
+    """Nobody has seen yet how fast the application is."""
+    fold = ProgressFold(60.0)
+    fold.planned(chain("read", "slow"))
+    said = []
+    for second in range(40):
+        fold.source_asked(SourceAsked(float(second), -1, 1, 0.0, 0.0, 200.0 * second))
+        said.append(fold.progress(float(second))["application"]["verdict"])
+    assert (said[0], set(said[1:])) == ("keeping up", {"unknown"})

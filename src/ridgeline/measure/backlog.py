@@ -133,6 +133,12 @@ class SourceBacklog:
             self._say(self._judge(at), at)
         elif self._backlog.value == 0 and basis is Basis.EXACT:
             self._say(Verdict.KEEPING_UP, at)
+        elif self._verdict is Verdict.KEEPING_UP and (self._backlog.value or 0.0) > self._drained_in(_LEAVES_WINDOWS):
+            self._say(Verdict.UNKNOWN, at)  # more waits than it was ever seen to work off in that time
+
+    def _drained_in(self, windows: float) -> float:
+        """How much is worked off in so many windows; 0 if nothing was seen to be."""
+        return windows * self._window * (self._drain(since_change=False) or 0.0)
 
     def begin_anew(self, at: float) -> None:
         """From now on the backlog's trend is another one: what was seen before does not count for it."""
@@ -186,7 +192,7 @@ class SourceBacklog:
         if backlog is None or self._backlog.infinite:
             return Verdict.UNKNOWN
         windows = _LEAVES_WINDOWS if self._verdict is Verdict.KEEPING_UP else _KEEPS_UP_WINDOWS
-        if backlog <= windows * self._window * (self._drain(since_change=False) or 0.0):
+        if backlog <= self._drained_in(windows):
             return Verdict.KEEPING_UP if self._backlog.basis is not Basis.LOWER_BOUND else Verdict.UNKNOWN
         if self._stuck(at):
             return Verdict.STUCK
