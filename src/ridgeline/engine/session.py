@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -139,7 +140,7 @@ def start_context(
     try:
         with quiet_stderr(), heedless_of_sigterm():
             context = SparkContext(conf=spark_conf)
-        _quiet_accumulators(context)
+        _quiet_end(context)
         if not is_local(master) and SYNC_LOG_LEVEL in settings:
             context.setLogLevel(LOG_LEVEL)
     except Exception as error:
@@ -148,11 +149,19 @@ def start_context(
     return context
 
 
-def _quiet_accumulators(context: Any) -> None:
-    """PySpark's server of accumulators, which nobody uses here, prints a traceback when the Java process dies."""
+def _quiet_end(context: Any) -> None:
+    """Two places of PySpark print tracebacks when the Java process dies, which Ridgeline tells itself in one line.
+
+    These are the server of accumulators, which nobody uses here, and py4j, which logs each call that is cut off to the root logger.
+    """
     server = getattr(context, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda _request, _address: None
+    logging.getLogger().addFilter(_is_no_call_cut_off)
+
+
+def _is_no_call_cut_off(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway" or not str(record.msg).startswith("Exception while sending command")
 
 
 def _put_on_pythonpath(home: str) -> None:
