@@ -11,8 +11,15 @@ from engine.ledger import application
 from ridgeline.engine import keyed_runs
 from ridgeline.engine import storage as module
 from ridgeline.engine.local_tier import LocalTier
-from ridgeline.engine.storage import ArrowStorage
+from ridgeline.engine.storage import ArrowStorage, DriverStorage, LocalStorage
 from ridgeline.testing import run_local
+
+
+class Far(ArrowStorage, DriverStorage):
+    """Reached through pyarrow as by workers, and by the driver of a run in process too."""
+
+    def create(self, name, data, *, settled=""):
+        return LocalStorage(self._base).create(name, data, settled=settled)
 
 
 @pytest.fixture
@@ -20,7 +27,7 @@ def far(tmp_path, monkeypatch):
     """A storage that is not on a local disk, as far as it knows; copies go below `near`."""
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path}/near")
     monkeypatch.setattr(module, "resolve", lambda uri: (pyarrow.fs.LocalFileSystem(), f"{tmp_path}/{uri.removeprefix('far://')}"))
-    return ArrowStorage("far://checkpoint")
+    return Far("far://checkpoint")
 
 
 def copies(folder):

@@ -226,4 +226,7 @@ def test_corrupt_manifest_is_named(spark_context, tmp_path):
 
     _, error = run_on_spark(sum_application(), spark_context, checkpoint, expect=CheckpointError)
 
-    assert str(error) == f"manifest `{manifest}` is corrupt: its checksum differs; restore it from a copy"
+    assert (
+        str(error)
+        == f"manifest `{manifest}` is corrupt: its checksum differs, so it is damaged or a copy of another file; restore it from a copy"
+    )
