@@ -24,7 +24,7 @@ from ridgeline.engine.compactions import Compactions
 from ridgeline.engine.heartbeat import HeartbeatAddress
 from ridgeline.engine.job_errors import SparkGoneError, gone, has_ended
 from ridgeline.engine.run import ApplicationRun, Observe
-from ridgeline.engine.session import PRELOAD, start_context
+from ridgeline.engine.session import PRELOAD, quieten_executors, start_context
 from ridgeline.engine.shared_context import borrow, give_back
 from ridgeline.engine.shipping import installed_modules
 from ridgeline.engine.storage import DriverStorage, LocalStorage
@@ -106,6 +106,7 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
         first = run.next_window
         if check is not None:
             check.wait(stop)
+            quieten_executors(context)
         if started:
             started(run)
         _drive(run, context, clock, stop, options.windows)

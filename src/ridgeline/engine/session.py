@@ -141,8 +141,6 @@ def start_context(
         with quiet_stderr(), heedless_of_sigterm():
             context = SparkContext(conf=spark_conf)
         _quiet_end(context)
-        if not is_local(master) and SYNC_LOG_LEVEL in settings:
-            context.setLogLevel(LOG_LEVEL)
     except Exception as error:
         msg = f"Spark did not start on `{master}`: {mask_text(str(error).splitlines()[0])[:300]}; check `--master` and `--conf`"
         raise RidgelineError(msg) from error
@@ -162,6 +160,19 @@ def _quiet_end(context: Any) -> None:
 
 def _is_no_call_cut_off(record: logging.LogRecord) -> bool:
     return record.module != "java_gateway" or not str(record.msg).startswith("Exception while sending command")
+
+
+def quieten_executors(context: Any) -> None:
+    """Let the executors that have joined log errors only, unless the user gave settings of logs.
+
+    Only once they have answered: an executor takes the level before it reads its own settings of logs, and never again (Spark 4.3).
+    """
+    if (
+        not is_local(str(context.master))
+        and context.getConf().get(SYNC_LOG_LEVEL) == "true"
+        and not context.getConf().get("spark.log.level")
+    ):
+        context.setLogLevel(LOG_LEVEL)
 
 
 def _put_on_pythonpath(home: str) -> None:
