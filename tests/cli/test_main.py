@@ -96,19 +96,14 @@ def test_the_traceback_of_a_file_that_fails(ridgeline_command, tmp_path):
     ]
 
 
-def test_validate_takes_less_than_two_seconds_and_imports_no_spark(environment):
+def test_validate_imports_no_spark(environment):
     code = (
         "import sys\nfrom ridgeline.cli.main import app\n"
         f"sys.argv = ['ridgeline', 'validate', {str(TINY)!r}]\n"
         "try:\n    app()\nfinally:\n    assert not {'pyspark', 'py4j', 'ridgeline.engine.run'} & set(sys.modules)"
     )
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
-        times.append(time.perf_counter() - start)
-        assert (done.returncode, done.stderr) == (0, "")
-    assert min(times) < 2
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_port_that_is_in_use_and_a_log_that_is_there_are_told_before_spark_starts(ridgeline_command):

@@ -33,6 +33,10 @@ def test_verdict_and_backlog_are_the_truth(broker, start, wait_until, tmp_path, 
     driver = start(APPLICATION, *properties, "--checkpoint", tmp_path / "state", "--master", "local[2]")
     wait_until(lambda: re.search(r"http://127\.0\.0\.1:\d+", driver.text) or driver.exit_code is not None, "the service")
     assert driver.exit_code is None, driver.text
+    before = Feed(broker, topic, ARRIVING)  # until processes have started
+    before.start()
+    wait_until(lambda: counter.exists() and counter.read_bytes(), "the first message", seconds=120)
+    done_before = len(before.finish())
     feed = Feed(broker, topic, ARRIVING)
     samples = []
 
@@ -41,14 +45,14 @@ def test_verdict_and_backlog_are_the_truth(broker, start, wait_until, tmp_path, 
         before = waiting()
         told = progress(driver)
         assert driver.exit_code is None, driver.text
-        samples.append((feed.is_alive(), told["verdict"], told["backlogRecords"]["value"], before, waiting(), time.monotonic() - turned))
+        samples.append((feed.is_alive(), told["verdict"], told["backlogRecords"], before, waiting(), time.monotonic() - turned))
         time.sleep(0.25)
         return samples[-1]
 
     def waiting():
         data = counter.read_bytes() if counter.exists() else b""
         done = COUNTER.unpack(data)[0] if len(data) == COUNTER.size else 0
-        return len(feed.written) - done
+        return done_before + len(feed.written) - done
 
     turned = time.monotonic()
     feed.start()
@@ -61,12 +65,13 @@ def test_verdict_and_backlog_are_the_truth(broker, start, wait_until, tmp_path, 
     assert driver.wait() == 0, driver.text
 
     print(*samples, sep="\n")
-    wrong = [one for one in samples if one[1] == "keeping up" and min(one[3:5]) > 5 * ARRIVING]
-    assert not wrong, "never `keeping up` with more than five seconds of arrivals behind"
-    rising = [one for one in samples if one[0] and one[5] > 8]
+    rising = [one for one in samples if one[0] and min(one[3:5]) > 5 * ARRIVING]
+    assert rising, "the test's own feed fell behind"
+    slow = [one for one in rising if one[5] > 10]
+    assert sum(one[1] == "falling behind" for one in slow) >= 0.8 * len(slow), "it falls behind all the time"
+    assert not [one for one in samples if one[1] == "keeping up" and min(one[3:5]) > 5 * ARRIVING]
     falling = [one for one in samples if not one[0] and one[5] > 5 and one[3] > 3 * CAPACITY]
-    assert sum(one[1] == "falling behind" for one in rising) >= 0.9 * len(rising)
-    assert sum(one[1] == "catching up" for one in falling) >= 0.9 * len(falling)
+    assert sum(one[1] == "catching up" for one in falling) >= 0.8 * len(falling)
     known = [one for one in rising + falling if one[2] is not None]
     assert len(known) >= 0.9 * len(rising + falling)
     near = [one for one in known if min(one[3:5]) - 3 * ARRIVING <= one[2] <= max(one[3:5]) + 3 * ARRIVING]

@@ -75,7 +75,7 @@ class QueryDriver:
         first_partitions = [_partitions(run.plan, logical.name)[0] for logical in self._sources]
         self._progress = QueryProgress(run.observe, clock, first_partitions)
         self._first_partitions = first_partitions
-        self._asker = SourceAsker(run.observe, clock, run.master.committed)
+        self._asker = SourceAsker(run.observe, clock, run.master.committed, run.checkpoint.storage)
         self._clock = clock
         self._idled = clock.monotonic()
 

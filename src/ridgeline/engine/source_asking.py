@@ -19,6 +19,7 @@ from typing import Any
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.offsets import distance
+from ridgeline.engine.storage import Storage
 from ridgeline.measure.events import Event, SourceAsked
 
 _EVERY_SECONDS = 1.0
@@ -39,6 +40,7 @@ class _Asked:
     kind: str
     stream: Any = None
     rows_per_unit: float = 1.0
+    first: str | None = None
     base: str | None = None
     taken: float = 0.0
     seen: tuple[str, float] | None = None
@@ -46,12 +48,16 @@ class _Asked:
 
 
 class SourceAsker:
-    """Emits a `SourceAsked` for each source that can be asked, every second, from a thread of its own."""
+    """Emits a `SourceAsked` for each source that can be asked, every second, from a thread of its own.
 
-    def __init__(self, observe: Callable[[Event], None], clock: Clock, committed: int) -> None:
+    `committed`: the last committed window; `storage`: of the checkpoint, in which Spark notes where a query begins.
+    """
+
+    def __init__(self, observe: Callable[[Event], None], clock: Clock, committed: int, storage: Storage) -> None:
         self._observe = observe
         self._clock = clock
         self._committed = committed
+        self._storage = storage
         self._running: int | None = None
         self._stop = threading.Event()
 
@@ -97,6 +103,8 @@ class SourceAsker:
         window = batch[0] if batch is not None else -1
         running = self._running
         held = 0.0
+        if window == 0 and start is None:
+            start = self._first(one, number)
         if window == running and start is not None:
             held = (distance(start, end) or 0.0) * one.rows_per_unit
         elif window != running and window > self._committed:
@@ -124,6 +132,16 @@ class SourceAsker:
         )
         if self._running == running:  # else a window has begun or ended meanwhile: the next answer is a second away
             self._emit(event)
+
+    def _first(self, one: _Asked, number: int) -> str | None:
+        """Where the query's first batch begins, which Spark does not say of it; None if that cannot be known."""
+        if one.first is None and one.kind == "rate":
+            one.first = "0"
+        elif one.first is None:
+            with contextlib.suppress(Exception):  # Spark's notes: a form that a new Spark gives
+                note = self._storage.read(f"spark/sources/{number}/0").decode()
+                one.first = note[note.index("\n") + 1 :].strip() or None  # behind the line with the version
+        return one.first
 
     def _latest(self, one: _Asked, known: str | None, now: float) -> str | None:
         """How far the source is by now, as an offset. Raises what Spark raises."""

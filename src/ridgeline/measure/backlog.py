@@ -254,8 +254,8 @@ class ScheduleBacklog:
     def state(self, now: float, late_seconds: float, *, begun: int = 2) -> BacklogState:
         """The state at `now`, at which the next window is so late. It is never `stuck`: a window that does not end falls behind.
 
-        `begun`: windows of this run. The first one starts processes and connections, which says nothing of the next: until it is done the
-        application does not fall behind.
+        `begun`: windows of this run. The first one starts processes and connections, which says nothing of the next: until then the verdict
+        is `unknown`.
         """
         if self._last is None:
             return BacklogState(UNKNOWN, UNKNOWN, None, None, None, Verdict.UNKNOWN)
@@ -266,7 +266,7 @@ class ScheduleBacklog:
             verdict = Verdict.KEEPING_UP
         if current - late > _LEAVES_WINDOWS * self._window:
             verdict, caught_up_at = Verdict.FALLING_BEHIND, None
-        if begun < 2 and verdict is Verdict.FALLING_BEHIND:  # noqa: PLR2004  as above
+        if begun < 2:  # noqa: PLR2004  as above
             verdict = Verdict.UNKNOWN
         seconds = Estimate(current, Basis.ESTIMATED)
         return BacklogState(seconds, seconds, None, None, None if caught_up_at is None else max(now, caught_up_at), verdict)

@@ -296,6 +296,17 @@ class ProgressFold:
             return Verdict.UNREACHABLE
         if state.backlog.infinite:
             return schedule.verdict
+        window = self._window
+        if state.verdict is Verdict.STUCK and self._begun < 2 and (window is None or not window.heartbeats):  # noqa: PLR2004  the first
+            return Verdict.UNKNOWN  # it starts processes and connections
+        left = state.seconds.value
+        if (
+            state.verdict is Verdict.KEEPING_UP
+            and self._last_late
+            and state.backlog.value
+            and (left is None or left > self._window_seconds)
+        ):
+            return Verdict.UNKNOWN  # the window before was late, and this one will be
         as_of = source.backlog.as_of
         late = self._last_late or self._late_seconds(now) > self._window_seconds
         if state.verdict is Verdict.KEEPING_UP and as_of is not None and now - as_of > max(5.0, 2 * self._window_seconds) and late:
