@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pyarrow.fs
@@ -11,6 +13,18 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.masking import mask_text
 
 _ALIASES = {"s3a": "s3", "s3n": "s3"}
+_s3: dict[str, Any] = {}
+
+
+def s3_settings() -> dict[str, Any]:
+    """How this process reaches S3: arguments of pyarrow's S3FileSystem, secrets among them. Empty: by the AWS_* environment alone."""
+    return dict(_s3)
+
+
+def use_s3(settings: Mapping[str, Any]) -> None:
+    """Let `resolve` reach S3 by these arguments of pyarrow's S3FileSystem from now on."""
+    _s3.clear()
+    _s3.update(settings)
 
 
 def is_local(uri: str) -> bool:
@@ -31,9 +45,22 @@ def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
         return pyarrow.fs.LocalFileSystem(), local_path(uri)
     scheme = urlsplit(uri).scheme
     try:
+        if _ALIASES.get(scheme, scheme) == "s3" and not urlsplit(uri).query and "@" not in uri:
+            return _resolve_s3(uri)
         filesystem, path = pyarrow.fs.FileSystem.from_uri(_ALIASES.get(scheme, scheme) + uri[len(scheme) :])
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         remedy = "give a path, or a URI such as `file:`, `s3a:` or `hdfs:` whose client libraries are installed"
         msg = f"`{mask_text(uri)}` cannot be reached: {mask_text(str(error))}; {remedy}"
         raise RidgelineError(msg) from error
     return filesystem, path
+
+
+def _resolve_s3(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
+    parts = urlsplit(uri)
+    settings = {"allow_delayed_open": True, **_s3}  # a small file is one request, not three
+    placed = "endpoint_override" in settings or any(
+        map(os.environ.get, ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION"))
+    )
+    if "region" not in settings and not placed:
+        settings["region"] = pyarrow.fs.resolve_s3_region(parts.netloc)
+    return pyarrow.fs.S3FileSystem(**settings), f"{parts.netloc}{parts.path}"

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import ridgeline
+from ridgeline.api import files
 from ridgeline.api.errors import RidgelineError, StateError
 from ridgeline.engine import shipping
 from ridgeline.engine.compaction import Merge, Merged, Merger
@@ -90,7 +91,7 @@ class Compactor:
                 process_group=0,  # Ctrl-C is the driver's
             )
             with contextlib.suppress(OSError):  # it died at once: the merge says so
-                _send(self._process.stdin, (self._uri, self._plan(), self._run_id))
+                _send(self._process.stdin, (self._uri, self._plan(), self._run_id, files.s3_settings()))
             if self._closed:
                 self._kill()
         return self._process
@@ -127,7 +128,8 @@ def serve() -> None:
     with contextlib.suppress(OSError):
         os.nice(_NICENESS)
     threading.Thread(target=_read, args=(sys.stdin.buffer, requests), name="ridgeline-requests", daemon=True).start()
-    uri, plan, run_id = requests.get()
+    uri, plan, run_id, s3 = requests.get()
+    files.use_s3(s3)
     merger: Merger | None = None
     while True:
         job = requests.get()

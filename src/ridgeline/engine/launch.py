@@ -15,7 +15,7 @@ from rich.console import Console
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import CheckpointError
-from ridgeline.api.files import is_local, local_path
+from ridgeline.api.files import is_local, local_path, use_s3
 from ridgeline.api.masking import mask_text
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.publisher import PublisherContext
@@ -24,6 +24,7 @@ from ridgeline.engine.compactions import Compactions
 from ridgeline.engine.heartbeat import HeartbeatAddress
 from ridgeline.engine.job_errors import SparkGoneError, gone, has_ended
 from ridgeline.engine.run import ApplicationRun, Observe
+from ridgeline.engine.s3 import s3_settings
 from ridgeline.engine.session import PRELOAD, quieten_executors, start_context
 from ridgeline.engine.shared_context import borrow, give_back
 from ridgeline.engine.shipping import installed_modules
@@ -98,6 +99,7 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
             start = partial(start_context, name, options.master, conf, streaming=streaming, local_checkpoint=local, widest=widest)
             context = borrow(options.master, options.conf, start)
         check = None if _is_on_driver(context) else WorkerCheck(context, uri if is_local(uri) else None, console.print)
+        use_s3(s3_settings(context))
         if checkpoint is None:
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
         if plan.logical.attributes["metrics_recording_level"] is RecordingLevel.OFF:
@@ -152,6 +154,8 @@ def _hadoop_storage(uri: str, context: Any) -> DriverStorage:
 
     try:
         return HadoopStorage(uri, context)
+    except CheckpointError:
+        raise
     except Exception as error:
         cause = getattr(error, "java_exception", error)
         remedy = "Spark needs the file system's client (`--conf spark.jars.packages=...`)"

@@ -20,6 +20,7 @@ from ridgeline.engine import trust
 from ridgeline.engine.class_archive import archive_options
 from ridgeline.engine.cluster import LOG_LEVEL, SOCKETS, SYNC_LOG_LEVEL, allocation_settings, is_local, log_settings, socket_settings
 from ridgeline.engine.java import find_java
+from ridgeline.engine.s3 import s3a_from_environment
 from ridgeline.engine.submitted import submitted
 
 _ATTEMPTS = 4
@@ -186,6 +187,7 @@ def _settings(master: str, given: Mapping[str, str], *, streaming: bool, local_c
     logs = log_settings(given, submitted=bool(submitted()))
     settings = {
         **_SETTINGS,
+        **s3a_from_environment(),
         **socket_settings(master, given),
         **logs,
         **allocation_settings(given, widest),

@@ -16,14 +16,15 @@ import pickle
 import signal
 import socket
 import struct
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark import TaskContext
 
+from ridgeline.api import files
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import described
 from ridgeline.api.pickling import dumps
@@ -53,7 +54,7 @@ class Task:
     """What a stage's tasks need to know, as Spark's local property: where the plan is, what to run, how many tasks a stage has at most.
 
     `source_containers` (of each Spark source) and `source_schema` (an Arrow IPC schema) tell the tasks whose rows they read, and as what.
-    `heartbeats`: where to, None for none. `place`: where blocks may lie by reference, None for nowhere.
+    `heartbeats`: where to, None for none. `place`: where blocks may lie by reference, None for nowhere. `s3`: how S3 is reached.
     """
 
     checkpoint: str
@@ -65,6 +66,7 @@ class Task:
     source_schema: bytes = b""
     heartbeats: HeartbeatAddress | None = None
     place: SharedPlace | None = None
+    s3: Mapping[str, Any] = field(default_factory=files.s3_settings)
 
     def encode(self) -> str:
         """As text."""
@@ -75,6 +77,7 @@ class Host:
     """The containers of one plan in this worker process."""
 
     def __init__(self, task: Task) -> None:
+        files.use_s3(task.s3)
         self.storage: Storage = open_storage(task.checkpoint)
         self.specs: tuple[ContainerSpec, ...] = shipping.receive(self.storage, task.plan)
         self.by_stage: dict[int, list[int]] = {}

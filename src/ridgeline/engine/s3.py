@@ -1,0 +1,45 @@
+"""One set of settings for both ways to S3: Spark's (S3A, in Java) and pyarrow's (in the driver and in workers)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+
+def s3_settings(context: Any) -> dict[str, Any]:
+    """Spark's settings of S3 (`spark.hadoop.fs.s3a.*`) as arguments of pyarrow's S3FileSystem."""
+    configuration = context._jsc.hadoopConfiguration()  # noqa: SLF001  the only way to Hadoop
+
+    def setting(name: str) -> str:
+        return str(configuration.getTrimmed(f"fs.s3a.{name}") or "")
+
+    def secret(name: str) -> str:
+        found = configuration.getPassword(f"fs.s3a.{name}")  # from a credential file too
+        return "".join(map(str, found)) if found is not None else ""
+
+    settings: dict[str, Any] = {
+        "access_key": secret("access.key"),
+        "secret_key": secret("secret.key"),
+        "session_token": secret("session.token"),
+        "region": setting("endpoint.region"),
+    }
+    endpoint = setting("endpoint")
+    if endpoint:
+        scheme, separator, host = endpoint.rpartition("://")
+        settings["endpoint_override"] = host
+        settings["scheme"] = scheme if separator else "http" if setting("connection.ssl.enabled") == "false" else "https"
+        settings["force_virtual_addressing"] = setting("path.style.access") != "true"
+    return {name: value for name, value in settings.items() if value}
+
+
+def s3a_from_environment() -> dict[str, str]:
+    """Settings for Spark from those AWS_* variables that pyarrow heeds and Hadoop does not."""
+    found = {}
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if endpoint:
+        found["spark.hadoop.fs.s3a.endpoint"] = endpoint
+        found["spark.hadoop.fs.s3a.path.style.access"] = "true"
+    if region:
+        found["spark.hadoop.fs.s3a.endpoint.region"] = region
+    return found

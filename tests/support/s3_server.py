@@ -1,0 +1,29 @@
+"""An S3 of one's own (moto) on a free port of this host: `python -m support.s3_server LOG`, prints the port, notes each request."""
+
+import sys
+from pathlib import Path
+
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+
+class _Quiet(WSGIRequestHandler):
+    def log(self, *_):
+        pass
+
+
+def serve(log):
+    backend = DomainDispatcherApplication(create_backend_app)
+
+    def noted(environ, start_response):
+        with log.open("a") as file:
+            file.write(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}\n")
+        return backend(environ, start_response)
+
+    server = make_server("127.0.0.1", 0, noted, threaded=True, request_handler=_Quiet)
+    print(server.port, flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]))
