@@ -16,9 +16,11 @@ from ridgeline.api.operator import SparkSource
 from ridgeline.engine.each_batch import call_each_batch
 from ridgeline.engine.job import SourceBatch
 from ridgeline.engine.job_errors import query_cause
+from ridgeline.engine.manifest import SourceOffsets
 from ridgeline.engine.query_progress import QueryProgress
 from ridgeline.engine.run import IDLE_SECONDS, ApplicationRun
 from ridgeline.engine.source_asking import SourceAsker
+from ridgeline.engine.spark_log import SparkLog
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator
 
@@ -76,6 +78,7 @@ class QueryDriver:
         self._progress = QueryProgress(run.observe, clock, first_partitions)
         self._first_partitions = first_partitions
         self._asker = SourceAsker(run.observe, clock, run.master.committed, run.checkpoint.storage)
+        self._log = SparkLog(run.checkpoint.storage, [logical.name for logical in self._sources], partial(run.warn, first_partitions[0]))
         self._clock = clock
         self._idled = clock.monotonic()
 
@@ -102,16 +105,13 @@ class QueryDriver:
         def run_window(rows: Any, batch_id: int) -> None:
             if limits.reached or errors:
                 raise _StopQueryError
-            if batch_id > self._run.next_window:
-                found = f"Spark's offset log is at window {batch_id}, the manifests at {self._run.next_window}"
-                msg = f"{found}; restore the whole checkpoint folder from a copy"
-                raise CheckpointError(msg)
             batch = SourceBatch(rows, schema, self._containers)
             with self._asker.window(batch_id):
-                self._run.window(batch_id, batch)
+                self._run.window(batch_id, batch, offsets=self._offsets(batch_id))
             self._progress.committed(batch_id, batch.jobs)
 
         trigger = {"processingTime": f"{self._run.plan.logical.window_seconds} seconds"}
+        self._log.check(self._run.checkpoint.last())
         frame = _union(frames := self._frames())
         schema: bytes = to_arrow_schema(frame.schema, timezone="UTC").serialize().to_pybytes()
         writer = frame.writeStream.option("checkpointLocation", self._checkpoint).trigger(**trigger)
@@ -152,6 +152,18 @@ class QueryDriver:
         finally:
             busy.release()
             self._idled = self._clock.monotonic()
+
+    def _offsets(self, batch_id: int) -> SourceOffsets | None:
+        """Where a micro-batch ends; None for the last one committed. Raises CheckpointError for any other."""
+        following = self._run.next_window
+        if batch_id > following:
+            found = f"Spark's offset log is at window {batch_id}, the manifests at {following}"
+            msg = f"{found}; restore the whole checkpoint folder from a copy"
+            raise CheckpointError(msg)
+        if batch_id == following:
+            return self._log.offsets(batch_id)
+        self._log.check_repeated(batch_id)
+        return None
 
     def _frames(self) -> list[Any]:
         """The sources' streaming DataFrames."""

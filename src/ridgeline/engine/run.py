@@ -13,7 +13,7 @@ from ridgeline.api.errors import CheckpointError, Failure, OperatorError, Ridgel
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.checkpoint import Checkpoint
 from ridgeline.engine.compactions import Compactions, Tell
-from ridgeline.engine.manifest import Manifest, digest
+from ridgeline.engine.manifest import Manifest, SourceOffsets, digest
 from ridgeline.engine.spec import has_committed
 from ridgeline.engine.state_warnings import StateWarnings
 from ridgeline.engine.tails import Tails
@@ -119,11 +119,12 @@ class ApplicationRun:
         """True once all inputs have finished and their last window is committed."""
         return self.master.ended
 
-    def window(self, window_id: int, source: Any = None, due: float | None = None) -> None:
+    def window(self, window_id: int, source: Any = None, due: float | None = None, offsets: SourceOffsets | None = None) -> None:
         """Run a window until it is committed and published; one that is committed already only returns.
 
-        `due`: when it should have begun (wall clock; default: now). Raises OperatorError when it failed more often than
-        `recovery_attempts` allows, CheckpointError or FencedError when it could not be committed: nothing of it counts then.
+        `offsets`: where the window's Spark sources end. `due`: when it should have begun (wall clock; default: now). Raises OperatorError
+        when it failed more often than `recovery_attempts` allows, CheckpointError or FencedError when it could not be committed: nothing
+        of it counts then.
         """
         self._warnings.begin()
         self._compactions.begin(self.master)
@@ -150,7 +151,7 @@ class ApplicationRun:
                         instruction = self.master.handle(WindowRan(ran.reports))
                 case Commit():
                     reports = instruction.reports
-                    manifest = self._stage(instruction)
+                    manifest = self._stage(instruction, offsets)
                     staged = timeline.now()
                     self.checkpoint.commit(manifest)
                     committed = timeline.now()
@@ -173,6 +174,10 @@ class ApplicationRun:
                     return
                 case GiveUp(failure, _attempts):
                     raise OperatorError(failure)
+
+    def warn(self, operator: int, text: str) -> None:
+        """Tell of something in the checkpoint that concerns an operator (physical id) and that was put right."""
+        self._warnings.tell(operator, text)
 
     def observe(self, event: Event) -> None:
         """Tell those who listen to this run of an event that happened outside of it, such as Spark's own account of a window."""
@@ -214,7 +219,7 @@ class ApplicationRun:
         text = f"{where}: `{failure.callback}` failed: {failure.error}; no result is lost"
         self._observe(events.StateWarning(self._clock.wall(), operator, text))
 
-    def _stage(self, commit: Commit) -> Manifest:
+    def _stage(self, commit: Commit, offsets: SourceOffsets | None) -> Manifest:
         states = {}
         for name, publisher in self.publishers.items():
             ids = [operator.id for operator in self.plan.physical.operators if operator.name == name and not operator.unifier]
@@ -233,6 +238,7 @@ class ApplicationRun:
             publishers={name: state for name, state in states.items() if state is not None},
             ended=commit.ends,
             reports=digest(commit.reports),
+            offsets=offsets,
         )
 
     def _publish(self, window_id: int) -> None:

@@ -79,6 +79,9 @@ class DriverStorage(Storage):
         It outlives a power cut, and so do the names of the files that lie in the folder `settled` before it.
         """
 
+    def settle(self, names: Iterable[str]) -> None:
+        """Let files that another program has written outlive a power cut, where a program has to ask for that."""
+
 
 class LocalStorage(DriverStorage):
     """A folder of the local disk, or of one that is mounted like it.
@@ -207,6 +210,13 @@ class LocalStorage(DriverStorage):
         finally:
             if syncing is not None:
                 syncing.result()
+
+    def settle(self, names: Iterable[str]) -> None:
+        """Sync each file and its folder."""
+        for name in names:
+            with open(self._path(name), "rb") as file:  # noqa: PTH123
+                os.fsync(file.fileno())
+            _sync_folder(os.path.dirname(self._path(name)))  # noqa: PTH120
 
     def names(self, folder: str) -> list[str]:
         """Names of visible files."""
