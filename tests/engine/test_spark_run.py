@@ -140,4 +140,4 @@ def test_makes_a_checkpoint_folder_of_its_own(spark_context, tmp_path, monkeypat
     )
 
     assert told == [(outcome.checkpoint, 0)]
-    assert outcome.checkpoint.startswith(str(tmp_path / "ridgeline-sums-"))
+    assert outcome.checkpoint.startswith(str(tmp_path / "ridgeline-checkpoint-"))
