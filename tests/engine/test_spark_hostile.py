@@ -105,8 +105,9 @@ def test_a_silent_worker_is_ended_and_its_window_run_again(spark_context, receiv
         "operator `total` (partition 0) of application `sums` failed in window 1 in `its turn`: its worker process "
     )
     assert "raise the attribute `heartbeat_timeout`" in retry.reason
-    first, second = notes(tmp_path)
-    assert first != second
+    first, *others = notes(tmp_path)  # Spark may have begun the task again before its job was cancelled
+    assert others
+    assert first not in others
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
 

@@ -68,7 +68,7 @@ def test_two_sources_are_told_apart(spark_context, tmp_path):
 def test_a_window_that_is_run_again_counts_its_records_once(spark_context, tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
-    app = rate_application(FailingSum(bad=251, failures=5, folder=str(folder)), partitions=2)
+    app = rate_application(FailingSum(bad=251, failures=1, folder=str(folder)), partitions=2)
     run = run_on_spark(app, spark_context, tmp_path / "checkpoint", windows=4)
 
     assert len(run.retries) == 1
