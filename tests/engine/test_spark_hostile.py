@@ -92,6 +92,7 @@ def test_a_worker_that_dies_once_costs_a_task_and_no_window(spark_context, tmp_p
     assert len(set(notes(tmp_path))) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["stopped", "frozen"])
 def test_a_silent_worker_is_ended_and_its_window_run_again(spark_context, receiver, tmp_path, kind):
     app = hostile_application(kind, tmp_path, failures=1)
@@ -112,6 +113,7 @@ def test_a_silent_worker_is_ended_and_its_window_run_again(spark_context, receiv
         os.kill(first, 0)
 
 
+@pytest.mark.slow
 def test_a_callback_that_is_stuck_is_ended_if_the_operator_has_a_timeout(spark_context, receiver, tmp_path):
     watched = {"heartbeats": receiver.for_workers(0.2), "workers": receiver.workers}
     limits = {"total.callback_timeout": "2s", "total.recovery_attempts": "1"}

@@ -10,7 +10,7 @@ from engine.on_spark import run_on_spark
 from ridgeline.engine import state_files
 from ridgeline.testing import run_local
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 WINDOWS = 40
 

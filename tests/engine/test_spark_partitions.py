@@ -11,7 +11,7 @@ from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort
 from ridgeline.api.errors import OperatorError
 from ridgeline.operators import SparkInput
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SPARK_PARTITIONS = 3
 

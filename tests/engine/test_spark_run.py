@@ -64,6 +64,7 @@ def test_blocks_skip_a_stage(spark_context, tmp_path):
     assert [pair.account for pair in run.collected("store")] == [10] * 6
 
 
+@pytest.mark.slow
 def test_goes_on_after_a_limit_of_windows(spark_context, tmp_path):
     whole = run_local(payments_application())
     checkpoint = tmp_path / "checkpoint"

@@ -10,7 +10,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.stram.topology import planned_event
 from ridgeline.stram.watch import Watch
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 WINDOWS = 40
 
 

@@ -14,7 +14,7 @@ from ridgeline.service import registry
 from ridgeline.service.event_log import read_event_log, replay
 from ridgeline.testing import END_WINDOW
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(autouse=True)

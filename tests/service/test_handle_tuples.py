@@ -110,6 +110,7 @@ def test_the_users_line_stands_in_the_exception(spark_context):
     assert "runtime.py" in caught.value.failure.traceback
 
 
+@pytest.mark.slow
 def test_applications_share_the_spark_of_the_process(spark_context):
     first = application("first").start(port=None)
     second = application("second", count=50, partitions=1).start(port=None)
