@@ -79,4 +79,4 @@ def test_what_fails_between_windows_stops_the_application(spark_context: Any, tm
     finally:
         running.end()
     assert isinstance(running.error, RidgelineError)
-    assert "is not there; committed rows of windows 0 to 0 wait there to be published; mount it" in str(running.error)
+    assert "is not there; as of the last commit rows of window 0 waited there to be published; mount it" in str(running.error)

@@ -49,7 +49,7 @@ def hidden(store: Store) -> Path:
     return store.folder / ".ridgeline" / "out-run1"
 
 
-WAITS = "committed rows of windows 3 to 5 wait there to be published"
+WAITS = "as of the last commit rows of windows 3 to 5 waited there to be published"
 
 
 def test_a_folder_that_is_not_mounted_is_told_and_nothing_is_lost(store: Store) -> None:
@@ -116,7 +116,9 @@ def test_a_folder_that_goes_while_the_run_goes_on_is_told_and_not_made_anew(stor
     elsewhere = store.folder.rename(store.folder.with_name("elsewhere"))
     with pytest.raises(RidgelineError, match=r"its folder, or a file that a container wrote, is not there .*; mount it again, or give a"):
         driver.window()
-    with pytest.raises(RidgelineError, match=r"`out`: output folder `.*` is not there; committed rows of windows 0 to 0 wait there"):
+    with pytest.raises(
+        RidgelineError, match=r"`out`: output folder `.*` is not there; as of the last commit rows of window 0 waited there"
+    ):
         driver.publisher.close()
     assert not store.folder.exists()
     elsewhere.rename(store.folder)

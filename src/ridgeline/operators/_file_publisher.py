@@ -338,7 +338,8 @@ class FilePublisher(Publisher):
         windows = [segment.window for segment in self._pending]
         if not windows:
             return "nothing waits there to be published"
-        return f"committed rows of windows {windows[0]} to {windows[-1]} wait there to be published"
+        which = f"window {windows[0]}" if windows[0] == windows[-1] else f"windows {windows[0]} to {windows[-1]}"
+        return f"as of the last commit rows of {which} waited there to be published"
 
     def _failure(self, error: OSError) -> RidgelineError:
         """What an error of the file system means. Raises FencedError if another driver has taken over: then its work is the cause."""
