@@ -64,13 +64,17 @@ def test_verdict_and_backlog_are_the_truth(broker, start, wait_until, tmp_path, 
     driver.process.send_signal(signal.SIGINT)
     assert driver.wait() == 0, driver.text
 
+    width = float(window.removesuffix("s"))
     print(*samples, sep="\n")
     rising = [one for one in samples if one[0] and min(one[3:5]) > 5 * ARRIVING]
     assert rising, "the test's own feed fell behind"
     slow = [one for one in rising if one[5] > 10]
-    assert sum(one[1] == "falling behind" for one in slow) >= 0.8 * len(slow), "it falls behind all the time"
-    assert not [one for one in samples if one[1] == "keeping up" and min(one[3:5]) > 5 * ARRIVING]
-    falling = [one for one in samples if not one[0] and one[5] > 5 and one[3] > 3 * CAPACITY]
+    said = [one for one in slow if one[1] == "falling behind"]
+    assert all(one[1] in {"falling behind", "unknown", "holding"} for one in slow), "it falls behind all the time"
+    assert len(said) >= (0.8 if width < 60 else 0.3) * len(slow), "but for the first window, which shows the speed"
+    held = max(5 * ARRIVING, 1.5 * width * CAPACITY)  # what windows that are in time may hold
+    assert not [one for one in samples if one[1] == "keeping up" and min(one[3:5]) > held]
+    falling = [one for one in samples if not one[0] and one[5] > 5 and one[3] > held]
     assert sum(one[1] == "catching up" for one in falling) >= 0.8 * len(falling)
     known = [one for one in rising + falling if one[2] is not None]
     assert len(known) >= 0.9 * len(rising + falling)

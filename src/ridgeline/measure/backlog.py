@@ -103,7 +103,16 @@ class SourceBacklog:
         self._verdict = Verdict.UNKNOWN
         self._verdict_since = -math.inf
 
-    def add(self, at: float, consumed: float | None, remaining: float | None, *, basis: Basis = Basis.EXACT, counts: bool = True) -> None:
+    def add(
+        self,
+        at: float,
+        consumed: float | None,
+        remaining: float | None,
+        *,
+        basis: Basis = Basis.EXACT,
+        counts: bool = True,
+        late: bool = False,
+    ) -> None:
         """Take a sample.
 
         Args:
@@ -112,6 +121,7 @@ class SourceBacklog:
             remaining: None if unknown; infinite or negative if there is no end.
             basis: Of `remaining`: `lower bound` if only a part of the source has reported.
             counts: False for a sample that says nothing of the trend: what arrives until the next window is due waits in any application.
+            late: True while a window runs that is late or will be: then the application does not keep up, however little is left.
         """
         consumed = None if consumed is None or not math.isfinite(consumed) else min(_MOST, max(0.0, consumed))
         if remaining is not None and not math.isnan(remaining) and remaining != math.inf:
@@ -130,7 +140,7 @@ class SourceBacklog:
         if counts:
             self._samples.add(Sample(at, consumed, None if self._backlog.infinite else self._backlog.value))
             self._trend = self._samples.trend(self._samples.since(self._began_at))
-            self._say(self._judge(at), at)
+            self._say(self._judge(at, late=late), at)
         elif self._backlog.value == 0 and basis is Basis.EXACT:
             self._say(Verdict.KEEPING_UP, at)
         elif self._verdict is Verdict.KEEPING_UP and (self._backlog.value or 0.0) > self._drained_in(_LEAVES_WINDOWS):
@@ -187,18 +197,18 @@ class SourceBacklog:
         """The growth since it catches up, over so many intervals at most."""
         return self._samples.trend(self._samples.since(max(self._verdict_since, self._as_of - intervals * self._interval)))
 
-    def _judge(self, at: float) -> Verdict:
+    def _judge(self, at: float, *, late: bool) -> Verdict:
         backlog, growth = self._backlog.value, self._trend
         if backlog is None or self._backlog.infinite:
             return Verdict.UNKNOWN
         windows = _LEAVES_WINDOWS if self._verdict is Verdict.KEEPING_UP else _KEEPS_UP_WINDOWS
-        if backlog <= self._drained_in(windows):
+        if backlog == 0 or (not late and backlog <= self._drained_in(windows)):
             return Verdict.KEEPING_UP if self._backlog.basis is not Basis.LOWER_BOUND else Verdict.UNKNOWN
         if self._stuck(at):
             return Verdict.STUCK
         drain = self._drain()
         if growth is None or (growth.steps < 2 and not growth.changed) or (drain == 0 and not self._seen_draining()):  # noqa: PLR2004
-            return self._verdict
+            return Verdict.UNKNOWN if late and self._verdict is Verdict.KEEPING_UP else self._verdict
         return self._direction(growth, drain or 0.0)
 
     def _direction(self, growth: Trend, drain: float) -> Verdict:
@@ -332,7 +342,9 @@ class PartitionedSource:
         self.late = late
         left = event.held * (1.0 - done)
         basis = Basis.ESTIMATED if 0 < done < 1 else Basis.EXACT
-        self.backlog.add(event.at, event.taken - left, event.waiting + left, basis=basis, counts=known and (late or self.window_ended))
+        self.backlog.add(
+            event.at, event.taken - left, event.waiting + left, basis=basis, counts=known and (late or self.window_ended), late=late
+        )
         self.window_ended = self.window_ended and not known
 
     def backlog_in(self, unit: str, backlog: Estimate) -> Estimate | None:
