@@ -19,6 +19,7 @@ from typing import Any
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.offsets import distance
+from ridgeline.engine.spark_log import FOLDER
 from ridgeline.engine.storage import Storage
 from ridgeline.measure.events import Event, SourceAsked
 
@@ -139,7 +140,7 @@ class SourceAsker:
             one.first = "0"
         elif one.first is None:
             with contextlib.suppress(Exception):  # Spark's notes: a form that a new Spark gives
-                note = self._storage.read(f"spark/sources/{number}/0").decode()
+                note = self._storage.read(f"{FOLDER}/sources/{number}/0").decode()
                 one.first = note[note.index("\n") + 1 :].strip() or None  # behind the line with the version
         return one.first
 
