@@ -58,7 +58,7 @@ def _memory() -> int | None:
 
 def _java() -> str | None:
     from ridgeline.api.errors import RidgelineError
-    from ridgeline.engine.java import find_java
+    from ridgeline.engine.spark.java import find_java
 
     try:
         find_java()

@@ -131,7 +131,7 @@ def scraping(urls: list[str]) -> Iterator[None]:
 
 def run(context: Any, sink: type[Operator], variant: str, windows: int) -> float:
     """Tuples a second of one variant; the first third of its windows is left out."""
-    from ridgeline.engine.launch import Options
+    from ridgeline.engine.driver.launch import Options
     from ridgeline.measure.events import Event, WindowCommitted
     from ridgeline.plan import plan_application
     from ridgeline.service.measured import ServiceOptions, run_measured
@@ -155,7 +155,7 @@ def run(context: Any, sink: type[Operator], variant: str, windows: int) -> float
 
 def variants(of_round: Round, sink: type[Operator]) -> Figures:
     """Each variant in turn, and again in another order."""
-    from ridgeline.engine.session import start_context
+    from ridgeline.engine.spark.session import start_context
 
     context = start_context("cost", MASTER, {}, streaming=False, local_checkpoint=True)
     windows = 12 if of_round.quick else 60

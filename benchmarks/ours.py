@@ -10,9 +10,9 @@ from typing import Any
 from benchmarks.frame import Round
 from benchmarks.spark import MASTER
 from ridgeline import Application
-from ridgeline.engine.launch import Options
+from ridgeline.engine.driver.launch import Options
 from ridgeline.measure.events import Event, WindowCommitted
-from ridgeline.measure.window_phases import phase_table
+from ridgeline.measure.latency.window_phases import phase_table
 from ridgeline.plan import plan_application
 from ridgeline.service.measured import ServiceOptions, run_measured
 

@@ -169,8 +169,8 @@ def application() -> Application:
 
 def on_spark(windows: int, work: Path, samples: Samples) -> None:
     """With everything that `ridgeline run` does."""
-    from ridgeline.engine.launch import Options
-    from ridgeline.engine.session import start_context
+    from ridgeline.engine.driver.launch import Options
+    from ridgeline.engine.spark.session import start_context
     from ridgeline.plan import plan_application
     from ridgeline.service.measured import ServiceOptions, run_measured
 
@@ -192,9 +192,9 @@ def on_spark(windows: int, work: Path, samples: Samples) -> None:
 def in_process(windows: int, work: Path, samples: Samples) -> None:
     """The same containers, state files, manifests and figures, in this process, on the machine's clock."""
     from ridgeline.api.clock import SystemClock
-    from ridgeline.engine.checkpoint import Checkpoint
-    from ridgeline.engine.run import ApplicationRun
-    from ridgeline.engine.storage import open_storage
+    from ridgeline.engine.driver.checkpoint import Checkpoint
+    from ridgeline.engine.driver.run import ApplicationRun
+    from ridgeline.engine.state.storage import open_storage
     from ridgeline.plan import plan_application
     from ridgeline.stram.identity import own_host, run_info
     from ridgeline.stram.topology import planned_event

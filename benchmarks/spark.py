@@ -38,7 +38,7 @@ ROCKS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 """For queries with state."""
-OUR_DAEMON = {"spark.python.daemon.module": "ridgeline.engine.daemon"}
+OUR_DAEMON = {"spark.python.daemon.module": "ridgeline.engine.spark.daemon"}
 """Workers forked with all imports done and no full collection after each task: ours, lent to an alternative."""
 
 
@@ -46,7 +46,7 @@ def session(name: str, *more: dict[str, str]) -> Any:
     """A SparkSession with these settings."""
     from pyspark.sql import SparkSession
 
-    from ridgeline.engine.java import find_java
+    from ridgeline.engine.spark.java import find_java
 
     find_java()
     builder: Any = SparkSession.builder

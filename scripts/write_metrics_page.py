@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from ridgeline.measure.metrics import GROUPS, Kind, Metric
-from ridgeline.service.grafana import dashboard
+from ridgeline.service.export.grafana import dashboard
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "metrics.md"
@@ -28,7 +28,7 @@ scrape_configs:
     # authorization: {credentials: TOKEN}
 ```
 
-To send them by OTLP instead, install `ridgeline[otel]` and use `ridgeline.service.otel.OtelExporter`. The names are the same there, but
+To send them by OTLP instead, install `ridgeline[otel]` and use `ridgeline.service.export.otel.OtelExporter`. The names are the same there, but
 without `_total`.
 
 Every metric has the label `application` beside those listed. `operator` is the name of a logical operator, or `NAME.PORT#unifier` for a

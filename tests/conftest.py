@@ -16,7 +16,7 @@ def spark_folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def spark_context(spark_folder):
     """The one SparkContext of this process: two slots, with what Structured Streaming needs. Tests leave it running."""
-    from ridgeline.engine.session import start_context
+    from ridgeline.engine.spark.session import start_context
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {"spark.local.dir": str(spark_folder), "spark.sql.warehouse.dir": str(spark_folder / "warehouse")}

@@ -18,7 +18,7 @@ from ridgeline.api.codec import hash_columns
 from ridgeline.api.errors import SchemaError
 from ridgeline.api.schema import Schema
 from ridgeline.api.tuples import Tuples
-from ridgeline.engine import block
+from ridgeline.engine.exchange import block
 
 
 class Inner(NamedTuple):

@@ -7,13 +7,14 @@ from benchmarks.catalog import load
 from rich.console import Console
 
 from benchmarks import __main__ as command
+from support.paths import SUPPORT
 
 
 @pytest.fixture
 def catalog(monkeypatch):
     """Of the toys, which the processes of contestants find too."""
-    monkeypatch.syspath_prepend(Path(__file__).parent)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.syspath_prepend(SUPPORT / "benchmarks")
+    monkeypatch.setenv("PYTHONPATH", str(SUPPORT / "benchmarks"))
     return load(["toy_benchmarks"])
 
 

@@ -13,10 +13,11 @@ from typer.testing import CliRunner
 import ridgeline
 from ridgeline.cli.main import app
 from ridgeline.service import registry
-from ridgeline.service.server import WebServer
-from ridgeline.service.web import create_app
+from ridgeline.service.http.server import WebServer
+from ridgeline.service.http.web import create_app
+from support.paths import SUPPORT
 
-TINY = Path(__file__).with_name("tiny.py")
+TINY = SUPPORT / "cli" / "tiny.py"
 
 
 @pytest.fixture(autouse=True)

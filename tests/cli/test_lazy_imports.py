@@ -1,10 +1,10 @@
 """Modules that operators import only when they run travel with the application, wherever the command runs."""
 
-from pathlib import Path
-
 import pytest
 
-TINY = Path(__file__).with_name("tiny.py")
+from support.paths import SUPPORT
+
+TINY = SUPPORT / "cli" / "tiny.py"
 
 LAZY = """
 from typing import NamedTuple

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-TINY = Path(__file__).with_name("tiny.py")
+from support.paths import SUPPORT
+
+TINY = SUPPORT / "cli" / "tiny.py"
 
 
 def test_version(ridgeline_command):
@@ -99,7 +101,7 @@ def test_validate_imports_no_spark(environment):
     code = (
         "import sys\nfrom ridgeline.cli.main import app\n"
         f"sys.argv = ['ridgeline', 'validate', {str(TINY)!r}]\n"
-        "try:\n    app()\nfinally:\n    assert not {'pyspark', 'py4j', 'ridgeline.engine.run'} & set(sys.modules)"
+        "try:\n    app()\nfinally:\n    assert not {'pyspark', 'py4j', 'ridgeline.engine.driver.run'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stderr) == (0, "")

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from cli.windows import make_plan, watch_of, window
 from ridgeline.cli.output import Output, OutputGoneError
+from support.cli.windows import make_plan, watch_of, window
 
 TINY = __file__.replace("test_output.py", "tiny.py")
 PLAN = make_plan()

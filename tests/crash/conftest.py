@@ -2,7 +2,7 @@
 
 import pytest
 
-from crash.processes import Driver
+from support.crash.processes import Driver
 
 
 @pytest.fixture

@@ -1,18 +1,17 @@
 """Disks fill up and folders become read-only while an application runs: it says so, and goes on from the last commit afterwards."""
 
-from pathlib import Path
-
 import pytest
 
-from crash.disks import full, read_only, small_disk
-from crash.processes import committed
-from crash.rows import multisets
 from ridgeline.cli.load import load_application
 from ridgeline.testing import run_local
+from support.crash.disks import full, read_only, small_disk
+from support.crash.processes import committed
+from support.crash.rows import multisets
+from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-APPLICATION = Path(__file__).with_name("numbers.py")
+APPLICATION = SUPPORT / "crash" / "numbers.py"
 GO_ON = "and run again with the same `--checkpoint`; it goes on from the last committed window"
 
 

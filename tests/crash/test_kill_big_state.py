@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from crash.rows import multisets
 from ridgeline.cli.load import load_application
-from ridgeline.engine import state_files
+from ridgeline.engine.state import state_files
 from ridgeline.testing import run_local
+from support.crash.rows import multisets
 from support.manifests import manifest_of
+from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-APPLICATION = Path(__file__).with_name("million.py")
+APPLICATION = SUPPORT / "crash" / "million.py"
 
 
 def runs(checkpoint):
@@ -29,7 +30,7 @@ def kill_compactor(driver):
     """Kill it if it runs."""
     for pid in driver.members():
         with contextlib.suppress(OSError):
-            if b"ridgeline.engine.compactor" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if b"ridgeline.engine.driver.compactor" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGKILL)
 
 

@@ -2,19 +2,19 @@
 
 import random
 import time
-from pathlib import Path
 
 import pytest
 
-from crash.processes import committed
-from crash.rows import Reader, multisets
 from ridgeline.cli.load import load_application
 from ridgeline.testing import run_local
+from support.crash.processes import committed
+from support.crash.rows import Reader, multisets
+from support.paths import ROOT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
 KILLS = 20
-APPLICATION = Path(__file__).parents[2] / "examples" / "flights.py"
+APPLICATION = ROOT / "examples" / "flights.py"
 PROPERTIES = {
     "flights.rows_per_window": "2000",  # 169 windows, 17 application windows
     "carriers.roll_seconds": "0.5",

@@ -2,16 +2,16 @@
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from crash.processes import committed
-from crash.rows import Reader, multisets
+from support.crash.processes import committed
+from support.crash.rows import Reader, multisets
+from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-APPLICATION = Path(__file__).with_name("rates.py")
+APPLICATION = SUPPORT / "crash" / "rates.py"
 
 
 def logged(checkpoint):

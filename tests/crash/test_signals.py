@@ -2,18 +2,18 @@
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
-from crash.processes import parent
-from crash.rows import multisets
 from ridgeline.cli.load import load_application
 from ridgeline.testing import run_local
+from support.crash.processes import parent
+from support.crash.rows import multisets
+from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-APPLICATION = Path(__file__).with_name("numbers.py")
+APPLICATION = SUPPORT / "crash" / "numbers.py"
 
 
 @pytest.fixture

@@ -1,17 +1,16 @@
 """Two drivers on one checkpoint folder: never both."""
 
-from pathlib import Path
-
 import pytest
 
-from crash.processes import committed
-from crash.rows import multisets
 from ridgeline.cli.load import load_application
 from ridgeline.testing import run_local
+from support.crash.processes import committed
+from support.crash.rows import multisets
+from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark]
 
-APPLICATION = Path(__file__).with_name("numbers.py")
+APPLICATION = SUPPORT / "crash" / "numbers.py"
 
 
 def test_second_driver_is_refused_while_the_first_runs(start, wait_until, tmp_path):

@@ -1,9 +1,10 @@
 """docs/cli.md says what the commands' help says."""
 
 import importlib.util
-from pathlib import Path
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "write_cli_page.py"
+from support.paths import ROOT
+
+SCRIPT = ROOT / "scripts" / "write_cli_page.py"
 
 
 def test_the_page_is_up_to_date():

@@ -1,11 +1,12 @@
 """docs/metrics.md and the Grafana dashboard say what the registry says."""
 
 import importlib.util
-from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "write_metrics_page.py"
+from support.paths import ROOT
+
+SCRIPT = ROOT / "scripts" / "write_metrics_page.py"
 
 
 @pytest.fixture(scope="module")

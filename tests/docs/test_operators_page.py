@@ -1,9 +1,10 @@
 """docs/operators.md says what the code says."""
 
 import importlib.util
-from pathlib import Path
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "write_operators_page.py"
+from support.paths import ROOT
+
+SCRIPT = ROOT / "scripts" / "write_operators_page.py"
 
 
 def test_the_page_is_up_to_date():

@@ -1,9 +1,9 @@
-import flights_case as case
-import oracle_flights as oracle
 import pytest
-from cases import MIXED
 
 from ridgeline.testing import run_local
+from support.examples import flights_case as case
+from support.examples import oracle_flights as oracle
+from support.examples.cases import MIXED
 
 
 @pytest.mark.parametrize(("partitions", "round_robin"), [(1, False), (2, False), (3, False), (2, True), (3, True), (MIXED, True)])

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import ridgeline
+from support.paths import SUPPORT
 
-SCRIPT = Path(__file__).with_name("on_local_cluster.py")
+SCRIPT = SUPPORT / "examples" / "on_local_cluster.py"
 SECONDS = 600
 
 

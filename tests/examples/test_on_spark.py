@@ -1,7 +1,8 @@
 """Every example on `local[2]`, for one to three partitions of each operator."""
 
 import pytest
-from on_spark import DEALT, EXAMPLES, prove
+
+from support.examples.on_spark import DEALT, EXAMPLES, prove
 
 pytestmark = pytest.mark.spark
 

@@ -1,9 +1,9 @@
-import oracle_payments as oracle
-import payments_case as case
 import pytest
-from cases import MIXED
 
 from ridgeline.testing import run_local
+from support.examples import oracle_payments as oracle
+from support.examples import payments_case as case
+from support.examples.cases import MIXED
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, MIXED])

@@ -1,12 +1,12 @@
 import io
 import math
 
-import pi_case as case
 import pytest
-from cases import MIXED
 from rich.console import Console
 
 from ridgeline.testing import run_local
+from support.examples import pi_case as case
+from support.examples.cases import MIXED
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, MIXED])

@@ -1,12 +1,12 @@
 import io
 
-import oracle_rate as oracle
 import pytest
-import rate_case as case
-from cases import MIXED
 from rich.console import Console
 
 from ridgeline.testing import run_local
+from support.examples import oracle_rate as oracle
+from support.examples import rate_case as case
+from support.examples.cases import MIXED
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, MIXED])

@@ -1,11 +1,11 @@
 from collections import Counter
 
-import oracle_word_count as oracle
 import pytest
-import word_count_case as case
-from cases import MIXED
 
 from ridgeline.testing import run_local
+from support.examples import oracle_word_count as oracle
+from support.examples import word_count_case as case
+from support.examples.cases import MIXED
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, MIXED])

@@ -1,12 +1,12 @@
 import io
 
-import oracle_yahoo_finance as oracle
 import pytest
-import yahoo_finance_case as case
-from cases import MIXED
 from rich.console import Console
 
 from ridgeline.testing import run_local
+from support.examples import oracle_yahoo_finance as oracle
+from support.examples import yahoo_finance_case as case
+from support.examples.cases import MIXED
 
 
 @pytest.mark.parametrize(("partitions", "round_robin"), [(1, False), (2, False), (3, False), (2, True), (3, True), (MIXED, True)])

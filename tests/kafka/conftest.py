@@ -2,9 +2,9 @@
 
 import pytest
 
-from crash.processes import Driver
+from support.crash.processes import Driver
 from support.jars import jars
-from support.kafka import Broker
+from support.kafka.broker import Broker
 
 
 @pytest.fixture(scope="session")

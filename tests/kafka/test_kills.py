@@ -2,17 +2,17 @@
 
 import json
 import signal
-from pathlib import Path
 
 import pytest
 
-from crash.processes import committed
-from crash.rows import visible
-from kafka.feed import Feed
+from support.crash.processes import committed
+from support.crash.rows import visible
+from support.kafka.feed import Feed
+from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-APPLICATION = Path(__file__).with_name("ledger.py")
+APPLICATION = SUPPORT / "kafka" / "ledger.py"
 
 
 def entries(output):

@@ -6,17 +6,17 @@ import re
 import signal
 import time
 import urllib.request
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from kafka.feed import Feed
-from kafka.pace import COUNTER
+from support.kafka.feed import Feed
+from support.kafka.pace import COUNTER
+from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-APPLICATION = Path(__file__).with_name("pace.py")
+APPLICATION = SUPPORT / "kafka" / "pace.py"
 ARRIVING, CAPACITY = 200, 100
 """Messages a second, which `pace.py` halves."""
 

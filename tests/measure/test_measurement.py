@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from measure.story import WIDTH, age, begin, burst, committed, heartbeat, measured, planned, windows
 from ridgeline.measure.events import (
     ApplicationEnded,
     HeartbeatRejected,
@@ -17,6 +16,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.topology import chain
+from support.measure.story import WIDTH, age, begin, burst, committed, heartbeat, measured, planned, windows
 
 
 def test_nothing_is_known_before_the_plan():

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from measure.story import age, begin, measured, windows
 from ridgeline.measure import tables
 from ridgeline.measure.events import SourceProgress
+from support.measure.story import age, begin, measured, windows
 
 
 def test_latency_has_a_row_an_operator():

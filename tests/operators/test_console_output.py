@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from operators.harness import Driven, Published
 from ridgeline import Application
 from ridgeline.api.operator import check_properties
 from ridgeline.api.schema import Schema
 from ridgeline.operators import ConsoleOutput
 from ridgeline.testing import ABORT, END_WINDOW, ListInput, run_local
+from support.operators.harness import Driven, Published
 
 
 class Quote(NamedTuple):

@@ -3,9 +3,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from operators.one_operator import collect, values
 from ridgeline import OperatorError, RoundRobinPartitioner
 from ridgeline.operators import ConsolidatorKeyVal
+from support.operators.one_operator import collect, values
 
 
 class Price(NamedTuple):

@@ -14,12 +14,12 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
-from operators.harness import Driven, Published, batch
 from ridgeline import Application
 from ridgeline.api import RidgelineError
 from ridgeline.api.operator import check_properties
 from ridgeline.operators import FileOutput, FileReplayInput
 from ridgeline.testing import run_local
+from support.operators.harness import Driven, Published, batch
 
 
 def read(file: Path) -> list[Any]:

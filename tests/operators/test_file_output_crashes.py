@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from operators.publishing import Driver, KilledError, Steps, Store, read, visible
 from ridgeline.api.errors import FencedError
 from ridgeline.operators import FileOutput
+from support.operators.publishing import Driver, KilledError, Steps, Store, read, visible
 
 WINDOWS = 4
 

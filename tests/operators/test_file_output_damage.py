@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from operators.harness import Driven, Published, batch
-from operators.publishing import Driver, Store, visible
 from ridgeline.api import RidgelineError
 from ridgeline.operators import FileOutput
+from support.operators.harness import Driven, Published, batch
+from support.operators.publishing import Driver, Store, visible
 
 WAIT = 1e6
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow.fs
 import pytest
 
-from operators.publishing import Driver, KilledError, Steps, Store
 from ridgeline.api.errors import FencedError
 from ridgeline.operators import FileOutput
+from support.operators.publishing import Driver, KilledError, Steps, Store
 
 WINDOWS = 4
 

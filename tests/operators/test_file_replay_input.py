@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from operators.harness import Driven, HandClock, Published
-from operators.one_operator import ages
 from ridgeline.api import RidgelineError
 from ridgeline.api.operator import check_properties
 from ridgeline.api.schema import Schema
 from ridgeline.operators import FileOutput, FileReplayInput, Filter, _replay_lines, file_replay_input
+from support.operators.harness import Driven, HandClock, Published
+from support.operators.one_operator import ages
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 

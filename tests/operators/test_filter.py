@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from operators.one_operator import ages, collect, values
 from ridgeline.operators import Filter
 from ridgeline.testing import ListInput
+from support.operators.one_operator import ages, collect, values
 
 
 class Number(NamedTuple):

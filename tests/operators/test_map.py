@@ -4,9 +4,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from operators.one_operator import collect, values
 from ridgeline import OperatorError
 from ridgeline.operators import Map
+from support.operators.one_operator import collect, values
 
 
 class Number(NamedTuple):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from operators.publishing import Driver, Store
 from ridgeline.operators import FileOutput
 from ridgeline.operators._output_files import OutputFiles
+from support.operators.publishing import Driver, Store
 
 
 @pytest.fixture

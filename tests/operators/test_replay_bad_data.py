@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.harness import Driven
 from ridgeline.api import RidgelineError
 from ridgeline.api.schema import Schema
 from ridgeline.operators import FileReplayInput
+from support.operators.harness import Driven
 
 
 class Row(NamedTuple):

@@ -4,10 +4,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
-from operators.one_operator import ages, collect
 from ridgeline import OperatorError, SchemaError
 from ridgeline.operators import RoundRobinHashMap
 from ridgeline.testing import END_WINDOW, ListInput
+from support.operators.one_operator import ages, collect
 
 
 class Number(NamedTuple):

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from operators.harness import Driven, Published, batch
 from ridgeline.api import RidgelineError
 from ridgeline.api.errors import FencedError
 from ridgeline.api.operator import check_properties
 from ridgeline.operators import SparkOutput
 from ridgeline.operators._output_files import OutputFiles
+from support.operators.harness import Driven, Published, batch
 
 
 class Spark:

@@ -4,9 +4,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from operators.one_operator import collect, values
 from ridgeline import OperatorError, RoundRobinPartitioner
 from ridgeline.operators import SumKeyVal
+from support.operators.one_operator import collect, values
 
 
 class Volume(NamedTuple):

@@ -6,9 +6,9 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from operators.one_operator import collect
 from ridgeline import OperatorError, RoundRobinPartitioner
 from ridgeline.operators import TopN
+from support.operators.one_operator import collect
 
 
 class Route(NamedTuple):

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from plan.parts import Balances, Check, Filter, Follow, Join, Source, Store, payments_app
 from ridgeline.api import Application, KeyedPartitioner
 from ridgeline.plan import Plan, plan_application
+from support.plan.parts import Balances, Check, Filter, Follow, Join, Source, Store, payments_app
 
 
 def stages(plan: Plan) -> list[list[list[str]]]:

@@ -3,17 +3,17 @@ import sys
 
 import pytest
 
-from plan import faulty_attributes, faulty_callbacks, faulty_keys, faulty_operators, faulty_partitions, faulty_streams
-from plan.faulty import Faulty
-from plan.faulty_callbacks import Decorated, HonestSubclass, stored
-from plan.faulty_keys import ByCodec, ByMore, ByText, Counting, CountingAlong, CountingByKey, counting, joined
-from plan.faulty_operators import chain
-from plan.parts import Source
 from ridgeline import operators as library
 from ridgeline.api import Application, KeyedPartitioner, Operator, RoundRobinPartitioner, ValidationError
 from ridgeline.api.operator import operator_type
 from ridgeline.plan import find_faults, validate
 from ridgeline.plan.check_callbacks import callback_faults
+from support.plan import faulty_attributes, faulty_callbacks, faulty_keys, faulty_operators, faulty_partitions, faulty_streams
+from support.plan.faulty import Faulty
+from support.plan.faulty_callbacks import Decorated, HonestSubclass, stored
+from support.plan.faulty_keys import ByCodec, ByMore, ByText, Counting, CountingAlong, CountingByKey, counting, joined
+from support.plan.faulty_operators import chain
+from support.plan.parts import Source
 
 CASES = [
     case

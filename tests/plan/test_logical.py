@@ -3,13 +3,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from plan.faulty_operators import chain
-from plan.parts import Balance, Balances, Check, Filter, Follow, Payment, Source, Store
 from ridgeline.api import Application, InputPort, Locality, Operator, OutputPort, ProcessingMode
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES
 from ridgeline.api.operator import PassThroughUnifier
 from ridgeline.api.per_instance import OWN
 from ridgeline.plan import PortRef, validate
+from support.plan.faulty_operators import chain
+from support.plan.parts import Balance, Balances, Check, Filter, Follow, Payment, Source, Store
 
 
 def test_a_valid_application() -> None:

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from plan.parts import Balance, Balances, Check, Filter, Follow, Join, MergeBalances, Payment, Source, Store, TopBalances
 from ridgeline.api import (
     Application,
     InputPort,
@@ -19,6 +18,7 @@ from ridgeline.api import (
     StickyPartitioner,
 )
 from ridgeline.plan import find_notes, plan_application
+from support.plan.parts import Balance, Balances, Check, Filter, Follow, Join, MergeBalances, Payment, Source, Store, TopBalances
 
 ROUND_ROBIN = "is divided round robin among 3 partitions: the order of a key's tuples is not kept from here on"
 

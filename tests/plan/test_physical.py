@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from plan.parts import Balances, Check, Filter, Follow, Join, MergeBalances, Payment, Source, Store, TopBalances, payments_app
 from ridgeline.api import (
     Application,
     InputPort,
@@ -16,6 +15,7 @@ from ridgeline.api import (
 )
 from ridgeline.api.codec import ColumnCodec
 from ridgeline.plan import Dealt, PhysicalOperator, PhysicalPlan, build_physical, validate
+from support.plan.parts import Balances, Check, Filter, Follow, Join, MergeBalances, Payment, Source, Store, TopBalances, payments_app
 
 
 def pipeline(operator: Any, *, port: str, out: str, upstream: int = 1, store_partitions: int = 1, **attributes: Any) -> PhysicalPlan:

@@ -6,7 +6,6 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from plan.parts import Payment
 from ridgeline.api import (
     Application,
     InputOperator,
@@ -22,6 +21,7 @@ from ridgeline.api.partitioner import assign_keys
 from ridgeline.plan import Dealt, PhysicalOperator, PhysicalPlan, Plan, find_faults, plan_application, plan_logical
 from ridgeline.plan.partitioning import check_cover
 from ridgeline.plan.topology import topological_order
+from support.plan.parts import Payment
 
 LOCALITIES = [None, None, None, None, "THREAD_LOCAL", "CONTAINER_LOCAL", "NODE_LOCAL", "RACK_LOCAL"]
 

@@ -3,10 +3,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from plan.parts import Balances, Check, Filter, Payment, Source, Store, payments_app
 from ridgeline.api import Application, RoundRobinPartitioner
 from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.plan.to_json import plain
+from support.plan.parts import Balances, Check, Filter, Payment, Source, Store, payments_app
 
 SMALL = """\
 application small, window 0.2 s, plan version 0, windows_kept=9
@@ -84,7 +84,7 @@ def test_json() -> None:
     assert plan["logical"]["window_seconds"] == 0.2
     assert plan["logical"]["operators"][3] == {
         "name": "top",
-        "class": "plan.parts.TopBalances",
+        "class": "support.plan.parts.TopBalances",
         "attributes": {"partitions": 2, "application_window_count": 5},
         "properties": {},
         "inputs": {"balances": "Balance(account: int64, cents: int64)"},

@@ -11,7 +11,7 @@ from ridgeline.measure.events import ApplicationEnded, HeartbeatRejected, Window
 from ridgeline.service import event_log
 from ridgeline.service.event_log import EventLogWriter, read_event_log, replay
 from ridgeline.testing import run_local
-from testing.diamond import diamond
+from support.testing.diamond import diamond
 
 NAMES = ["log.jsonl", "log.json", "log.parquet"]
 

@@ -8,11 +8,11 @@ import urllib.request
 import pyarrow as pa
 import pytest
 
-from engine.applications import list_application, sum_application
 from ridgeline import Application, OperatorError, RidgelineError, ValidationError
 from ridgeline.service import registry
 from ridgeline.service.event_log import read_event_log, replay
 from ridgeline.testing import END_WINDOW
+from support.engine.applications import list_application, sum_application
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

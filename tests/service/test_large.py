@@ -11,8 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from ridgeline.measure.events import ApplicationEnded, ContainerHeartbeat, RunningOperator, WindowCommitted, WindowRetried, WindowStarted
-from service.large import fed, wide, window
-from service.watched import BASE, feed, payments, serving, watched
+from support.service.large import fed, wide, window
+from support.service.watched import BASE, feed, payments, serving, watched
 
 PATHS = [
     "/info",

@@ -7,16 +7,16 @@ import urllib.request
 import pytest
 from rich.console import Console
 
-from engine.applications import sum_application
 from ridgeline import RidgelineError
-from ridgeline.engine.launch import Options
-from ridgeline.engine.run import ApplicationRun
+from ridgeline.engine.driver.launch import Options
+from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, OperatorWindow, WindowCommitted
 from ridgeline.plan.planner import plan_application
 from ridgeline.service import event_log, measured, registry
 from ridgeline.service.event_log import read_event_log
 from ridgeline.service.measured import ServiceOptions, run_measured
 from ridgeline.stram.watch import Watch
+from support.engine.applications import sum_application
 
 pytestmark = pytest.mark.spark
 

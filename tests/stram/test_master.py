@@ -19,7 +19,7 @@ from ridgeline.stram.master import (
     WindowFailed,
     WindowRan,
 )
-from stram.plans import ids, plan, reports
+from support.stram.plans import ids, plan, reports
 
 
 def failure(operator: str = "step1", window_id: int = 0) -> Failure:

@@ -2,7 +2,7 @@ from ridgeline.measure.encoding import from_dict, to_dict
 from ridgeline.measure.topology import StreamEdge
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.topology import planned_event, topology_of
-from stram.plans import ids, plan
+from support.stram.plans import ids, plan
 from testing.test_run_local import balances
 
 
@@ -16,7 +16,7 @@ def test_partitions_containers_and_stages():
     assert [step.title for step in steps] == ["step1[0]", "step1[1]"]
     assert [(step.kind, step.partitions, step.stage, step.unifier) for step in steps] == [("output", 2, 1, False)] * 2
     assert {step.container for step in steps} == {container.id for container in planned.execution.stages[1].containers}
-    assert source.class_name == "stram.plans.Source"
+    assert source.class_name == "support.stram.plans.Source"
     assert [step.id for step in steps] == ids(planned, "step1")
     assert topology.streams == tuple(StreamEdge("items1", source.id, "out", step.id, "data") for step in steps)
     assert topology.upstream[steps[0].id] == (source.id,)

@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from measure.story import begin, burst, planned, windows
 from ridgeline.measure.events import ApplicationEnded, WindowCommitted
 from ridgeline.measure.measurement import Measurement
 from ridgeline.stram.watch import Watch
+from support.measure.story import begin, burst, planned, windows
 
 
 def watched(*events, now=lambda: 3.0):

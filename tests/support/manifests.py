@@ -2,9 +2,9 @@
 
 import json
 
-from ridgeline.engine import manifest as manifests
-from ridgeline.engine.manifest import Manifest
-from ridgeline.engine.storage import LocalStorage, Storage
+from ridgeline.engine.driver import manifest as manifests
+from ridgeline.engine.driver.manifest import Manifest
+from ridgeline.engine.state.storage import LocalStorage, Storage
 
 
 def manifest_of(storage, window_id):

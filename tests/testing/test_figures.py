@@ -7,11 +7,11 @@ from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import Clock
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, OperatorWindow
-from ridgeline.measure.latency import operator_latencies
+from ridgeline.measure.latency.latency import operator_latencies
+from ridgeline.measure.latency.window import assemble
 from ridgeline.measure.measurement import Measurement
-from ridgeline.measure.window import assemble
 from ridgeline.testing import SteppingClock, run_local
-from testing.diamond import BUSY, A, Busy, diamond
+from support.testing.diamond import BUSY, A, Busy, diamond
 
 
 def test_the_critical_path_goes_where_the_time_goes():

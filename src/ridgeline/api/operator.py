@@ -282,7 +282,7 @@ class Unifier(Operator):
     """
 
     _waiting: ListState[Any] = ListState()
-    """Tuples of the application window that goes on: see `ridgeline.engine.gathering`."""
+    """Tuples of the application window that goes on: see `ridgeline.engine.worker.gathering`."""
 
 
 class PassThroughUnifier(Unifier):

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ridgeline.cli import commands, options
+from ridgeline.cli import options
+from ridgeline.cli.asking import commands
 from ridgeline.cli.errors import told
 from ridgeline.cli.output import finish, write
 from ridgeline.cli.settings import (
@@ -170,7 +171,7 @@ def run(  # noqa: PLR0913, PLR0917  options
     """
     with told():
         from ridgeline.cli.load import load_application
-        from ridgeline.engine.submitted import chosen_master
+        from ridgeline.engine.spark.submitted import chosen_master
         from ridgeline.plan.planner import plan_application
 
         settings = RunSettings(
@@ -190,7 +191,7 @@ def run(  # noqa: PLR0913, PLR0917  options
         )
         given = options.properties(settings.properties), options.attributes(settings.attributes)
         plan = plan_application(load_application(target, context.args), *given)
-        from ridgeline.cli.run import Run
+        from ridgeline.cli.running.run import Run
 
         going = Run(plan, settings)
         with told(going.tell_going_on):
@@ -254,7 +255,7 @@ def replay(
     Exit codes: 0 done, 1 the log is damaged, 2 there is no such log or window.
     """
     with told():
-        from ridgeline.cli.replay import replay as replay_log
+        from ridgeline.cli.asking.replay import replay as replay_log
 
         replay_log(file, window, as_json=as_json)
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ridgeline.measure.blame import milliseconds
-from ridgeline.measure.record_age import LEVELS, AgeFigures
+from ridgeline.measure.age.record_age import LEVELS, AgeFigures
+from ridgeline.measure.latency.blame import milliseconds
+from ridgeline.measure.progress.throughput import Rates, Totals
 from ridgeline.measure.status import ContainerStatus, OperatorStatus
-from ridgeline.measure.throughput import Rates, Totals
 from ridgeline.measure.topology import OperatorNode, Topology
 
 _RUNNING = {"waiting": "WAITING", "running": "ACTIVE", "done": "DONE"}

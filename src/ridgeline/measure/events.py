@@ -98,7 +98,7 @@ class AgeSample:
     Seconds. At `commit` they are as of `as_of`, the host's clock (0: the operator's end-window timestamp); whoever folds them adds the time
     from there to the commit.
     `oldest_maximum`: the greatest age of the oldest record that went into a result. `buckets`: (bucket, count) pairs of a
-    `ridgeline.measure.histogram.Histogram` with `TRANSPORT_BITS`, of the ages that are not negative, less `base`, the least of them;
+    `ridgeline.measure.age.histogram.Histogram` with `TRANSPORT_BITS`, of the ages that are not negative, less `base`, the least of them;
     `ahead`: of the negative ones, less `minimum`.
     """
 

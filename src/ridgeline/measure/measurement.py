@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ridgeline.api.errors import did_you_mean
+from ridgeline.measure.age.publish_age import PublishAges
+from ridgeline.measure.age.record_age import AgeTotals, RecordAges
 from ridgeline.measure.answers import Moment, age_answer, container_answer, no_such, operator_answer, streams_answer, throughput_answer
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import (
@@ -27,15 +29,13 @@ from ridgeline.measure.events import (
     WindowRetried,
     WindowStarted,
 )
-from ridgeline.measure.latency_fold import LatencyFold
-from ridgeline.measure.latency_totals import LatencyTotal, WindowTotal
-from ridgeline.measure.progress_fold import ProgressFold
-from ridgeline.measure.publish_age import PublishAges
-from ridgeline.measure.record_age import AgeTotals, RecordAges
+from ridgeline.measure.latency.latency_fold import LatencyFold
+from ridgeline.measure.latency.latency_totals import LatencyTotal, WindowTotal
+from ridgeline.measure.latency.window import assemble
+from ridgeline.measure.progress.progress_fold import ProgressFold
+from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
-from ridgeline.measure.throughput import Throughput
 from ridgeline.measure.topology import OperatorNode, Topology
-from ridgeline.measure.window import assemble
 
 _KEPT = 4  # windows whose events stay until Spark's own account of them has come
 _NO_WIDTH = 1.0  # seconds that windows are taken to be wide that follow each other as fast as they get

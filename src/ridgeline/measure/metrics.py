@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ridgeline.measure.record_age import AGE_BOUNDS_SECONDS, kip_613_name
+from ridgeline.measure.age.record_age import AGE_BOUNDS_SECONDS, kip_613_name
 
 PREFIX = "ridgeline_"
 # fmt: off

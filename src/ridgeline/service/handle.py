@@ -14,9 +14,9 @@ from rich.console import Console
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import OperatorError
 from ridgeline.api.frames import users_line
-from ridgeline.engine.launch import Options, Outcome
-from ridgeline.engine.submitted import chosen_master
-from ridgeline.engine.tails import ports_of_stream
+from ridgeline.engine.driver.launch import Options, Outcome
+from ridgeline.engine.spark.submitted import chosen_master
+from ridgeline.engine.worker.tails import ports_of_stream
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.measured import ServiceOptions, run_measured
@@ -25,7 +25,7 @@ from ridgeline.testing.collector import collected
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
-    from ridgeline.engine.run import ApplicationRun
+    from ridgeline.engine.driver.run import ApplicationRun
     from ridgeline.stram.watch import Watch
 
 _LONGEST_TAIL = 10_000

@@ -15,21 +15,21 @@ from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.masking import printable
-from ridgeline.engine.launch import Options, Outcome, launch
-from ridgeline.engine.run import ApplicationRun
-from ridgeline.engine.submitted import submitted
+from ridgeline.engine.driver.launch import Options, Outcome, launch
+from ridgeline.engine.driver.run import ApplicationRun
+from ridgeline.engine.spark.submitted import submitted
 from ridgeline.measure.events import ApplicationEnded, Event, StateWarning
 from ridgeline.plan.execution import Plan
 from ridgeline.service.event_log import EventLogWriter
-from ridgeline.service.heartbeat_host import heartbeat_host
-from ridgeline.service.heartbeats import HeartbeatReceiver
+from ridgeline.service.heartbeat.heartbeat_host import heartbeat_host
+from ridgeline.service.heartbeat.heartbeats import HeartbeatReceiver
 from ridgeline.service.registry import own_entry, register
 from ridgeline.stram.identity import own_host, run_info
 from ridgeline.stram.topology import planned_event
 from ridgeline.stram.watch import Subscriber, Watch
 
 if TYPE_CHECKING:
-    from ridgeline.service.server import WebServer
+    from ridgeline.service.http.server import WebServer
 
 Started = Callable[[ApplicationRun, Watch, str | None], None]
 
@@ -64,7 +64,7 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
     context: Any = None,
     started: Started | None = None,
 ) -> Outcome:
-    """Run a plan as `ridgeline.engine.launch.launch`, watched; blocks until it has ended.
+    """Run a plan as `ridgeline.engine.driver.launch.launch`, watched; blocks until it has ended.
 
     `started(run, watch, url)` is called before the first window (`url` None: no web service), `observe` with every event once it is folded.
     Whatever watches the run cannot make it fail once Spark is started: what breaks then is told on the console and left out.
@@ -105,7 +105,7 @@ class _Measured:
                 surroundings.callback(receiver.close)
                 self.watch.subscribe(receiver.follow)
             if self._service.otlp is not None:
-                from ridgeline.service.otel import OtelExporter
+                from ridgeline.service.export.otel import OtelExporter
 
                 surroundings.callback(OtelExporter(self.watch, self._service.otlp).close)
             server = self._serve(receiver)
@@ -151,8 +151,8 @@ class _Measured:
         """The web service. Raises RidgelineError."""
         if self._service.port is None:
             return None
-        from ridgeline.service.server import WebServer  # who wants no web service need not wait for it
-        from ridgeline.service.web import create_app
+        from ridgeline.service.http.server import WebServer  # who wants no web service need not wait for it
+        from ridgeline.service.http.web import create_app
 
         stack_of = receiver.stack_of if receiver is not None else None
         app = create_app(self.watch, self._plan, token=self._service.token, stack_of=stack_of)

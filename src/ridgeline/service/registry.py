@@ -16,7 +16,7 @@ from pathlib import Path
 import pydantic
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
-from ridgeline.engine import trust
+from ridgeline.engine.state import trust
 
 _SUFFIX = ".json"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ridgeline.measure.age.record_age import AgeTotals
 from ridgeline.measure.events import Event
-from ridgeline.measure.latency_totals import LatencyTotal, WindowTotal
+from ridgeline.measure.latency.latency_totals import LatencyTotal, WindowTotal
 from ridgeline.measure.measurement import Measurement
-from ridgeline.measure.record_age import AgeTotals
 from ridgeline.measure.topology import OperatorNode, Topology
 
 Subscriber = Callable[[Event], None]

@@ -15,14 +15,14 @@ from ridgeline.api.errors import CallbackInterrupt, CheckpointError, ContainerAb
 from ridgeline.api.files import is_local
 from ridgeline.api.operator import InputOperator, SparkSource, operator_type
 from ridgeline.api.publisher import PublisherContext
-from ridgeline.engine.block import Message
-from ridgeline.engine.checkpoint import Checkpoint
-from ridgeline.engine.container import Container
-from ridgeline.engine.failures import failure_of
-from ridgeline.engine.run import ApplicationRun, Ran
-from ridgeline.engine.spec import ContainerSpec, container_specs
-from ridgeline.engine.storage import DriverStorage, LocalStorage, MemoryStorage, Storage
+from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.run import ApplicationRun, Ran
+from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.state.storage import DriverStorage, LocalStorage, MemoryStorage, Storage
+from ridgeline.engine.worker.container import Container
+from ridgeline.engine.worker.failures import failure_of
 from ridgeline.measure.events import ApplicationEnded, Event, OperatorWindow, StateWarning, WindowCommitted, WindowRetried
+from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import StateVersion, WindowRequest

@@ -1,5 +1,5 @@
-from cli import frames
 from ridgeline.cli.figures.ages import ages_table, sink_ages, sink_lines, together
+from support.cli import frames
 
 
 def test_partitions_are_put_together():

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli import frames
 from ridgeline.cli.figures.operators import BAR_WIDTH, bar, rows_of
+from support.cli import frames
 
 times = st.floats(0, 1e6)
 

@@ -1,7 +1,7 @@
 import pytest
 
-from cli import frames
 from ridgeline.cli.figures.path import average_path, critical_path_parts, path_text, rest_text, short_path, slack_text
+from support.cli import frames
 
 
 def long_path(count):

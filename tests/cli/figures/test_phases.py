@@ -1,5 +1,5 @@
-from cli import frames
 from ridgeline.cli.figures.phases import phases_parts, phases_table
+from support.cli import frames
 
 
 def row(phase, median, mean, p95, share, first):

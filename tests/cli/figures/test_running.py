@@ -1,7 +1,7 @@
 import pytest
 
-from cli import frames
 from ridgeline.cli.figures.running import progress_parts, running_line, running_lines
+from support.cli import frames
 
 pytestmark = pytest.mark.usefixtures("utc")
 

@@ -3,8 +3,8 @@
 import pytest
 from rich.text import Text
 
-from cli import frames
 from ridgeline.cli.figures.screen import screen
+from support.cli import frames
 
 pytestmark = pytest.mark.usefixtures("utc")
 

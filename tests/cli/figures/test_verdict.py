@@ -1,7 +1,7 @@
 import pytest
 
-from cli import frames
 from ridgeline.cli.figures.verdict import verdict_line
+from support.cli import frames
 
 pytestmark = pytest.mark.usefixtures("utc")
 

@@ -1,7 +1,7 @@
 import pytest
 
-from cli import frames
 from ridgeline.cli.figures.window_time import average_phases, blame_table, window_time_table
+from support.cli import frames
 
 WINDOWS = [{"phases": {"launch": 30.0, "compute": 40.0, "commit": 5.0}}, {"phases": {"launch": 10.0, "compute": 60.0, "read": 5.0}}]
 

@@ -16,7 +16,7 @@ _TIMES = {"median": "medianMs", "mean": "meanMs", "p95": "p95Ms", "first window"
 
 
 def phases_parts(answer: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
-    """What `ridgeline run --profile` prints; `answer` is a `ridgeline.measure.window_phases.PhaseTable` as plain data."""
+    """What `ridgeline run --profile` prints; `answer` is a `ridgeline.measure.latency.window_phases.PhaseTable` as plain data."""
     without = f", without the first {answer['leftOut']}" if answer["leftOut"] else ""
     every = f"; a window every {milliseconds(answer['everyMs'])}" if answer["everyMs"] is not None else ""
     yield Text(f"phases of a window, {plural(answer['windows'], 'warm window')}{without}{every}:")

@@ -1,0 +1,1 @@
+"""The commands that ask a running application, or an event log."""

@@ -1,0 +1,266 @@
+"""The commands that ask a running application."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from ridgeline.cli.errors import told
+
+App = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[APP]", help="Name, id or URL of a running application. Not needed if only one runs; see `list-apps`.", show_default=False
+    ),
+]
+Url = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Address of its web service, for one that runs elsewhere: `http://host:port`.", show_default=False),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TOKEN", envvar="RIDGELINE_TOKEN", help="Bearer token, as shown when the application was started.", show_default=False
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the web service answers it.")]
+Watching = Annotated[bool, typer.Option("--watch", help="Go on, with every window, until Ctrl-C.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the `ridgeline` command."""
+    panel = "Commands about a running application"
+    for command in (
+        list_apps,
+        get_app_info,
+        list_operators,
+        list_containers,
+        show_logical_plan,
+        show_physical_plan,
+        critical_path,
+        latency,
+        record_age,
+        progress,
+        windows,
+        top,
+    ):
+        app.command(rich_help_panel=panel)(command)
+
+
+def list_apps(
+    pattern: Annotated[
+        str | None, typer.Argument(metavar="[PATTERN]", help="Only those whose name or id matches: `quote*`.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the applications of yours that run on this machine. That there is none is no error.
+
+    Example: `ridgeline list-apps 'quote*'`
+    """
+    with told():
+        from ridgeline.cli.asking import remote
+        from ridgeline.cli.figures.lists import apps_table
+        from ridgeline.service.registry import running
+
+        every = [remote.describe(entry) for entry in running()]
+        apps = [app for app in every if pattern is None or matches(app, pattern, ("name", "id"))]
+        empty = Text("no application of yours is running")
+        if every:
+            empty = Text(f"no application of yours matches `{pattern}`; running are " + ", ".join(f"`{app['name']}`" for app in every))
+        remote.show({"apps": apps}, lambda width: [apps_table(apps, width) if apps else empty], as_json=as_json)
+
+
+def get_app_info(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """Show an application as a whole: state, windows, latency, containers.
+
+    Example: `ridgeline get-app-info quotes`
+    """
+    with told():
+        from ridgeline.cli.asking import remote
+        from ridgeline.cli.figures.lists import info_lines
+
+        answer = remote.connect(app, url, token).get("/info")
+        remote.show(answer, lambda width: info_lines(answer, width), as_json=as_json)
+
+
+def list_operators(
+    app: App = None,
+    pattern: Annotated[
+        str | None, typer.Argument(metavar="[PATTERN]", help="Only those whose title or id matches: `quote*`, `7`.", show_default=False)
+    ] = None,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the physical operators: partitions and unifiers, where they run and what they do.
+
+    Example: `ridgeline list-operators quotes 'high*'`
+    """
+    with told():
+        from ridgeline.cli.asking import remote
+        from ridgeline.cli.errors import CommandError
+        from ridgeline.cli.figures.lists import operators_list
+
+        answer = remote.connect(app, url, token).get("/physicalPlan/operators")
+        if pattern is not None:
+            found = [operator for operator in answer["operators"] if matches(operator, pattern, ("operator", "logicalName", "id"))]
+            if not found:
+                titles = ", ".join(f"`{operator['operator']}`" for operator in answer["operators"][:20])
+                msg = f"no operator matches `{pattern}`; there are {titles}"
+                raise CommandError(msg)
+            answer = {**answer, "operators": found}
+        remote.show(answer, lambda width: [operators_list(answer["operators"], width)], as_json=as_json)
+
+
+def list_containers(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """List the containers: where they run, when they were last heard, and which operators they run.
+
+    Example: `ridgeline list-containers quotes`
+    """
+    with told():
+        from ridgeline.cli.asking import remote
+        from ridgeline.cli.figures.lists import containers_table
+
+        answer = remote.connect(app, url, token).get("/physicalPlan/containers")
+        remote.show(answer, lambda width: [containers_table(answer["containers"], width)], as_json=as_json)
+
+
+def show_logical_plan(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """Show the application as its author wrote it: operators and streams.
+
+    Example: `ridgeline show-logical-plan quotes`
+    """
+    with told():
+        from ridgeline.cli.asking import remote
+        from ridgeline.cli.figures.plans import logical_plan
+
+        answer = remote.connect(app, url, token).get("/logicalPlan")
+        remote.show(answer, lambda width: logical_plan(answer, width), as_json=as_json)
+
+
+def show_physical_plan(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """Show the application as it runs: partitions, unifiers, stages, containers and who reads from whom.
+
+    Example: `ridgeline show-physical-plan quotes`
+    """
+    with told():
+        from ridgeline.cli.asking import remote
+        from ridgeline.cli.figures.plans import physical_plan
+
+        answer = remote.connect(app, url, token).get("/physicalPlan")
+        remote.show(answer, lambda width: physical_plan(answer, width), as_json=as_json)
+
+
+def critical_path(app: App = None, url: Url = None, token: Token = None, watch: Watching = False, as_json: AsJson = False) -> None:
+    """Show which operators the last window's latency is made of, how much slower the others may become, and what else it waited for.
+
+    Example: `ridgeline critical-path quotes --watch`
+    """
+    with told():
+        from ridgeline.cli.asking import remote, watching
+        from ridgeline.cli.figures.path import critical_path_parts
+
+        client = remote.connect(app, url, token)
+        if watch:
+            watching.each_window(client, lambda frame: frame["criticalPath"], critical_path_parts, as_json=as_json)
+            return
+        answer = client.get("/criticalPath")
+        remote.show(answer, lambda width: critical_path_parts(answer, width), as_json=as_json)
+
+
+def latency(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """Show the latency of every physical operator: the last window's, in its parts, and percentiles of all windows.
+
+    Example: `ridgeline latency quotes`
+    """
+    with told():
+        from ridgeline.cli.asking import remote
+        from ridgeline.cli.figures.lists import latency_table
+
+        answer = remote.connect(app, url, token).get("/latency")
+        none = Text("no window is committed yet")
+        remote.show(answer, lambda width: [latency_table(answer, width) if answer["operators"] else none], as_json=as_json)
+
+
+def record_age(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """Show how old records were over the last minute: at the sources, in state, when emitted and when committed.
+
+    Example: `ridgeline record-age quotes`
+    """
+    with told():
+        from ridgeline.cli.asking import remote
+        from ridgeline.cli.figures.ages import ages_table
+
+        answer = remote.connect(app, url, token).get("/recordAge")
+        none = Text('no record ages: no port of an input operator or sink declares `timestamp="..."`')
+        entries = answer["operators"]
+        remote.show(answer, lambda width: [ages_table(entries, width) if entries else none], as_json=as_json)
+
+
+def progress(app: App = None, url: Url = None, token: Token = None, watch: Watching = False, as_json: AsJson = False) -> None:
+    """Show how far the running window is, what waits at the sources, and when that will be worked off.
+
+    Example: `ridgeline progress quotes --watch`
+    """
+    with told():
+        from ridgeline.cli.asking import remote, watching
+        from ridgeline.cli.figures.running import progress_parts
+
+        client = remote.connect(app, url, token)
+        if watch:
+            watching.each_second(client, "/progress", progress_parts, as_json=as_json)
+            return
+        answer = client.get("/progress")
+        remote.show(answer, lambda width: progress_parts(answer, width), as_json=as_json)
+
+
+def windows(
+    app: App = None,
+    url: Url = None,
+    token: Token = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Only the last N windows.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the last committed windows with their latency and critical path.
+
+    Example: `ridgeline windows quotes --limit 100`
+    """
+    with told():
+        from ridgeline.cli.asking import remote
+        from ridgeline.cli.figures.lists import windows_table
+
+        answer = remote.connect(app, url, token).get("/windows", limit=limit)
+        none = Text("no window is committed yet")
+        remote.show(answer, lambda width: [windows_table(answer["windows"], width) if answer["windows"] else none], as_json=as_json)
+
+
+def top(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """Watch an application as `ridgeline run` shows it, until Ctrl-C; the application goes on.
+
+    With `--json`, or where there is no terminal, it prints a frame or a few lines for every window.
+
+    Example: `ridgeline top quotes`
+    """
+    with told():
+        from ridgeline.cli.asking import remote, watching
+
+        watching.top(remote.connect(app, url, token), as_json=as_json)
+
+
+def matches(row: dict[str, Any], pattern: str, names: Iterable[str]) -> bool:
+    """True if one of the fields of these names is like the pattern."""
+    return any(fnmatch.fnmatchcase(str(row[name]), escape(pattern)) for name in names)
+
+
+def escape(pattern: str) -> str:
+    """`quote[1]` means that title, not `quote1`: brackets around digits alone stand for themselves.
+
+    >>> escape("quote[1]"), escape("[a-c]*")
+    ('quote[[]1]', '[a-c]*')
+    """
+    return re.sub(r"\[(\d+\])", r"[[]\1", pattern)

@@ -1,0 +1,111 @@
+"""`ridgeline replay`: the figures of a run from its event log."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ridgeline.cli.asking.remote import make_console as make_output
+from ridgeline.cli.asking.remote import print_json
+from ridgeline.cli.errors import CommandError, make_console
+from ridgeline.cli.figures.lists import latency_table
+from ridgeline.cli.figures.path import critical_path_parts
+from ridgeline.cli.running.report import read_report
+from ridgeline.cli.running.statistics import RunStatistics
+from ridgeline.cli.running.summary import WIDEST, print_figures, say
+from ridgeline.cli.units import count, duration, milliseconds, plural, time_of_day
+from ridgeline.measure.measurement import Measurement
+from ridgeline.service.event_log import NoRunError, read_run
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AsOf:
+    """A measurement's answers as of its last event."""
+
+    measurement: Measurement
+
+    def latency(self, window_id: int | None = None) -> Mapping[str, Any]:
+        """As `/latency`."""
+        return self.measurement.latency(self.measurement.at, window_id)
+
+    def critical_path(self, window_id: int | None = None) -> Mapping[str, Any]:
+        """As `/criticalPath`."""
+        return self.measurement.critical_path(window_id)
+
+    def record_age(self, operator: str | None = None) -> Mapping[str, Any]:
+        """As `/recordAge`."""
+        return self.measurement.record_age(self.measurement.at, operator)
+
+    def progress(self) -> Mapping[str, Any]:
+        """As `/progress`."""
+        return self.measurement.progress(self.measurement.at)
+
+    def windows(self, limit: int | None = None) -> Sequence[Mapping[str, Any]]:
+        """As `/windows`."""
+        return self.measurement.windows(limit)
+
+
+def replay(path: str, window_id: int | None, *, as_json: bool) -> None:
+    """Print a log's figures, or those of one window. Raises CommandError for what is no whole log and for a window that it has not."""
+    measurement, statistics = _read(path)
+    if window_id is not None:
+        answer = _window(path, measurement, window_id)
+        if as_json:
+            print_json(answer)
+        else:
+            _print_window(answer, AsOf(measurement).critical_path(window_id))
+    elif as_json:
+        print_json(measurement.frame(measurement.at))
+    else:
+        _print_run(measurement, statistics)
+
+
+def _read(path: str) -> tuple[Measurement, RunStatistics]:
+    """One reading for all figures."""
+    if not Path(path).exists():
+        msg = f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
+        raise CommandError(msg)
+    measurement, statistics = Measurement(), RunStatistics()
+    try:
+        for event in read_run(path, make_console().print):
+            measurement.apply(event)
+            statistics.apply(event)
+    except NoRunError as error:
+        raise CommandError(str(error)) from None
+    return measurement, statistics
+
+
+def _window(path: str, measurement: Measurement, window_id: int) -> Mapping[str, Any]:
+    try:
+        return measurement.window(window_id)
+    except KeyError as error:
+        msg = f"event log `{path}`: {error.args[0]}"
+        raise CommandError(msg) from None
+
+
+def _print_run(measurement: Measurement, statistics: RunStatistics) -> None:
+    console = make_output()
+    info = measurement.info(measurement.at)
+    reason = f": {info['reason']}" if info["reason"] else ""
+    began = f", began {time_of_day(info['startTime'])}, {duration(info['elapsedTime'])}"
+    say(console, Text(f"{info['name']} on {info['master'] or 'unknown master'}{began}; {info['state'].lower()}{reason}", "bold"))
+    if statistics.last is None:
+        say(console, Text("no window was committed"))
+    print_figures(console, statistics, read_report(AsOf(measurement), measurement.at))
+
+
+def _print_window(window: Mapping[str, Any], path: Mapping[str, Any]) -> None:
+    console = make_output()
+    width = min(console.width, WIDEST)
+    attempts = f", {plural(window['attempts'], 'attempt')}" if window["attempts"] > 1 else ""
+    when = f"triggered {time_of_day(window['triggeredAt'])}, {milliseconds(window['lateMs'])} late"
+    tuples = f"{count(window['tuplesIn'])} tuples in, {count(window['tuplesOut'])} out"
+    parts: list[RenderableType] = [*critical_path_parts(path, width), Text(), latency_table(window, width)]
+    say(console, Text(f"{when}; {tuples}{attempts}"))
+    for part in parts:
+        say(console, part)

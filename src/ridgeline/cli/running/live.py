@@ -1,0 +1,123 @@
+"""The live screen of a run on a terminal; what operators print scrolls above it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from ridgeline.api.clock import Clock
+from ridgeline.cli.figures.running import running_lines
+from ridgeline.cli.figures.screen import screen
+from ridgeline.cli.running.capture import StderrCapture
+from ridgeline.cli.running.statistics import RunStatistics, Window
+from ridgeline.cli.running.view import Figures, View, checkpoint_line, retry_line, stopping_line
+from ridgeline.cli.settings import RunSettings
+from ridgeline.cli.units import duration
+
+_SILENCE_SECONDS = 2.0
+_BAR_WIDTH = 40
+_OWN_LINES = 4
+_FRAME_SECONDS = 0.5
+
+
+class LiveView(View):
+    """A screen that is drawn anew four times a second, from figures that are read at most twice a second."""
+
+    def __init__(self, console: Console, clock: Clock, statistics: RunStatistics, application: str, settings: RunSettings) -> None:
+        self._console = console
+        self._clock = clock
+        self._statistics = statistics
+        self._application = application
+        self._settings = settings
+        self._started = False
+        self._stopping = False
+        self._figures: Figures | None = None
+        self._shown: Mapping[str, Any] | None = None
+        self._read = float("-inf")
+        self._spinner = Spinner("dots", style="cyan")
+        self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4, transient=True)
+        self._capture = StderrCapture(lambda line: console.print(Text.from_ansi(line), soft_wrap=True))
+
+    def starting(self) -> None:
+        """Name the application; begin to draw."""
+        title = Text.assemble((self._application, "bold"), f" on {self._settings.master}")
+        self._console.print(title.append(f": {self._settings.ending}", "dim"))
+        self._capture.start()
+        self._live.start(refresh=True)
+
+    def started(self, checkpoint: str, first_window: int, service: str = "", figures: Figures | None = None) -> None:
+        """Name the checkpoint folder and the web service."""
+        self._figures = figures
+        self._started = True
+        self._console.print(Text(checkpoint_line(checkpoint, first_window), "dim"))
+        if service:
+            self._console.print(Text(service, "dim"), soft_wrap=True)
+
+    def committed(self, window: Window) -> None:
+        """The next drawing reads the figures anew."""
+
+    def retried(self, window_id: int, attempt: int, reason: str) -> None:
+        """One line above the screen."""
+        self._console.print(Text(retry_line(window_id, attempt, reason), "yellow"))
+
+    def stopping(self) -> None:
+        """Say so below the screen."""
+        self._stopping = True
+
+    def close(self) -> None:
+        """Remove the screen; the cursor comes back."""
+        self._live.stop()
+        self._capture.stop()
+
+    def render(self) -> RenderableType:
+        """What stands at the bottom of the terminal now."""
+        try:
+            return Group(*self._parts())
+        except Exception as error:  # noqa: BLE001  a screen must not be the end of the run that it shows
+            return Text(f"the figures cannot be shown: {type(error).__name__}: {error}", "yellow")
+
+    def _parts(self) -> list[RenderableType]:
+        parts: list[RenderableType] = []
+        frame = self._frame()
+        if frame is None or frame["windowId"] is None or self._statistics.last is None:
+            waiting = f"running the first window of {self._application} ..." if self._started else "starting Spark ..."
+            self._spinner.update(text=waiting)
+            parts.append(self._spinner)
+            parts += running_lines(frame["progress"]) if frame is not None else []
+        else:
+            parts += [
+                Text(),
+                *screen(frame, self._console.width, self._console.height - _OWN_LINES),
+                *self._below(frame["info"].get("windowSeconds") or 0.0),
+            ]
+        if self._stopping:
+            parts.append(Text(stopping_line(frame["progress"] if frame is not None else None), "bold yellow"))
+        return parts
+
+    def _frame(self) -> Mapping[str, Any] | None:
+        if self._figures is not None:
+            now = self._clock.monotonic()
+            if self._shown is None or now - self._read >= _FRAME_SECONDS:
+                self._shown, self._read = self._figures.frame(), now
+        return self._shown
+
+    def _below(self, window_seconds: float) -> list[RenderableType]:
+        parts: list[RenderableType] = []
+        with self._statistics.lock:
+            fraction, remaining, committed = self._statistics.fraction, self._statistics.remaining_seconds, self._statistics.committed
+        if fraction is not None:
+            grid = Table.grid(padding=(0, 1))
+            left = f"{duration(remaining)} left" if remaining is not None and fraction < 1 else ""
+            grid.add_row(ProgressBar(total=1.0, completed=fraction, width=_BAR_WIDTH), f"{fraction:.0%}", Text(left, "dim"))
+            parts.append(grid)
+        silence = self._clock.wall() - committed
+        if silence > max(_SILENCE_SECONDS, 2 * window_seconds):
+            parts.append(Text(f"last commit {duration(silence)} ago", "yellow"))
+        return parts

@@ -1,0 +1,105 @@
+"""`ridgeline run --profile`: the phases of the run's windows, and flame graphs of its processes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ridgeline.cli.errors import CommandError
+from ridgeline.cli.figures.phases import phases_parts
+from ridgeline.cli.running.flame_graphs import INSTALL, FlameGraphs, find_py_spy
+from ridgeline.engine.state import trust
+from ridgeline.measure.events import ContainerWindow, Event, WindowCommitted
+from ridgeline.measure.latency.window_phases import WindowPhases
+from ridgeline.measure.topology import Topology
+
+PHASES_FILE = "window-phases.json"
+_WARM_WINDOWS = 10
+_WARM_SECONDS = 5.0
+"""Flame graphs begin after so many windows, or so long after the first one: until then processes start."""
+
+
+class Profile:
+    """Feed it the events of a run (`apply`, in the thread of the windows); once the run is over, `finish`, then `parts`.
+
+    Args:
+        topology: The plan's operators and streams.
+        window_seconds: How wide the application's windows are.
+        folder: Where the files go; it is made. Files of a run before are replaced. Raises CommandError if that cannot be.
+        seconds: How long flame graphs are recorded at most.
+        own_host: Where this process runs: workers of other hosts cannot be looked into from here.
+    """
+
+    def __init__(self, topology: Topology, window_seconds: float, folder: Path, seconds: int, own_host: str) -> None:
+        self._folder = folder
+        self._own_host = own_host
+        self._phases = WindowPhases(topology, window_seconds, own_host)
+        self._busy: dict[int, float] = {}
+        self._first: float | None = None
+        self._windows = 0
+        self._told: list[str] = []
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (folder / PHASES_FILE).unlink(missing_ok=True)
+        except OSError as error:
+            msg = f"the profile cannot be written to `{folder}`: {error.strerror or error}; give another `--profile-folder`"
+            raise CommandError(msg) from None
+        py_spy = find_py_spy()
+        self.fault = INSTALL if py_spy is None else ""
+        """Why there will be no flame graphs; empty if there can be."""
+        self._graphs = FlameGraphs(py_spy, folder, seconds) if py_spy is not None else None
+        self._recording = False
+
+    def apply(self, event: Event) -> None:
+        """Take an event in; once windows are warm, begin to record."""
+        self._phases.apply(event)
+        if isinstance(event, ContainerWindow) and not self._recording:
+            if event.host == self._own_host:
+                self._busy[event.pid] = self._busy.get(event.pid, 0.0) + event.written - event.began
+        elif isinstance(event, WindowCommitted):
+            self._windows += 1
+            self._first = event.at if self._first is None else self._first
+            if not self._recording and (self._windows >= _WARM_WINDOWS or event.at - self._first >= _WARM_SECONDS):
+                self._record()
+
+    def _record(self) -> None:
+        """Of the workers, the one that has worked the most."""
+        self._recording = True
+        if self._graphs is None:
+            return
+        self._graphs.record("driver", os.getpid())
+        if self._busy:
+            self._graphs.record("worker", max(self._busy, key=lambda pid: self._busy[pid]))
+        else:
+            self._told.append("no flame graph of a worker: none runs on this host; on a worker's: `py-spy record --pid PID -o worker.svg`")
+
+    def finish(self) -> None:
+        """End the recordings and write the phases; to be called however the run has ended."""
+        if self._graphs is not None:
+            self._told += self._graphs.finish()
+            if not self._recording and self._windows:
+                self._told.append(f"no flame graphs: they begin after {_WARM_WINDOWS} windows, or {_WARM_SECONDS:.0f} s after the first")
+        table = self._phases.table()
+        if table is None:
+            return
+        path = self._folder / PHASES_FILE
+        try:
+            with open(path, "w", encoding="utf-8", opener=trust.private_opener) as file:
+                file.write(json.dumps(table.as_dict(), indent=2) + "\n")
+            self._told.append(f"phases of a window: {path}")
+        except OSError as error:
+            self._told.append(f"`{path}` cannot be written: {error.strerror or error}")
+
+    def parts(self, width: int) -> Iterator[RenderableType]:
+        """The table, which files there are, and what is missing; nothing before the first window."""
+        table = self._phases.table()
+        if table is not None:
+            yield Text()
+            yield from phases_parts(table.as_dict(), width)
+            yield Text()
+        yield from map(Text, [*self._told, *filter(None, [self.fault])])

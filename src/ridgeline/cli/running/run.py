@@ -1,0 +1,171 @@
+"""`ridgeline run`: the engine's events on one side, the terminal on the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.cli import options
+from ridgeline.cli.errors import make_console
+from ridgeline.cli.output import Output, OutputGoneError
+from ridgeline.cli.running.live import LiveView
+from ridgeline.cli.running.profile import Profile
+from ridgeline.cli.running.report import read_report
+from ridgeline.cli.running.statistics import RunStatistics
+from ridgeline.cli.running.stopping import Stopper, in_thread
+from ridgeline.cli.running.summary import WIDEST, print_going_on, print_summary, say
+from ridgeline.cli.running.view import PlainView, View, service_line
+from ridgeline.cli.settings import RunSettings
+from ridgeline.cli.units import plural
+from ridgeline.measure.events import Event, WindowCommitted, WindowRetried
+from ridgeline.plan.execution import Plan
+from ridgeline.stram.identity import own_host
+from ridgeline.stram.topology import topology_of
+
+if TYPE_CHECKING:
+    from ridgeline.engine.driver.launch import Outcome
+    from ridgeline.engine.driver.run import ApplicationRun
+    from ridgeline.service.measured import ServiceOptions
+    from ridgeline.stram.watch import Watch
+
+_WIDE = 160
+
+
+class Run:
+    """One run with its view and its statistics."""
+
+    def __init__(self, plan: Plan, settings: RunSettings) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._clock = SystemClock()
+        self._console = Output(self._nobody_reads, highlight=False, emoji=False)
+        if not self._console.is_terminal:
+            self._console.width = _WIDE  # nothing to wrap for
+        self._statistics = RunStatistics(topology_of(plan))
+        self._profile = self._make_profile()
+        self._watch: Watch | None = None
+        self._view = self._make_view()
+        self._stopper = Stopper(self._view.stopping, self._killed)
+        self._checkpoint = ""
+        self._unread = False
+        self._over = False
+
+    def run(self) -> None:
+        """Run to the end, then tell about it. Raises what `run_measured` raises; OutputGoneError if not all of it could be told."""
+        settings = self._settings
+        with self._stopper:
+            self._view.starting()
+            try:
+                outcome = in_thread(self._launch)
+            finally:
+                self._view.close()
+                if self._profile is not None:
+                    self._profile.finish()
+        self._over = True
+        if not settings.quiet:
+            report = None if self._watch is None else read_report(self._watch, self._clock.wall())
+            print_summary(self._console, outcome, self._statistics, report, settings, self._stopper.stopped_by)
+            self._print_profile()
+        if self._unread:
+            if not outcome.ended:
+                self.tell_going_on()
+            raise OutputGoneError
+
+    def tell_going_on(self) -> None:
+        """To standard error: what is committed, and the command that goes on from it."""
+        if self._checkpoint:
+            console = make_console()
+            console.print()
+            windows = self._statistics.windows
+            console.print(f"{plural(windows, 'window')} of this run committed" if windows else "no window of this run is committed")
+            if windows or self._settings.checkpoint is not None:
+                print_going_on(console, self._settings, self._checkpoint)
+
+    def _launch(self) -> Outcome:
+        from ridgeline.engine.driver.launch import Options
+        from ridgeline.service.measured import run_measured
+
+        settings = self._settings
+        return run_measured(
+            self._plan,
+            Options(settings.master, options.settings(settings.conf), settings.checkpoint, settings.windows),
+            _service_options(settings),
+            observe=self._statistics.apply,
+            stop=self._stopper.event,
+            console=self._console,
+            clock=self._clock,
+            started=self._started,
+        )
+
+    def _make_profile(self) -> Profile | None:
+        profile = self._settings.profile
+        if profile is None:
+            return None
+        topology, seconds = self._statistics.topology, self._plan.logical.window_seconds
+        return Profile(topology, seconds, Path(profile.folder), profile.seconds, own_host())
+
+    def _print_profile(self) -> None:
+        if self._profile is not None:
+            for part in self._profile.parts(min(self._console.width, WIDEST)):
+                say(self._console, part)
+
+    def _make_view(self) -> View:
+        if self._settings.quiet:
+            return View()
+        application = self._plan.logical.application
+        if self._console.is_terminal and self._console.file.isatty() and not self._console.is_dumb_terminal:
+            return LiveView(self._console, self._clock, self._statistics, application, self._settings)
+        return PlainView(self._console, self._clock, application, self._settings)
+
+    def _started(self, run: ApplicationRun, watch: Watch, url: str | None) -> None:
+        self._checkpoint = run.checkpoint.storage.uri
+        self._watch = watch
+        if self._profile is not None:
+            watch.subscribe(self._profile.apply)
+        watch.subscribe(self._show)  # by itself: a view that fails must not stop the counting
+        service = "" if url is None else service_line(url)
+        self._view.started(self._checkpoint, run.next_window, service, watch)
+        self._tell_where_prints_go()
+
+    def _tell_where_prints_go(self) -> None:
+        from ridgeline.engine.spark.cluster import prints_place
+        from ridgeline.engine.spark.submitted import active_context
+
+        context = active_context()
+        place = "" if context is None else prints_place(str(context.master), str(context.applicationId))
+        if place and not self._settings.quiet:
+            self._console.print(f"what operators print is in the logs of the executors: {place}", soft_wrap=True, markup=False)
+
+    def _show(self, event: Event) -> None:
+        match event:
+            case WindowCommitted() if self._statistics.last:
+                self._view.committed(self._statistics.last)
+            case WindowRetried(final=False):
+                self._view.retried(event.window_id, event.attempt, event.reason)
+            case _:
+                pass
+
+    def _nobody_reads(self) -> None:
+        """Whoever read what the run prints has gone away: it ends as on Ctrl-C, so that nothing is lost."""
+        self._unread = True
+        if not self._over:
+            self._stopper.stop("the end of its output")
+            make_console().print("nobody reads the output any more; stopping after this window")
+
+    def _killed(self) -> None:
+        """The second Ctrl-C."""
+        self._view.close()
+        console = make_console()
+        console.print("killed; the window that ran is not committed and will be replayed")
+        if self._checkpoint:
+            print_going_on(console, self._settings, self._checkpoint)
+
+
+def _service_options(settings: RunSettings) -> ServiceOptions:
+    from ridgeline.service.measured import ServiceOptions
+
+    if settings.service is None:
+        return ServiceOptions(port=None, event_log=settings.event_log, otlp=settings.otlp)
+    service = settings.service
+    return ServiceOptions(service.port, service.host, service.token, settings.event_log, settings.otlp, service.allowed_hosts)

@@ -1,0 +1,143 @@
+"""What a run shows while it goes on: nothing, or plain lines. `live` has the table for terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.text import Text
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.masking import mask_text
+from ridgeline.cli.figures.path import short_path
+from ridgeline.cli.figures.running import running_line
+from ridgeline.cli.figures.verdict import verdict_line
+from ridgeline.cli.running.long_windows import LongWindows
+from ridgeline.cli.running.statistics import Window
+from ridgeline.cli.settings import RunSettings
+from ridgeline.cli.units import count, duration
+
+_AT_ONCE = "Ctrl-C again ends it at once, to be run again at the next start"
+_REASON = 240
+
+
+class Figures(Protocol):
+    """Who knows the figures of the run: `ridgeline.stram.watch.Watch`."""
+
+    def frame(self) -> Mapping[str, Any]:
+        """One consistent frame: what `/events` sends for a window."""
+
+    def progress(self) -> Mapping[str, Any]:
+        """As `/progress`."""
+
+
+class View:
+    """Shows nothing (`--quiet`), and says what there is to show. Calls come from several threads, one at a time each."""
+
+    def starting(self) -> None:
+        """Spark is about to be started, which takes seconds."""
+
+    def started(self, checkpoint: str, first_window: int, service: str = "", figures: Figures | None = None) -> None:
+        """The first window is about to run. `service` says where others can ask for `figures`."""
+
+    def committed(self, window: Window) -> None:
+        """A window is committed."""
+
+    def retried(self, window_id: int, attempt: int, reason: str) -> None:
+        """An attempt at a window did not count; it runs again."""
+
+    def stopping(self) -> None:
+        """The window that runs is the last one."""
+
+    def close(self) -> None:
+        """No more windows. May be called twice."""
+
+
+class PlainView(View):
+    """Lines: start, at most one per second, how far a long window is, retries, end. No control characters."""
+
+    def __init__(self, console: Console, clock: Clock, application: str, settings: RunSettings) -> None:
+        self._console = console
+        self._clock = clock
+        self._application = application
+        self._settings = settings
+        self._figures: Figures | None = None
+        self._long_windows: LongWindows | None = None
+        self._last = float("-inf")
+
+    def starting(self) -> None:
+        """Name the application, the master and the end."""
+        self._say(f"{self._application} on {self._settings.master}: {self._settings.ending}")
+        self._say("starting Spark ...")
+
+    def started(self, checkpoint: str, first_window: int, service: str = "", figures: Figures | None = None) -> None:
+        """Name the checkpoint folder and the web service."""
+        self._say(checkpoint_line(checkpoint, first_window))
+        if service:
+            self._say(service)
+        if figures is not None:
+            self._figures = figures
+            self._long_windows = LongWindows(self._clock, figures.progress, self._say)
+            self._long_windows.start()
+
+    def committed(self, window: Window) -> None:
+        """One line, if the last one is a second old."""
+        if self._long_windows is not None:
+            self._long_windows.committed()
+        now = self._clock.monotonic()
+        if now - self._last >= 1:
+            self._last = now
+            self._say(window_line(window, self._figures.frame() if self._figures is not None else None))
+
+    def retried(self, window_id: int, attempt: int, reason: str) -> None:
+        """One line."""
+        self._say(retry_line(window_id, attempt, reason))
+
+    def stopping(self) -> None:
+        """One line."""
+        self._say(stopping_line(self._figures.progress() if self._figures is not None else None))
+
+    def close(self) -> None:
+        """The thread that looks at long windows ends."""
+        if self._long_windows is not None:
+            self._long_windows.close()
+
+    def _say(self, line: str) -> None:
+        self._console.print(Text(line), soft_wrap=True)
+
+
+def window_line(window: Window, frame: Mapping[str, Any] | None) -> str:
+    """Tuples, latency, critical path and verdict of a window, in one line."""
+    line = f"window {window.window_id}: {count(window.tuples_in)} in, {count(window.tuples_out)} out, {duration(window.seconds)}"
+    if frame is None:
+        return line
+    path = short_path(frame["criticalPath"])
+    if path:
+        line += f"; critical path {path}"
+    known = frame["progress"]["application"]["verdict"] != "unknown"
+    return f"{line}; {verdict_line(frame['progress'], frame['at']).plain}" if known else line
+
+
+def stopping_line(progress: Mapping[str, Any] | None) -> str:
+    """When the run will end, as far as that is known, and how it would end at once. `progress`: as `/progress`."""
+    line = "" if progress is None else running_line(progress)
+    return f"stopping after this window ({line}); {_AT_ONCE}" if line else f"stopping after this window; {_AT_ONCE}"
+
+
+def service_line(url: str) -> str:
+    """Where the run's figures can be asked for."""
+    return f"figures at {url}"
+
+
+def checkpoint_line(checkpoint: str, first_window: int) -> str:
+    """Where the run's state is, and where it begins."""
+    return f"checkpoint {mask_text(checkpoint)} ({f'goes on from window {first_window}' if first_window else 'fresh'})"
+
+
+def retry_line(window_id: int, attempt: int, reason: str) -> str:
+    """Why a window runs again, in one line."""
+    text = " ".join(reason.split())
+    if len(text) > _REASON:
+        text = f"{text[:_REASON]} ..."
+    return f"window {window_id} runs again (attempt {attempt + 1}): {text}"

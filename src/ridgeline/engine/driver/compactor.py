@@ -1,0 +1,160 @@
+"""The compactor: a process of its own on the driver's host that merges large states, started when there is one: never in a window's way.
+
+`python -m ridgeline.engine.driver.compactor` reads pickled objects from its standard input (where the checkpoint and the plan are, then one
+`Merge` after the other) and answers each merge on its standard output with a `Merged` or an error. It ends with its input, so with its
+parent, however that dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ridgeline
+from ridgeline.api import files
+from ridgeline.api.errors import RidgelineError, StateError
+from ridgeline.engine.state.compaction import Merge, Merged, Merger
+from ridgeline.engine.state.local_tier import folder_of
+from ridgeline.engine.state.run_files import RunFiles
+from ridgeline.engine.state.storage import explain, open_storage
+from ridgeline.engine.worker import shipping
+
+_NICENESS = 5
+"""Windows go first where cores are few."""
+
+
+class Compactor:
+    """The driver's side: one process at a time, started at the first merge and again if it died. Threads may share it."""
+
+    def __init__(self, uri: str, plan: Callable[[], shipping.Shipped], run_id: str) -> None:
+        """`uri` of the checkpoint; `plan` ships the plan when there is something to do, and returns what `shipping.ship` does."""
+        self._uri = uri
+        self._plan = plan
+        self._run_id = run_id
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
+        self._busy = threading.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id, None if none runs."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else None
+
+    def merge(self, job: Merge) -> Merged:
+        """Have a version merged; blocks. Raises StateError as `Merger.merge`, RidgelineError if the process dies in it or cannot do it."""
+        with self._busy:
+            process = self._running()
+            try:
+                _send(process.stdin, job)
+                answer = pickle.load(process.stdout)  # type: ignore[arg-type]
+            except (OSError, EOFError, pickle.UnpicklingError):
+                code = self._end(process)
+                msg = f"the compactor process ended with {_meaning(code)}"
+                raise RidgelineError(msg) from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        """End the process, in the middle of a merge too: what it has written then counts for nothing."""
+        self._closed = True
+        self._kill()
+        with self._busy:
+            if self._process is not None:
+                self._end(self._process)
+        shutil.rmtree(folder_of(self._run_id), ignore_errors=True)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._closed:
+            msg = "the run is over"
+            raise RidgelineError(msg)
+        if self._process is not None and self._process.poll() is not None:
+            self._end(self._process)
+        if self._process is None:
+            home = str(Path(ridgeline.__file__).parent.parent)
+            paths = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "ridgeline.engine.driver.compactor"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": paths},
+                process_group=0,  # Ctrl-C is the driver's
+            )
+            with contextlib.suppress(OSError):  # it died at once: the merge says so
+                _send(self._process.stdin, (self._uri, self._plan(), self._run_id, files.s3_settings()))
+            if self._closed:
+                self._kill()
+        return self._process
+
+    def _kill(self) -> None:
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def _end(self, process: subprocess.Popen[bytes]) -> int:
+        process.kill()
+        code = process.wait()
+        for stream in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):
+                stream.close()  # type: ignore[union-attr]
+        self._process = None
+        return code
+
+
+def _meaning(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else f"signal {-code}"
+
+
+def _send(stream: Any, value: object) -> None:
+    pickle.dump(value, stream, 5)
+    stream.flush()
+
+
+def serve() -> None:
+    """The process's side: answer until the input ends."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what the application's modules print does not go between the answers
+    requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    with contextlib.suppress(OSError):
+        os.nice(_NICENESS)
+    threading.Thread(target=_read, args=(sys.stdin.buffer, requests), name="ridgeline-requests", daemon=True).start()
+    uri, plan, run_id, s3 = requests.get()
+    files.use_s3(s3)
+    merger: Merger | None = None
+    while True:
+        job = requests.get()
+        try:
+            if merger is None:
+                storage = open_storage(uri)
+                specs = shipping.receive(storage, plan)
+                merger = Merger(RunFiles(storage, run_id), [operator for spec in specs for operator in spec.operators])
+            _send(answers, merger.merge(job))
+        except StateError as error:
+            _send(answers, error)
+        except OSError as error:
+            _send(answers, RidgelineError(explain(uri, error)))
+        except Exception as error:  # noqa: BLE001  whatever it is, the driver tells it
+            _send(answers, RidgelineError(f"{type(error).__name__}: {error}"))
+
+
+def _read(stream: Any, requests: queue.SimpleQueue[Any]) -> None:
+    """Hand requests on; at the end of the input the process ends, whatever it is doing."""
+    while True:
+        try:
+            requests.put(pickle.load(stream))
+        except (EOFError, pickle.UnpicklingError, OSError):
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    serve()

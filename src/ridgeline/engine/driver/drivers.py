@@ -1,0 +1,225 @@
+"""What makes windows begin: STRAM's own clock, or the micro-batches of one Structured Streaming query."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import CheckpointError, RidgelineError
+from ridgeline.api.operator import SparkSource
+from ridgeline.engine.driver.job import SourceBatch
+from ridgeline.engine.driver.job_errors import query_cause
+from ridgeline.engine.driver.manifest import SourceOffsets
+from ridgeline.engine.driver.query_progress import QueryProgress
+from ridgeline.engine.driver.run import IDLE_SECONDS, ApplicationRun
+from ridgeline.engine.driver.source_asking import SourceAsker
+from ridgeline.engine.driver.spark_log import SparkLog
+from ridgeline.engine.spark.each_batch import call_each_batch
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.logical import LogicalOperator
+
+_READ_SECONDS = 0.1
+"""How often Spark is asked for its account of windows: each time costs the JVM some work."""
+
+
+class Limits:
+    """When to stop: `stop` was set (Ctrl-C), so many `windows` committed in this run, or the application has ended."""
+
+    def __init__(self, run: ApplicationRun, windows: int | None, stop: threading.Event) -> None:
+        self._run = run
+        self._last = run.master.committed + windows if windows is not None else None
+        self._stop = stop
+
+    @property
+    def reached(self) -> bool:
+        """True if no further window is to begin."""
+        done = self._last is not None and self._run.master.committed >= self._last
+        return done or self._run.ended or self._stop.is_set()
+
+
+class TickDriver:
+    """Python inputs only: a window every `window_seconds`; one that is late begins at once and nothing is skipped."""
+
+    def __init__(self, run: ApplicationRun, clock: Clock, stop: threading.Event) -> None:
+        self._run = run
+        self._clock = clock
+        self._stop = stop
+
+    def drive(self, limits: Limits) -> None:
+        """Run windows until the limits are reached. Raises what a window raises."""
+        width = self._run.plan.logical.window_seconds
+        due = self._clock.monotonic()
+        while not limits.reached:
+            now = self._clock.monotonic()
+            if now < due:
+                self._run.rest(due - now, self._stop)
+                continue
+            self._run.window(self._run.next_window, due=self._clock.wall() - (now - due))
+            due = max(due + width, self._clock.monotonic() - 10 * width)
+
+
+class QueryDriver:
+    """With Spark sources: every window is one micro-batch of one query over all of them. Python inputs of the application tick with it."""
+
+    def __init__(self, run: ApplicationRun, session: Any, checkpoint: str, clock: Clock) -> None:
+        self._run = run
+        self._session = session
+        self._checkpoint = checkpoint
+        self._sources = [logical for logical in run.plan.logical.operators if isinstance(logical.operator, SparkSource)]
+        self._names = ", ".join(f"`{logical.name}`" for logical in self._sources)
+        self._containers = tuple(_containers(run.plan, logical.name) for logical in self._sources)
+        first_partitions = [_partitions(run.plan, logical.name)[0] for logical in self._sources]
+        self._progress = QueryProgress(run.observe, clock, first_partitions)
+        self._first_partitions = first_partitions
+        self._asker = SourceAsker(run.observe, clock, run.master.committed, run.checkpoint.storage)
+        self._log = SparkLog(run.checkpoint.storage, [logical.name for logical in self._sources], partial(run.warn, first_partitions[0]))
+        self._clock = clock
+        self._idled = clock.monotonic()
+
+    def drive(self, limits: Limits) -> None:
+        """Start the query and stay until the limits are reached.
+
+        Raises what a window raises; RidgelineError if the query fails by itself.
+        """
+        errors: list[BaseException] = []
+        over = threading.Event()
+        busy = threading.Lock()
+
+        def each_batch(rows: Any, batch_id: int) -> None:
+            with busy:
+                try:
+                    run_window(rows, batch_id)
+                except BaseException as error:
+                    errors.append(error)
+                    over.set()
+                    raise
+            if limits.reached:
+                over.set()
+
+        def run_window(rows: Any, batch_id: int) -> None:
+            if limits.reached or errors:
+                raise _StopQueryError
+            batch = SourceBatch(rows, schema, self._containers)
+            with self._asker.window(batch_id):
+                self._run.window(batch_id, batch, offsets=self._offsets(batch_id))
+            self._progress.committed(batch_id, batch.jobs)
+
+        trigger = {"processingTime": f"{self._run.plan.logical.window_seconds} seconds"}
+        self._log.check(self._run.checkpoint.last())
+        frame = _union(frames := self._frames())
+        schema: bytes = to_arrow_schema(frame.schema, timezone="UTC").serialize().to_pybytes()
+        writer = frame.writeStream.option("checkpointLocation", self._checkpoint).trigger(**trigger)
+        call_each_batch(writer, self._session, each_batch)
+        query = self._start(writer, frames)
+        try:
+            while not over.wait(_READ_SECONDS) and query.isActive and not limits.reached:
+                self._progress.read(query)
+                self._idle(busy)
+        except RidgelineError as error:  # of a publisher: raised below, once the query has stopped
+            errors.append(error)
+        self._asker.stop()
+        with busy:  # the window that runs goes on to its end, publication included: stopping the query would interrupt it
+            pass
+        self._progress.finish(query)
+        failure = None if errors or query.isActive else query.exception()
+        _stop(query)
+        real = [error for error in errors if not isinstance(error, _StopQueryError)]
+        if real:
+            raise real[0]
+        if failure is not None:
+            remedy = "mend the source and run again with the same `--checkpoint`"
+            msg = f"operator {self._names}: its Spark source failed: {query_cause(failure)}; {remedy}"
+            raise RidgelineError(msg)
+
+    def _start(self, writer: Any, frames: list[Any]) -> Any:
+        """Start the query, and ask its sources beside it."""
+        query = _guard(self._names, writer.start)
+        self._asker.start(query, self._first_partitions, frames)
+        return query
+
+    def _idle(self, busy: threading.Lock) -> None:
+        """Let outputs publish, if the last time is long enough ago and no micro-batch runs: never wait for one."""
+        if self._clock.monotonic() - self._idled < IDLE_SECONDS or not busy.acquire(blocking=False):
+            return
+        try:
+            self._run.idle()
+        finally:
+            busy.release()
+            self._idled = self._clock.monotonic()
+
+    def _offsets(self, batch_id: int) -> SourceOffsets | None:
+        """Where a micro-batch ends; None for the last one committed. Raises CheckpointError for any other."""
+        following = self._run.next_window
+        if batch_id > following:
+            found = f"Spark's offset log is at window {batch_id}, the manifests at {following}"
+            msg = f"{found}; restore the whole checkpoint folder from a copy"
+            raise CheckpointError(msg)
+        if batch_id == following:
+            return self._log.offsets(batch_id)
+        self._log.check_repeated(batch_id)
+        return None
+
+    def _frames(self) -> list[Any]:
+        """The sources' streaming DataFrames."""
+        return [_guard(f"`{logical.name}`", partial(_source(logical).frame, self._session)) for logical in self._sources]
+
+
+def _union(frames: list[Any]) -> Any:
+    """The source's streaming DataFrame; of several, the union that `ingest_stage` takes apart."""
+    if len(frames) == 1:
+        return frames[0]
+    from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+
+    kinds = [frame.schema for frame in frames]
+    tagged = []
+    for number, frame in enumerate(frames):
+        columns = [
+            F.struct(*frame.columns).alias(f"source{other}") if other == number else F.lit(None).cast(kind).alias(f"source{other}")
+            for other, kind in enumerate(kinds)
+        ]
+        tagged.append(frame.select(F.lit(number).alias("number"), *columns))
+    union = tagged[0]
+    for frame in tagged[1:]:
+        union = union.unionAll(frame)
+    return union
+
+
+class _StopQueryError(Exception):
+    """Raised inside of a micro-batch that must not be run any more: Spark will repeat it after the next start."""
+
+
+def _stop(query: Any) -> None:
+    """Stop the query; the micro-batch that Spark has begun meanwhile is refused and repeated after the next start."""
+    with contextlib.suppress(Exception):  # what counts is committed; Spark complains about what it was doing
+        query.stop()
+
+
+def _source(logical: LogicalOperator) -> SparkSource:
+    return cast("SparkSource", logical.operator)
+
+
+def _containers(plan: Plan, name: str) -> tuple[int, ...]:
+    """The containers that hold the partitions of an operator, in their order."""
+    home = {operator: container.id for container in plan.execution.containers for operator in container.operators}
+    return tuple(home[operator] for operator in _partitions(plan, name))
+
+
+def _partitions(plan: Plan, name: str) -> tuple[int, ...]:
+    """The physical operators that are the partitions of an operator, in their order."""
+    return tuple(physical.id for physical in plan.physical.operators if physical.name == name and not physical.unifier)
+
+
+def _guard(name: str, function: Callable[[], Any]) -> Any:
+    try:
+        return function()
+    except RidgelineError:
+        raise
+    except Exception as error:
+        msg = f"operator {name}: Spark cannot read its source: {query_cause(error)}; check `format`, `options` and `schema`"
+        raise RidgelineError(msg) from error

@@ -1,0 +1,267 @@
+"""A window as one Spark job: ticks or the micro-batch -> stage 0 -> shuffle by task -> stage 1 -> ... -> reports."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from pyspark import SparkContext
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import Failure, OperatorError
+from ridgeline.engine.driver.job_errors import cause, gone, job_text, worker_died
+from ridgeline.engine.driver.run import Ran
+from ridgeline.engine.driver.shared_folder import BlockSharing
+from ridgeline.engine.driver.teardown import Process, tear_down, wanted
+from ridgeline.engine.driver.watchdog import Hangs, Watchdog, Worker
+from ridgeline.engine.spark.byte_rdds import ByteRdds
+from ridgeline.engine.spark.cluster import slots_to_come
+from ridgeline.engine.spark.shared_context import has_several_users
+from ridgeline.engine.spark.shuffles import Shuffles
+from ridgeline.engine.spark.worker_check import WorkerError, explain
+from ridgeline.engine.state.storage import DriverStorage
+from ridgeline.engine.worker import shipping
+from ridgeline.engine.worker.black_box import death_of, deaths
+from ridgeline.engine.worker.failures import Failed
+from ridgeline.engine.worker.heartbeat import HeartbeatAddress
+from ridgeline.engine.worker.stage import (
+    PROPERTY,
+    Task,
+    close_stage,
+    commit_stage,
+    fed_stage,
+    ingest_stage,
+    next_stage,
+    source_stage,
+    tick_stage,
+)
+from ridgeline.plan.container_spec import container_specs
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
+
+_PROCESSES_KEPT = 10_000
+"""Worker processes that are remembered, for the end of the run."""
+
+
+class SparkExecutor:
+    """Runs the containers of a window as one RDD job. One thread at a time.
+
+    Stage functions never change. Where windows begin with ticks, nor do the RDDs: the same chain of stages is run for each window, since
+    Spark computes a stage again once its shuffle's output has been dropped.
+    """
+
+    def __init__(
+        self,
+        context: SparkContext,
+        plan: Plan,
+        storage: DriverStorage,
+        run_id: str,
+        clock: Clock,
+        heartbeats: HeartbeatAddress | None = None,
+        workers: Callable[[], Sequence[Worker]] | None = None,
+    ) -> None:
+        self._context = context
+        self._clock = clock
+        self._rdds = ByteRdds(context)
+        self._shuffles = Shuffles(context)
+        self._application = plan.logical.application
+        self._storage = storage
+        self._run_id = run_id
+        self._heartbeats = heartbeats
+        self._sharing = BlockSharing(context)
+        self._watchdog = Watchdog(Hangs(plan, run_id), workers, self._rdds.cancel, clock) if workers is not None else None
+        self._specs = container_specs(plan)
+        self._plan = shipping.ship(storage, self._specs)
+        self._stages = [[container.id for container in stage.containers] for stage in plan.execution.stages]
+        self._next = [partial(next_stage, number) for number in range(len(self._stages))]
+        self._commits = [spec.id for spec in self._specs if spec.wants_commit]
+        self._ticks: dict[tuple[tuple[int, ...], int, Any], Any] = {}
+        self._chains: dict[int, tuple[Any, range]] = {}
+        self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
+        self._cleaning: Future[None] | None = None
+        self._slots_to_come = slots_to_come(dict(context.getConf().getAll()), max(map(len, self._stages)))
+        self._processes: dict[Process, None] = {}
+        self._fixed_slots = context.defaultParallelism if re.match(r"local(\[|$)", str(context.master)) else None
+
+    def run(self, request: WindowRequest, source: Any) -> Ran:
+        """Run an attempt; `source` is a `SourceBatch` or None. Raises OperatorError once Spark's retries are used up."""
+        self._wait_for_cleaning()
+        place = self._sharing.place(request.attempt)
+        task = Task(self._storage.uri, self._plan, self._run_id, request, self._slots(), heartbeats=self._heartbeats, place=place)
+        shuffles: range | None
+        begin = 0
+        if source is None:
+            reports, shuffles = self._tick_chain(task.slots)
+        else:
+            source.jobs += 1
+            task = replace(task, source_containers=source.containers, source_schema=source.schema)
+            with self._shuffles.numbering():
+                begin = self._shuffles.next_id()
+                reports, shuffles = self._chain(self._source_rdd(source, task.slots), task.slots), None
+                if has_several_users(self._context):  # else all shuffles until the window's end are its own
+                    reports.toDebugString()
+                    shuffles = range(begin + 1, self._shuffles.next_id())
+        self._context.setLocalProperty(PROPERTY, task.encode())
+        launched = self._clock.wall()
+        try:
+            records = self._collect(reports, request)
+        finally:
+            self._cleaning = self._cleaner.submit(self._clean, range(begin, self._shuffles.next_id()) if shuffles is None else shuffles)
+        received = self._clock.wall()
+        found: list[WindowReport] = []
+        failed: list[Failed] = []
+        for record in (record for records_of_task in records for record in pickle.loads(records_of_task)):
+            failure = Failed.decode(record)
+            if failure is not None:
+                failed.append(failure)
+            else:
+                report = pickle.loads(record)
+                report.received = received
+                self._processes[report.host, report.pid] = None
+                found.append(report)
+        while len(self._processes) > _PROCESSES_KEPT:
+            del self._processes[next(iter(self._processes))]
+        if failed:
+            raise OperatorError(self._root(failed))
+        return Ran(found, launched)
+
+    def _root(self, failed: Sequence[Failed]) -> Failure:
+        """Of several failures that of the earliest stage, and there the first container's: always the same one."""
+        return min(failed, key=lambda one: (self._specs[one.container].stage, one.container)).failure
+
+    def _collect(self, rdd: Any, request: WindowRequest) -> list[bytes]:
+        """Run a job. Raises OperatorError if it fails, WorkerError or SparkGoneError if it always would."""
+        watchdog = self._watchdog
+        try:
+            with watchdog.watching(request) if watchdog is not None else contextlib.nullcontext():
+                return self._rdds.collect(rdd)
+        except Exception as error:  # noqa: BLE001  whatever it is, the window has failed
+            if watchdog is not None and watchdog.failure is not None:
+                raise OperatorError(watchdog.failure) from None
+            if unable := explain(job_text(error), str(self._context.master)):
+                raise WorkerError(unable) from None
+            raise gone(self._context, error) or OperatorError(self._failure(error, request)) from None
+
+    def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
+        """A one-stage job over the containers whose operators asked for it. Raises OperatorError."""
+        request = WindowRequest(window_id, 0, 0, states=states)
+        task = Task(self._storage.uri, self._plan, self._run_id, request, 1)
+        self._context.setLocalProperty(PROPERTY, task.encode())
+        records = self._collect(self._ticks_of(tuple(self._commits), len(self._commits), commit_stage), request)
+        failed = [failure for record in records if (failure := Failed.decode(record)) is not None]
+        if failed:
+            raise OperatorError(self._root(failed))
+
+    def close(self) -> list[Failure]:
+        """Tear the containers down in all workers, and remove what windows left. Returns what failed in `deactivate` and `teardown`."""
+        failures: list[Failure] = []
+        if self._watchdog is not None:
+            self._watchdog.close()
+        self._cleaner.shutdown(wait=True)
+        if self._processes and wanted(self._specs):
+            failures = tear_down(self._close_containers, self._rdds.cancel, self._processes)
+        self._sharing.close()
+        return failures
+
+    def _close_containers(self) -> list[bytes]:
+        """One round of `close_stage`, in every slot."""
+        slots = self._slots()
+        task = Task(self._storage.uri, self._plan, self._run_id, WindowRequest(0, 0, 0), slots)
+        self._context.setLocalProperty(PROPERTY, task.encode())
+        return self._rdds.collect(self._ticks_of(tuple(range(slots)), slots, close_stage))
+
+    def _clean(self, shuffles: range) -> None:
+        """Remove what an attempt left: beside what the driver does until the next one, which waits for it."""
+        self._shuffles.drop(shuffles)
+        self._sharing.clean()
+
+    def _wait_for_cleaning(self) -> None:
+        cleaning, self._cleaning = self._cleaning, None
+        if cleaning is not None:
+            cleaning.result()
+
+    def _slots(self) -> int:
+        """How many tasks can run at the same time; on a cluster executors come and go."""
+        if self._fixed_slots is None:
+            return max(1, self._slots_to_come, self._context.defaultParallelism)
+        return self._fixed_slots
+
+    def _tick_chain(self, slots: int) -> tuple[Any, range]:
+        """All stages behind ticks, and the shuffles between them; kept, unless nobody can drop the shuffles."""
+        if slots not in self._chains:
+            with self._shuffles.numbering():
+                begin = self._shuffles.next_id()
+                chain = self._chain(self._tick_rdd(tuple(self._stages[0]), slots), slots)
+                chain.toDebugString()  # which gives its shuffles their numbers
+                made = chain, range(begin + 1, self._shuffles.next_id())
+            if not self._shuffles.can_drop:
+                return made
+            self._chains = {slots: made}
+        return self._chains[slots]
+
+    def _chain(self, rdd: Any, slots: int) -> Any:
+        """All later stages behind the first one."""
+        for number, containers in enumerate(self._stages[1:], 1):
+            rdd = self._rdds.run(self._rdds.shuffled(rdd, min(len(containers), slots)), self._next[number])
+        return rdd
+
+    def _tick_rdd(self, containers: tuple[int, ...], slots: int) -> Any:
+        return self._ticks_of(containers, min(len(containers), slots), tick_stage)
+
+    def _ticks_of(self, containers: tuple[int, ...], tasks: int, function: Any) -> Any:
+        key = (containers, tasks, function)
+        if key not in self._ticks:
+            self._ticks[key] = self._rdds.numbers(containers, tasks, function)
+        return self._ticks[key]
+
+    def _source_rdd(self, source: SourceBatch, slots: int) -> Any:
+        """The first stage. One Spark source: the tasks that run its containers read its partitions; all other containers get a tick.
+
+        Several, read as one union: a shuffle more takes the rows to their containers.
+        """
+        messages = source.rows.toArrowBatchRdd()
+        if len(source.containers) > 1:
+            tasks = min(len(self._stages[0]), slots)
+            return self._rdds.run(self._rdds.shuffled(self._rdds.run(messages, ingest_stage), tasks), fed_stage)
+        containers = source.containers[0]
+        partitions = messages.getNumPartitions()
+        if partitions > len(containers):
+            messages = messages.toJavaRDD().coalesce(len(containers)).rdd()
+        rdd = self._rdds.run(messages, source_stage)
+        ticks = tuple(container for container in self._stages[0] if container not in containers[:partitions])
+        return rdd.union(self._tick_rdd(ticks, slots)) if ticks else rdd
+
+    def _failure(self, error: Exception, request: WindowRequest) -> Failure:
+        """Why a job failed that no container reported the failure of."""
+        text = job_text(error)
+        died = deaths(self._run_id, request.window_id, request.attempt) if worker_died(text) else []
+        operators = {operator.id: operator for spec in self._specs for operator in spec.operators}
+        for death in died:
+            operator = operators[death.turn.operator]
+            return death_of(self._application, operator, request.window_id, [one for one in died if one.turn == death.turn])
+        what = cause(text)
+        if worker_died(text):
+            names = ", ".join(f"`{name}`" for name in dict.fromkeys(operator.name for operator in operators.values()))
+            how = "killed (is the host out of memory?), or ended by `os._exit` or a crash in native code"
+            what = f"a worker process died while it ran one of {names}: it was {how}"
+        return Failure(self._application, "", 0, request.window_id, "the window's Spark job", what, traceback=str(error))
+
+
+@dataclass
+class SourceBatch:
+    """One micro-batch: the rows of all Spark sources as a Java Dataset, their schema as Arrow IPC, the containers that take each source's.
+
+    With several sources the rows are their union: a column with the source's number, then one struct column per source. `jobs` counts those
+    that have read it.
+    """
+
+    rows: Any
+    schema: bytes
+    containers: tuple[tuple[int, ...], ...]
+    jobs: int = 0

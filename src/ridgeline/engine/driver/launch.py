@@ -1,0 +1,211 @@
+"""Run an application on Spark from beginning to end."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+
+from ridgeline.api.attributes import RecordingLevel
+from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.errors import CheckpointError
+from ridgeline.api.files import is_local, local_path, use_s3
+from ridgeline.api.masking import mask_text
+from ridgeline.api.operator import SparkSource
+from ridgeline.api.publisher import PublisherContext
+from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.compactions import Compactions
+from ridgeline.engine.driver.job_errors import SparkGoneError, gone, has_ended
+from ridgeline.engine.driver.run import ApplicationRun, Observe
+from ridgeline.engine.driver.temporary import remove_temporary, temporary_checkpoint
+from ridgeline.engine.driver.watchdog import Worker
+from ridgeline.engine.spark.s3 import s3_settings
+from ridgeline.engine.spark.session import PRELOAD, quieten_executors, start_context
+from ridgeline.engine.spark.shared_context import borrow, give_back
+from ridgeline.engine.spark.worker_check import WorkerCheck
+from ridgeline.engine.state.storage import DriverStorage, LocalStorage
+from ridgeline.engine.worker.heartbeat import HeartbeatAddress
+from ridgeline.engine.worker.shipping import installed_modules
+from ridgeline.plan.execution import Plan
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run: `windows` stops after so many committed in this run.
+
+    `checkpoint` None makes a fresh folder, which is removed at the end if there is nothing to go on with: all inputs have
+    finished, or no window was committed.
+    """
+
+    master: str = "local[*]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    checkpoint: str | None = None
+    windows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: the last committed window, whether all inputs had finished, and the checkpoint to go on from."""
+
+    windows_committed: int
+    last_window: int
+    ended: bool
+    checkpoint: str
+
+
+def launch(  # noqa: PLR0913  whoever embeds an application brings more of its surroundings
+    plan: Plan,
+    options: Options,
+    *,
+    observe: Observe | None = None,
+    stop: threading.Event | None = None,
+    console: Console | None = None,
+    clock: Clock | None = None,
+    context: Any = None,
+    started: Callable[[ApplicationRun], None] | None = None,
+    heartbeats: HeartbeatAddress | None = None,
+    workers: Callable[[], Sequence[Worker]] | None = None,
+) -> Outcome:
+    """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
+
+    `observe` hears of every event, `started(run)` is called before the first window. `context` is a SparkContext to use (it stays); else
+    that of this process is shared, or one started and stopped. `heartbeats`: where containers send what they do while a window takes long
+    (never at recording level OFF); `workers`: as they were last heard of there, for the watchdog.
+    Raises RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint goes on.
+    """
+    clock = clock or SystemClock()
+    stop = stop or threading.Event()
+    console = console or Console()
+    streaming = any(isinstance(operator.operator, SparkSource) for operator in plan.logical.operators)
+    uri = options.checkpoint or temporary_checkpoint(plan.logical.application)
+    uri = local_path(uri) if is_local(uri) else uri
+    own_context = context is None
+    checkpoint: Checkpoint | None = None
+    run: ApplicationRun | None = None
+    orderly = False
+    try:
+        if is_local(uri):  # refused before Spark is started for it
+            checkpoint = Checkpoint(LocalStorage(uri), plan.logical.application, beside=True)
+        if context is None:
+            conf = {f"spark.executorEnv.{PRELOAD}": ",".join(installed_modules(plan)), **options.conf}
+            widest = max(len(stage.containers) for stage in plan.execution.stages)
+            name, local = plan.logical.application, is_local(uri)
+            start = partial(start_context, name, options.master, conf, streaming=streaming, local_checkpoint=local, widest=widest)
+            context = borrow(options.master, options.conf, start)
+        check = None if _is_on_driver(context) else WorkerCheck(context, uri if is_local(uri) else None, console.print)
+        use_s3(s3_settings(context))
+        if checkpoint is None:
+            checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
+        if plan.logical.attributes["metrics_recording_level"] is RecordingLevel.OFF:
+            heartbeats = workers = None
+        run = _open_run(plan, checkpoint, context, clock, console, observe, heartbeats, workers)
+        first = run.next_window
+        if check is not None:
+            check.wait(stop)
+            quieten_executors(context)
+        if started:
+            started(run)
+        _drive(run, context, clock, stop, options.windows)
+        orderly = True
+        return Outcome(run.next_window - first, run.master.committed, run.ended, uri)
+    except Exception as error:
+        lost = None if context is None else gone(context, error)
+        if lost is None or isinstance(error, SparkGoneError):
+            raise
+        raise lost from None
+    finally:
+        try:
+            _end(run, checkpoint, context, orderly=orderly, stops=own_context)
+        finally:
+            if options.checkpoint is None and (run is None or run.master.committed < 0 or (orderly and run.ended)):
+                remove_temporary(uri)
+
+
+def _end(run: ApplicationRun | None, checkpoint: Checkpoint | None, context: Any, *, orderly: bool, stops: bool) -> None:
+    """Close what has been opened; nothing that fails in it is told if Spark's process has ended: that is."""
+    if context is None:
+        if checkpoint is not None:
+            checkpoint.close()
+        return
+    with contextlib.suppress(Exception) if has_ended(context) else contextlib.nullcontext():
+        try:
+            if run is not None:
+                run.close(orderly=orderly)
+            elif checkpoint is not None:
+                checkpoint.close()
+        finally:
+            if stops:
+                give_back(context)
+
+
+def _is_on_driver(context: Any) -> bool:
+    """True if workers are children of the driver, with its environment."""
+    return re.match(r"local(\[|$)", str(context.master)) is not None
+
+
+def _hadoop_storage(uri: str, context: Any) -> DriverStorage:
+    from ridgeline.engine.spark.hadoop import HadoopStorage
+
+    try:
+        return HadoopStorage(uri, context)
+    except CheckpointError:
+        raise
+    except Exception as error:
+        cause = getattr(error, "java_exception", error)
+        remedy = "Spark needs the file system's client (`--conf spark.jars.packages=...`)"
+        msg = f"checkpoint folder `{mask_text(uri)}` cannot be reached: {mask_text(str(cause))}; {remedy}"
+        raise CheckpointError(msg) from error
+
+
+def _open_run(
+    plan: Plan,
+    checkpoint: Checkpoint,
+    context: Any,
+    clock: Clock,
+    console: Console,
+    observe: Observe | None,
+    heartbeats: HeartbeatAddress | None,
+    workers: Callable[[], Sequence[Worker]] | None,
+) -> ApplicationRun:
+    from ridgeline.engine.driver.job import SparkExecutor
+
+    def publisher_context(operator: str) -> PublisherContext:
+        return PublisherContext(
+            application=plan.logical.application,
+            operator=operator,
+            run_id=checkpoint.run_id,
+            clock=clock,
+            console=console,
+            staging=f"{checkpoint.storage.uri}/staging",
+            spark=lambda: _session(context),
+            epoch=checkpoint.epoch,
+            check_owner=checkpoint.check_owner,
+        )
+
+    executor = SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id, clock, heartbeats, workers)
+    return ApplicationRun(plan, checkpoint, executor, clock, publisher_context, observe, Compactions.in_background)
+
+
+def _drive(run: ApplicationRun, context: Any, clock: Clock, stop: threading.Event, windows: int | None) -> None:
+    from ridgeline.engine.driver.drivers import Limits, QueryDriver, TickDriver
+
+    limits = Limits(run, windows, stop)
+    if limits.reached:
+        return
+    if any(isinstance(operator.operator, SparkSource) for operator in run.plan.logical.operators):
+        QueryDriver(run, _session(context), f"{run.checkpoint.storage.uri}/spark", clock).drive(limits)
+    else:
+        TickDriver(run, clock, stop).drive(limits)
+
+
+def _session(context: Any) -> Any:
+    """The SparkSession of a SparkContext, made when somebody needs one."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession(context) if SparkSession.getActiveSession() is None else SparkSession.getActiveSession()

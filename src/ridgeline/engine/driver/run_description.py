@@ -1,0 +1,51 @@
+"""`run.json`: which application a checkpoint folder belongs to, and the id of its run, which is in the names of outputs."""
+
+from __future__ import annotations
+
+import uuid
+
+from ridgeline.api.errors import CheckpointError
+from ridgeline.engine.state.sealed import seal, unseal
+from ridgeline.engine.state.storage import DriverStorage
+
+NAME = "run.json"
+_FORMAT = 2
+_FOLDERS = ("manifests", "committed", "epochs", "state", "spark/offsets", "spark/commits")
+"""What a run writes after its description: where there is any of it, there was a description."""
+
+
+def identify(storage: DriverStorage, application: str) -> str:
+    """The id of the run that a folder holds; of a new run in a fresh folder.
+
+    Raises CheckpointError if the folder is another application's, or its description is damaged or missing, OSError.
+    """
+    what = f"`{storage.uri}/{NAME}`"
+    found = _read(storage)
+    if found is None:
+        left = next((f"{folder}/{name}" for folder in _FOLDERS for name in storage.names(folder)), None)
+        found = _read(storage)  # another driver may have begun meanwhile
+        if left and found is None:
+            remedy = "restore it from a copy of this folder, or give another `--checkpoint`"
+            msg = f"{what} is missing, but the folder holds a run (`{left}`), whose id names its outputs; {remedy}"
+            raise CheckpointError(msg)
+    if found is None:
+        run = {"format": _FORMAT, "application": application, "run_id": uuid.uuid4().hex[:8]}
+        storage.create(NAME, seal("run", NAME, run))
+        found = storage.read(NAME)
+    try:
+        run = unseal("run", NAME, found, what, _FORMAT)
+    except CheckpointError as error:
+        msg = f"{error}, or give another `--checkpoint`"
+        raise CheckpointError(msg) from None
+    if run["application"] != application:
+        msg = f"checkpoint folder `{storage.uri}` belongs to application `{run['application']}`; this is `{application}`"
+        msg += "; give another `--checkpoint`"
+        raise CheckpointError(msg)
+    return str(run["run_id"])
+
+
+def _read(storage: DriverStorage) -> bytes | None:
+    try:
+        return storage.read(NAME)
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,166 @@
+"""The driver's half of blocks by reference: a folder in memory that all containers see, as long as it lives, and nothing left afterwards.
+
+Who owns a folder holds a lock on the file beside it: what has no owner any more was left by a driver that was killed, and is removed by the
+next one on this host.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ridgeline.engine.exchange.shared_blocks import SharedPlace, free_bytes
+
+SETTING = "spark.ridgeline.blocks.byReference"
+"""Spark's setting that turns this off: `false` sends all blocks by value."""
+_MEMORY = "/dev/shm"  # noqa: S108  the folder itself is private
+_PREFIX = "ridgeline-blocks-"
+_SMALLEST_BYTES = 256 << 20
+"""Where less is free, no folder is made."""
+
+
+def shares_memory(hosts: Collection[str], driver_host: str) -> bool:
+    """True if all executors are on the driver's host, so that they see its folders.
+
+    By address: on most clusters a driver calls itself by name, and executors are known by address.
+    """
+    own = _addresses(driver_host)
+    return all(host == driver_host or not own.isdisjoint(_addresses(host)) for host in hosts)
+
+
+@lru_cache(maxsize=4096)
+def _addresses(host: str) -> frozenset[str]:
+    """What a name stands for; the name itself if it is an address or unknown."""
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+    except OSError:
+        return frozenset({host})
+    return frozenset(str(address[0]) for *_, address in found)
+
+
+def executor_hosts(context: Any) -> frozenset[str]:
+    """The hosts of all executors that a SparkContext has now, the driver's among them. Asks the JVM: a few milliseconds."""
+    infos = context._jsc.sc().statusTracker().getExecutorInfos()  # noqa: SLF001  there is no other way
+    return frozenset(str(info.host()) for info in infos)
+
+
+class SharedFolder:
+    """A folder of this driver for blocks. `place` is what containers are told of it.
+
+    Half of what is free when it is made is kept free. Raises OSError.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._path = Path(root, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}")
+        self._lock = _lock(_lock_file(self._path))
+        self._path.mkdir(mode=0o700)
+        self.place = SharedPlace(str(self._path), free_bytes(root) // 2)
+
+    def clean(self) -> None:
+        """Remove all blocks: the window that they were of has ended, well or not. What is mapped stays readable."""
+        with suppress(OSError):
+            for path in self._path.iterdir():
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Remove the folder."""
+        _remove(self._path)
+        os.close(self._lock)
+
+
+def _lock_file(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.lock")
+
+
+def _lock(path: Path) -> int:
+    """Make a file and lock it; the lock ends with this process. Raises OSError."""
+    while True:
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
+        os.close(descriptor)  # another driver took it for a leftover before it was locked
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, then the file that says whose it is."""
+    shutil.rmtree(folder, ignore_errors=True)
+    _lock_file(folder).unlink(missing_ok=True)
+
+
+def purge(root: str) -> None:
+    """Remove the folders of this user's drivers that live no more."""
+    for path in Path(root).glob(f"{_PREFIX}*.lock"):
+        with suppress(OSError):  # somebody else's, or just removed
+            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                if os.fstat(descriptor).st_uid != os.geteuid():
+                    continue
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(path.with_suffix(""))
+            finally:
+                os.close(descriptor)
+
+
+def open_folder(roots: Sequence[str]) -> SharedFolder | None:
+    """A folder in the first of `roots` with enough space; None if there is none. Leftovers in all of them are removed."""
+    for root in roots:
+        purge(root)
+    for root in roots:
+        with suppress(OSError):
+            if free_bytes(root) >= _SMALLEST_BYTES:
+                return SharedFolder(root)
+    return None
+
+
+class BlockSharing:
+    """STRAM's decision, window by window, whether blocks go by reference: they do where all executors are on the driver's host.
+
+    A window that is tried again sends them by value, so that a block that was lost once is not lost again. The folder is made for the
+    first window that needs it.
+    """
+
+    def __init__(self, context: Any) -> None:
+        settings = context.getConf()
+        self._context = context
+        self._local = str(context.master).startswith("local")
+        self._driver_host = str(settings.get("spark.driver.host", ""))
+        on_disk = os.environ.get("SPARK_LOCAL_DIRS") or settings.get("spark.local.dir") or tempfile.gettempdir()
+        by_value = settings.get(SETTING, "true").lower() == "false"
+        self._roots = [] if by_value else [_MEMORY, on_disk.split(",")[0]]
+        self._folder: SharedFolder | None = None
+
+    def place(self, attempt: int) -> SharedPlace | None:
+        """Where the containers of this attempt at a window may leave blocks; None if all go by value."""
+        if attempt or not self._roots:
+            return None
+        if not self._local and not shares_memory(executor_hosts(self._context), self._driver_host):
+            return None
+        if self._folder is None:
+            self._folder = open_folder(self._roots)
+        if self._folder is None:
+            self._roots = []
+            return None
+        return self._folder.place
+
+    def clean(self) -> None:
+        """The attempt has ended: remove its blocks."""
+        if self._folder is not None:
+            self._folder.clean()
+
+    def close(self) -> None:
+        """Nothing is left."""
+        self._roots = []
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None

@@ -1,0 +1,178 @@
+"""The driver's look at workers that hang: a window whose worker shows no progress is ended, and the worker with it.
+
+Two rules. A worker whose line is open and that has sent nothing for `heartbeat_timeout` is frozen: stopped, or in native code that holds
+Python's lock. An operator with a `callback_timeout` is stuck if its callback takes in no tuple and emits none for so long, while its
+worker is well. What is known of an attempt comes from heartbeats, so without them there is no watchdog.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import Failure
+from ridgeline.engine.worker import stacks
+from ridgeline.engine.worker.black_box import turn_of
+from ridgeline.measure.events import ContainerHeartbeat
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.physical import PhysicalOperator
+from ridgeline.plan.protocol import WindowRequest
+
+_LOOK_SECONDS = 1.0
+_HOST = socket.gethostname()
+
+
+class Worker(NamedTuple):
+    """A worker process whose line to STRAM is open: for how long it has sent nothing, and its last heartbeat."""
+
+    silent_seconds: float
+    beat: ContainerHeartbeat
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A worker that hangs, and the failure of the operator that it runs."""
+
+    host: str
+    pid: int
+    failure: Failure
+
+
+class Hangs:
+    """Finds workers that hang, look by look; no thread and no clock of its own. Times are seconds of one clock."""
+
+    def __init__(self, plan: Plan, run_id: str, look_seconds: float = _LOOK_SECONDS) -> None:
+        self.timeout = float(plan.logical.attributes["heartbeat_timeout"])
+        self._look_seconds = look_seconds
+        self._application = plan.logical.application
+        self._run_id = run_id
+        self._operators: Mapping[int, PhysicalOperator] = {operator.id: operator for operator in plan.physical.operators}
+        self._request: WindowRequest | None = None
+        self._since = self._looked = 0.0
+        self._progress: dict[tuple[str, int], tuple[object, float]] = {}
+
+    def begin(self, request: WindowRequest, now: float) -> None:
+        """An attempt is given to the workers."""
+        self._progress = {}
+        self._since = self._looked = now
+        self._request = request
+
+    def end(self) -> None:
+        """The attempt is over."""
+        self._request = None
+
+    def look(self, workers: Sequence[Worker], now: float) -> Stuck | None:
+        """A worker that hangs now, if there is one."""
+        request = self._request
+        if request is None:
+            return None
+        if now - self._looked > self.timeout / 2 + self._look_seconds:  # this process was stopped: heartbeats may lie unread
+            self._since = now
+            self._progress = {}
+        self._looked = now
+        for worker in workers:
+            if min(worker.silent_seconds, now - self._since) >= self.timeout:
+                return self._silent(worker, request)
+            stuck = self._blocked(worker.beat, request, now)
+            if stuck is not None:
+                return stuck
+        return None
+
+    def _silent(self, worker: Worker, request: WindowRequest) -> Stuck:
+        beat = worker.beat
+        operator = self._running(beat, request)
+        if operator is None and beat.host == _HOST and (turn := turn_of(beat.pid)) is not None:
+            of_it = turn[:3] == (self._run_id, request.window_id, request.attempt)
+            operator = self._operators.get(turn.operator) if of_it else None
+        what = f"its worker process {beat.pid} on `{beat.host}` was silent for {worker.silent_seconds:.0f} s and was ended"
+        remedy = "it was stopped, or native code holds Python's lock; if that is honest work, raise the attribute `heartbeat_timeout`"
+        return self._stuck(beat, request, operator, f"{what}; {remedy}")
+
+    def _blocked(self, beat: ContainerHeartbeat, request: WindowRequest, now: float) -> Stuck | None:
+        """The running operator of a worker, if it has a `callback_timeout` and has done nothing for so long."""
+        operator = self._running(beat, request)
+        limit = None if operator is None else operator.attributes["callback_timeout"]
+        if operator is None or limit is None:
+            return None
+        state = next((one.consumed, one.produced, one.active_produced) for one in beat.operators if one.id == operator.id)
+        place = (operator.id, state)
+        known, since = self._progress.get((beat.host, beat.pid), (None, now))
+        if known != place:
+            self._progress[beat.host, beat.pid] = (place, now)
+            return None
+        if now - since < limit:
+            return None
+        what = f"a callback has taken in no tuple and emitted none for {now - since:.0f} s, and its worker process {beat.pid} was ended"
+        return self._stuck(beat, request, operator, f"{what}; the attribute `callback_timeout` allows {limit:g} s")
+
+    def _running(self, beat: ContainerHeartbeat, request: WindowRequest) -> PhysicalOperator | None:
+        if (beat.window_id, beat.attempt) != (request.window_id, request.attempt) or beat.container < 0:
+            return None
+        return next((self._operators[one.id] for one in beat.operators if one.state == "running" and one.id in self._operators), None)
+
+    def _stuck(self, beat: ContainerHeartbeat, request: WindowRequest, operator: PhysicalOperator | None, text: str) -> Stuck:
+        name = "" if operator is None else operator.title if operator.unifier else operator.name
+        partition = 0 if operator is None else operator.partition
+        callback = "its turn" if name else "a worker"
+        return Stuck(
+            beat.host, beat.pid, Failure(self._application, name, partition, request.window_id, callback, text, traceback=beat.stack)
+        )
+
+
+class Watchdog:
+    """Looks once a second while a window runs, in a thread of its own, and ends what hangs. `failure` is then why.
+
+    `workers` answers as `HeartbeatReceiver.workers`; `cancel` ends the job that runs: Spark then ends the processes of its tasks, wherever
+    they are. One on this host is killed at once, after it was asked for its stacks.
+    """
+
+    def __init__(self, hangs: Hangs, workers: Callable[[], Sequence[Worker]], cancel: Callable[[], None], clock: Clock) -> None:
+        self.failure: Failure | None = None
+        self._hangs = hangs
+        self._workers = workers
+        self._cancel = cancel
+        self._clock = clock
+        self._busy = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="ridgeline-watchdog", daemon=True)
+        self._thread.start()
+
+    @contextlib.contextmanager
+    def watching(self, request: WindowRequest) -> Iterator[None]:
+        """An attempt at a window runs in this block."""
+        self.failure = None
+        self._hangs.begin(request, self._clock.monotonic())
+        try:
+            yield
+        finally:
+            with self._busy:  # nothing of a later attempt is cancelled
+                self._hangs.end()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._over.set()
+        self._thread.join(5.0)
+
+    def _watch(self) -> None:
+        while not self._clock.wait(min(_LOOK_SECONDS, self._hangs.timeout / 4), self._over):
+            with self._busy:
+                stuck = self._hangs.look(self._workers(), self._clock.monotonic()) if self.failure is None else None
+                if stuck is not None:
+                    self._end(stuck)
+
+    def _end(self, stuck: Stuck) -> None:
+        own = stuck.host == _HOST
+        stack = (stacks.dump(stuck.pid, self._clock) if own else None) or stuck.failure.traceback
+        self.failure = replace(stuck.failure, traceback=stack)
+        with contextlib.suppress(Exception):  # the job may have ended meanwhile
+            self._cancel()
+        if own and stacks.is_worker(stuck.pid):
+            with contextlib.suppress(OSError):
+                os.kill(stuck.pid, signal.SIGKILL)

@@ -1,0 +1,1 @@
+"""Batches on their way from one container to another."""

@@ -1,0 +1,63 @@
+"""What a container sends to others in one attempt at a window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ridgeline.api.tuples import Tuples
+from ridgeline.engine.exchange.block import Block, Message, PackedTimes, Payload, encode, encode_times
+from ridgeline.engine.exchange.routing import Splitter
+from ridgeline.engine.exchange.shared_blocks import SharedPlace, SharedWriter
+from ridgeline.plan.container_spec import ContainerSpec
+
+Emitted = dict[tuple[int, str], list[Tuples]]
+"""Tuples by the id of an operator and the name of one of its input ports."""
+
+
+class Outgoing:
+    """Routes what operators emit: to siblings as it is, to other containers as blocks, a run that several get encoded once.
+
+    `tag` names the attempt, among all of all drivers. `place`: where blocks may lie by reference; None for none.
+    """
+
+    def __init__(self, spec: ContainerSpec, tag: str, place: SharedPlace | None) -> None:
+        self._spec = spec
+        self._writer = SharedWriter(place, f"c{spec.id}{tag}") if place and spec.consumers else None
+        self._blocks: dict[int, list[Block]] = {container: [] for container in spec.consumers}
+
+    @property
+    def size_bytes(self) -> int:
+        """What all blocks weigh."""
+        return sum(block.size_bytes for blocks in self._blocks.values() for block in blocks)
+
+    def route(self, source: int, emitted: Mapping[str, Sequence[Tuples]], delivered: Emitted, start: int) -> None:
+        """Route what an operator emitted by port; what siblings get is added to `delivered`. `start`: the partition dealt to first."""
+        for port, parts in emitted.items():
+            routes = [(n, route) for n, route in enumerate(self._spec.routes) if (route.source, route.source_port) == (source, port)]
+            splitter = Splitter([route for _, route in routes], start)
+            for part in parts if routes else ():
+                packed: dict[int, tuple[Payload, PackedTimes | None]] = {}
+                taken = splitter.split(part)
+                for (number, route), share in zip(routes, taken, strict=True):
+                    if share is None:
+                        continue
+                    if route.container == self._spec.id:
+                        delivered.setdefault((route.sink, route.sink_port), []).append(share)
+                        continue
+                    if id(share) not in packed:
+                        packed[id(share)] = self._pack(share)
+                    self._blocks[route.container].append(Block(route.sink, route.sink_port, number, *packed[id(share)]))
+
+    def _pack(self, tuples: Tuples) -> tuple[Payload, PackedTimes | None]:
+        return self._writer.pack(tuples) if self._writer else (encode(tuples), encode_times(tuples))
+
+    def messages(self, tag: str) -> dict[int, Message]:
+        """A message for each consumer, by the id of its container. The blocks are complete."""
+        if self._writer:
+            self._writer.close()
+        return {container: Message(self._spec.id, tag, blocks) for container, blocks in self._blocks.items()}
+
+    def discard(self) -> None:
+        """The attempt failed: nothing is sent."""
+        if self._writer:
+            self._writer.discard()

@@ -1,0 +1,102 @@
+"""Which of an operator's tuples go to which consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ridgeline.api.codec import Hashes
+from ridgeline.api.partitioner import PartitionKeys
+from ridgeline.api.times import Positions
+from ridgeline.api.tuples import Tuples
+from ridgeline.plan.container_spec import Route
+from ridgeline.plan.physical import Dealt
+
+_Keyed = list[tuple[int, PartitionKeys]]
+"""Numbers of routes, and the keys that each takes."""
+_FEW = 8
+"""So many routes are looked for one by one: faster than sorting."""
+
+
+class Splitter:
+    """Splits what one operator emits on one port in one window among the routes that begin there, run by run.
+
+    Every tuple is hashed once per codec, and each run is gone through once for all partitions. Dealing out begins with partition `start`,
+    which differs from window to window, so that few tuples a window load all partitions.
+    """
+
+    def __init__(self, routes: Sequence[Route], start: int = 0) -> None:
+        self._routes = routes
+        self._start = start
+        self._seen = 0
+        keyed: dict[int, _Keyed] = {}
+        for number, route in enumerate(routes):
+            if isinstance(route.route, PartitionKeys):
+                keyed.setdefault(id(route.codec), []).append((number, route.route))
+        self._passes = [(routes[members[0][0]].codec, [_Pass(group) for group in _disjoint(members)]) for members in keyed.values()]
+
+    def split(self, part: Tuples) -> list[Tuples | None]:
+        """What each route takes of the next run of tuples, in order; None for nothing. A route that takes all takes the run itself."""
+        taken = [part if route.route is None else None for route in self._routes]
+        if not len(part):
+            return taken
+        for number, route in enumerate(self._routes):
+            if isinstance(route.route, Dealt):
+                first = (route.route.index - self._start - self._seen) % route.route.of
+                taken[number] = _take(part, np.arange(first, len(part), route.route.of))
+        self._seen += len(part)
+        for codec, passes in self._passes:
+            hashes = codec.hashes(part).astype(np.uint64, copy=False)
+            for one in passes:
+                for number, positions in one.divide(hashes):
+                    taken[number] = _take(part, positions)
+        return taken
+
+
+class _Pass:
+    """Routes no two of which take the same tuple: their shares are found in one pass over the hashes."""
+
+    def __init__(self, members: _Keyed) -> None:
+        self._numbers = [number for number, _ in members]
+        mask = max(keys.mask for _, keys in members)
+        self._mask = np.min_scalar_type(mask).type(mask)
+        values = np.arange(mask + 1)
+        self._owner = np.full(len(values), len(members), np.min_scalar_type(len(members)))
+        for owner, (_, keys) in enumerate(members):
+            self._owner[np.isin(values & keys.mask, list(keys.keys))] = owner
+
+    def divide(self, hashes: Hashes) -> list[tuple[int, Positions]]:
+        """The positions of each route's tuples, in order."""
+        owners = self._owner.take(hashes.astype(self._mask.dtype) & self._mask)  # in small integers: fresh memory costs more than counting
+        count = len(self._numbers)
+        if count <= _FEW:
+            return [(number, np.flatnonzero(owners == owner)) for owner, number in enumerate(self._numbers)]
+        order = np.argsort(owners, kind="stable")
+        ends = np.searchsorted(owners[order], np.arange(count), side="right").tolist()
+        return [(number, order[begin:end]) for number, begin, end in zip(self._numbers, [0, *ends[:-1]], ends, strict=True)]
+
+
+def _disjoint(members: _Keyed) -> list[_Keyed]:
+    """Groups within which no key belongs to two routes: as a rule the partitions of one operator."""
+    groups: list[_Keyed] = []
+    for number, keys in members:
+        for group in groups:
+            if not any(_overlap(keys, other) for _, other in group):
+                group.append((number, keys))
+                break
+        else:
+            groups.append([(number, keys)])
+    return groups
+
+
+def _overlap(one: PartitionKeys, other: PartitionKeys) -> bool:
+    """True if some hash belongs to both."""
+    common = one.mask & other.mask
+    return not {key & common for key in one.keys}.isdisjoint(key & common for key in other.keys)
+
+
+def _take(part: Tuples, positions: Positions) -> Tuples | None:
+    if len(positions) == len(part):
+        return part
+    return part.take(positions) if len(positions) else None

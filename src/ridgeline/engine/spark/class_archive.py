@@ -1,0 +1,76 @@
+"""Spark's classes as the JVM has them in memory, kept from one start to the next: a start takes half the time.
+
+The JVM writes such an archive (dynamic class data sharing, Java 13 and newer) when it ends, if it was started without one, and maps it when
+it starts. It lies in the user's cache folder, some 70 MB, one for each Java, PySpark and set of options. A JVM that finds that an archive
+is not of its class path or build goes on without it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pyspark
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import UntrustedError
+from ridgeline.engine.state import trust
+
+SWITCH = "RIDGELINE_CLASS_ARCHIVE"
+"""The environment variable that turns archives off: `off`."""
+_QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
+"""What the JVM says about archives goes to standard output otherwise."""
+_MAGIC_BYTES = 4
+_WRITING_SECONDS = 60.0
+"""What is not complete so long after it was written last was left by a JVM that was killed."""
+
+
+def archive_options(options: Sequence[str]) -> list[str]:
+    """The options that have a JVM started with `options` use its archive, or write one if there is none yet.
+
+    None where archives are switched off, the cache folder cannot be written, or (with a warning) others can write to it.
+    """
+    if os.environ.get(SWITCH) == "off":
+        return []
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "ridgeline")
+    name = f"spark-{zlib.crc32(repr((_java(), pyspark.__file__, pyspark.__version__, sorted(options))).encode()):08x}"
+    archive = folder / f"{name}.jsa"
+    refusal = "the archive of Spark's classes", "set `XDG_CACHE_HOME` to a folder of your own; Spark starts without it"
+    try:
+        trust.private_folder(str(folder), *refusal)
+        _adopt(archive)
+        trust.check(str(archive), *refusal)
+    except UntrustedError as error:
+        warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+        return []
+    except OSError:
+        return []
+    if archive.is_file():
+        return [f"-XX:SharedArchiveFile={archive}", *_QUIET]
+    return [f"-XX:ArchiveClassesAtExit={folder / f'{name}.{os.getpid()}'}", *_QUIET]
+
+
+def _java() -> tuple[str, int]:
+    """Which Java it is: its real path, and when it was installed."""
+    home = os.environ.get("JAVA_HOME")
+    found = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
+    real = found.resolve()
+    return str(real), int(real.stat().st_mtime) if real.exists() else 0
+
+
+def _adopt(archive: Path) -> None:
+    """Take over what a JVM has written since, unless there is an archive. The first bytes of one are the last that the JVM writes."""
+    for written in archive.parent.glob(f"{archive.stem}.*"):
+        if written == archive:
+            continue
+        with suppress(FileNotFoundError), written.open("rb") as file:
+            if any(file.read(_MAGIC_BYTES)) and not archive.is_file():
+                written.replace(archive)
+                archive.chmod(0o600)
+            elif SystemClock().wall() - written.stat().st_mtime > _WRITING_SECONDS:
+                written.unlink()

@@ -1,0 +1,123 @@
+"""The worker daemon (`spark.python.daemon.module`): imports before forking, a frozen heap, no full collection after each task.
+
+Stock `pyspark.daemon` collects all garbage after every task, which with pyarrow and numpy loaded takes about 20 ms that the next task waits
+for. Python's own generational collection stays on; it looks at new objects every 10,000, not every 700, since a window's tuples are objects
+too: that is a tenth of an operator's time for a tuple.
+"""
+
+import gc
+import importlib
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pyspark.daemon
+import pyspark.worker
+
+import ridgeline.engine.worker.stage  # noqa: F401
+from ridgeline.api.errors import RidgelineError
+
+_ENDING_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
+
+
+class NoFullCollection:
+    """Stands in for `gc` inside of pyspark.daemon."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(gc, name)
+
+    @staticmethod
+    def collect() -> int:
+        """Nothing collected."""
+        return 0
+
+
+class OwnSignals:
+    """Stands in for `signal` inside of pyspark.daemon: nobody dies of SIGTERM.
+
+    Who stops a service sends it to all processes at once (systemd, `timeout`). The driver lets the window that runs come to its end, which
+    needs the workers. Daemon and workers end when their standard input and their connection are closed. What a worker forks dies as usual.
+    """
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(signal, name)
+
+    @staticmethod
+    def signal(number: int, handler: Any) -> Any:
+        """As `signal.signal`."""
+        return signal.signal(number, _stay if number == signal.SIGTERM else handler)
+
+
+def _stay(_number: int, _frame: object) -> None:
+    """A handler, since what is ignored stays ignored in programs that an operator starts."""
+
+
+class OrderlyKills:
+    """Stands in for `os` inside of pyspark.daemon: a worker that is to be killed may tear its containers down first, for 5 s."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    @staticmethod
+    def kill(pid: int, number: int) -> None:
+        """As `os.kill`. Raises OSError."""
+        if number != signal.SIGKILL:
+            os.kill(pid, number)
+            return
+        os.kill(pid, signal.SIGHUP)
+        if os.fork() == 0:  # the daemon has no threads, so that it can fork
+            try:
+                for _ in range(int(_ENDING_SECONDS / _LOOK_SECONDS)):
+                    select.select([], [], [], _LOOK_SECONDS)
+                    os.kill(pid, 0)
+                os.kill(pid, signal.SIGKILL)
+            finally:
+                os._exit(0)
+
+
+def quietly(worker: Callable[..., int]) -> Callable[..., int]:
+    """A worker's loop that ends without a word when Spark has closed its connection: stock pyspark prints a traceback of the last flush."""
+
+    def serve(*arguments: Any) -> int:
+        try:
+            return worker(*arguments)
+        except BrokenPipeError:
+            os._exit(1)
+
+    return serve
+
+
+def no_terminal(*_arguments: Any, **_named: Any) -> None:
+    """What `breakpoint()` does in a worker: a debugger would read from nowhere. Raises RidgelineError."""
+    msg = (
+        "`breakpoint()` was reached in a worker of Spark, which has no terminal; run the application in your own process to debug it, "
+        "`run_local(app)` of `ridgeline.testing` with `python -m pdb` or an IDE, or set PYTHONBREAKPOINT to a debugger that listens "
+        "(0: to pass over it)"
+    )
+    raise RidgelineError(msg)
+
+
+def main() -> None:
+    """Serve forks until Spark closes the pipe."""
+    for name in filter(None, os.environ.get("RIDGELINE_PRELOAD", "").split(",")):
+        importlib.import_module(name)
+    if not os.environ.get("PYTHONBREAKPOINT"):
+        sys.breakpointhook = no_terminal
+    daemon: Any = pyspark.daemon
+    daemon.gc = NoFullCollection()
+    daemon.signal, daemon.os = OwnSignals(), OrderlyKills()
+    daemon.worker = quietly(daemon.worker)
+    os.register_at_fork(after_in_child=partial(signal.signal, signal.SIGTERM, signal.SIG_DFL))
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000)
+    pyspark.daemon.manager()
+
+
+if __name__ == "__main__":
+    main()

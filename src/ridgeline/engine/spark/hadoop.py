@@ -1,0 +1,153 @@
+"""Checkpoints on any file system that Spark can write, through Hadoop's FileSystem in the driver's JVM."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from ridgeline.api.errors import CheckpointError
+from ridgeline.api.masking import mask_text
+from ridgeline.engine.state.storage import DriverStorage
+
+_CONDITIONAL = "fs.option.create.conditional.overwrite"
+"""Hadoop's name for creating a file only if there is none, checked by the store itself: S3A has it from Hadoop 3.4.2 on."""
+_PERMISSIONS = "fs.capability.paths.permissions"
+"""What real file systems have and object stores have not: HDFS, for one. Their renames are atomic."""
+_REFUSED = ("RemoteFileChangedException", "FileAlreadyExistsException")
+"""What Hadoop raises where the condition did not hold."""
+ONE_DRIVER = "spark.ridgeline.checkpoint.oneDriver"
+"""The user's promise that no two drivers run on a folder, for file systems that could not keep them apart."""
+
+
+class HadoopStorage(DriverStorage):
+    """A folder of a Hadoop file system, for the driver: manifests, epochs, the plan. Workers reach the same folder through pyarrow.
+
+    `create` asks an object store to write only if there is no such file, and renames without overwriting on a file system such as HDFS.
+    Raises CheckpointError for a file system that can do neither.
+    """
+
+    def __init__(self, uri: str, context: Any) -> None:
+        self.uri = uri.rstrip("/")
+        jvm, configuration = context._jvm, context._jsc.hadoopConfiguration()  # noqa: SLF001  the only way to Hadoop
+        self._jvm = jvm
+        self._hadoop = jvm.org.apache.hadoop
+        self._filesystem = self._hadoop.fs.Path(self.uri).getFileSystem(configuration)
+        base = self._base = self._filesystem.makeQualified(self._hadoop.fs.Path(self.uri))
+        self._conditional = bool(self._filesystem.hasPathCapability(base, _CONDITIONAL))
+        self._files: Any = None if self._conditional else self._hadoop.fs.FileContext.getFileContext(base.toUri(), configuration)
+        self._io = jvm.org.apache.commons.io.IOUtils
+        self._no_overwrite = context._gateway.new_array(getattr(jvm, "org.apache.hadoop.fs.Options$Rename"), 0)  # noqa: SLF001
+        renames = bool(self._filesystem.hasPathCapability(base, _PERMISSIONS)) or context.getConf().get(ONE_DRIVER, "") == "true"
+        if not (self._conditional or renames):
+            what = "its file system cannot create a file only if there is none, so two drivers could commit the same window"
+            found = f"{self._filesystem.getClass().getSimpleName()} without `{_CONDITIONAL}`"
+            remedy = f"use HDFS, S3A of Hadoop 3.4.2 or newer, or promise by `--conf {ONE_DRIVER}=true` that never two drivers run on it"
+            msg = f"checkpoint folder `{mask_text(self.uri)}`: {what}; found {found}; {remedy}"
+            raise CheckpointError(msg)
+
+    def _path(self, name: str) -> Any:
+        return self._hadoop.fs.Path(f"{self.uri}/{name}")
+
+    def read(self, name: str) -> bytes:
+        """The whole file."""
+        try:
+            stream = self._filesystem.open(self._path(name))
+            try:
+                return bytes(self._io.toByteArray(stream))
+            finally:
+                stream.close()
+        except Py4JJavaError as error:
+            raise _translated(error, name) from None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Create or overwrite."""
+        try:
+            stream = self._filesystem.create(self._path(name), True)  # noqa: FBT003  Hadoop's
+            try:
+                stream.write(data)
+            finally:
+                stream.close()
+        except Py4JJavaError as error:
+            raise _translated(error, name) from None
+
+    def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
+        """One request with a condition, or a hidden file that is renamed if there is none of that name."""
+        return self._create_if_none(name, data) if self._conditional else self._rename_if_none(name, data)
+
+    def _create_if_none(self, name: str, data: bytes) -> bool:
+        builder = self._filesystem.createFile(self._path(name))
+        builder.overwrite(True)  # noqa: FBT003  the condition decides; Hadoop need not look beforehand
+        builder.must(_CONDITIONAL, True)  # noqa: FBT003
+        try:
+            stream = builder.build()
+            try:
+                stream.write(data)
+            finally:
+                stream.close()
+        except Py4JJavaError as error:
+            try:
+                found = self.read(name)
+            except FileNotFoundError:
+                raise _translated(error, name) from None
+            kind = error.java_exception.getClass().getSimpleName()
+            return found == data and kind not in _REFUSED  # the answer may have been lost
+        return True
+
+    def _rename_if_none(self, name: str, data: bytes) -> bool:
+        folder, _, last = name.rpartition("/")
+        hidden = f"{folder}/.{last}.{uuid.uuid4().hex}".lstrip("/")
+        self.write(hidden, data)
+        try:
+            self._files.rename(self._path(hidden), self._path(name), self._no_overwrite)
+        except Py4JJavaError as error:
+            self.delete([hidden])
+            translated = _translated(error, name)
+            if isinstance(translated, FileExistsError):
+                return False
+            raise translated from None
+        return True
+
+    def names(self, folder: str) -> list[str]:
+        """Names of visible files."""
+        try:
+            found = self._filesystem.listStatus(self._path(folder))
+        except Py4JJavaError as error:
+            translated = _translated(error, folder)
+            if isinstance(translated, FileNotFoundError):
+                return []
+            raise translated from None
+        names = [status.getPath().getName() for status in found if status.isFile()]
+        return sorted(name for name in names if not name.startswith("."))
+
+    def delete(self, names: Iterable[str]) -> None:
+        """As many at once as the file system takes; not being there is no error to Hadoop."""
+        rest = iter(names)
+        try:
+            with contextlib.closing(self._filesystem.createBulkDelete(self._base)) as bulk:
+                size = bulk.pageSize()
+                while some := list(itertools.islice(rest, size)):
+                    paths = self._jvm.java.util.ArrayList()
+                    for name in some:
+                        paths.add(self._filesystem.makeQualified(self._path(name)))
+                    failed = bulk.bulkDelete(paths)
+                    if len(failed):
+                        msg = f"{some[0]}: {mask_text(str(failed[0].getValue()))}"
+                        raise OSError(msg)
+        except Py4JJavaError as error:
+            raise _translated(error, "delete") from None
+
+
+def _translated(error: Py4JJavaError, name: str) -> OSError:
+    """Hadoop's exception as Python's."""
+    kind = error.java_exception.getClass().getSimpleName()
+    text = f"{name}: {mask_text(str(error.java_exception.getMessage()))}"
+    if kind == "FileNotFoundException":
+        return FileNotFoundError(text)
+    if kind == "FileAlreadyExistsException":
+        return FileExistsError(text)
+    return PermissionError(text) if kind == "AccessControlException" else OSError(f"{kind}: {text}")

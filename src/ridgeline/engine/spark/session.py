@@ -1,0 +1,213 @@
+"""Spark for Ridgeline: the settings that matter, measured in DESIGN section 9."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import ridgeline
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.masking import mask_text
+from ridgeline.engine.spark.class_archive import archive_options
+from ridgeline.engine.spark.cluster import LOG_LEVEL, SOCKETS, SYNC_LOG_LEVEL, allocation_settings, is_local, log_settings, socket_settings
+from ridgeline.engine.spark.java import find_java
+from ridgeline.engine.spark.s3 import s3a_from_environment
+from ridgeline.engine.spark.submitted import submitted
+from ridgeline.engine.state import trust
+
+_ATTEMPTS = 4
+"""Tries of a task before its job fails: Spark's default on clusters, given to `local[N]`, which has 1."""
+_SETTINGS = {
+    "spark.python.daemon.module": "ridgeline.engine.spark.daemon",
+    SOCKETS: "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Spark remembers jobs, stages and tasks for its UI: by default so many that the heap grows over 25,000 windows.
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.locality.wait": "0",
+    "spark.shuffle.compress": "false",
+    "spark.sql.streaming.stopTimeout": "20000",
+}
+_LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+_LOCAL_FILES = "org.apache.hadoop.fs.RawLocalFileSystem"
+"""Without a hidden `.crc` file beside each file of Spark's logs: 7 ms a window."""
+
+
+def local_with_retries(master: str) -> str:
+    """`local[2]` as `local[2,4]`, so that tasks are retried; any other master as it is."""
+    match = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    return f"local[{match.group(1) or 1},{_ATTEMPTS}]" if match else master
+
+
+PRELOAD = "RIDGELINE_PRELOAD"
+"""The environment variable that tells the worker daemon which installed modules to import before it forks, with commas between."""
+_NOISE = (b"WARNING: Using incubator modules", b"Setting default log level to", b"To adjust logging level use", b"WARNING: package sun.")
+
+
+@contextlib.contextmanager
+def quiet_stderr() -> Iterator[None]:
+    """Processes started in this block write their standard error through a filter that drops what every Spark says at its start.
+
+    What operators print still reaches the terminal.
+    """
+    real = os.dup(2)
+    reading, writing = os.pipe()
+
+    def forward() -> None:
+        with os.fdopen(reading, "rb") as lines, os.fdopen(real, "wb", buffering=0) as out:
+            for line in lines:
+                if not line.startswith(_NOISE):
+                    out.write(line)
+
+    threading.Thread(target=forward, name="ridgeline-stderr", daemon=True).start()
+    saved = os.dup(2)
+    os.dup2(writing, 2)
+    os.close(writing)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+@contextlib.contextmanager
+def heedless_of_sigterm() -> Iterator[None]:
+    """The Java process that PySpark starts in this block ignores SIGTERM, as it does Ctrl-C: both are the driver's, with which it ends.
+
+    Who stops a service sends SIGTERM to all its processes (systemd, `timeout`), and Java would end in the middle of the window.
+    """
+    from pyspark import java_gateway
+
+    gateway: Any = java_gateway
+    start = gateway.Popen
+
+    def start_heedless(command: Any, **options: Any) -> Any:
+        prepare = options.pop("preexec_fn", None)
+
+        def ignore() -> None:
+            if prepare is not None:
+                prepare()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+        return start(command, preexec_fn=ignore, **options)
+
+    gateway.Popen = start_heedless
+    try:
+        yield
+    finally:
+        gateway.Popen = start
+
+
+def start_context(
+    application: str, master: str, conf: Mapping[str, str], *, streaming: bool, local_checkpoint: bool, widest: int = 1
+) -> Any:
+    """Start a SparkContext (it takes seconds). `streaming`: there is a Spark source; `widest`: containers of the widest stage.
+
+    Settings in `conf` win over those of the `spark-submit` that started this process, and those over ours.
+    Raises RidgelineError if there is no Java, if Spark Connect is asked for, or if Spark does not start.
+    """
+    if master.startswith("sc://") or os.environ.get("SPARK_REMOTE"):
+        msg = "Spark Connect is not supported: windows are RDD jobs, which need a classic driver; give a `--master` such as local[*] or spark://host:7077"
+        raise RidgelineError(msg)
+    under_submit = submitted()
+    if not under_submit:
+        find_java()
+    from pyspark import SparkConf, SparkContext
+
+    given = {**under_submit, **conf}
+    os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    _put_on_pythonpath(str(Path(ridgeline.__file__).parent.parent))
+    if not trust.is_trusted(str(Path.cwd())):
+        os.environ["PYTHONSAFEPATH"] = "1"  # else workers, started by `python -m`, import what lies in it
+    settings = _settings(master, given, streaming=streaming, local_checkpoint=local_checkpoint, widest=widest)
+    spark_conf = SparkConf().setAll([(name, value) for name, value in settings.items() if name not in under_submit])
+    spark_conf.setMaster(local_with_retries(master)).setAppName(application)
+    spark_conf.setAll([(name, value) for name, value in conf.items() if name != "spark.master"])
+    try:
+        with quiet_stderr(), heedless_of_sigterm():
+            context = SparkContext(conf=spark_conf)
+        _quiet_end(context)
+    except Exception as error:
+        msg = f"Spark did not start on `{master}`: {mask_text(str(error).splitlines()[0])[:300]}; check `--master` and `--conf`"
+        raise RidgelineError(msg) from error
+    return context
+
+
+def _quiet_end(context: Any) -> None:
+    """Two places of PySpark print tracebacks when the Java process dies, which Ridgeline tells itself in one line.
+
+    These are the server of accumulators, which nobody uses here, and py4j, which logs each call that is cut off to the root logger.
+    """
+    server = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda _request, _address: None
+    logging.getLogger().addFilter(_is_no_call_cut_off)
+
+
+def _is_no_call_cut_off(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway" or not str(record.msg).startswith("Exception while sending command")
+
+
+def quieten_executors(context: Any) -> None:
+    """Let the executors that have joined log errors only, unless the user gave settings of logs.
+
+    Only once they have answered: an executor takes the level before it reads its own settings of logs, and never again (Spark 4.3).
+    """
+    if (
+        not is_local(str(context.master))
+        and context.getConf().get(SYNC_LOG_LEVEL) == "true"
+        and not context.getConf().get("spark.log.level")
+    ):
+        context.setLogLevel(LOG_LEVEL)
+
+
+def _put_on_pythonpath(home: str) -> None:
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if home not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([home, *filter(None, paths)])
+
+
+def _settings(master: str, given: Mapping[str, str], *, streaming: bool, local_checkpoint: bool, widest: int) -> dict[str, str]:
+    """Ours, for what is given."""
+    logs = log_settings(given, submitted=bool(submitted()))
+    settings = {
+        **_SETTINGS,
+        **s3a_from_environment(),
+        **socket_settings(master, given),
+        **logs,
+        **allocation_settings(given, widest),
+    }
+    options = [f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}", "-Dlog4j2.disable.jmx=true"]
+    if master.startswith("local-cluster"):
+        settings["spark.executor.extraJavaOptions"] = options[0]
+        settings["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
+    if os.environ.get(trust.SETTING):
+        settings[f"spark.executorEnv.{trust.SETTING}"] = os.environ[trust.SETTING]
+    if streaming:
+        options.append("-Xss16m")  # stopping a query inside foreachBatch overflows the stack otherwise
+        if local_checkpoint:
+            settings["spark.sql.streaming.checkpointFileManagerClass"] = _LOCAL_CHECKPOINTS
+            settings["spark.hadoop.fs.file.impl"] = _LOCAL_FILES
+    elif is_local(master):
+        options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]  # the JVM only schedules: it starts faster so
+    if is_local(master):
+        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        if "spark.driver.extraJavaOptions" not in given:
+            options += archive_options(options)
+    settings["spark.driver.extraJavaOptions"] = " ".join(options)
+    return settings

@@ -1,0 +1,62 @@
+"""The SparkContext of this process, which all its applications share: Spark allows one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.spark.session import local_with_retries
+from ridgeline.engine.spark.submitted import active_context
+
+_lock = threading.Lock()
+_users: dict[int, int] = {}
+"""Applications that run on a context that one of them has started, by the context's identity."""
+
+
+def borrow(master: str, conf: Mapping[str, str], start: Callable[[], Any]) -> Any:
+    """The context that this process has already, else a new one. `give_back` it.
+
+    Raises RidgelineError if the one that is there is on another master or has other settings, and what `start` raises.
+    """
+    with _lock:
+        active = active_context()
+        if active is None:
+            active = start()
+            _users[id(active)] = 1
+            return active
+        _check(active, master, conf)
+        if id(active) in _users:
+            _users[id(active)] += 1
+        return active
+
+
+def give_back(context: Any) -> None:
+    """An application has ended. The last one on a context that an application started stops it; somebody else's stays."""
+    with _lock:
+        left = _users.get(id(context))
+        if left is None:
+            return
+        if left > 1:
+            _users[id(context)] = left - 1
+            return
+        del _users[id(context)]
+        context.stop()
+
+
+def has_several_users(context: Any) -> bool:
+    """True if applications share a context that one of them has started, or use somebody else's."""
+    return _users.get(id(context), 2) > 1
+
+
+def _check(active: Any, master: str, conf: Mapping[str, str]) -> None:
+    remedy = "leave it out to share that Spark, end what uses it first, or start this application in another process"
+    if local_with_retries(master) != local_with_retries(str(active.master)):
+        msg = f"Spark runs in this process already, on `{active.master}`, and there can be one only; `{master}` was given: {remedy}"
+        raise RidgelineError(msg)
+    settings = active.getConf()
+    other = sorted(name for name, value in conf.items() if name != "spark.master" and settings.get(name) != value)
+    if other:
+        msg = f"Spark runs in this process already, with another `{other[0]}` or none, and there can be one only: {remedy}"
+        raise RidgelineError(msg)

@@ -1,0 +1,1 @@
+"""Files of state: how they are written, found, checked and merged."""

@@ -1,0 +1,73 @@
+"""Whether the files of a version are whole, and which other files hold the same state if they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ridgeline.api.errors import StateError
+from ridgeline.engine.state import state_files
+from ridgeline.engine.state.run_files import RunFiles
+from ridgeline.engine.state.storage import LocalStorage
+from ridgeline.plan.protocol import StateVersion
+
+
+class FileCheck:
+    """Checks state files, each once.
+
+    Deltas and snapshots are read, of runs the size is compared with what the snapshot says; `thoroughly`: runs are read too. Where files
+    are not on a local disk a check that is not thorough only sees to it that they are there.
+    """
+
+    def __init__(self, files: RunFiles, *, thoroughly: bool) -> None:
+        self._files = files
+        self._storage = files.storage
+        self._thoroughly = thoroughly
+        self._reads = thoroughly or isinstance(self._storage, LocalStorage)
+        self._names = frozenset(self._storage.names(state_files.FOLDER))
+        self._sizes: dict[str, dict[str, int]] = {}
+
+    def fault(self, version: StateVersion) -> str:
+        """What is wrong with the first of a version's files that is missing or corrupt, empty if none is. Raises OSError."""
+        try:
+            for name in version:
+                if name not in self._names:
+                    raise state_files.missing(self._storage, name)
+                if self._reads and not state_files.is_run(name) and name not in self._sizes:
+                    self._sizes[name] = state_files.sizes(self._storage, name)
+            if self._reads:
+                self._check_runs(version)
+        except StateError as error:
+            return str(error)
+        return ""
+
+    def size(self, key: str, names: Iterable[str]) -> int:
+        """How many bytes an operator's changes (by state key) have in those of these files that were read."""
+        return sum(self._sizes.get(name, {}).get(key, 0) for name in names)
+
+    def _check_runs(self, version: StateVersion) -> None:
+        runs = state_files.runs_of(version)
+        if not runs:
+            return
+        snapshot = state_files.base_of(version)[-1]
+        wanted = state_files.read(self._storage, snapshot, state_files.RUN_SIZES)
+        for name in runs:
+            if self._thoroughly:
+                self._files.open(name)
+            elif (size := len(self._storage.map(f"{state_files.FOLDER}/{name}") or b"")) != wanted[name][0]:
+                where = state_files.where(self._storage, name)
+                msg = f"state file `{where}` is corrupt ({size} bytes, not {wanted[name][0]}); restore it from a copy"
+                raise StateError(msg)
+
+
+def equals(version: StateVersion, others: Iterable[StateVersion]) -> Iterator[StateVersion]:
+    """What may stand in the place of a version's merged files, taken from `others`: what they were merged from, or into."""
+    base = state_files.base_of(version)
+    if not base:
+        return
+    reached = state_files.covered(base[-1])
+    for other in others:
+        covered = [state_files.covered(name) for name in other]
+        if reached in covered:
+            found = other[: len(covered) - covered[::-1].index(reached)]
+            if found != base:
+                yield found

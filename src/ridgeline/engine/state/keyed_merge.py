@@ -1,0 +1,169 @@
+"""Merging the entries of a keyed state into one new run, in chunks: what is held in memory does not depend on how large values are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.engine.state.keyed_columns import Column, FixedLeaf, Leaf, Places, common_kind, dtype_of, letters
+from ridgeline.engine.state.keyed_hash import Hashes
+from ridgeline.engine.state.keyed_run import REMOVED, Run, bucket_bits, file_of
+
+_CHUNK_KEYS = 1 << 18
+_CHUNK_BYTES = 1 << 25
+
+
+class Entries(NamedTuple):
+    """Entries in memory, sorted by hash, as a run has them."""
+
+    hashes: Hashes
+    orders: npt.NDArray[np.int64]
+    key_column: Column
+    value_column: Column
+    size_bytes: int
+
+
+Source = Run | Entries
+
+
+class _Chunk(NamedTuple):
+    """A range of hashes: where it lies in each source, and which of those entries, laid one after the other, stay, sorted."""
+
+    ranges: list[tuple[int, int]]
+    kept: Places
+
+
+class Merge:
+    """The merge of some sources, the newest first. `oldest`: no run remains below it, so nothing needs to say that a key was removed."""
+
+    def __init__(self, sources: Sequence[Source], *, oldest: bool) -> None:
+        self._sources = sources
+        self._oldest = oldest
+        self._key_kind = common_kind(source.key_column.kind for source in sources)
+        self._value_kind = common_kind(source.value_column.kind for source in sources)
+        self._chunks = [self._chunk(ranges) for ranges in self._ranges()]
+        self.keys = sum(len(chunk.kept) for chunk in self._chunks)
+
+    def _ranges(self) -> Iterator[list[tuple[int, int]]]:
+        keys = sum(len(source.hashes) for source in self._sources)
+        size = sum(source.size_bytes for source in self._sources)
+        count = max(1, -(-keys // _CHUNK_KEYS), min(keys, -(-size // _CHUNK_BYTES)))
+        borders = np.array([number * (1 << 64) // count for number in range(1, count)], np.uint64)
+        starts = [[0, *np.searchsorted(source.hashes, borders).tolist(), len(source.hashes)] for source in self._sources]
+        for number in range(count):
+            yield [(start[number], start[number + 1]) for start in starts]
+
+    def _chunk(self, ranges: list[tuple[int, int]]) -> _Chunk:
+        hashes = np.concatenate([source.hashes[start:stop] for source, (start, stop) in zip(self._sources, ranges, strict=True)])
+        kept = np.argsort(hashes, kind="stable")
+        hashes = hashes[kept]
+        later = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
+        if len(later):
+            kept = kept[self._newest(ranges, kept, hashes, later)]
+        if self._oldest:
+            kept = kept[self._gathered(_Chunk(ranges, kept), _orders).array != REMOVED]
+        return _Chunk(ranges, kept.astype(np.uint32))
+
+    def _newest(self, ranges: list[tuple[int, int]], kept: Places, hashes: Hashes, later: Places) -> npt.NDArray[np.bool_]:
+        """Which of the sorted entries have no newer one of the same key; `later` are those whose hash is that of the entry before.
+
+        All entries of a hash are compared with the first one, and those that are of another key with the first one of them, and so on.
+        """
+        everything = np.arange(len(kept))
+        leaves = [self._gathered(_Chunk(ranges, everything), leaf) for leaf in _leaves(_key_column, self._key_kind)]
+        keys = Column(self._key_kind, leaves)
+        newest = np.ones(len(kept), np.bool_)
+        firsts = np.searchsorted(hashes, hashes[later])
+        while len(later):
+            same = keys.same(kept[firsts], keys, kept[later])
+            newest[later[same]] = False
+            later, firsts = later[~same], firsts[~same]
+            leads = np.diff(firsts, prepend=-1) != 0
+            firsts = later[leads][np.cumsum(leads) - 1]
+            later, firsts = later[~leads], firsts[~leads]
+        return newest
+
+    def file(self, name: str, live: int, next_order: int) -> Iterator[bytes]:
+        """The pieces of the run's file of this name. `live`: number of keys then; `next_order`: place of the next new key."""
+        about = {
+            "name": name,
+            "keys": self.keys,
+            "live": live,
+            "next_order": next_order,
+            "key_kind": self._key_kind,
+            "value_kind": self._value_kind,
+        }
+        yield from file_of(about, self._streams())
+
+    def _streams(self) -> Iterator[Iterable[bytes]]:
+        yield self._fixed(_hashes)
+        yield self._fixed(_orders)
+        for column, kind in ((_key_column, self._key_kind), (_value_column, self._value_kind)):
+            for letter, leaf in zip(letters(kind), _leaves(column, kind), strict=True):
+                if dtype_of(letter) is None:
+                    yield self._offsets(leaf)
+                    yield (bytes(self._gathered(chunk, leaf).raw) for chunk in self._chunks)
+                else:
+                    yield self._fixed(leaf)
+        yield self._buckets()
+
+    def _gathered(self, chunk: _Chunk, part: _Part) -> Any:
+        """What a chunk keeps of one leaf."""
+        parts = [part(source, start, stop) for source, (start, stop) in zip(self._sources, chunk.ranges, strict=True)]
+        return parts[0].gather(parts, chunk.kept)
+
+    def _fixed(self, part: _Part) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            yield self._gathered(chunk, part).array.tobytes()
+
+    def _offsets(self, part: _Part) -> Iterator[bytes]:
+        end = 0
+        yield bytes(8)
+        for chunk in self._chunks:
+            ends = end + np.cumsum(self._gathered(chunk, lambda *place: part(*place).lengths).array)
+            end = int(ends[-1]) if len(ends) else end
+            yield ends.tobytes()
+
+    def _buckets(self) -> Iterator[bytes]:
+        bits = bucket_bits(self.keys)
+        starts = np.zeros((1 << bits) + 1, np.uint32)
+        for chunk in self._chunks:
+            buckets = (self._gathered(chunk, _hashes).array >> np.uint64(64 - bits)).astype(np.int64)
+            if len(buckets):
+                counts = np.bincount(buckets - buckets[0])
+                starts[buckets[0] + 1 :][: len(counts)] += counts.astype(np.uint32)
+        np.cumsum(starts, out=starts)
+        for start in range(0, len(starts), _CHUNK_KEYS):
+            yield starts[start : start + _CHUNK_KEYS].tobytes()
+
+
+_Part = Callable[[Source, int, int], Any]
+"""A leaf of a source, from an entry to another."""
+
+
+def _hashes(source: Source, start: int, stop: int) -> Leaf:
+    return FixedLeaf(source.hashes[start:stop])
+
+
+def _orders(source: Source, start: int, stop: int) -> Leaf:
+    return FixedLeaf(source.orders[start:stop])
+
+
+def _key_column(source: Source) -> Column:
+    return source.key_column
+
+
+def _value_column(source: Source) -> Column:
+    return source.value_column
+
+
+def _leaves(column: Callable[[Source], Column], kind: str) -> list[_Part]:
+    """The leaves of a column that is made one of that kind."""
+
+    def leaf(number: int) -> _Part:
+        return lambda source, start, stop: column(source).part(start, stop, kind).leaves[number]
+
+    return [leaf(number) for number in range(len(letters(kind)))]

@@ -1,0 +1,189 @@
+"""A run: one immutable file of entries of a keyed state, sorted by the hash of their key, and how entries are found in it.
+
+Magic; streams of bytes, each from a multiple of 8 on: hashes (uint64), places in the order of insertion (int64; -1: the key was removed),
+the leaves of the keys, the leaves of the values, and for each bucket, which is so many upper bits of the hash, where its entries begin
+(uint32); a description as JSON, in which the file's own name stands; then its length, the CRC-32 of all before that, and the magic again.
+Numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.api.errors import StateError
+from ridgeline.engine.state import keyed_hash
+from ridgeline.engine.state.keyed_columns import Column, FixedLeaf, Leaf, Places, VaryingLeaf, dtype_of, encode, kind_of, letters
+from ridgeline.engine.state.keyed_hash import Hashes, Keys
+
+MAGIC = b"RLRUN2\n\0"
+_TAIL = struct.Struct("<QQ8s")
+_ALIGNED = 8
+REMOVED = -1
+NOWHERE = -2
+
+
+class Run:
+    """One opened run. Threads may share it. `keys`: number of its entries, those included that say that a key was removed."""
+
+    def __init__(self, buffer: Any, name: str, *, checked: bool = False) -> None:
+        """`buffer`: the whole file, mapped or as bytes; `name`: its file, as errors call it. Reads all of it once, for its checksum.
+
+        `checked`: who wrote it has read it back already, only its two ends are looked at.
+        Raises StateError naming the file if it is truncated or corrupt.
+        """
+        self.name = name
+        self._view = memoryview(buffer).cast("B")
+        self.size_bytes = len(self._view)
+        about = self._description(checked)
+        self.keys: int = about["keys"]
+        self.live: int = about["live"]
+        """Number of keys that are there according to this run and those before it."""
+        self.next_order: int = about["next_order"]
+        """The place of the next new key."""
+        streams = iter([self._view[start : start + length] for start, length in about["streams"]])
+        self.hashes: Hashes = np.frombuffer(next(streams), np.uint64)
+        self.orders: npt.NDArray[np.int64] = np.frombuffer(next(streams), np.int64)
+        self.key_column = _column(about["key_kind"], streams)
+        self.value_column = _column(about["value_kind"], streams)
+        self._buckets: npt.NDArray[np.uint32] = np.frombuffer(next(streams), np.uint32)
+        self._shift = 64 - bucket_bits(self.keys)
+        self._hash_view = self.hashes.data
+        self._order_view = self.orders.data
+        self._bucket_view = self._buckets.data
+
+    def _description(self, checked: bool) -> dict[str, Any]:  # noqa: FBT001  one caller
+        """The description. Raises StateError."""
+        view, name = self._view, self.name
+        size = len(view)
+        length, checksum, magic = _TAIL.unpack(view[-_TAIL.size :]) if size >= len(MAGIC) + _TAIL.size else (0, 0, b"")
+        what = ""
+        if bytes(view[: len(MAGIC)]) != MAGIC[:size]:
+            what = "it is no file of keyed state"
+        elif magic != MAGIC:
+            what = "its end is missing"
+        elif length > size - _TAIL.size or (not checked and zlib.crc32(view[: -_TAIL.size]) != checksum):
+            what = "checksum differs"
+        if what:
+            msg = f"state file `{name}` is corrupt ({size} bytes, {what}); restore it from a copy"
+            raise StateError(msg)
+        about: dict[str, Any] = json.loads(bytes(view[size - _TAIL.size - length : size - _TAIL.size]))
+        if about["name"] != name.rpartition("/")[2]:
+            msg = f"state file `{name}` is corrupt (it is a copy of `{about['name']}`); restore it from a copy"
+            raise StateError(msg)
+        return about
+
+    # Finding -------------------------------------------------------------------------------------------------------
+
+    def place_of(self, hashed: int, key: Any) -> int:
+        """The place of a key's entry in this file; `NOWHERE` if there is none, `REMOVED` if it says that the key was removed."""
+        hashes, bucket = self._hash_view, hashed >> self._shift
+        place, stop = self._bucket_view[bucket], self._bucket_view[bucket + 1]
+        while place < stop:
+            if hashes[place] == hashed and self.key_column.one(place) == key:
+                return place if self._order_view[place] >= 0 else REMOVED
+            place += 1
+        return NOWHERE
+
+    def places_of(self, wanted: Wanted, which: Places) -> Places:
+        """The place of the entry of each of those keys, whatever it says; `NOWHERE` where there is none."""
+        found = np.full(len(which), NOWHERE, np.int64)
+        hashes = wanted.hashes[which]
+        buckets = (hashes >> np.uint64(self._shift)).astype(np.int64)
+        place, stop = self._buckets[buckets].astype(np.int64), self._buckets[buckets + 1].astype(np.int64)
+        rest = np.arange(len(which))
+        while len(rest):
+            self._seek(hashes, place, stop)
+            near = place < stop
+            rest, hashes, place, stop = rest[near], hashes[near], place[near], stop[near]
+            equal = wanted.equal(which[rest], self.key_column, place)
+            found[rest[equal]] = place[equal]
+            rest, hashes, place, stop = rest[~equal], hashes[~equal], place[~equal] + 1, stop[~equal]
+        return found
+
+    def _seek(self, hashes: Hashes, place: Places, stop: Places) -> None:
+        """Move each place on to the first entry of that hash, to `stop` if there is none before it."""
+        short = np.flatnonzero(place < stop)
+        while len(short):
+            here = self.hashes[place[short]]
+            beyond = short[here > hashes[short]]
+            place[beyond] = stop[beyond]
+            short = short[here < hashes[short]]
+            place[short] += 1
+            short = short[place[short] < stop[short]]
+
+
+class Wanted:
+    """Keys that are looked for, with what finding them in several runs has in common."""
+
+    def __init__(self, keys: Keys | Column, hashes: Hashes | None = None) -> None:
+        """`hashes` if they are known; a column's must be."""
+        self._keys = keys
+        self.hashes = keyed_hash.hash_wanted(keys) if hashes is None else hashes  # type: ignore[arg-type]  # no column
+
+    @cached_property
+    def objects(self) -> Sequence[Any]:
+        """The keys, as Python's objects."""
+        if isinstance(self._keys, Column):
+            return self._keys.many(np.arange(len(self.hashes))).tolist()
+        return self._keys.tolist() if isinstance(self._keys, np.ndarray) else self._keys
+
+    @cached_property
+    def column(self) -> Column:
+        """The keys in a column; one of pickles is empty."""
+        if isinstance(self._keys, Column):
+            return self._keys
+        if isinstance(self._keys, np.ndarray) and self._keys.dtype == np.int64:
+            return Column("i", [FixedLeaf(self._keys)])
+        kind = kind_of(self.objects)
+        return encode(() if kind == "p" else self.objects, kind)
+
+    def equal(self, which: Places, column: Column, places: Places) -> npt.NDArray[np.bool_]:
+        """Whether each of those keys is equal to what stands at its place in a column."""
+        if column.kind == self.column.kind != "p":
+            return column.same(places, self.column, which)
+        return column.equal(places, [self.objects[one] for one in which.tolist()])
+
+
+# Files --------------------------------------------------------------------------------------------------------------
+
+
+def bucket_bits(keys: int) -> int:
+    """So many upper bits of the hash are the bucket: about one entry a bucket."""
+    return max(1, (keys - 1).bit_length())
+
+
+def file_of(about: dict[str, Any], streams: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
+    """The pieces of a file, as they come: `about` without the streams' places, and what each stream consists of."""
+    checksum, size = zlib.crc32(MAGIC), len(MAGIC)
+    yield MAGIC
+    places = []
+    for stream in streams:
+        start = size
+        for piece in stream:
+            checksum, size = zlib.crc32(piece, checksum), size + len(piece)
+            yield piece
+        places.append((start, size - start))
+        padding = bytes(-size % _ALIGNED)
+        checksum, size = zlib.crc32(padding, checksum), size + len(padding)
+        yield padding
+    description = json.dumps(about | {"streams": places}).encode()
+    yield description + _TAIL.pack(len(description), zlib.crc32(description, checksum), MAGIC)
+
+
+def _column(kind: str, streams: Iterator[memoryview]) -> Column:
+    leaves: list[Leaf] = []
+    for letter in letters(kind):
+        dtype = dtype_of(letter)
+        if dtype is None:
+            leaves.append(VaryingLeaf.over(letter, next(streams), next(streams)))
+        else:
+            leaves.append(FixedLeaf(np.frombuffer(next(streams), dtype)))
+    return Column(kind, leaves)

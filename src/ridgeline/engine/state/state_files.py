@@ -1,0 +1,162 @@
+"""State files: what the operators of one container changed in one window, or what was merged of it; never changed once written.
+
+A version of an operator's state is a tuple of names, in order: runs (sorted entries of large keyed states, see `keyed_runs`), the snapshot
+that says how they belong together, and the deltas since, one per window in which something changed. Where nothing was merged yet there are
+deltas only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ridgeline.api.cell import Change
+from ridgeline.api.errors import StateError, UntrustedError
+from ridgeline.api.pickling import dumps, loads
+from ridgeline.engine.state.sealed import checksum
+from ridgeline.engine.state.storage import Storage
+from ridgeline.plan.protocol import StateVersion
+
+FOLDER = "state"
+_MAGIC = b"RLST3\n"
+_HEADER = len(_MAGIC) + 4
+_MERGED = re.compile(r"-m\d+\.(\d+)\.\d+\.(?:snapshot|run\d+)$")
+_NAME = re.compile(r"\d{12}-")
+_EPOCH = re.compile(r"\d{12}-c\d+-e(\d+)-")
+RUN_SIZES = "sizes of runs"
+"""In a snapshot the section, beside the operator's, with the sizes in bytes of its runs by name (each in a tuple)."""
+CellChanges = Mapping[str, Change]
+"""Changes of an operator's cells, by the name of the state."""
+
+
+# Names -------------------------------------------------------------------------------------------------------------
+
+
+def file_name(window_id: int, container: int, epoch: int, attempt: int, tag: str) -> str:
+    """The name of the state file of one attempt at a container's window; begins with the window."""
+    return f"{window_id:012d}-c{container}-e{epoch}-r{attempt}-{tag}"
+
+
+def merged_stem(version: StateVersion, operator: int, epoch: int, number: int) -> str:
+    """How the names of all files begin that hold an operator's `version` merged; `number` counts the merges of this driver (`epoch`)."""
+    return f"{covered(version[-1])}-m{operator}.{epoch}.{number}."
+
+
+def window_of(name: str) -> int:
+    """The window that a state file belongs to; of a merged one, the last window in it."""
+    return int(name[:12])
+
+
+def is_state(name: str) -> bool:
+    """True for the name of a state file; false for a file that somebody else has put there."""
+    return _NAME.match(name) is not None
+
+
+def is_run(name: str) -> bool:
+    """True for a run."""
+    return ".run" in name
+
+
+def is_merged(name: str) -> bool:
+    """True for a run or a snapshot, false for a window's delta."""
+    return _MERGED.search(name) is not None
+
+
+def last_part(name: str) -> str:
+    """The name of a state file from its whole name."""
+    return name.rpartition("/")[2]
+
+
+def belongs_to(name: str, operator: int) -> bool:
+    """True for a merged file of an operator."""
+    return f"-m{operator}." in name
+
+
+def merge_epoch(name: str) -> int:
+    """The epoch of the driver that had a merged file written; -1 for a delta."""
+    found = _MERGED.search(name)
+    return int(found.group(1)) if found else -1
+
+
+def epoch_of(name: str) -> int:
+    """The epoch of the driver for which a state file was written, 0 if the name does not say."""
+    if (merged := merge_epoch(name)) >= 0:
+        return merged
+    found = _EPOCH.match(name)
+    return int(found.group(1)) if found else 0
+
+
+def covered(name: str) -> str:
+    """The last delta in a merged file, which a version that ends with that delta is equal to; a delta itself."""
+    return _MERGED.sub("", name)
+
+
+def runs_of(version: StateVersion) -> tuple[str, ...]:
+    """The runs of a version."""
+    return tuple(name for name in version if is_run(name))
+
+
+def base_of(version: StateVersion) -> StateVersion:
+    """What of a version is merged: runs and snapshot."""
+    return tuple(name for name in version if is_merged(name))
+
+
+# Content -----------------------------------------------------------------------------------------------------------
+
+
+def write(storage: Storage, name: str, sections: Mapping[str, CellChanges]) -> dict[str, int]:
+    """Write the changes of several operators (by state key) as one file; returns their sizes in bytes. Raises OSError."""
+    parts = {operator: dumps(dict(changes)) for operator, changes in sections.items()}
+    payload = dumps(parts)
+    storage.write(f"{FOLDER}/{name}", _MAGIC + checksum(name, payload).to_bytes(4, "little") + payload)
+    return {operator: len(part) for operator, part in parts.items()}
+
+
+def read(storage: Storage, name: str, key: str) -> dict[str, Change]:
+    """An operator's changes in a state file, empty if it has none there. Raises StateError naming the file if it is missing or corrupt."""
+    try:
+        section = _sections(storage, name).get(key)
+        changes: dict[str, Change] = {} if section is None else loads(section)
+    except (StateError, UntrustedError):
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        msg = f"state file `{where(storage, name)}` cannot be read: {what}; run it with the code that wrote it"
+        raise StateError(msg) from error
+    return changes
+
+
+def sizes(storage: Storage, name: str) -> dict[str, int]:
+    """The sizes in bytes of the changes in a state file, by operator. Raises StateError naming the file if it is missing or corrupt."""
+    return {operator: len(section) for operator, section in _sections(storage, name).items()}
+
+
+def _sections(storage: Storage, name: str) -> dict[str, Any]:
+    try:
+        data = storage.read(f"{FOLDER}/{name}")
+    except FileNotFoundError as error:
+        raise missing(storage, name) from error
+    payload = memoryview(data)[_HEADER:]
+    found = int.from_bytes(data[len(_MAGIC) : _HEADER], "little")
+    if len(data) < _HEADER or data[: len(_MAGIC)] != _MAGIC or checksum(name, payload) != found:
+        what = "checksum differs: damaged, or a copy of another file"
+        msg = f"state file `{where(storage, name)}` is corrupt ({len(data)} bytes, {what}); restore it from a copy"
+        raise StateError(msg)
+    sections: dict[str, Any] = loads(payload)
+    return sections
+
+
+def where(storage: Storage, name: str) -> str:
+    """The whole name of a state file."""
+    return f"{storage.uri}/{FOLDER}/{name}"
+
+
+def missing(storage: Storage, name: str) -> StateError:
+    """What to raise for a state file that is not there."""
+    return StateError(f"state file `{where(storage, name)}` is missing; the checkpoint needs it; put it back from a copy")
+
+
+def delete(storage: Storage, names: Iterable[str]) -> None:
+    """Remove state files. Raises OSError."""
+    storage.delete(f"{FOLDER}/{name}" for name in names)

@@ -1,0 +1,308 @@
+"""A container: the operators that one task runs together, window-at-a-time in topological order.
+
+It does not know who runs it. The whole contract: `run` a window on these messages, messages out and a report; `committed`; `close`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from ridgeline.api.attributes import ProcessingMode
+from ridgeline.api.clock import Clock, Timeline
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.errors import Failure, OperatorError, described
+from ridgeline.api.pickling import dumps
+from ridgeline.api.state import ValueCell
+from ridgeline.api.tuples import Tuples
+from ridgeline.engine.exchange import block
+from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.exchange.outgoing import Emitted, Outgoing
+from ridgeline.engine.exchange.shared_blocks import LostBlockError, SharedPlace, SharedReader
+from ridgeline.engine.state import state_files, versions
+from ridgeline.engine.state.run_files import RunFiles
+from ridgeline.engine.state.storage import Storage
+from ridgeline.engine.worker.runtime import Inspect, OperatorRuntime
+from ridgeline.engine.worker.skipping import Skips
+from ridgeline.engine.worker.tails import last_tuples
+from ridgeline.measure.events import ContainerHeartbeat
+from ridgeline.plan.container_spec import ContainerSpec, has_committed
+from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
+
+_HOST = socket.gethostname()
+
+
+def _nobody(_request: WindowRequest, _operator: int) -> None:
+    """Does not hear whose turn it is."""
+
+
+class Container:
+    """The operators of one spec. Not thread-safe. State in memory is a cache: `run` brings it to the version that the request names."""
+
+    def __init__(
+        self, spec: ContainerSpec, storage: Storage, clock: Clock, run_id: str, host: str = _HOST, inspect: Inspect | None = None
+    ) -> None:
+        self.spec = spec
+        self._host = host
+        self._storage = storage
+        self._files = RunFiles(storage, run_id)
+        self._run_id = run_id
+        self._epoch = 0
+        self._clock = clock
+        self._versions: dict[int, StateVersion | None] = {}
+        self._operators: dict[int, OperatorRuntime] = {}
+        self._now: tuple[int, int, float] | None = None
+        self.on_turn: Callable[[WindowRequest, int], None] = _nobody
+        """Hears whose turn it is, by physical id, before anything of the operator runs; must be quick and raise nothing."""
+        for operator in spec.operators:
+            context = OperatorContext(
+                application=spec.application,
+                name=operator.name,
+                operator_id=operator.id,
+                partition=operator.partition,
+                partitions=operator.partitions,
+                clock=clock,
+                run_id=run_id,
+                staging=f"{storage.uri}/staging",
+                window_seconds=spec.window_seconds,
+            )
+            self._operators[operator.id] = OperatorRuntime(operator, context, spec.recording_level, inspect)
+            self._versions[operator.id] = ()
+
+    def run(
+        self,
+        request: WindowRequest,
+        messages: Sequence[Message],
+        batches: Iterable[pa.RecordBatch],
+        tag: str,
+        task_attempt: int = 0,
+        task_began: float | None = None,
+        place: SharedPlace | None = None,
+    ) -> tuple[dict[int, Message], WindowReport]:
+        """Run a window: messages for the consuming containers (by id; all of them get one) and the report.
+
+        `tag` is unique to the task that runs it, `task_attempt` counts those of the task within STRAM's attempt, `task_began` is when the
+        task entered Python (wall clock), `place` is where blocks may lie by reference. Raises OperatorError for a failing callback or a
+        block that is lost, StateError or OSError for state that cannot be read or written; whatever is raised, nothing of the attempt
+        counts, and the next request starts from the version that it names.
+        """
+        outgoing = Outgoing(self.spec, f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}", place)
+        try:
+            report = self._run(request, messages, batches, outgoing, tag, task_attempt, task_began)
+        except BaseException:
+            outgoing.discard()
+            raise
+        finally:
+            self._now = None
+        return outgoing.messages(tag), report
+
+    def _run(
+        self,
+        request: WindowRequest,
+        messages: Sequence[Message],
+        batches: Iterable[pa.RecordBatch],
+        outgoing: Outgoing,
+        tag: str,
+        task_attempt: int,
+        task_began: float | None,
+    ) -> WindowReport:
+        timeline = Timeline(self._clock)
+        report = WindowReport(self.spec.id, request.window_id, request.attempt, tag, {}, [], host=self._host, pid=os.getpid())
+        report.began = timeline.now()
+        report.task_began = report.began if task_began is None else task_began
+        report.task_attempt = task_attempt
+        self._now = (request.window_id, request.attempt, report.began)
+        self._epoch = request.epoch
+        for runtime in self._operators.values():
+            runtime.running.wait()
+        for runtime in self._operators.values():
+            self._restore(runtime, request.states)
+        report.restored = timeline.now()
+        delivered = self._receive(messages, report)
+        changes: dict[int, state_files.CellChanges] = {}
+        for runtime in self._operators.values():
+            self.on_turn(request, runtime.spec.id)
+            runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"
+            runtime.context.attempt = request.attempt + task_attempt
+            began = timeline.now()
+            operator_report = self._run_operator(runtime, request, batches, delivered, outgoing, timeline)
+            routed = timeline.now()
+            self._note_changes(runtime, operator_report, request, changes)
+            operator_report.began, operator_report.ended = began, timeline.now()
+            operator_report.state_seconds = operator_report.ended - routed
+            if operator_report.dropped is None:
+                operator_report.ages = runtime.ages(operator_report.ended)
+            report.operators.append(operator_report)
+        report.ran = timeline.now()
+        self._write(request, tag, changes, report)
+        report.bytes_out = outgoing.size_bytes
+        report.written = timeline.now()
+        return report
+
+    def heartbeat(self) -> ContainerHeartbeat | None:
+        """What it is doing now, None if it runs no window. May be called from any thread at any moment; `at` and `sent` are its clock."""
+        running = self._now
+        if running is None:
+            return None
+        window_id, attempt, began = running
+        operators = tuple(runtime.running.figures() for runtime in self._operators.values())
+        now = self._clock.wall()
+        return ContainerHeartbeat(now, self.spec.id, self._host, os.getpid(), now, window_id, attempt, began, operators)
+
+    def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
+        """Tell the operators that asked for it that `window_id` is committed; `states` are the versions after it. Raises OperatorError."""
+        for runtime in self._operators.values():
+            if has_committed(runtime.spec):
+                version = states.get(runtime.spec.id, ())
+                self._restore(runtime, states)
+                runtime.committed(window_id)
+                self._versions[runtime.spec.id] = version
+
+    def close(self) -> None:
+        """`deactivate` and `teardown` all operators. The first OperatorError is raised after all have been torn down."""
+        errors = []
+        for runtime in self._operators.values():
+            try:
+                runtime.stop()
+            except OperatorError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    # State ---------------------------------------------------------------------------------------------------------
+
+    def _restore(self, runtime: OperatorRuntime, states: Mapping[int, StateVersion]) -> None:
+        """Bring an operator's state to the version asked for."""
+        operator_id = runtime.spec.id
+        if not runtime.cells:
+            return
+        wanted, held = states.get(operator_id, ()), self._versions[operator_id]
+        self._versions[operator_id] = None  # unknown until the window has ended well
+        if held != wanted:
+            versions.restore(self._files, runtime.spec, runtime.cells, wanted, held, self._epoch)
+
+    def _note_changes(
+        self, runtime: OperatorRuntime, report: OperatorReport, request: WindowRequest, changes: dict[int, state_files.CellChanges]
+    ) -> None:
+        """Collect what an operator changed. What replaces all of its state begins a version, other changes add to the one before."""
+        changed = runtime.changes()
+        whole = len(changed) == len(runtime.cells) and all(isinstance(cell, ValueCell) for cell in runtime.cells.values())
+        report.state_version = () if whole else request.states.get(runtime.spec.id, ())
+        if changed:
+            changes[runtime.spec.id] = changed
+
+    def _write(self, request: WindowRequest, tag: str, changes: Mapping[int, state_files.CellChanges], report: WindowReport) -> None:
+        name = state_files.file_name(request.window_id, self.spec.id, request.epoch, request.attempt, f"{self._run_id}-{tag}")
+        try:
+            sections = {self._operators[operator].spec.state_key: of_operator for operator, of_operator in changes.items()}
+            sizes = state_files.write(self._storage, name, sections) if sections else {}
+        except OSError:
+            raise
+        except Exception as error:
+            raise self._unwritable(changes, request.window_id, error) from error
+        for operator_report in report.operators:
+            if operator_report.id in changes:
+                operator_report.state_version = (*operator_report.state_version, name)
+                operator_report.state_bytes = sizes[self._operators[operator_report.id].spec.state_key]
+            self._versions[operator_report.id] = operator_report.state_version
+
+    def _unwritable(self, changes: Mapping[int, state_files.CellChanges], window_id: int, error: Exception) -> OperatorError:
+        """Name the operator whose state cannot be pickled."""
+        name, partition, text = self._first_name, 0, described(error)
+        for operator_id, cells in changes.items():
+            for cell, change in cells.items():
+                try:
+                    dumps(change)
+                except Exception:  # noqa: BLE001  it is this one
+                    operator = self._operators[operator_id].spec
+                    name, partition = operator.title if operator.unifier else operator.name, operator.partition
+                    text = (
+                        f"state `{cell}` cannot be written: {error}; keep plain values in state, make connections and the like in `setup`"
+                    )
+        return OperatorError(Failure(self.spec.application, name, partition, window_id, "checkpoint", text, raised=True))
+
+    # Tuples --------------------------------------------------------------------------------------------------------
+
+    def _receive(self, messages: Sequence[Message], report: WindowReport) -> Emitted:
+        """The tuples of all blocks by input port, in the order of producers, whatever the order in which they came."""
+        delivered: Emitted = {}
+        reader = SharedReader()
+        for message in sorted(messages, key=lambda message: (message.producer, message.part)):
+            report.seen[message.producer] = message.tag
+            for sent in message.blocks:
+                schema = self.spec.incoming[message.producer, sent.stream]
+                try:
+                    tuples = block.decode(schema, reader.open(sent.payload), reader.open_times(sent.times))
+                except (LostBlockError, pa.ArrowException) as error:
+                    what = f"a block of container {message.producer} for container {self.spec.id} is lost: {error}"
+                    raise self._unreceived(what, report.window_id) from error
+                delivered.setdefault((sent.sink, sent.port), []).append(tuples)
+        missing = self.spec.producers - report.seen.keys()
+        if missing:
+            what = f"container {self.spec.id} got nothing from containers {sorted(missing)}"
+            raise self._unreceived(what, report.window_id)
+        return delivered
+
+    def _unreceived(self, what: str, window_id: int) -> OperatorError:
+        msg = f"{what} in window {window_id}; the window is run again"
+        return OperatorError(Failure(self.spec.application, self._first_name, 0, window_id, "receive", msg))
+
+    @property
+    def _first_name(self) -> str:
+        return self.spec.operators[0].name
+
+    def _run_operator(
+        self,
+        runtime: OperatorRuntime,
+        request: WindowRequest,
+        batches: Iterable[pa.RecordBatch],
+        delivered: Emitted,
+        outgoing: Outgoing,
+        timeline: Timeline,
+    ) -> OperatorReport:
+        """Run one operator and route what it emits; an AT_MOST_ONCE operator that fails loses its window and nothing else."""
+        inputs = {port: delivered.pop((runtime.spec.id, port), []) for port in runtime.spec.inputs}
+        try:
+            runtime.start()
+            report, emitted = self._run_callbacks(runtime, request, inputs, batches, timeline)
+        except OperatorError as error:
+            if runtime.spec.attributes["processing_mode"] is not ProcessingMode.AT_MOST_ONCE:
+                raise
+            self._start_over(runtime, request)
+            for cell in runtime.cells.values():
+                cell.begin(request.window_id - request.window_id % runtime.window_count)
+            received = {port: sum(map(len, parts)) for port, parts in inputs.items()}
+            return OperatorReport(runtime.spec.id, queue=sum(received.values()), tuples_in=received, dropped=error.failure)
+        if request.tails:
+            asked = {port: count for (operator, port), count in request.tails.items() if operator == runtime.spec.id}
+            report.tails = {port: last_tuples(emitted.get(port, ()), count) for port, count in asked.items()}
+        ran = timeline.now()
+        runtime.route(outgoing, emitted, delivered)
+        report.encode_seconds = timeline.now() - ran
+        return report
+
+    def _run_callbacks(
+        self,
+        runtime: OperatorRuntime,
+        request: WindowRequest,
+        inputs: Mapping[str, Sequence[Tuples]],
+        batches: Iterable[pa.RecordBatch],
+        timeline: Timeline,
+    ) -> tuple[OperatorReport, dict[str, list[Tuples]]]:
+        """Run one operator; one that leaves out tuples on which it fails again and again, until none is left. Raises OperatorError."""
+        skips = Skips() if runtime.skips_tuples else None
+        while True:
+            try:
+                return runtime.run(request, inputs, batches, timeline, skips)
+            except OperatorError:
+                if skips is None or not skips.run_again():
+                    raise
+                self._start_over(runtime, request)
+
+    def _start_over(self, runtime: OperatorRuntime, request: WindowRequest) -> None:
+        """Bring an operator's state back to the window before."""
+        self._versions[runtime.spec.id] = None
+        self._restore(runtime, request.states)

@@ -1,0 +1,430 @@
+"""One physical operator in a container: its callbacks, window by window."""
+
+from __future__ import annotations
+
+import copy
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
+from functools import partial
+from operator import length_hint
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from ridgeline.api.attributes import OnError, RecordingLevel
+from ridgeline.api.clock import Timeline
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.errors import (
+    CallbackInterrupt,
+    ContainerAbortError,
+    Failure,
+    OperatorError,
+    StateError,
+    described,
+    shorten,
+)
+from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type
+from ridgeline.api.per_instance import OWN
+from ridgeline.api.ports import InputPort, OutputPoint
+from ridgeline.api.schema import Schema
+from ridgeline.api.state import Change
+from ridgeline.api.times import Processing, Span, joined_spans
+from ridgeline.api.tuples import Tuples
+from ridgeline.engine.exchange.outgoing import Emitted, Outgoing
+from ridgeline.engine.worker.age_meter import AgeMeter, places
+from ridgeline.engine.worker.failures import InputLostError
+from ridgeline.engine.worker.gathering import gather, gathers
+from ridgeline.engine.worker.running import Running
+from ridgeline.engine.worker.skipping import Delivery, Skips
+from ridgeline.measure.events import AgeSample
+from ridgeline.plan.physical import PhysicalOperator
+from ridgeline.plan.protocol import OperatorReport, WindowRequest
+
+_NO_EXIT = "; an operator cannot end its worker: raise an exception, or call `finish()` in an input operator"
+_QUICK_SECONDS = 20e-6  # a tuple; below, what is emitted while one is processed is not told apart: it would cost a hundredth of it
+_HIDDEN = frozenset({"_forgotten", "_finished", "context"})
+
+
+def is_hidden(name: str) -> bool:
+    """True for what the platform keeps on an operator."""
+    return name in _HIDDEN or name.startswith(OWN)
+
+
+class Inspection(Protocol):
+    """Looks at an operator after its callbacks."""
+
+    def check(self) -> None:
+        """Raise RidgelineError for what a crash would lose or a replay would not repeat."""
+
+
+Inspect = Callable[["OperatorRuntime"], Inspection]
+
+
+class OperatorRuntime:
+    """Runs one operator. Not thread-safe; one window after the other, each of which may be repeated from the state before.
+
+    `level`: at OFF no tuple gets a time. `inspect` makes what looks at the operator after each window, for runners that have the time.
+    """
+
+    def __init__(
+        self,
+        spec: PhysicalOperator,
+        context: OperatorContext,
+        level: RecordingLevel = RecordingLevel.INFO,
+        inspect: Inspect | None = None,
+    ) -> None:
+        self.spec = spec
+        self.context = context
+        self.operator = copy.deepcopy(spec.operator)
+        self.operator.context = context
+        self.cells = self.operator.cells
+        self.window_count: int = spec.attributes["application_window_count"]
+        declared = operator_type(type(self.operator))
+        self.outputs: dict[str, OutputPoint] = {name: getattr(self.operator, name) for name in declared.outputs}
+        self._inputs = {name: self._handler(port) for name, port in declared.inputs.items() if name in spec.inputs}
+        self._baseline: dict[str, Any] = {}
+        self._quick: set[str] = set()
+        """Ports whose tuples take so little that nobody needs to know what each has emitted."""
+        self._ready = False
+        self._inspect = inspect
+        self._inspection: Inspection | None = None
+        self.running = Running(spec.id, self.operator, self.outputs, context.clock)
+        context.on_expected = self.running.expect
+        source = isinstance(self.operator, InputOperator)
+        self._meter = AgeMeter(places(level, source=source, leaf=not spec.outputs, stateful=not self.operator.stateless))
+        self._timed_outputs = {name for name in self.outputs if level is not RecordingLevel.OFF and (source or name in spec.outputs)}
+        self._gathers = gathers(self.operator, self.window_count)
+        self._spans: dict[int, Span | None] = {}
+        """The times of the application window's tuples so far, after the last two windows: the last may be repeated."""
+
+    def _handler(self, port: InputPort) -> tuple[bool, Callable[[Any], Any]]:
+        if port.process_batch_name:
+            return True, getattr(self.operator, port.process_batch_name)
+        if port.process_name:
+            return False, getattr(self.operator, port.process_name)
+        return True, self._pass_on  # a unifier that declares no method passes its tuples on
+
+    def _pass_on(self, batch: pa.RecordBatch) -> None:
+        next(iter(self.outputs.values())).emit_batch(batch)
+
+    # Life cycle ----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """`setup` and `activate`, once. Raises OperatorError."""
+        if not self._ready:
+            for name, point in self.outputs.items():
+                if name in self.spec.outputs:
+                    point.port_schema = self.spec.outputs[name]
+                point.connected = name in self.spec.outputs
+                point.timed = name in self._timed_outputs
+            self._call("setup", self.operator.setup, self.context)
+            self._call("activate", self.operator.activate)
+            self._baseline = {name: value for name, value in vars(self.operator).items() if not is_hidden(name)}
+            self._inspection = self._inspect(self) if self._inspect else None
+            self._ready = True
+
+    def stop(self) -> None:
+        """`deactivate` and `teardown`, if it was started. Raises OperatorError."""
+        if self._ready:
+            self._ready = False
+            self._refuse_strays()
+            self._call("deactivate", self.operator.deactivate)
+            self._call("teardown", self.operator.teardown)
+
+    def committed(self, window_id: int) -> None:
+        """Tell the operator that a window is committed; its cells must be at that window. Raises OperatorError."""
+        self.start()
+        self._call("committed", self._committed, window_id)
+
+    def _committed(self, window_id: int) -> None:
+        for cell in self.cells.values():
+            cell.begin(window_id - window_id % self.window_count)
+        try:
+            self.operator.committed(window_id)
+        finally:
+            self._forget(window_id)
+        changed = [name for name, cell in self.cells.items() if cell.changes() is not None]
+        if changed:
+            msg = f"`{changed[0]}` was changed after the window's commit, so the change would be lost; change state in the window"
+            raise StateError(msg)
+        if self._inspection is not None:
+            self._inspection.check()
+
+    # One window ----------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        request: WindowRequest,
+        inputs: Mapping[str, Sequence[Tuples]],
+        batches: Iterable[pa.RecordBatch],
+        timeline: Timeline | None = None,
+        skips: Skips | None = None,
+    ) -> tuple[OperatorReport, dict[str, list[Tuples]]]:
+        """Run the operator's part of a window; its cells must be at the window before. Returns its report and what it emitted by port.
+
+        `timeline`: the clock by which the ages of its records are taken, see `ages`. `skips`: of an operator that leaves tuples out.
+        Raises OperatorError naming the tuple that failed, ContainerAbortError if a test asked for it.
+        """
+        operator, context, window_id = self.operator, self.context, request.window_id
+        report = OperatorReport(self.spec.id)
+        report.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
+        report.queue = sum(report.tuples_in.values())
+        context.window_id = window_id
+        application_window = window_id - window_id % self.window_count
+        for cell in self.cells.values():
+            cell.begin(application_window)
+        if self._gathers:
+            inputs = gather(operator, self.spec, inputs, application_window, ends=self._ends(request))
+        self.running.begin(inputs)
+        vars(operator)["_finished"] = self.spec.id in request.finished
+        context.take_handed_over()  # what a failed attempt left
+        timeline = timeline or Timeline(context.clock)
+        self._meter.begin(timeline)
+        try:
+            for point in self.outputs.values():
+                point.discard()
+                self._call("timestamp_of", point.open)
+            delivery = None if skips is None else Delivery(self, skips)
+            span = self._window(request, application_window, inputs, batches, delivery)
+            read = timeline.now() if isinstance(operator, InputOperator) else 0.0
+            self.running.end()
+            self._refuse_strays()
+            if self._inspection is not None:
+                self._call("end of window", self._inspection.check)
+            emitted = {name: self._call("emit", point.drain) for name, point in self.outputs.items()}
+            self._spans[window_id] = span
+        finally:
+            self.running.end()
+            for point in self.outputs.values():
+                point.discard()
+            self._forget(window_id)
+        report.tuples_out = {name: sum(map(len, parts)) for name, parts in emitted.items()}
+        self._count_errors(report, emitted)
+        if delivery is not None:
+            report.errors += len(delivery.left_out)
+            report.error_tuples += delivery.left_out[: max(1, self.spec.attributes["error_tuples_kept"]) - len(report.error_tuples)]
+        report.finished = bool(vars(operator).get("_finished"))
+        report.handed_over = context.take_handed_over()
+        if isinstance(operator, InputOperator):
+            self._meter.emitted([part for name, parts in emitted.items() if not self.outputs[name].port.error for part in parts], read)
+            report.progress, report.progress_unit = self._call("progress", operator.progress), operator.progress_unit
+        report.compute_seconds, report.end_seconds = self.running.compute_seconds, self.running.end_seconds
+        return report, emitted
+
+    def route(self, outgoing: Outgoing, emitted: Mapping[str, Sequence[Tuples]], delivered: Emitted) -> None:
+        """Route what the window just run emitted. Raises OperatorError for a tuple without a key, or that cannot be encoded."""
+        start = self.context.window_id + self.spec.partition
+        self._call("emit", outgoing.route, self.spec.id, emitted, delivered, start)
+
+    def changes(self) -> dict[str, Change]:
+        """What the window just run changed in declared state. Raises OperatorError for state that is not as declared."""
+        found = {name: self._call(f"end of state {name}", cell.changes) for name, cell in self.cells.items()}
+        return {name: change for name, change in found.items() if change is not None}
+
+    def ages(self, ended: float) -> list[AgeSample]:
+        """The ages of the records of the window just run, whose output was routed then."""
+        return self._meter.ages(ended)
+
+    def _ends(self, request: WindowRequest) -> bool:
+        """True if the application window ends with this streaming window."""
+        return request.final or (request.window_id + 1) % self.window_count == 0
+
+    def _window(
+        self,
+        request: WindowRequest,
+        application_window: int,
+        inputs: Mapping[str, Sequence[Tuples]],
+        batches: Iterable[pa.RecordBatch],
+        delivery: Delivery | None,
+    ) -> Span | None:
+        """The callbacks of a window. Returns the newest and the oldest time of what came in the application window, if that matters."""
+        operator, window_id, ends = self.operator, request.window_id, self._ends(request)
+        span = self._spans.get(window_id - 1) if window_id != application_window else None
+        self._spans = {window_id - 1: span, window_id: span}
+        if ends if self._gathers else window_id == application_window:
+            self._timed("begin_window", operator.begin_window, application_window)
+        if isinstance(operator, SparkSource):
+            self._timed("emit_batch", self._read, batches)
+        elif isinstance(operator, InputOperator) and self.spec.id not in request.finished:
+            self._timed("emit_tuples", operator.emit_tuples)
+        inheriting = [point for point in self.outputs.values() if point.inherits]
+        spanning = inheriting if type(operator).end_window is not Operator.end_window else []
+        for port, parts in inputs.items():
+            schema, (by_batch, handler) = self.spec.inputs[port], self._inputs[port]
+            deliver, callback = (self.deliver_batch, "process_batch") if by_batch else (self._deliver, "process")
+            for number, part in enumerate(parts):
+                tuples: Tuples = self._call(f"{callback} of port {port}", _decoded, part, schema, by_batch)
+                if delivery is None:
+                    deliver(port, handler, tuples, inheriting)
+                elif by_batch:
+                    delivery.deliver_batch((port, number), handler, tuples, inheriting)
+                else:
+                    delivery.deliver((port, number), handler, tuples, inheriting)
+                self._meter.processed(tuples)
+                if spanning and (times := tuples.times) is not None:
+                    span = joined_spans(span, times.span())
+        if ends:
+            with _inheriting(spanning, Processing(partial(span.of_each, 1) if span is not None else _no_times)):
+                self.running.ending()
+                self._timed("end_window", operator.end_window)
+        return span
+
+    def _read(self, batches: Iterable[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self.outputs["output"].emit_batch(batch)
+
+    def _deliver(self, port: str, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]) -> None:
+        rows = tuples.rows
+        iterator = iter(rows)
+        remaining: Callable[[], int] = iterator.__length_hint__  # type: ignore[attr-defined]  # a list's iterator
+        processing = Processing(lambda: tuples.times, len(rows), remaining)
+        points = inheriting if tuples.timed else ()
+        outputs = [point.begin(processing) for point in points]
+        watched = handler if port in self._quick else self.running.marking(handler)
+        before = self.running.compute_seconds
+        with self.running.part(port, len(rows), iterator):
+            try:
+                lengths = _one_by_one(watched, iterator, outputs)
+            except BaseException as error:
+                callback = f"process of port {port}"
+                raise self.failure(callback, error, shorten(rows[len(rows) - length_hint(iterator) - 1])) from error
+        (self._quick.add if self.running.compute_seconds - before < _QUICK_SECONDS * len(rows) else self._quick.discard)(port)
+        for point, after in zip(points, lengths, strict=True):
+            point.end(after)
+
+    def deliver_batch(self, port: str, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]) -> None:
+        """Hand a run of tuples to a `process_batch` method. Raises OperatorError."""
+        batch = tuples.batch
+        processing = Processing(lambda: tuples.times, len(tuples))
+        with _inheriting(inheriting, processing), self.running.part(port, len(tuples), None):
+            try:
+                handler(batch)
+            except BaseException as error:
+                first = shorten(tuples.rows[0]) if len(tuples) else "none"
+                text = first if len(tuples) == 1 else f"one of a batch of {len(tuples)}, the first being {first}"
+                callback = f"process_batch of port {port}"
+                raise self.failure(callback, error, text) from error
+
+    def _count_errors(self, report: OperatorReport, emitted: Mapping[str, Sequence[Tuples]]) -> None:
+        keep = self.spec.attributes["error_tuples_kept"]
+        for name, parts in emitted.items():
+            if self.outputs[name].port.error:
+                report.errors += report.tuples_out[name]
+                for part in parts if keep else ():
+                    report.error_tuples += [shorten(row) for row in part.rows[: keep - len(report.error_tuples)]]
+
+    @property
+    def skips_tuples(self) -> bool:
+        """True if tuples on which it fails are left out."""
+        return self.spec.attributes["on_error"] is OnError.SKIP and not self.spec.unifier and bool(self._inputs)
+
+    @property
+    def is_clean(self) -> bool:
+        """True if a tuple leaves traces in what is emitted only: there is no state, and nothing was set in the window."""
+        return not self.cells and not self._set_in_window()
+
+    def _set_in_window(self) -> list[str]:
+        values = vars(self.operator)
+        return [name for name, value in values.items() if not is_hidden(name) and self._baseline.get(name, values) is not value]
+
+    def _forget(self, window_id: int) -> None:
+        """Remove what the window set on the operator without declaring it, also where `__init__` or `setup` had set it before.
+
+        Properties, which the class has values for, get back the value that they had.
+        """
+        values = vars(self.operator)
+        forgotten = self._set_in_window()
+        for name in forgotten:
+            del values[name]
+            if name in self._baseline and hasattr(type(self.operator), name):
+                values[name] = self._baseline[name]
+                continue
+            self._baseline.pop(name, None)
+            values.setdefault("_forgotten", {})[name] = window_id
+
+    def _refuse_strays(self) -> None:
+        """Raise OperatorError if a thread of the operator's own emitted between windows, which nobody else has heard of."""
+        for point in self.outputs.values():
+            self._call("emit", point.refuse_strays)
+
+    def _timed(self, callback: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        with self.running.callback():
+            return self._call(callback, function, *arguments)
+
+    def _call(self, callback: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except BaseException as error:
+            raise self.failure(callback, error) from error
+
+    def failure(self, callback: str, error: BaseException, value: str = "") -> BaseException:
+        """What to raise for what a callback has raised."""
+        if isinstance(error, (ContainerAbortError, InputLostError)):
+            return error
+        failure = Failure(
+            application=self.context.application,
+            operator=self.spec.title if self.spec.unifier else self.spec.name,
+            partition=self.spec.partition,
+            window_id=self.context.window_id,
+            callback=callback,
+            error=described(error) + (_NO_EXIT if isinstance(error, SystemExit) else ""),
+            tuple=value,
+            traceback="".join(traceback.format_exception(error)),
+            raised=True,
+        )
+        return OperatorError(failure) if isinstance(error, (Exception, SystemExit)) else CallbackInterrupt(failure)
+
+
+def _decoded(part: Tuples, schema: Schema, by_batch: bool) -> Tuples:  # noqa: FBT001  called by position
+    """Tuples in the form in which a port takes them. Raises what they raise that cannot be had so."""
+    tuples = part.read_as(schema)
+    _ = tuples.batch if by_batch else tuples.rows
+    return tuples
+
+
+def _one_by_one(handler: Callable[[Any], Any], tuples: Iterator[Any], outputs: Sequence[Sized]) -> list[Sequence[int] | None]:
+    """Call `handler` for each tuple. Returns for each output its length after each of them, None if each made it one longer."""
+    if not outputs:
+        for one in tuples:
+            handler(one)
+        return []
+    if len(outputs) == 1:
+        return [_noted(handler, tuples, *outputs)]
+    lengths: list[list[int]] = [[] for _ in outputs]
+    for one in tuples:
+        handler(one)
+        for output, after in zip(outputs, lengths, strict=True):
+            after.append(len(output))
+    return list(lengths)
+
+
+def _noted(handler: Callable[[Any], Any], tuples: Iterator[Any], output: Sized) -> Sequence[int] | None:
+    """The same for one output; notes nothing as long as it grows by one."""
+    start = length = len(output)
+    for one in tuples:
+        handler(one)
+        length += 1
+        if len(output) != length:
+            break
+    else:
+        return None
+    lengths = [*range(start + 1, length), len(output)]
+    for one in tuples:
+        handler(one)
+        lengths.append(len(output))
+    return lengths
+
+
+@contextmanager
+def _inheriting(points: Iterable[OutputPoint], processing: Processing) -> Iterator[None]:
+    """What these ports emit meanwhile inherits the times of what is processed."""
+    for point in points:
+        point.begin(processing)
+    yield
+    for point in points:
+        point.end()
+
+
+def _no_times() -> None:
+    """Nothing that came in the window had a time."""

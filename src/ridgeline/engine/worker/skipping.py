@@ -1,0 +1,141 @@
+"""Operators with `on_error=SKIP`: tuples on which they fail are left out, and nothing of what they did with them remains.
+
+What a tuple made the operator emit and hand over is taken back. If the operator has state, or has set attributes in the window, that cannot
+be taken back by itself: its window is run again from the state before, without the tuple. A batch that fails is delivered row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ridgeline.api.errors import OperatorError, described, shorten
+from ridgeline.api.ports import OutputPoint
+from ridgeline.api.times import Processing
+from ridgeline.api.tuples import Tuples
+
+if TYPE_CHECKING:
+    from ridgeline.engine.worker.runtime import OperatorRuntime
+
+_TEXT_LIMIT = 300
+Place = tuple[str, int]
+"""An input port, and the number of a run of tuples that came in on it."""
+
+
+@dataclass(slots=True)
+class Skips:
+    """What is left out of an operator's window: by run of tuples, positions and what was wrong there.
+
+    A run that is known here at all is delivered row by row. `failed`: where the window failed that is to be run again.
+    """
+
+    texts: dict[Place, dict[int, str]] = field(default_factory=dict)
+    failed: tuple[Place, int | None, str] | None = None
+
+    def run_again(self) -> bool:
+        """Whether the window is to be run again without what it failed on, which is noted."""
+        if self.failed is None:
+            return False
+        place, position, text = self.failed
+        rows = self.texts.setdefault(place, {})
+        if position is not None:
+            rows[position] = text
+        self.failed = None
+        return True
+
+
+class Delivery:
+    """Delivers tuples to an operator that leaves those out on which it fails."""
+
+    def __init__(self, runtime: OperatorRuntime, skips: Skips) -> None:
+        self._runtime = runtime
+        self._skips = skips
+        self._points = list(runtime.outputs.values())
+        self._context = runtime.context
+        self.left_out: list[str] = []
+        """What was wrong with those that no error port has taken."""
+
+    def deliver(self, place: Place, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]) -> None:
+        """Tuple by tuple. Raises OperatorError if one failed and its traces cannot be taken back."""
+        rows, skipped = tuples.rows, self._skips.texts.get(place, {})
+        iterator = iter(rows)
+        remaining: Callable[[], int] = iterator.__length_hint__  # type: ignore[attr-defined]  # a list's iterator
+        points = list(inheriting) if tuples.timed else []
+        processing = Processing(lambda: tuples.times, len(rows), remaining)
+        outputs = [point.begin(processing) for point in points]
+        lengths: list[list[int]] = [[] for _ in points]
+        with self._runtime.running.part(place[0], len(rows), iterator):
+            for position, row in enumerate(iterator):
+                if position in skipped:
+                    self._leave_out(place[0], row, skipped[position])
+                else:
+                    self._one(place, position, "process", handler, row, row)
+                for output, after in zip(outputs, lengths, strict=True):
+                    after.append(len(output))
+        for point, after in zip(points, lengths, strict=True):
+            point.end(after)
+
+    def deliver_batch(self, place: Place, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]) -> None:
+        """As one batch; row by row once it has failed. Raises OperatorError as `deliver`."""
+        points = list(inheriting)
+        if place not in self._skips.texts:
+            marks = self._marks()
+            try:
+                self._runtime.deliver_batch(place[0], handler, tuples, points)
+            except OperatorError as error:
+                if not self._runtime.is_clean:
+                    self._skips.failed = (place, None if len(tuples) > 1 else 0, error.failure.error)
+                    raise
+                self._roll_back(marks)
+            else:
+                return
+        skipped = self._skips.texts.get(place, {})
+        with self._runtime.running.part(place[0], len(tuples), None):
+            for position in range(len(tuples)):
+                one = tuples.take(np.array([position]))
+                processing = Processing(lambda one=one: one.times, 1)  # type: ignore[misc]
+                for point in points:
+                    point.begin(processing)
+                if position in skipped:
+                    self._leave_out(place[0], one.rows[0], skipped[position])
+                else:
+                    self._one(place, position, "process_batch", handler, one.batch, one)
+                for point in points:
+                    point.end()
+
+    def _one(self, place: Place, position: int, callback: str, handler: Callable[[Any], Any], value: Any, row: Any) -> None:
+        marks = self._marks()
+        try:
+            handler(value)
+        except BaseException as error:
+            row = row.rows[0] if isinstance(row, Tuples) else row
+            failure = self._runtime.failure(f"{callback} of port {place[0]}", error, shorten(row))
+            text = described(error, _TEXT_LIMIT)
+            if not isinstance(failure, OperatorError):
+                raise failure from error
+            if not self._runtime.is_clean:
+                self._skips.failed = (place, position, text)
+                raise failure from error
+            self._roll_back(marks)
+            self._leave_out(place[0], row, text)
+
+    def _leave_out(self, port: str, row: Any, text: str) -> None:
+        """Give it to the first error port that takes such tuples, else note it."""
+        schema = self._runtime.spec.inputs[port]
+        taking = (point for point in self._points if point.port.error and schema.difference(point.schema) is None)
+        point = next(taking, None)
+        if point is not None:
+            point.emit(row)
+        else:
+            self.left_out.append(f"{shorten(row)}: {text}")
+
+    def _marks(self) -> Sequence[Any]:
+        return [*(point.mark() for point in self._points), self._context.handed_over_count]
+
+    def _roll_back(self, marks: Sequence[Any]) -> None:
+        for point, mark in zip(self._points, marks, strict=False):
+            point.roll_back(mark)
+        self._context.take_back(marks[-1])

@@ -1,0 +1,324 @@
+"""The functions that Spark runs in its Python workers: constant and importable; what changes from window to window is a local property.
+
+A record between stages is the id of the container that it is for (64 bits; -1 is the driver) and what it gets; before each goes the number
+of the task that it is sent to. What is addressed further down the chain of stages is handed on. The last stage's tasks give all reports
+that they have as one pickled list. A container that fails reports its failure (see `failures`), and its consumers do not run. A task runs
+one container, or several one after the other where a stage has more containers than Spark has slots: a task more would only wait, and
+costs milliseconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import signal
+import socket
+import struct
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from ridgeline.api import files
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import described
+from ridgeline.api.pickling import dumps
+from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.exchange.shared_blocks import SharedPlace
+from ridgeline.engine.state.storage import Storage, open_storage
+from ridgeline.engine.worker import birth, shipping
+from ridgeline.engine.worker.black_box import BlackBox, Turn, victims
+from ridgeline.engine.worker.container import Container
+from ridgeline.engine.worker.failures import NOT_RUN, Failed, InputLostError, failure_of
+from ridgeline.engine.worker.heartbeat import HeartbeatAddress, working
+from ridgeline.plan.container_spec import ContainerSpec
+from ridgeline.plan.protocol import WindowRequest
+
+PROPERTY = "ridgeline.window.secret"
+"""The local property's name. Spark redacts in its logs what is called secret (`spark.redaction.regex`): a task holds that of heartbeats."""
+DRIVER = -1
+_CLOCK = SystemClock()
+_TASK = struct.Struct(">q")
+_ADDRESSEE = struct.Struct("<q")
+Letter: TypeAlias = tuple[int, bytes]
+"""The container that it is for, and what it gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a stage's tasks need to know, as Spark's local property: where the plan is, what to run, how many tasks a stage has at most.
+
+    `source_containers` (of each Spark source) and `source_schema` (an Arrow IPC schema) tell the tasks whose rows they read, and as what.
+    `heartbeats`: where to, None for none. `place`: where blocks may lie by reference, None for nowhere. `s3`: how S3 is reached.
+    """
+
+    checkpoint: str
+    plan: shipping.Shipped
+    run_id: str
+    request: WindowRequest
+    slots: int
+    source_containers: tuple[tuple[int, ...], ...] = ()
+    source_schema: bytes = b""
+    heartbeats: HeartbeatAddress | None = None
+    place: SharedPlace | None = None
+    s3: Mapping[str, Any] = field(default_factory=files.s3_settings)
+
+    def encode(self) -> str:
+        """As text."""
+        return base64.b64encode(pickle.dumps(self, 5)).decode()
+
+
+class Host:
+    """The containers of one plan in this worker process."""
+
+    def __init__(self, task: Task) -> None:
+        files.use_s3(task.s3)
+        self.storage: Storage = open_storage(task.checkpoint)
+        self.specs: tuple[ContainerSpec, ...] = shipping.receive(self.storage, task.plan)
+        self.by_stage: dict[int, list[int]] = {}
+        for spec in self.specs:
+            self.by_stage.setdefault(spec.stage, []).append(spec.id)
+        self._run_id = task.run_id
+        self._containers: dict[int, Container] = {}
+
+    def container(self, container_id: int) -> Container:
+        """The container, made at its first use here."""
+        if container_id not in self._containers:
+            container = Container(self.specs[container_id], self.storage, _CLOCK, self._run_id)
+            container.on_turn = partial(_note_turn, self._run_id, container_id)
+            self._containers[container_id] = container
+        return self._containers[container_id]
+
+    def close(self) -> list[Failed]:
+        """Tear all containers down. Returns what failed in it."""
+        failed = []
+        for container in self._containers.values():
+            try:
+                container.close()
+            except BaseException as error:  # noqa: BLE001  reported
+                failed.append(Failed(container.spec.id, failure_of(error, container.spec, -1, self.storage.uri)))
+        self._containers.clear()
+        return failed
+
+    def address(self, addressee: int, stage: int, slots: int) -> int:
+        """The number, in the stage after `stage`, of the task that runs `addressee` or hands on what is for it."""
+        following = self.by_stage.get(stage + 1, [0])
+        position = addressee - following[0] if addressee in following else max(addressee, 0)
+        return position % min(slots, len(following))
+
+    def post(self, letters: Iterable[Letter], stage: int, slots: int) -> Iterator[bytes]:
+        """What a task of `stage` (-1: the one before the first) gives for its letters: records for the shuffle, the reports at the end."""
+        if stage == len(self.by_stage) - 1:
+            yield pickle.dumps([content for _, content in letters], 5)
+            return
+        for addressee, content in letters:
+            yield _TASK.pack(self.address(addressee, stage, slots))
+            yield _ADDRESSEE.pack(addressee) + content
+
+    def share(self, stage: int, index: int, slots: int) -> list[int]:
+        """The containers of a stage that its index-th task runs."""
+        return self.by_stage[stage][index :: min(slots, len(self.by_stage[stage]))]
+
+
+_hosts: dict[tuple[str, shipping.Shipped, str], Host] = {}
+_HOSTS_KEPT = 4
+"""Applications of one Spark context whose containers stay in a worker."""
+_at_work = False
+"""Whether a container runs right now."""
+
+
+_box: BlackBox | None = None
+
+
+def _black_box() -> BlackBox:
+    """That of this process."""
+    global _box  # noqa: PLW0603  one a process
+    if _box is None or not _box.of_this_process:
+        _box = BlackBox()
+    return _box
+
+
+def _note_turn(run_id: str, container: int, request: WindowRequest, operator: int) -> None:
+    _black_box().note(Turn(run_id, request.window_id, request.attempt, container, operator))
+
+
+def _shut_down(_signal: int, _frame: object) -> None:
+    """Tear down what `setup` made, then go; at once if a callback is interrupted by this."""
+    for host in () if _at_work else _hosts.values():
+        host.close()
+    os._exit(0)
+
+
+@lru_cache(maxsize=4)
+def _decode_task(text: str) -> Task:
+    return pickle.loads(base64.b64decode(text))
+
+
+def _task() -> tuple[Task, Host, Any]:
+    """The task's parameters, the containers of its plan in this process, and Spark's context."""
+    context: Any = TaskContext.get()
+    signal.signal(signal.SIGHUP, _shut_down)  # what the daemon sends at its end; pyspark resets it before every task
+    task = _decode_task(context.getLocalProperty(PROPERTY))
+    key = _key(task)
+    if key not in _hosts:
+        while len(_hosts) >= _HOSTS_KEPT:
+            _hosts.pop(next(iter(_hosts))).close()
+        _hosts[key] = Host(task)
+    return task, _hosts[key], context
+
+
+def _key(task: Task) -> tuple[str, shipping.Shipped, str]:
+    return task.checkpoint, task.plan, task.run_id
+
+
+def _open(record: bytes) -> tuple[int, memoryview]:
+    """The addressee and the content of a record."""
+    return _ADDRESSEE.unpack_from(record)[0], memoryview(record)[_ADDRESSEE.size :]
+
+
+def tick_stage(_index: int, ticks: Iterable[int]) -> Iterator[bytes]:
+    """The first stage where inputs are Python operators: each tick is the id of the container to run."""
+    began = _CLOCK.wall()
+    task, host, _ = _task()
+    yield from host.post(_run_each(((container, (), ()) for container in ticks), began), 0, task.slots)
+
+
+def source_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:
+    """The first stage where Spark reads one source: Arrow messages of the micro-batch in, for the index-th container of the source."""
+    began = _CLOCK.wall()
+    task, host, _ = _task()
+    container = task.source_containers[0][index]
+    yield from host.post(_run_each([(container, (), _source_batches(task, messages))], began), 0, task.slots)
+
+
+def ingest_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:
+    """Before the first stage where Spark reads several sources: hand each batch of the union to a container of its source."""
+    task, host, _ = _task()
+    yield from host.post(_ingest(task, index, messages), -1, task.slots)
+
+
+def _ingest(task: Task, index: int, messages: Iterable[bytes]) -> Iterator[Letter]:
+    """The union's first column numbers the source, whose rows are the struct column of that number; a partition has one source."""
+    for position, batch in enumerate(_source_batches(task, messages)):
+        if batch.num_rows:
+            number = batch.column(0)[0].as_py()
+            containers = task.source_containers[number]
+            rows = batch.column(number + 1)
+            fields = [pa.field(field.name, field.type) for field in rows.type]
+            part = pa.RecordBatch.from_arrays(rows.flatten(), schema=pa.schema(fields))
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, part.schema) as stream:
+                stream.write_batch(part)
+            yield containers[index % len(containers)], pickle.dumps((index, position, sink.getvalue().to_pybytes()), 5)
+
+
+def fed_stage(index: int, records: Iterable[bytes]) -> Iterator[bytes]:
+    """The first stage behind `ingest_stage`: all its containers, those of Python inputs without any batches."""
+    began = _CLOCK.wall()
+    task, host, _ = _task()
+    found: dict[int, list[tuple[int, int, bytes]]] = {container: [] for container in host.share(0, index, task.slots)}
+    for container, content in map(_open, records):
+        found[container].append(pickle.loads(content))
+    jobs = (
+        (container, (), (batch for _, _, part in sorted(parts) for batch in pa.ipc.open_stream(part))) for container, parts in found.items()
+    )
+    yield from host.post(_run_each(jobs, began), 0, task.slots)
+
+
+def _source_batches(task: Task, messages: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+    schema = pa.ipc.read_schema(pa.py_buffer(task.source_schema))
+    try:
+        for message in messages:
+            yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)
+    except Exception as error:
+        what = f"Spark's rows broke off: {described(error)}"
+        raise InputLostError(what) from error
+
+
+def next_stage(stage: int, index: int, records: Iterable[bytes]) -> Iterator[bytes]:
+    """Every later stage: hand on what is for others, run the task's containers on what was sent to them."""
+    began = _CLOCK.wall()
+    task, host, _ = _task()
+    yield from host.post(_next(host.share(stage, index, task.slots), records, began), stage, task.slots)
+
+
+def _next(containers: Sequence[int], records: Iterable[bytes], began: float) -> Iterator[Letter]:
+    inboxes: dict[int, list[Message]] = {container: [] for container in containers}
+    complete = True
+    for addressee, content in map(_open, records):
+        if addressee not in inboxes:
+            yield addressee, bytes(content)
+        elif content == NOT_RUN:
+            complete = False
+        else:
+            inboxes[addressee].append(Message.decode(content))
+    jobs = ((container, messages, ()) for container, messages in inboxes.items())
+    yield from _run_each(jobs, began, complete=complete)
+
+
+def commit_stage(_index: int, containers: Iterable[int]) -> Iterator[bytes]:
+    """Tell the operators of containers that the window is committed; the request's states are the versions after it."""
+    task, host, _ = _task()
+    for container in containers:
+        try:
+            host.container(container).committed(task.request.window_id, task.request.states)
+        except BaseException as error:  # noqa: BLE001  reported
+            yield Failed(container, failure_of(error, host.specs[container], task.request.window_id, task.checkpoint)).encode()
+            return
+
+
+def close_stage(_index: int, _ticks: Iterable[int]) -> Iterator[bytes]:
+    """Tear down the application's containers in this process: its id, then what failed in it."""
+    host = _hosts.pop(_key(_decode_task(TaskContext.get().getLocalProperty(PROPERTY))), None)  # type: ignore[union-attr]
+    yield json.dumps([socket.gethostname(), os.getpid()]).encode()
+    yield from (failed.encode() for failed in (host.close() if host is not None else ()))
+
+
+Job: TypeAlias = tuple[int, Sequence[Message], Iterable[pa.RecordBatch]]
+"""A container, the messages for it, the batches of its Spark source."""
+
+
+def _run_each(jobs: Iterable[Job], began: float, *, complete: bool = True) -> Iterator[Letter]:
+    """Run a task's containers, up to the first one that fails; none of them if not all that they need was `complete`."""
+    for container, messages, batches in jobs:
+        if complete:
+            complete = yield from _run(container, messages, batches, began)
+        if not complete:
+            for consumer in _task()[1].specs[container].consumers:
+                yield consumer, NOT_RUN
+
+
+def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.RecordBatch], began: float) -> Generator[Letter, None, bool]:
+    """Run a container in the task that began then; its messages and its report, or its failure. Returns whether it did well."""
+    global _at_work  # noqa: PLW0603  one thread of tasks a process
+    task, host, context = _task()
+    spec = host.specs[container_id]
+    tag = f"t{context.taskAttemptId()}"
+    if context.attemptNumber() and (died := victims(spec, task.run_id, task.request)) is not None:
+        yield DRIVER, Failed(container_id, died).encode()
+        return False
+    _at_work = True
+    try:
+        container = host.container(container_id)
+        with working(task.heartbeats, container, _CLOCK):
+            outgoing, report = container.run(task.request, messages, batches, tag, context.attemptNumber(), began, task.place)
+    except InputLostError:
+        raise
+    except BaseException as error:  # noqa: BLE001  reported
+        yield DRIVER, Failed(container_id, failure_of(error, spec, task.request.window_id, task.checkpoint)).encode()
+        return False
+    finally:
+        _at_work = False
+        _black_box().idle()
+    for consumer, message in outgoing.items():
+        for part in message.divided():
+            yield consumer, part.encode()
+    report.worker_began, report.daemon_began = birth.worker_process()
+    report.sent = _CLOCK.wall()
+    yield DRIVER, dumps(report)
+    return True

@@ -1,0 +1,1 @@
+"""How old records are, as histograms."""

@@ -1,0 +1,416 @@
+"""Record end-to-end latency after KIP-613: how old records are when an operator is done with them.
+
+An age is a clock's reading less the record's timestamp. How this differs from what Kafka Streams does:
+
+- The clock is read after the work, once per batch (`sample`). Kafka read it before the work until KAFKA-14597, so that its sinks reported
+  no processing time. Here a batch's early records are reported older than they were, by at most the batch's time; none is reported younger.
+- Figures are of the last 60 to 61 seconds: slots of one second, each dropped as a whole. Kafka's samples of 30 seconds reach back 60 to 90.
+- After a minute without records there are no figures: None where Kafka says `NaN`. An idle operator has no age, not the age 0.
+- Minimum, maximum and average are exact, and there are percentiles, which Kafka dropped for their memory: see `histogram`.
+- State has an age per operator and batch, where Kafka has one per state store and `put`.
+- An output has two ages: at `emit`, as in Kafka, and at `commit`, when a reader can see the record.
+- Negative ages (a clock behind STRAM's, a timestamp in the future) are in minimum, average, percentiles and count as they are, as in Kafka;
+  here they are also counted apart.
+
+A container's clock may be off, and by how much is known on the driver only. Buckets of ages would not survive the correction: their error
+is a part of the age as it was read. So buckets hold how much older a record is than the youngest one of its sample, and that one's age is
+exact: after the correction the error is still a part of the age.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ridgeline.api.times import NO_TIME, Microseconds
+from ridgeline.measure.age.histogram import (
+    BITS,
+    TRANSPORT_BITS,
+    Histogram,
+    Integers,
+    Seconds,
+    bucket,
+    bucket_numbers,
+    lowest_bucket,
+    nearest_rank,
+)
+from ridgeline.measure.events import AgeSample
+
+LEVELS: Mapping[str, str] = {"source": "INFO", "state": "TRACE", "emit": "INFO", "commit": "INFO", "publish": "INFO"}
+"""The places where ages are taken, in a record's order, and their recording levels in KIP-613."""
+# fmt: off
+AGE_BOUNDS_SECONDS = (
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21600.0,
+    86400.0,
+)
+# fmt: on
+"""Upper bounds, inclusive, of the lifetime counts for Prometheus: 5 ms to a day."""
+QUANTILES = (0.5, 0.9, 0.99, 0.999)
+
+KIP_613_GROUP = "stream-processor-node-metrics"
+"""The tag `type` of KIP-613's metrics."""
+_KIP_613_STATISTICS = {"minimum": "min", "maximum": "max", "average": "avg"}
+
+Buckets = tuple[tuple[int, int], ...]
+
+_CHUNK = 8192  # records whose intermediate results stay in the cache
+_FARTHEST = 1 << 61  # microseconds: 73,000 years from 1970
+_PER_SECOND = 1_000_000
+_LEAST_AHEAD = 1e-6
+
+
+def kip_613_name(statistic: str) -> str:
+    """KIP-613's name of `minimum`, `maximum` or `average` (ours in seconds, KIP-613's in milliseconds).
+
+    >>> kip_613_name("maximum")
+    'record-e2e-latency-max'
+
+    Raises:
+        ValueError: For any other statistic; KIP-613 has no percentiles.
+    """
+    short = _KIP_613_STATISTICS.get(statistic)
+    if short is None:
+        msg = f"KIP-613 has no `{statistic}`; did you mean one of {', '.join(_KIP_613_STATISTICS)}?"
+        raise ValueError(msg)
+    return f"record-e2e-latency-{short}"
+
+
+def kip_613_tags(pid: int, container: int, operator_title: str) -> dict[str, str]:
+    """KIP-613's tags of an operator: a thread is our worker process, a task our container, a processor node our physical operator."""
+    return {"type": KIP_613_GROUP, "thread-id": str(pid), "task-id": str(container), "processor-node-id": operator_title}
+
+
+# ------------------------------------------------------------------------------------------------ in the container
+
+
+def sample(place: str, level: str, newest_us: Microseconds, oldest_us: Microseconds | None, now_seconds: float) -> AgeSample | None:
+    """The ages of a batch of records at one place, as of one clock read after the work.
+
+    Args:
+        place: `source`, `state`, `emit` or `commit`; for `commit`, `now_seconds` is the operator's end-window timestamp.
+        level: The recording level, see `LEVELS`.
+        newest_us: The records' timestamps, microseconds since 1970, `NO_TIME` for none.
+        oldest_us: The timestamps of the oldest records that went into each; None if the records are no results of several.
+        now_seconds: The clock's reading, seconds since 1970. It is rounded to microseconds; all else is exact until it is seconds again.
+
+    Returns:
+        The sample, or None if no record has a timestamp. Timestamps beyond the year 73,000 count as of that year.
+    """
+    newest, first, last = _known(newest_us)
+    if not newest.size:
+        return None
+    now = round(now_seconds * _PER_SECOND)
+    oldest_maximum = now - first
+    if oldest_us is not None:
+        oldest, earliest, _ = _known(oldest_us)
+        oldest_maximum = now - earliest if oldest.size else oldest_maximum
+    base, ahead = now - last, Buckets()
+    total = _total(newest, last) + newest.size * base
+    if base < 0:  # in the future by this clock: apart, so that they cost the others no precision
+        later = newest > now
+        ahead = _buckets(newest[later], last)
+        negative, newest = int(later.sum()), newest[~later]
+        base = now - int(newest.max()) if newest.size else 0
+    else:
+        negative = 0
+    return AgeSample(
+        place,
+        level,
+        newest.size + negative,
+        negative,
+        (now - last) / _PER_SECOND,
+        (now - first) / _PER_SECOND,
+        total / _PER_SECOND,
+        oldest_maximum / _PER_SECOND,
+        _buckets(newest, now - base),
+        base=base / _PER_SECOND,
+        ahead=ahead,
+    )
+
+
+def _known(times: Microseconds) -> tuple[Microseconds, int, int]:
+    """The timestamps that are there, with the first and the last of them; zeros if there are none."""
+    if not times.size:
+        return times, 0, 0
+    first = int(times.min())
+    if first == NO_TIME:
+        return _known(times[times != NO_TIME])
+    last = int(times.max())
+    if first < -_FARTHEST or last > _FARTHEST:
+        return _known(np.clip(times, -_FARTHEST, _FARTHEST))
+    return times, first, last
+
+
+def _buckets(times: Microseconds, last: int) -> Buckets:
+    """The buckets of how much earlier than the last one times are. In chunks, so that nothing leaves the cache."""
+    if not times.size:
+        return Buckets()
+    zero = lowest_bucket(TRANSPORT_BITS) - 1
+    width = max(zero, bucket((last - int(times.min())) * 1e-6, TRANSPORT_BITS)) - zero + 1
+    counts = np.zeros(width, np.int64)
+    for start in range(0, times.size, _CHUNK):
+        earlier = last - times[start : start + _CHUNK]
+        if width == 1:
+            counts[0] += earlier.size
+            continue
+        numbers = bucket_numbers(np.multiply(earlier, 1e-6, dtype=np.float64), TRANSPORT_BITS)
+        np.maximum(numbers, zero, out=numbers)
+        numbers -= zero
+        counts += np.bincount(numbers, minlength=width)
+    used = np.flatnonzero(counts)
+    names = (used + zero).tolist()
+    if names[0] == zero:
+        names[0] = 0
+    return tuple(zip(names, counts[used].tolist(), strict=True))
+
+
+def _total(times: Microseconds, last: int) -> int:
+    """The sum of how much earlier than the last one times are, in microseconds."""
+    if last - int(times.min()) < (1 << 63) // max(1, times.size):
+        return int((last - times).sum())
+    earlier = [last - times[start : start + _CHUNK] for start in range(0, times.size, _CHUNK)]
+    return sum((int((part >> 32).sum()) << 32) + int((part & 0xFFFFFFFF).sum()) for part in earlier)
+
+
+def older(sample: AgeSample, seconds: float) -> AgeSample:
+    """The same records so many seconds later."""
+    return replace(
+        sample,
+        minimum=sample.minimum + seconds,
+        maximum=sample.maximum + seconds,
+        total=sample.total + seconds * sample.count,
+        oldest_maximum=sample.oldest_maximum + seconds,
+        base=sample.base + seconds,
+    )
+
+
+def merged(first: AgeSample, second: AgeSample) -> AgeSample:
+    """Two samples of one place, as of one moment, as one. Its buckets are off by 0.2 % more."""
+    base = min(first.minimum, second.minimum)
+    buckets = Histogram(TRANSPORT_BITS)
+    for one in (first, second):
+        values, counts = _values(one, 0.0)
+        buckets.add(np.maximum(values - base, 0.0), counts)  # from the least on, be it negative: `_values` tells them apart
+    return AgeSample(
+        second.place,
+        second.level,
+        first.count + second.count,
+        0,
+        min(first.minimum, second.minimum),
+        max(first.maximum, second.maximum),
+        first.total + second.total,
+        max(first.oldest_maximum, second.oldest_maximum),
+        buckets.buckets(),
+        base=base,
+    )
+
+
+# ------------------------------------------------------------------------------------------------ the fold
+
+
+@dataclass(frozen=True, slots=True)
+class AgeFigures:
+    """The record ages of one operator at one place over the last minute, in seconds; `oldest_maximum` as in `AgeSample`."""
+
+    place: str
+    level: str
+    count: int
+    negative: int
+    minimum: float
+    maximum: float
+    average: float
+    p50: float
+    p90: float
+    p99: float
+    p999: float
+    oldest_maximum: float
+
+
+@dataclass(frozen=True, slots=True)
+class AgeTotals:
+    """All ages since the start as a Prometheus histogram has them.
+
+    `counts`: ages up to each of `AGE_BOUNDS_SECONDS`, cumulative, and last all of them. By the buckets of the samples, so an age within
+    0.2 % of a bound may be on its other side. Negative ages are below every bound, and in `sum_seconds`, as they are.
+    """
+
+    counts: tuple[int, ...]
+    sum_seconds: float
+    count: int
+
+
+@dataclass(slots=True)
+class _Slot:
+    """What came in one second; `ahead` are the negative ages, without their sign."""
+
+    histogram: Histogram
+    ahead: Histogram | None = None
+    count: int = 0
+    negative: int = 0
+    minimum: float = math.inf
+    maximum: float = -math.inf
+    total: float = 0.0
+    oldest_maximum: float = -math.inf
+
+
+class _Series:
+    """The ages of one operator at one place."""
+
+    def __init__(self) -> None:
+        self.level = ""
+        self.slots: dict[int, _Slot] = {}
+        self.recent: Histogram | None = Histogram()
+        """All slots' histograms, merged; None if that must be done anew."""
+        self.counts = np.zeros(len(AGE_BOUNDS_SECONDS) + 1, np.int64)
+        self.sum_seconds = 0.0
+
+    def add(self, sample: AgeSample, shift: float, second: int) -> None:
+        values, counts = _values(sample, shift)
+        below = values < 0
+        early, early_counts = -values[below], counts[below]
+        negative = int(early_counts.sum())
+        values, counts = values[~below], counts[~below]
+        ages = Histogram(BITS)
+        ages.add(values, counts)
+        slot = self.slots.get(second)
+        if slot is None:
+            slot = self.slots[second] = _Slot(Histogram())
+        total = sample.total + shift * sample.count
+        slot.histogram.merge(ages)
+        if negative:
+            slot.ahead = slot.ahead or Histogram()
+            slot.ahead.add(early, early_counts)
+        slot.count += sample.count
+        slot.negative += negative
+        slot.minimum = min(slot.minimum, sample.minimum + shift)
+        slot.maximum = max(slot.maximum, sample.maximum + shift)
+        slot.total += total
+        slot.oldest_maximum = max(slot.oldest_maximum, sample.oldest_maximum + shift)
+        if self.recent is not None:
+            self.recent.merge(ages)
+        self.level = sample.level
+        self.sum_seconds += total
+        self.counts[0] += negative
+        np.add.at(self.counts, np.searchsorted(AGE_BOUNDS_SECONDS, values), counts)
+
+    def forget(self, second: int, seconds: int) -> None:
+        """Drop slots that are further than `seconds` from now: older ones, and later ones that a clock left that was set back."""
+        for gone in [other for other in self.slots if abs(second - other) > seconds]:
+            slot = self.slots.pop(gone)
+            if self.recent is None or self.recent.full or not self.slots:
+                self.recent = None if self.slots else Histogram()
+            else:
+                self.recent.subtract(slot.histogram)
+
+
+def _values(sample: AgeSample, shift: float) -> tuple[Seconds, Integers]:
+    """The ages of a sample's buckets, all older by `shift`, and how many records each stands for."""
+    values, counts = Histogram.of_buckets(sample.buckets, TRANSPORT_BITS).values()
+    values += sample.base + shift
+    if sample.negative:
+        ahead, ahead_counts = Histogram.of_buckets(sample.ahead, TRANSPORT_BITS).values()
+        ahead += sample.minimum + shift
+        if shift <= 0:
+            np.minimum(ahead, -_LEAST_AHEAD, out=ahead)
+        values, counts = np.append(ahead, values), np.append(ahead_counts, counts)
+    return values, counts
+
+
+class RecordAges:
+    """The record ages of all operators over the last `window_seconds`, and since the start. One thread at a time.
+
+    Memory: per operator and place a slot for each second that had records (twice as many for a while after the clock was set back), each
+    with a histogram of at most 8 KiB; so half a MiB at most, and about 60 KiB for ages within a factor of ten. The histograms' sum is
+    kept, so figures cost the same however many windows there were.
+    """
+
+    def __init__(self, window_seconds: float = 60.0) -> None:
+        if window_seconds < 1:
+            msg = f"`window_seconds` must be at least 1; got {window_seconds}; did you mean 60?"
+            raise ValueError(msg)
+        self._seconds = math.ceil(window_seconds)
+        self._series: dict[int, dict[str, _Series]] = {}
+
+    def add(self, operator_id: int, sample: AgeSample, at: float, offset_seconds: float = 0.0) -> None:
+        """Add a window's ages at `source`, `state` or `emit`; `at` is STRAM's clock.
+
+        `offset_seconds`: of the host whose clock they were taken with (`ClockOffsets.offset`); the ages become those of STRAM's clock.
+
+        Raises:
+            ValueError: For ages at `commit`, which need the delay of `add_committed`.
+        """
+        if sample.place == "commit":
+            msg = "ages at `commit` are known once the window is committed; did you mean `add_committed`?"
+            raise ValueError(msg)
+        self._add(operator_id, sample, offset_seconds, at)
+
+    def add_committed(self, operator_id: int, sample: AgeSample, delay_seconds: float, at: float) -> None:
+        """Add a window's ages at `commit` or `publish`, all older by the time from the operator's end-window timestamp to that moment.
+
+        Minimum, maximum and sum are shifted exactly. `delay_seconds` is the time of the commit (or publication) on STRAM's clock less the
+        end-window timestamp as its host read it: the host's clock is in both that and the ages, so what comes out is STRAM's. Below 0 if
+        the host's clock is ahead.
+
+        Raises:
+            ValueError: For ages at another place.
+        """
+        if sample.place not in {"commit", "publish"}:
+            msg = f"only ages at `commit` wait for it; got `{sample.place}`; did you mean `add`?"
+            raise ValueError(msg)
+        self._add(operator_id, sample, delay_seconds, at)
+
+    def _add(self, operator_id: int, sample: AgeSample, shift: float, at: float) -> None:
+        if sample.count < 1:
+            return
+        series = self._series.setdefault(operator_id, {}).setdefault(sample.place, _Series())
+        second = math.floor(at)
+        series.add(sample, shift, second)
+        series.forget(second, self._seconds)
+
+    def figures(self, operator_id: int, place: str, now: float) -> AgeFigures | None:
+        """The figures of the last minute as of `now` on STRAM's clock; None if it had no records. What is too old is forgotten."""
+        series = self._series.get(operator_id, {}).get(place)
+        if series is None:
+            return None
+        series.forget(math.floor(now), self._seconds)
+        slots = series.slots.values()
+        if not slots:
+            return None
+        if series.recent is None:
+            series.recent = Histogram()
+            for slot in slots:
+                series.recent.merge(slot.histogram)
+        count = sum(slot.count for slot in slots)
+        negative = sum(slot.negative for slot in slots)
+        minimum, maximum = min(slot.minimum for slot in slots), max(slot.maximum for slot in slots)
+        ranks = [nearest_rank(quantile, count) - negative for quantile in QUANTILES]
+        found = iter(series.recent.at_ranks([rank for rank in ranks if rank > 0]))
+        ahead = Histogram()
+        for slot in slots:
+            if slot.ahead is not None:
+                ahead.merge(slot.ahead)
+        below = iter(ahead.at_ranks([1 - rank for rank in ranks if rank <= 0]))
+        p50, p90, p99, p999 = (min(max(next(found) if rank > 0 else -next(below), minimum), maximum) for rank in ranks)
+        average = math.fsum(slot.total for slot in slots) / count
+        oldest_maximum = max(slot.oldest_maximum for slot in slots)
+        return AgeFigures(place, series.level, count, negative, minimum, maximum, average, p50, p90, p99, p999, oldest_maximum)
+
+    def forget(self, operator_id: int) -> None:
+        """Drop all that is known of an operator: a new plan has it no more."""
+        self._series.pop(operator_id, None)
+
+    def places(self, operator_id: int) -> tuple[str, ...]:
+        """The places at which an operator has ever had ages, in a record's order."""
+        known = self._series.get(operator_id, {})
+        return tuple(place for place in LEVELS if place in known)
+
+    def totals(self, operator_id: int, place: str) -> AgeTotals | None:
+        """All ages since the start; None if there were none."""
+        series = self._series.get(operator_id, {}).get(place)
+        if series is None:
+            return None
+        counts = tuple(np.cumsum(series.counts).tolist())
+        return AgeTotals(counts, series.sum_seconds, counts[-1])

@@ -1,0 +1,1 @@
+"""Where the time of a window goes: latency, critical path, blame, phases."""

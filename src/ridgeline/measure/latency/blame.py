@@ -1,0 +1,223 @@
+"""The blame chain: what a window really waited for, from its last event back to its trigger, step by step without a gap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ridgeline.measure.latency.critical_path import CriticalPath
+from ridgeline.measure.latency.latency import OperatorLatency
+from ridgeline.measure.latency.window import TaskTimes, WindowTimes, tasks_by_stage
+from ridgeline.measure.topology import Topology
+
+SMALLEST_STEP = 1e-6
+"""Seconds; shorter steps go into their neighbour."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlameStep:
+    """A stretch of a window's time. `operator`: the title of whose time it is, empty where it is nobody's.
+
+    `what`, in the order of a window: `offsets`, `log`, `planning`, `trigger` (Spark's micro-batch before Ridgeline's turn: latest offsets,
+    offset log, query planning, the rest); `retries` (attempts that did not count), `planning` (of the job); then `launch` (Spark starts a
+    stage, shuffle), `read` (the task reads what was sent to it), `slot` (another container of the same task ran), `restore` (state),
+    `compute` and `transfer` of an operator, `sibling` (compute of one in the same container that was not waited for), `barrier` (a task
+    of the stage before that was not waited for but by Spark), `state` (state file), `other` (between operators); then `results` (to the
+    driver), `stage` (outputs), `commit`.
+    """
+
+    what: str
+    operator: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What a container did from `start` on until the piece after it; `nearest`: the operator that stands for it among other containers."""
+
+    what: str
+    operator: str
+    nearest: str
+    start: float
+
+
+class _Walk:
+    """Time taken off a window's end piece by piece. No step is negative and their sum is what was walked, whatever the clocks say."""
+
+    def __init__(self, end: float, floor: float) -> None:
+        self.position = end
+        self.floor = floor
+        self.steps: list[BlameStep] = []
+        """From the last to the first."""
+
+    def back_to(self, start: float, what: str, operator: str = "") -> None:
+        """Name the time from `start` to where the walk is; nothing is taken below `floor`."""
+        start = min(max(start, self.floor), self.position)
+        self.steps.append(BlameStep(what, operator, self.position - start))
+        self.position = start
+
+
+def blame_chain(topology: Topology, times: WindowTimes) -> tuple[BlameStep, ...]:
+    """The blame chain of a window in time order; its steps add up to `times.latency_seconds`, but for the error of floats."""
+    triggered = min(times.triggered, times.committed)
+    walk = _Walk(times.committed, triggered)
+    walk.back_to(times.staged, "commit")
+    walk.back_to(times.returned, "stage")
+    walk.floor = min(max(times.launched, triggered), walk.position)
+    _Containers(topology, times, walk).walk()
+    walk.floor = triggered
+    walk.back_to(times.planned, "planning")
+    walk.back_to(times.began, "retries")
+    head = [BlameStep(what, "", seconds) for what, seconds in spark_phases(times, walk.position - triggered).items()]
+    return _merged([*head, *reversed(walk.steps)])
+
+
+def explain(times: WindowTimes, path: CriticalPath, latencies: Mapping[int, OperatorLatency]) -> dict[str, Any]:
+    """Why the window took longer than its critical path: `windowLatencyMs` = `criticalPathMs` + the sum of `rest` (milliseconds by name).
+
+    The names in `rest` are those of the blame chain; `launch` is here all between the job's launch and the turn of the path's first
+    operator, `wait` what the path's operators waited for stages, slots and siblings, `barrier` the time from the path's end to the end of
+    the last container. `other` is what no name has; it is negative only where clocks disagree by more than that.
+    """
+    rest = spark_phases(times, max(0.0, min(times.began, times.committed) - times.triggered))
+    rest |= {"retries": times.planned - times.began}
+    rest["planning"] = rest.get("planning", 0.0) + times.launched - times.planned
+    ran = [times.operators[operator] for operator in path.path if operator in times.operators]
+    if ran:
+        own = [latencies[operator].own for operator in path.path if operator in latencies]
+        written = max((container.written for container in times.containers.values()), default=ran[-1].ended)
+        rest |= {
+            "launch": ran[0].began - times.launched,
+            "transfer": ran[0].ended - ran[0].began - own[0],
+            "wait": ran[-1].ended - ran[0].ended - math.fsum(own[1:]),
+            "barrier": written - ran[-1].ended,
+            "results": times.returned - written,
+        }
+    rest |= {"stage": times.staged - times.returned, "commit": times.committed - times.staged}
+    rest = {what: seconds for what, seconds in rest.items() if seconds >= SMALLEST_STEP}
+    other = times.latency_seconds - path.latency_seconds - math.fsum(rest.values())
+    if abs(other) >= SMALLEST_STEP:
+        rest["other"] = other
+    return {
+        "windowLatencyMs": milliseconds(times.latency_seconds),
+        "criticalPathMs": milliseconds(path.latency_seconds),
+        "rest": {what: milliseconds(seconds) for what, seconds in rest.items()},
+    }
+
+
+def milliseconds(seconds: float) -> float:
+    """Seconds as milliseconds, rounded to a nanosecond: what results show."""
+    return round(1000 * seconds, 6)
+
+
+class _Containers:
+    """The part of the chain between the end of the last container and the launch of the job, stage by stage."""
+
+    def __init__(self, topology: Topology, times: WindowTimes, walk: _Walk) -> None:
+        self._topology = topology
+        self._times = times
+        self._walk = walk
+        self._stages = tasks_by_stage(topology, times)
+        self._task_ended = {container: task.ended for tasks in self._stages for task in tasks for container in task.containers}
+        self._bits: dict[int, int] = {}
+        self._lineage: dict[int, int] = {}
+        """Of each operator, itself and all that it reads from, directly or not, as a set of bits."""
+        for number, node in enumerate(topology.operators):
+            self._bits[node.id] = lineage = 1 << number
+            for source in topology.upstream[node.id]:
+                lineage |= self._lineage[source]
+            self._lineage[node.id] = lineage
+
+    def walk(self) -> None:
+        """Walk back from the slowest task of the last stage, over the slowest of each stage before, to the job's launch."""
+        consumer: int | None = None
+        for tasks in reversed(self._stages):
+            slowest = max(tasks, key=lambda task: task.ended)
+            self._walk.back_to(slowest.ended, "results" if consumer is None else "launch")
+            self._walk_task(slowest, consumer)
+            consumer = slowest.containers[0]
+        self._walk.back_to(self._times.launched, "other" if consumer is None else "launch")
+
+    def _walk_task(self, task: TaskTimes, consumer: int | None) -> None:
+        """From the task's end to its begin. `consumer`: the container of the next stage that could not begin before that."""
+        waited, wanted, needless = task.containers[-1], 0, math.inf
+        if consumer is not None:
+            producers = self._producers(consumer)
+            held = [container for container in task.containers if container in producers]
+            if held:
+                waited, wanted = held[-1], self._lineage_of(consumer)
+            else:
+                needless = max((self._task_ended[container] for container in producers), default=-math.inf)
+        first = ""
+        for container in reversed(task.containers):
+            for piece in self._pieces(container, wanted if container == waited else 0):
+                first = piece.nearest
+                self._take(piece if container == waited else _Piece("slot", first, first, piece.start), needless)
+        self._take(_Piece("read", "", first, task.entered), needless)
+
+    def _take(self, piece: _Piece, needless: float) -> None:
+        """Name a piece; what is later than `needless` held nobody up but by Spark's barrier."""
+        if self._walk.position > needless:
+            self._walk.back_to(max(piece.start, needless), "barrier", piece.nearest)
+        self._walk.back_to(piece.start, piece.what, piece.operator)
+
+    def _pieces(self, container: int, wanted: int) -> Iterator[_Piece]:
+        """What a container did, from its end back to its begin. `wanted`: who was waited for; 0: its last operator."""
+        found = self._times.containers[container]
+        ran = [operator for operator in self._topology.containers[container] if operator in self._times.operators]
+        titles = [self._topology.by_id[operator].title for operator in ran] or [""]
+        yield _Piece("other", "", titles[-1], found.written)
+        yield _Piece("state", "", titles[-1], found.ran)
+        wanted = wanted or (self._lineage[ran[-1]] if ran else 0)
+        for operator, title in zip(reversed(ran), reversed(titles), strict=False):
+            own = self._times.operators[operator]
+            what = "sibling"
+            if wanted & self._bits[operator]:
+                what, wanted = "compute", self._lineage[operator]
+            yield _Piece("other", "", title, own.ended)
+            yield _Piece("transfer", title, title, min(own.ended, own.began + max(0.0, own.compute_seconds)))
+            yield _Piece(what, title, title, own.began)
+        yield _Piece("transfer" if ran else "other", titles[0], titles[0], found.restored)
+        yield _Piece("restore", "", titles[0], found.began)
+
+    def _producers(self, container: int) -> set[int]:
+        """The containers that reported and that this one reads from."""
+        topology = self._topology
+        sources = (source for operator in topology.containers[container] for source in topology.upstream[operator])
+        return {topology.by_id[source].container for source in sources} & self._times.containers.keys() - {container}
+
+    def _lineage_of(self, container: int) -> int:
+        lineage = 0
+        for operator in self._topology.containers[container]:
+            lineage |= self._lineage[operator]
+        return lineage
+
+
+def spark_phases(times: WindowTimes, seconds: float) -> dict[str, float]:
+    """The `seconds` from Spark's trigger to Ridgeline's turn by name, in order, which they are the sum of; nothing without Spark."""
+    if times.trigger is None:
+        return {}
+    phases = times.trigger.phases
+    named = {}
+    for what, parts in {"offsets": ("latestOffset",), "log": ("walCommit",), "planning": ("getBatch", "queryPlanning")}.items():
+        named[what] = min(seconds, max(0.0, math.fsum(phases.get(part, 0.0) for part in parts)))
+        seconds -= named[what]
+    return {**named, "trigger": seconds}
+
+
+def _merged(steps: list[BlameStep]) -> tuple[BlameStep, ...]:
+    """Equal neighbours as one; steps that are too short as a part of the one before, at the begin of the one after."""
+    merged: list[BlameStep] = []
+    for step in steps:
+        last = merged[-1] if merged else None
+        if last is None:
+            merged.append(step)
+        elif step.seconds < SMALLEST_STEP or (step.what, step.operator) == (last.what, last.operator):
+            merged[-1] = BlameStep(last.what, last.operator, last.seconds + step.seconds)
+        elif last.seconds < SMALLEST_STEP:
+            merged[-1] = BlameStep(step.what, step.operator, step.seconds + last.seconds)
+        else:
+            merged.append(step)
+    return tuple(step for step in merged if step.seconds)

@@ -1,0 +1,154 @@
+"""Operator latency (Apex): how much later a window's end leaves an operator than the slowest of those that it reads from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ridgeline.measure.latency.window import OperatorTimes, WindowTimes, tasks_by_stage
+from ridgeline.measure.topology import Topology
+
+_NONE_BEHIND: Mapping[int, int] = MappingProxyType({})
+_Pieces = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorLatency:
+    """The latency of a physical operator in one window, in seconds: compute + wait + transfer.
+
+    `upstream`: the slowest of those that it reads from, None for inputs. `estimated`: windows behind times the width of a window, since no
+    upstream had reported. `clamped`: it ended before its upstream, so the clocks disagree and the latency was taken as 0.
+    """
+
+    operator: int
+    latency: float
+    compute: float
+    wait: float
+    transfer: float
+    upstream: int | None = None
+    estimated: bool = False
+    clamped: bool = False
+
+    @property
+    def own(self) -> float:
+        """Seconds that it would take if it waited for nobody but its upstream: compute and transfer."""
+        return self.compute + self.transfer
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalLatency:
+    """The latency of a logical operator in seconds: that of its slowest partition with its slowest unifiers, which are `chain`."""
+
+    name: str
+    latency: float
+    compute: float
+    wait: float
+    transfer: float
+    chain: tuple[int, ...]
+
+
+def operator_latencies(
+    topology: Topology, times: WindowTimes, *, window_seconds: float = 0.0, behind: Mapping[int, int] = _NONE_BEHIND, lag: float = math.inf
+) -> dict[int, OperatorLatency]:
+    """The latency of every operator that reported, by id.
+
+    `latency = max(0, EWT - max upstream EWT)`; of an input operator: its compute. Upstreams that have not reported are left out; if none
+    has, or the operator is more than `lag` windows behind, it is `behind[operator] * window_seconds`, estimated.
+
+    Of the time from the slowest upstream's end to the operator's turn, launch, shuffle, restoring state and decoding blocks are transfer;
+    the rest is wait: for the stage before, for a slot, for siblings.
+    """
+    ended = {operator: found.ended for operator, found in times.operators.items()}
+    pieces = _transfer_pieces(topology, times)
+    latencies = {}
+    for node in topology.operators:
+        own = times.operators.get(node.id)
+        if own is None:
+            continue
+        readable = [source for source in topology.upstream[node.id] if source in ended]
+        compute = max(0.0, own.compute_seconds)
+        if not topology.upstream[node.id]:
+            latencies[node.id] = OperatorLatency(node.id, compute, compute, 0.0, 0.0)
+        elif not readable or behind.get(node.id, 0) > lag:
+            latency = behind.get(node.id, 0) * window_seconds
+            compute = min(compute, latency)
+            latencies[node.id] = OperatorLatency(node.id, latency, compute, latency - compute, 0.0, estimated=True)
+        else:
+            slowest = max(readable, key=ended.__getitem__)
+            fused = topology.by_id[slowest].container == node.container
+            latencies[node.id] = _measured(node.id, own, slowest, ended[slowest], () if fused else pieces.get(node.container, ()))
+    return latencies
+
+
+def logical_latencies(topology: Topology, latencies: Mapping[int, OperatorLatency]) -> dict[str, LogicalLatency]:
+    """The latency of every logical operator of which a partition is in `latencies`, by name.
+
+    The greatest over its partitions of the partition's latency and that of the slowest chain of its unifiers behind it (Apex,
+    `StreamingContainerManager.fillLogicalOperatorInfo`): unifiers are charged to whom they unify.
+    """
+    chains: dict[int, LogicalLatency] = {}
+    found: dict[str, LogicalLatency] = {}
+    for node in reversed(topology.operators):
+        behind = [
+            chains[sink]
+            for sink in topology.downstream[node.id]
+            if sink in chains and topology.by_id[sink].unifier and topology.by_id[sink].name == node.name
+        ]
+        rest = max(behind, key=lambda chain: chain.latency, default=None)
+        own = latencies.get(node.id)
+        if own is None:
+            continue
+        chain = LogicalLatency(node.name, own.latency, own.compute, own.wait, own.transfer, (node.id,))
+        if rest is not None:
+            chain = LogicalLatency(
+                node.name,
+                own.latency + rest.latency,
+                own.compute + rest.compute,
+                own.wait + rest.wait,
+                own.transfer + rest.transfer,
+                (node.id, *rest.chain),
+            )
+        chains[node.id] = chain
+        if not node.unifier and (node.name not in found or chain.latency >= found[node.name].latency):
+            found[node.name] = chain
+    return {name: found[name] for name in topology.names if name in found}
+
+
+def _measured(operator: int, own: OperatorTimes, slowest: int, upstream_ended: float, pieces: _Pieces) -> OperatorLatency:
+    latency = max(0.0, own.ended - upstream_ended)
+    compute = max(0.0, own.compute_seconds)
+    began = min(own.began, own.ended)
+    if began < upstream_ended:
+        compute = min(compute, latency)
+        return OperatorLatency(operator, latency, compute, 0.0, latency - compute, slowest, clamped=own.ended < upstream_ended)
+    running = own.ended - began
+    compute = min(compute, running)
+    moving = _length_within(pieces, upstream_ended, began)
+    return OperatorLatency(operator, latency, compute, max(0.0, began - upstream_ended - moving), moving + running - compute, slowest)
+
+
+def _transfer_pieces(topology: Topology, times: WindowTimes) -> dict[int, _Pieces]:
+    """Of each container, the stretches of time before its first operator's turn in which its tuples or state moved, in order."""
+    pieces: dict[int, _Pieces] = {}
+    barrier: float | None = None
+    for tasks in tasks_by_stage(topology, times):
+        for task in tasks:
+            reading = (task.entered if barrier is None else barrier, task.entered), (task.entered, task.began)
+            for container in task.containers:
+                found = times.containers[container]
+                turns = [times.operators[operator].began for operator in topology.containers[container] if operator in times.operators]
+                pieces[container] = (*reading, (found.began, max(found.restored, min(turns, default=found.restored))))
+        barrier = max(task.ended for task in tasks)
+    return pieces
+
+
+def _length_within(pieces: Iterable[tuple[float, float]], begin: float, end: float) -> float:
+    """Seconds of the pieces between `begin` and `end`; where pieces overlap, since clocks are not perfect, once."""
+    length, position = 0.0, begin
+    for first, last in pieces:
+        first, last = max(first, position), min(last, end)  # noqa: PLW2901  clipped
+        if last > first:
+            length, position = length + last - first, last
+    return length

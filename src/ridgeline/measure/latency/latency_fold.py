@@ -1,0 +1,390 @@
+"""Latency, critical path and blame over all windows of a run: what `/latency`, `/criticalPath` and `/windows` answer."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.measure.age.histogram import Histogram
+from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain, milliseconds
+from ridgeline.measure.latency.critical_path import PathHistory, critical_path, slack
+from ridgeline.measure.latency.latency import OperatorLatency, logical_latencies, operator_latencies
+from ridgeline.measure.latency.latency_totals import LatencyTotals
+from ridgeline.measure.latency.window import WindowTimes
+from ridgeline.measure.topology import Topology
+
+Figures = npt.NDArray[np.float64]
+"""Seconds; one row for each of latency, compute, wait and transfer, one column for each operator of the topology; NaN: did not report."""
+SHARE_WINDOWS = 100
+_PENDING = 32
+_QUANTILES = (0.5, 0.99)
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """One window as compactly as it can be kept. Blame: numbers of the fold's kinds of steps, and seconds."""
+
+    window_id: int
+    topology: Topology
+    attempts: int
+    triggered: float
+    committed: float
+    latency_seconds: float
+    late_seconds: float
+    tuples: tuple[int, int]
+    figures: Figures
+    estimated: bytes
+    path: tuple[int, ...]
+    path_titles: tuple[str, ...]
+    path_seconds: float
+    kinds: array[int]
+    seconds: array[float]
+    phases: tuple[tuple[str, float], ...]
+    rest: tuple[tuple[str, float], ...]
+
+
+class LatencyFold:
+    """Fed with the committed windows in order, it answers in plain data for JSON: times of day in seconds since 1970, durations in `...Ms`.
+
+    Averages are over the last `average_windows` windows, percentiles over all; what a single window was is kept for the last `history`
+    windows. Memory is bounded: about 40 bytes per operator and window kept, and 8 KiB per operator. Operators that a new plan has no
+    more are dropped. One thread at a time.
+    """
+
+    def __init__(self, average_windows: int = 10, history: int = 1000) -> None:
+        if not 1 <= average_windows <= history:
+            msg = f"`average_windows` must lie between 1 and `history`; got {average_windows} and {history}"
+            raise ValueError(msg)
+        self.clamps = 0
+        """How often an operator ended before its upstream, by clocks that disagree."""
+        self.totals = LatencyTotals()
+        """The latencies since the start. Of windows as a whole all but the last count: Spark's own account of it may come yet."""
+        self._average_windows = average_windows
+        self._history = history
+        self._records: dict[int, _Record] = {}
+        self._paths = PathHistory(history)
+        self._histograms: dict[tuple[int, str], Histogram] = {}
+        self._pending: list[Figures] = []
+        self._kinds: dict[tuple[str, str], int] = {}
+        self._steps: list[tuple[str, str]] = []
+        self._last: Topology | None = None
+
+    # Windows in ----------------------------------------------------------------------------------------------------
+
+    def add(
+        self, topology: Topology, times: WindowTimes, *, window_seconds: float = 0.0, behind: Mapping[int, int] | None = None
+    ) -> dict[int, OperatorLatency]:
+        """Take a window in; returns the latencies of its operators.
+
+        A window that is kept already is replaced and not counted again: Spark's own account of it comes late. `window_seconds` and
+        `behind` are for operators whose upstreams have not reported, as in `operator_latencies`.
+        """
+        if topology is not self._last:
+            self._adopt(topology)
+        topology = self._last or topology
+        latencies = operator_latencies(topology, times, window_seconds=window_seconds, behind=behind or {}, lag=self._history)
+        record = self._record(topology, times, latencies)
+        known, last = self._records.get(times.window_id), next(reversed(self._records.values()), None)
+        self._records[times.window_id] = record
+        if known is None:
+            self.clamps += sum(latency.clamped for latency in latencies.values())
+            self._paths.add(record.window_id, record.path)
+            self.totals.add(topology, record.figures)
+            if last is not None:
+                self.totals.add_window(last.latency_seconds, zip((self._steps[kind] for kind in last.kinds), last.seconds, strict=True))
+            self._pending.append(record.figures[0])
+            if len(self._pending) >= _PENDING:
+                self._count()
+            if len(self._records) > self._history:
+                del self._records[next(iter(self._records))]
+        return latencies
+
+    def _adopt(self, topology: Topology) -> None:
+        """Go on with another plan; one that is equal to the last is no other."""
+        if topology == self._last:
+            return
+        self._count()
+        self._last = topology
+        kept = self._histograms
+        keys = [_key(topology, node.id) for node in topology.operators]
+        self._histograms = {key: kept[key] if key in kept else Histogram() for key in keys}
+
+    def _record(self, topology: Topology, times: WindowTimes, latencies: Mapping[int, OperatorLatency]) -> _Record:
+        figures = np.full((4, len(topology.operators)), np.nan)
+        estimated = bytearray(len(topology.operators))
+        for column, node in enumerate(topology.operators):
+            if node.id in latencies:
+                found = latencies[node.id]
+                figures[:, column] = found.latency, found.compute, found.wait, found.transfer
+                estimated[column] = found.estimated
+        critical = critical_path(topology, {operator: found.own for operator, found in latencies.items()})
+        explained = explain(times, critical, latencies)
+        chain = blame_chain(topology, times)
+        phases: dict[str, float] = {}
+        for step in chain:
+            phases[step.what] = phases.get(step.what, 0.0) + step.seconds
+        titles = tuple(topology.by_id[operator].title for operator in critical.path)
+        record = _Record(
+            window_id=times.window_id,
+            topology=topology,
+            attempts=times.attempts,
+            triggered=times.triggered,
+            committed=times.committed,
+            latency_seconds=times.latency_seconds,
+            late_seconds=times.late_seconds,
+            tuples=times.tuples(topology),
+            figures=figures,
+            estimated=bytes(estimated),
+            path=critical.path,
+            path_titles=titles,
+            path_seconds=critical.latency_seconds,
+            kinds=array("l", (self._kind(step) for step in chain)),
+            seconds=array("d", (step.seconds for step in chain)),
+            phases=tuple(phases.items()),
+            rest=tuple(explained["rest"].items()),
+        )
+        last = next(reversed(self._records.values()), None)
+        if last is not None and last.path_titles == titles and last.path == critical.path:
+            return replace(record, path=last.path, path_titles=last.path_titles)  # equal ones in a row are kept once
+        return record
+
+    def _kind(self, step: BlameStep) -> int:
+        kind = step.what, step.operator
+        if kind not in self._kinds:
+            self._kinds[kind] = len(self._steps)
+            self._steps.append(kind)
+        return self._kinds[kind]
+
+    def _count(self) -> None:
+        """Put the latencies that wait into the histograms: array by array is much cheaper than one by one."""
+        if self._pending and self._last is not None:
+            for node, column in zip(self._last.operators, np.array(self._pending).T, strict=True):
+                self._histograms[_key(self._last, node.id)].add(column[~np.isnan(column)])
+        self._pending.clear()
+
+    # Answers out ---------------------------------------------------------------------------------------------------
+
+    def latency(self, window_id: int | None = None, behind: Mapping[int, int] | None = None) -> dict[str, Any]:
+        """Latencies of all operators in a window (default: the last), their moving averages and percentiles; null: not known.
+
+        `behind`: by operator, how many windows it is behind. Raises KeyError for a window that is not kept.
+        """
+        record = self._find(window_id)
+        if record is None:
+            return {"windowId": None, "operators": [], "logical": [], "clamps": self.clamps}
+        averages = self._averages(record)
+        return {
+            "windowId": record.window_id,
+            "operators": self._operators(record, averages, behind or {}),
+            "logical": _logical(record, averages),
+            "clamps": self.clamps,
+        }
+
+    def critical_path(self, window_id: int | None = None) -> dict[str, Any]:
+        """Critical path, slack and blame chain of a window (default: the last), and the path of the averages up to it.
+
+        `latencyMs` of a step is its own latency, compute and transfer, so that the steps add up to the path's. `share` is over the last
+        100 windows. Raises KeyError for a window that is not kept.
+        """
+        record = self._find(window_id)
+        if record is None:
+            return _nothing_yet()
+        topology = record.topology
+        own, on_path = _own(topology, record.figures), set(record.path)
+        columns = {node.id: column for column, node in enumerate(topology.operators)}
+        _, computes, _, transfers = record.figures.tolist()
+        on_average = critical_path(topology, _own(topology, self._averages(record)))
+        share = self._paths.share(SHARE_WINDOWS, until=record.window_id)
+        return {
+            "windowId": record.window_id,
+            "latencyMs": milliseconds(record.path_seconds),
+            "path": [
+                {
+                    "operator": title,
+                    "id": operator,
+                    "latencyMs": _ms(own.get(operator)),
+                    "computeMs": _ms(computes[columns[operator]]),
+                    "transferMs": _ms(transfers[columns[operator]]),
+                }
+                for operator, title in zip(record.path, record.path_titles, strict=True)
+            ],
+            "slack": {
+                topology.by_id[operator].title: milliseconds(seconds)
+                for operator, seconds in slack(topology, own).items()
+                if operator not in on_path
+            },
+            "blame": self._blame(record),
+            "average": {
+                "latencyMs": milliseconds(on_average.latency_seconds),
+                "path": [topology.by_id[operator].title for operator in on_average.path],
+            },
+            "share": {topology.by_id[operator].title: fraction for operator, fraction in share.items() if operator in topology.by_id},
+            "windowLatencyMs": milliseconds(record.latency_seconds),
+            "explained": _explained(record),
+        }
+
+    def windows(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """Summaries of the last `limit` windows that are kept (default: all), the newest last."""
+        records = list(self._records.values())
+        return [_summary(record) for record in (records if limit is None else records[max(0, len(records) - limit) :])]
+
+    def window(self, window_id: int) -> dict[str, Any]:
+        """All of one window: its summary, blame chain, what explains its latency, and its operators. Raises KeyError if it is not kept."""
+        record = self._find(window_id)
+        if record is None:
+            msg = f"window {window_id} is not known; none is committed yet"
+            raise KeyError(msg)
+        operators = self._operators(record, self._averages(record), {})
+        return {**_summary(record), "blame": self._blame(record), "explained": _explained(record), "operators": operators}
+
+    def _find(self, window_id: int | None) -> _Record | None:
+        """The record of a window, of the last one, or None before the first."""
+        if window_id is None:
+            return next(reversed(self._records.values()), None)
+        if window_id not in self._records:
+            kept = f"kept are {next(iter(self._records))} to {next(reversed(self._records))}" if self._records else "none is committed yet"
+            msg = f"window {window_id} is not known; {kept}"
+            raise KeyError(msg)
+        return self._records[window_id]
+
+    def _averages(self, record: _Record) -> Figures:
+        """The figures' mean over the windows up to a record's, of each operator over those in which it reported."""
+        records = self._until(record)
+        rows = [other.figures if other.topology is record.topology else _aligned(other, record.topology) for other in records]
+        figures = np.array(rows)
+        known = ~np.isnan(figures)
+        counts = known.sum(axis=0)
+        return np.where(counts > 0, np.where(known, figures, 0.0).sum(axis=0) / np.maximum(counts, 1), np.nan)
+
+    def _until(self, record: _Record) -> list[_Record]:
+        found: list[_Record] = []
+        for other in reversed(self._records.values()):
+            if other is record or found:
+                found.append(other)
+            if len(found) == self._average_windows:
+                break
+        return found
+
+    def _operators(self, record: _Record, averages: Figures, behind: Mapping[int, int]) -> list[dict[str, Any]]:
+        self._count()
+        columns = zip(record.topology.operators, record.figures.T.tolist(), averages[0].tolist(), record.estimated, strict=True)
+        rows = []
+        for node, (latency, compute, wait, transfer), average, estimated in columns:
+            histogram = self._histograms.get(_key(record.topology, node.id))
+            p50, p99 = histogram.quantiles(_QUANTILES) if histogram is not None else (None, None)
+            rows.append(
+                {
+                    "operator": node.title,
+                    "id": node.id,
+                    "name": node.name,
+                    "latencyMs": _ms(latency),
+                    "computeMs": _ms(compute),
+                    "waitMs": _ms(wait),
+                    "transferMs": _ms(transfer),
+                    "averageMs": _ms(average),
+                    "p50Ms": _ms(p50),
+                    "p99Ms": _ms(p99),
+                    "windowsBehind": behind.get(node.id, 0),
+                    "estimated": bool(estimated),
+                }
+            )
+        return rows
+
+    def _blame(self, record: _Record) -> list[dict[str, Any]]:
+        steps = zip(record.kinds, record.seconds, strict=True)
+        return [{"what": self._steps[kind][0], "operator": self._steps[kind][1], "ms": milliseconds(seconds)} for kind, seconds in steps]
+
+
+def _nothing_yet() -> dict[str, Any]:
+    """The critical path before the first window."""
+    explained: dict[str, Any] = {"windowLatencyMs": None, "criticalPathMs": None, "rest": {}}
+    return {
+        "windowId": None,
+        "latencyMs": None,
+        "path": [],
+        "slack": {},
+        "blame": [],
+        "average": {"latencyMs": None, "path": []},
+        "share": {},
+        "windowLatencyMs": None,
+        "explained": explained,
+    }
+
+
+def _summary(record: _Record) -> dict[str, Any]:
+    return {
+        "windowId": record.window_id,
+        "attempts": record.attempts,
+        "triggeredAt": record.triggered,
+        "committedAt": record.committed,
+        "latencyMs": milliseconds(record.latency_seconds),
+        "lateMs": milliseconds(record.late_seconds),
+        "criticalPathMs": milliseconds(record.path_seconds),
+        "path": list(record.path_titles),
+        "tuplesIn": record.tuples[0],
+        "tuplesOut": record.tuples[1],
+        "phases": {what: milliseconds(seconds) for what, seconds in record.phases},
+    }
+
+
+def _key(topology: Topology, operator: int) -> tuple[int, str]:
+    """Who an operator is across plans: a plan may give an id to somebody else."""
+    return operator, topology.by_id[operator].title
+
+
+def _ms(seconds: float | None) -> float | None:
+    """Milliseconds for JSON; None for what is not known."""
+    return None if seconds is None or math.isnan(seconds) else milliseconds(seconds)
+
+
+def _own(topology: Topology, figures: Figures) -> dict[int, float]:
+    """Own latencies of the operators that reported."""
+    own = (figures[1] + figures[3]).tolist()
+    return {node.id: seconds for node, seconds in zip(topology.operators, own, strict=True) if not math.isnan(seconds)}
+
+
+def _aligned(record: _Record, topology: Topology) -> Figures:
+    """A record's figures in the columns of another plan."""
+    columns = {_key(record.topology, node.id): column for column, node in enumerate(record.topology.operators)}
+    aligned = np.full((4, len(topology.operators)), np.nan)
+    for column, node in enumerate(topology.operators):
+        if (key := _key(topology, node.id)) in columns:
+            aligned[:, column] = record.figures[:, columns[key]]
+    return aligned
+
+
+def _latencies(topology: Topology, figures: Figures) -> dict[int, OperatorLatency]:
+    rows = zip(topology.operators, *figures.tolist(), strict=True)
+    return {
+        node.id: OperatorLatency(node.id, latency, compute, wait, transfer)
+        for node, latency, compute, wait, transfer in rows
+        if not math.isnan(latency)
+    }
+
+
+def _logical(record: _Record, averages: Figures) -> list[dict[str, Any]]:
+    topology = record.topology
+    means = logical_latencies(topology, _latencies(topology, averages))
+    found = logical_latencies(topology, _latencies(topology, record.figures))
+    return [
+        {
+            "operator": name,
+            "latencyMs": _ms(found[name].latency if name in found else None),
+            "averageMs": _ms(means[name].latency if name in means else None),
+            "computeMs": _ms(found[name].compute if name in found else None),
+            "waitMs": _ms(found[name].wait if name in found else None),
+            "transferMs": _ms(found[name].transfer if name in found else None),
+        }
+        for name in topology.names
+    ]
+
+
+def _explained(record: _Record) -> dict[str, Any]:
+    latency, path = milliseconds(record.latency_seconds), milliseconds(record.path_seconds)
+    return {"windowLatencyMs": latency, "criticalPathMs": path, "rest": dict(record.rest)}

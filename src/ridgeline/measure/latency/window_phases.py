@@ -1,0 +1,208 @@
+"""What windows spend their time on: the phases of each one, folded over a run."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ridgeline.measure.clocks import ClockOffsets
+from ridgeline.measure.events import (
+    ApplicationPlanned,
+    ContainerHeartbeat,
+    ContainerWindow,
+    Event,
+    OperatorWindow,
+    SparkTrigger,
+    WindowCommitted,
+    WindowPlanned,
+)
+from ridgeline.measure.latency.phases import BETWEEN, PHASES, UNEXPLAINED, window_phases
+from ridgeline.measure.latency.window import assemble
+from ridgeline.measure.topology import Topology
+
+WARM_UP = 50
+"""Windows that a run begins with and that are left out: workers start, the JVM compiles."""
+_KEPT = 10_000
+_WAITING = 100
+"""Windows whose events are kept for Spark's own account of them, which comes late: as many as Spark keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTime:
+    """What a phase takes, seconds a window: median, mean and 95th percentile of the warm windows, and in the run's first window.
+
+    `share` is its part of the windows' whole time. Means add up to the mean window, medians do not.
+    """
+
+    phase: str
+    median: float
+    mean: float
+    p95: float
+    share: float
+    first: float
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTable:
+    """Where the time of a run's warm windows went: `windows` of them after `left_out` ones, each phase that occurred, and the whole.
+
+    `every_seconds`: from the begin of a window to that of the next one (median; None: there is one window). It is less than the whole where
+    windows overlap, and more where the schedule leaves time. `explained`: the part of the whole that has a name.
+    """
+
+    windows: int
+    left_out: int
+    every_seconds: float | None
+    explained: float
+    phases: Sequence[PhaseTime]
+    whole: PhaseTime
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data for JSON; times in milliseconds."""
+        return {
+            "windows": self.windows,
+            "leftOut": self.left_out,
+            "everyMs": None if self.every_seconds is None else _ms(self.every_seconds),
+            "explained": round(self.explained, 6),
+            "phases": [{**_plain(phase), "what": PHASES[phase.phase]} for phase in self.phases],
+            "window": _plain(self.whole),
+        }
+
+
+class WindowPhases:
+    """Feed it all events of a run in order (`apply`), and ask for the `table`.
+
+    Without an `ApplicationPlanned` among the events it needs the `topology`, the schedule's `window_seconds` and the driver's host. Windows
+    count once they are committed; of the last 10,000 all phases are kept. One thread at a time.
+    """
+
+    def __init__(self, topology: Topology | None = None, window_seconds: float = 0.0, own_host: str = "") -> None:
+        self._topology = topology or Topology((), ())
+        self._clocks = ClockOffsets(own_host=own_host)
+        self._window_seconds = window_seconds
+        self._open: list[Event] = []
+        self._waiting: dict[int, list[Event]] = {}
+        self._found: deque[_Window] = deque(maxlen=_KEPT)
+        self._first: _Window | None = None
+        self._count = 0
+
+    def apply(self, event: Event) -> None:
+        """Take an event in."""
+        match event:
+            case ApplicationPlanned():
+                self._topology, self._window_seconds = event.topology, event.window_seconds
+                self._clocks.own_host = self._clocks.own_host or str(event.info.get("host", ""))
+            case ContainerHeartbeat():
+                self._clocks.add(event.host, event.sent, event.at)
+            case WindowPlanned():
+                self._plan(event)
+            case ContainerWindow() | OperatorWindow():
+                self._open.append(event)
+            case WindowCommitted():
+                self._commit(event)
+            case SparkTrigger() if event.window_id in self._waiting:
+                self._explain(event)
+            case _:
+                pass
+
+    def _plan(self, event: WindowPlanned) -> None:
+        """A window begins; what of the time before was waiting for the schedule is nobody's."""
+        last = self._found[-1] if self._found else None
+        if last is not None and not last.spark and last.window_id == event.window_id - 1 and self._late(event, last):
+            last.seconds[BETWEEN] = max(0.0, event.at - last.over)
+
+    def _late(self, event: WindowPlanned, last: _Window) -> bool:
+        return not self._window_seconds or event.due <= last.over
+
+    def _commit(self, event: WindowCommitted) -> None:
+        events = [one for one in self._open if getattr(one, "window_id", None) == event.window_id]
+        self._open = [one for one in self._open if getattr(one, "window_id", -1) > event.window_id]
+        for one in events:
+            if isinstance(one, ContainerWindow):
+                self._clocks.add(one.host, one.written, one.received)
+        events.append(event)
+        self._waiting[event.window_id] = events
+        if len(self._waiting) > _WAITING:
+            del self._waiting[next(iter(self._waiting))]
+        self._found.append(self._window(event, events))
+        self._first = self._first or self._found[-1]
+        self._count += 1
+
+    def _window(self, event: WindowCommitted, events: Iterable[Event]) -> _Window:
+        times = assemble(self._topology, events, self._clocks)
+        return _Window(event.window_id, event.began, event.published, window_phases(self._topology, times), times.trigger is not None)
+
+    def _explain(self, event: SparkTrigger) -> None:
+        """Spark's own account of a window that is over."""
+        events = self._waiting.pop(event.window_id)
+        committed = next(one for one in events if isinstance(one, WindowCommitted))
+        explained = self._window(committed, [*events, event])
+        for window in reversed(self._found):
+            if window.window_id == event.window_id:
+                window.seconds, window.spark = explained.seconds, True
+                return
+
+    def table(self, warm_up: int = WARM_UP) -> PhaseTable | None:
+        """Where the time went, without the first `warm_up` windows, but at least half of all are in it; None before the first window."""
+        if self._first is None:
+            return None
+        left_out = min(warm_up, self._count // 2)
+        warm = list(self._found)[max(0, left_out - (self._count - len(self._found))) :]
+        occurred = [phase for phase in PHASES if any(window.seconds.get(phase) for window in (self._first, *warm))]
+        figures = np.array([[window.seconds.get(phase, 0.0) for phase in occurred] for window in warm]).reshape(len(warm), len(occurred))
+        whole = figures.sum(axis=1)
+        total = float(whole.sum()) or 1.0
+        first = self._first.seconds
+        begins = np.diff([window.began for window in warm])
+        return PhaseTable(
+            windows=len(warm),
+            left_out=left_out,
+            every_seconds=float(np.median(begins)) if len(begins) else None,
+            explained=1.0 - math.fsum(window.seconds.get(UNEXPLAINED, 0.0) for window in warm) / total,
+            phases=[_time(phase, figures[:, column], total, first.get(phase, 0.0)) for column, phase in enumerate(occurred)],
+            whole=_time("window", whole, total, math.fsum(first.values())),
+        )
+
+
+def phase_table(events: Iterable[Event], topology: Topology | None = None, warm_up: int = WARM_UP) -> PhaseTable | None:
+    """Where the time of a run's windows went, from all its events; see `WindowPhases`."""
+    fold = WindowPhases(topology)
+    for event in events:
+        fold.apply(event)
+    return fold.table(warm_up)
+
+
+@dataclass(slots=True)
+class _Window:
+    """A window: when it began, when it was published, the seconds of its phases, whether Spark's own account is in them."""
+
+    window_id: int
+    began: float
+    over: float
+    seconds: dict[str, float]
+    spark: bool
+
+
+def _time(phase: str, seconds: np.ndarray[Any, Any], total: float, first: float) -> PhaseTime:
+    median, p95 = np.percentile(seconds, [50, 95]).tolist()
+    return PhaseTime(phase, median, float(seconds.mean()), p95, float(seconds.sum()) / total, first)
+
+
+def _plain(time: PhaseTime) -> Mapping[str, Any]:
+    return {
+        "phase": time.phase,
+        "medianMs": _ms(time.median),
+        "meanMs": _ms(time.mean),
+        "p95Ms": _ms(time.p95),
+        "share": round(time.share, 6),
+        "firstMs": _ms(time.first),
+    }
+
+
+def _ms(seconds: float) -> float:
+    return round(1000 * seconds, 6)

@@ -1,0 +1,1 @@
+"""How far a window and a source are, and whether the application keeps up."""

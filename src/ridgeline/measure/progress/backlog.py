@@ -1,0 +1,357 @@
+"""What a source still has to give, whether the application keeps up with it, and when it will have caught up.
+
+A source is watched through samples (at, consumed, remaining), `consumed` cumulative. Over the last `interval_seconds`, or since the growth
+has last changed, if that is less:
+
+- drain rate = increase of consumed / time;
+- arrival rate = increase of (consumed + remaining) / time; growth = arrival - drain = increase of remaining / time;
+- backlog seconds = remaining / drain rate;
+- caught up at = time of the last sample + remaining / (drain - arrival), while it catches up. These rates are taken since the catching up
+  began, where that is less than an interval ago, and over three intervals, where they scatter by more than 2 % otherwise.
+
+A verdict follows the evidence (`ridgeline.measure.progress.trend`): a change shows as soon as it stands out of the noise, without noise at the next
+sample. The growth is taken for 0 (`holding`) as soon as it is within 5 % of the drain rate, or within 1.5 times its own standard error,
+which the scatter of its samples gives; `holding` ends when it is beyond 7.5 % and beyond 4 standard errors, and it takes 2 of them to go
+from falling to catching up at once. Likewise `keeping up` begins when what is left is at most what two windows drain, and ends at four.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ridgeline.measure.events import SourceAsked, SourceProgress
+from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, total, weakest
+from ridgeline.measure.progress.trend import Sample, Samples, Trend
+
+_HOLDS, _HOLDS_ERRORS = 0.05, 1.5  # of the drain rate; standard errors
+_LEAVES, _LEAVES_ERRORS = 0.075, 4.0  # ... beyond which it no longer holds
+_TURNS_ERRORS = 2.0  # ... beyond which falling turns into growing, and the reverse
+_KEEPS_UP_WINDOWS, _LEAVES_WINDOWS = 2.0, 4.0
+_STUCK_WINDOWS, _STUCK_SECONDS = 3.0, 5.0
+_LONG_INTERVALS, _SCATTER = 3.0, 0.02
+ASKED_SECONDS = 10.0
+"""For so long an answer of a source that was asked counts before what a window says of it at its end."""
+_FEWEST = 4  # samples that are kept however old they are
+_MOST = 1e18  # amounts above are read as this: their squares do not overflow
+_ROUNDING = 1e-9  # of what was consumed
+_SLICES = 100  # samples of an interval are merged to at most about so many
+
+
+class Verdict(StrEnum):
+    """Whether an application keeps up with what arrives, the best first.
+
+    `keeping up`: nothing is left, or what two windows drain. `catching up`: the backlog falls. `holding`: it neither falls nor grows.
+    `falling behind`: it grows. `stuck`: there is a backlog and nothing has been consumed for three windows (or three times the samples'
+    distance, where that is longer), at least 5 seconds. `unreachable`: it does not answer. `unknown`: the backlog is not known, is
+    infinite, or was not seen for long enough.
+    """
+
+    KEEPING_UP = "keeping up"
+    CATCHING_UP = "catching up"
+    HOLDING = "holding"
+    FALLING_BEHIND = "falling behind"
+    STUCK = "stuck"
+    UNREACHABLE = "unreachable"
+    UNKNOWN = "unknown"
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of those that are known; `unknown` if none is."""
+    order = tuple(Verdict)
+    return max((verdict for verdict in verdicts if verdict is not Verdict.UNKNOWN), key=order.index, default=Verdict.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogState:
+    """A source's backlog in its unit and in seconds; rates per second and in that unit, None if unknown.
+
+    `caught_up_at` is STRAM's wall clock, None unless the verdict is `catching up`.
+    """
+
+    backlog: Estimate
+    seconds: Estimate
+    drain_per_second: float | None
+    arrival_per_second: float | None
+    caught_up_at: float | None
+    verdict: Verdict
+
+
+class SourceBacklog:
+    """Follows one source. Holds the samples of three intervals, some hundred at most.
+
+    Args:
+        window_seconds: The application's window width.
+        interval_seconds: Over how long rates are taken; longer windows take at least three.
+    """
+
+    def __init__(self, *, window_seconds: float, interval_seconds: float = 10.0) -> None:
+        if not (window_seconds > 0 and interval_seconds > 0):
+            msg = f"`window_seconds` and `interval_seconds` must be above 0; got {window_seconds!r} and {interval_seconds!r}"
+            raise ValueError(msg)
+        self._window = window_seconds
+        self._interval = interval_seconds
+        self._samples = Samples(_LONG_INTERVALS * interval_seconds, interval_seconds / _SLICES, _FEWEST)
+        self._backlog = UNKNOWN
+        self._as_of = -math.inf
+        self._consumed: float | None = None
+        self._moved_at = -math.inf
+        self._began_at = -math.inf
+        self._trend: Trend | None = None
+        self._verdict = Verdict.UNKNOWN
+        self._verdict_since = -math.inf
+
+    def add(
+        self,
+        at: float,
+        consumed: float | None,
+        remaining: float | None,
+        *,
+        basis: Basis = Basis.EXACT,
+        counts: bool = True,
+        late: bool = False,
+    ) -> None:
+        """Take a sample.
+
+        Args:
+            at: STRAM's wall clock; samples that are older than the last one are ignored.
+            consumed: Since the run's start; None if unknown. If it falls, the source began anew and is judged anew.
+            remaining: None if unknown; infinite or negative if there is no end.
+            basis: Of `remaining`: `lower bound` if only a part of the source has reported.
+            counts: False for a sample that says nothing of the trend: what arrives until the next window is due waits in any application.
+            late: True while a window runs that is late or will be: then the application does not keep up, however little is left.
+        """
+        consumed = None if consumed is None or not math.isfinite(consumed) else min(_MOST, max(0.0, consumed))
+        if remaining is not None and not math.isnan(remaining) and remaining != math.inf:
+            remaining = min(_MOST, remaining) if remaining >= 0 else math.inf
+        if not math.isfinite(at) or at < self._as_of:
+            return
+        last = self._consumed
+        if last is not None and consumed is not None and consumed < last * (1 - _ROUNDING):
+            self._samples.clear()
+            self._verdict, last = Verdict.UNKNOWN, None
+        if last is None or (consumed is not None and consumed > last * (1 + _ROUNDING)):
+            self._moved_at = at
+        self._as_of = at
+        self._consumed = consumed if consumed is not None else last
+        self._backlog = Estimate(remaining, basis)
+        if counts:
+            self._samples.add(Sample(at, consumed, None if self._backlog.infinite else self._backlog.value))
+            self._trend = self._samples.trend(self._samples.since(self._began_at))
+            self._say(self._judge(at, late=late), at)
+        elif self._backlog.value == 0 and basis is Basis.EXACT:
+            self._say(Verdict.KEEPING_UP, at)
+        elif self._verdict is Verdict.KEEPING_UP and (self._backlog.value or 0.0) > self._drained_in(_LEAVES_WINDOWS):
+            self._say(Verdict.UNKNOWN, at)  # more waits than it was ever seen to work off in that time
+
+    def _drained_in(self, windows: float) -> float:
+        """How much is worked off in so many windows; 0 if nothing was seen to be."""
+        return windows * self._window * (self._drain(since_change=False) or 0.0)
+
+    def begin_anew(self, at: float) -> None:
+        """From now on the backlog's trend is another one: what was seen before does not count for it."""
+        self._began_at = max(self._began_at, at)
+
+    def moved(self, at: float) -> None:
+        """Note that the application works on what it has taken, without a new sample."""
+        self._moved_at = max(self._moved_at, at)
+
+    @property
+    def as_of(self) -> float | None:
+        """When the last sample was; None before the first."""
+        return self._as_of if math.isfinite(self._as_of) else None
+
+    def state(self, now: float) -> BacklogState:
+        """The backlog as of the last sample, judged at `now`."""
+        drain, growth = self._drain(), self._trend
+        arrival = None if drain is None or growth is None else max(0.0, drain + growth.rate)
+        verdict = Verdict.STUCK if self._stuck(now) else self._verdict
+        caught_up_at = self._caught_up_at(now) if verdict is Verdict.CATCHING_UP else None
+        return BacklogState(self._backlog, self._seconds(drain), drain, arrival, caught_up_at, verdict)
+
+    def _say(self, verdict: Verdict, at: float) -> None:
+        if verdict is not self._verdict:
+            self._verdict, self._verdict_since = verdict, at
+
+    def _drain(self, *, since_change: bool = True) -> float | None:
+        """Consumed per second over the last interval; None if unknown."""
+        changed = since_change and self._trend is not None and self._trend.changed
+        seconds = min(self._interval, self._trend.seconds) if changed and self._trend is not None else self._interval
+        if not len(self._samples):
+            return None
+        begin = self._samples[-1].at - seconds
+        return self._samples.rate(self._samples.after(begin) if changed else self._samples.since(begin))
+
+    def _caught_up_at(self, now: float) -> float | None:
+        growth = self._fall(1.0)
+        if growth is not None and growth.error > _SCATTER * abs(growth.rate):
+            growth = self._fall(_LONG_INTERVALS)
+        if growth is None or growth.rate >= 0 or self._backlog.value is None:
+            return None
+        end = self._as_of - self._backlog.value / growth.rate
+        return max(now, end) if math.isfinite(end) else None
+
+    def _fall(self, intervals: float) -> Trend | None:
+        """The growth since it catches up, over so many intervals at most."""
+        return self._samples.trend(self._samples.since(max(self._verdict_since, self._as_of - intervals * self._interval)))
+
+    def _judge(self, at: float, *, late: bool) -> Verdict:
+        backlog, growth = self._backlog.value, self._trend
+        if backlog is None or self._backlog.infinite:
+            return Verdict.UNKNOWN
+        windows = _LEAVES_WINDOWS if self._verdict is Verdict.KEEPING_UP else _KEEPS_UP_WINDOWS
+        if backlog == 0 or (not late and backlog <= self._drained_in(windows)):
+            return Verdict.KEEPING_UP if self._backlog.basis is not Basis.LOWER_BOUND else Verdict.UNKNOWN
+        if self._stuck(at):
+            return Verdict.STUCK
+        drain = self._drain()
+        if growth is None or (growth.steps < 2 and not growth.changed) or (drain == 0 and not self._seen_draining()):  # noqa: PLR2004
+            return Verdict.UNKNOWN if late and self._verdict is Verdict.KEEPING_UP else self._verdict
+        return self._direction(growth, drain or 0.0)
+
+    def _direction(self, growth: Trend, drain: float) -> Verdict:
+        """Whether a backlog that is there falls, grows or holds."""
+        before = self._verdict
+        found = Verdict.FALLING_BEHIND if growth.rate > 0 else Verdict.CATCHING_UP
+        if before is Verdict.HOLDING:
+            return found if growth.beyond(_LEAVES * drain, _LEAVES_ERRORS) else Verdict.HOLDING
+        turns = before in {Verdict.FALLING_BEHIND, Verdict.CATCHING_UP} and before is not found
+        return found if growth.beyond(_HOLDS * drain, _TURNS_ERRORS if turns else _HOLDS_ERRORS) else Verdict.HOLDING
+
+    def _seen_draining(self) -> bool:
+        """True if it was ever seen to work: a backlog that grows beside a standstill falls behind then."""
+        return self._verdict is not Verdict.UNKNOWN
+
+    def _stuck(self, now: float) -> bool:
+        """True if there is a backlog and nothing has been consumed for too long."""
+        if not self._backlog.value or self._backlog.infinite or self._consumed is None:
+            return False
+        if now - self._moved_at <= _STUCK_SECONDS:
+            return False
+        samples, first = self._samples, self._samples.since(self._as_of - self._interval)
+        distance = (samples[-1].at - samples[first].at) / max(1, len(samples) - first - 1) if len(samples) else 0.0
+        return now - self._moved_at > max(_STUCK_WINDOWS * max(self._window, distance), _STUCK_SECONDS)
+
+    def _seconds(self, drain: float | None) -> Estimate:
+        backlog = self._backlog
+        if backlog.value == 0 and backlog.basis is Basis.EXACT:
+            return NOTHING
+        if backlog.value is None or drain is None:
+            return UNKNOWN
+        value = backlog.value / drain if drain > 0 else math.inf if backlog.value else 0.0
+        return Estimate(value, weakest((backlog.basis, Basis.ESTIMATED)))
+
+
+class ScheduleBacklog:
+    """Judges by the schedule alone, for applications whose sources do not know their backlog: windows that begin late are a backlog.
+
+    It is a source whose work is time: a second of it arrives every second, and what remains is how late the last window began.
+    """
+
+    def __init__(self, *, window_seconds: float, interval_seconds: float = 10.0) -> None:
+        self._window = window_seconds
+        self._source = SourceBacklog(window_seconds=window_seconds, interval_seconds=interval_seconds)
+        self._last: tuple[float, float] | None = None
+
+    def add(self, at: float, late_seconds: float) -> None:
+        """A window has begun at `at`, so much later than the schedule says."""
+        late = late_seconds if late_seconds > 0 else 0.0
+        self._last = (at, late)
+        self._source.add(at, at, late, basis=Basis.ESTIMATED)
+
+    def state(self, now: float, late_seconds: float, *, begun: int = 2) -> BacklogState:
+        """The state at `now`, at which the next window is so late. It is never `stuck`: a window that does not end falls behind.
+
+        `begun`: windows of this run. The first one starts processes and connections, which says nothing of the next: until then the verdict
+        is `unknown`.
+        """
+        if self._last is None:
+            return BacklogState(UNKNOWN, UNKNOWN, None, None, None, Verdict.UNKNOWN)
+        at, late = self._last
+        state = self._source.state(at)
+        verdict, caught_up_at, current = state.verdict, state.caught_up_at, max(late, late_seconds)
+        if verdict is Verdict.UNKNOWN and late <= _KEEPS_UP_WINDOWS * self._window:
+            verdict = Verdict.KEEPING_UP
+        if current - late > _LEAVES_WINDOWS * self._window:
+            verdict, caught_up_at = Verdict.FALLING_BEHIND, None
+        if begun < 2:  # noqa: PLR2004  as above
+            verdict = Verdict.UNKNOWN
+        seconds = Estimate(current, Basis.ESTIMATED)
+        return BacklogState(seconds, seconds, None, None, None if caught_up_at is None else max(now, caught_up_at), verdict)
+
+
+@dataclass(slots=True)
+class PartitionedSource:
+    """Brings together what the partitions of one input operator say of it, or the whole source; `backlog` follows their sum."""
+
+    partitions: tuple[int, ...]
+    backlog: SourceBacklog
+    unit: str | None = None
+    bytes: Estimate = UNKNOWN
+    latest: dict[int, SourceProgress] = field(default_factory=dict)
+    waiting: bool = False
+    problem: str = ""
+    """Why it cannot be asked."""
+    asked_at: float = -math.inf
+    """When it has last answered, of a source that is asked beside the windows: then windows' ends are no samples."""
+    late: bool = False
+    window_ended: bool = True
+
+    def add(self, event: SourceProgress) -> None:
+        """One partition has told, or the whole source; once all have told of a window, that is a sample."""
+        self.unit = event.unit
+        if event.whole:
+            self.latest = {event.operator: event}
+        else:
+            self.latest = {one: said for one, said in self.latest.items() if not said.whole} | {event.operator: event}
+        self.waiting = True
+        if event.whole or all(one in self.latest and self.latest[one].window_id == event.window_id for one in self.partitions):
+            self.flush(event.at)
+
+    def flush(self, at: float) -> None:
+        """Make a sample of what has been told."""
+        if not self.waiting:
+            return
+        self.waiting = False
+        whole = any(said.whole for said in self.latest.values())
+        told = [self.latest.get(one) for one in ([*self.latest] if whole else self.partitions)]
+        consumed = [None if said is None else said.consumed for said in told]
+        remaining = total(_amount(None if said is None else said.remaining) for said in told)
+        self.bytes = total(_amount(None if said is None else said.remaining_bytes) for said in told)
+        known = [value for value in consumed if value is not None]
+        if at - self.asked_at <= ASKED_SECONDS:
+            return
+        self.backlog.add(at, sum(known) if len(known) == len(consumed) else None, remaining.value, basis=remaining.basis)
+
+    def answer(self, event: SourceAsked, done: float, *, late: bool, known: bool = True) -> None:
+        """The source was asked.
+
+        `done`: which part of what the running window holds is processed; `late`: that window will be late; `known`: False if nobody knows
+        what it does. While a window is in time only the first answer after its end counts for the trend: until the next one is due, records
+        wait anyway.
+        """
+        self.problem = event.problem
+        if event.problem or event.waiting is None or event.taken is None:
+            return
+        self.unit = "records"
+        self.asked_at = event.at
+        if late and not self.late:
+            self.backlog.begin_anew(event.at)
+        self.late = late
+        left = event.held * (1.0 - done)
+        basis = Basis.ESTIMATED if 0 < done < 1 else Basis.EXACT
+        self.backlog.add(
+            event.at, event.taken - left, event.waiting + left, basis=basis, counts=known and (late or self.window_ended), late=late
+        )
+        self.window_ended = self.window_ended and not known
+
+    def backlog_in(self, unit: str, backlog: Estimate) -> Estimate | None:
+        """The backlog if it is in this unit."""
+        return backlog if self.unit == unit else None
+
+
+def _amount(value: float | None) -> Estimate:
+    """An amount as a source says it: None is unknown, negative is infinite."""
+    return UNKNOWN if value is None else Estimate(math.inf if value < 0 else value)

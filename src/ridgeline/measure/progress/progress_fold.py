@@ -1,0 +1,487 @@
+"""Progress and backlog of a running application, as a fold over its events.
+
+Between two heartbeats the operator that ran is taken to run on: what it has spent grows and what it has left falls by the time since, for
+at most `heartbeat_timeout`. Counts stay as they were reported. All times are STRAM's clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ridgeline.measure.events import (
+    ContainerHeartbeat,
+    OperatorWindow,
+    RunningOperator,
+    SourceAsked,
+    SourceProgress,
+    WindowCommitted,
+    WindowPlanned,
+    WindowStarted,
+)
+from ridgeline.measure.progress.backlog import BacklogState, PartitionedSource, ScheduleBacklog, SourceBacklog, Verdict, worst
+from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total
+from ridgeline.measure.progress.progress import History, OperatorProgress, WindowProgress, even_shares, window_progress, work_done
+from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
+
+_WINDOWS = 10  # that averages reach back
+_LATE_SHARE = 1.2  # of its width: a window that takes longer is late
+_SILENT_SECONDS = 3.0  # that a window may run before its first heartbeat
+_BEHIND_WINDOWS = 4.0  # no application that is further behind its schedule keeps up
+
+
+class ProgressFold:
+    """Folds events into `progress`. What it holds is bounded by the topology and by one interval's samples of each source.
+
+    Args:
+        window_seconds: The application's window width.
+        interval_seconds: Over how long the rates of sources are taken.
+        heartbeat_timeout: A container that runs and was not heard of for longer is shown as silent; seconds.
+    """
+
+    def __init__(self, window_seconds: float, interval_seconds: float = 10.0, heartbeat_timeout: float = 30.0) -> None:
+        self._window_seconds = window_seconds
+        self._interval_seconds = interval_seconds
+        self._timeout = heartbeat_timeout
+        self._topology = Topology((), ())
+        self._even: dict[StreamEdge, Estimate] = {}
+        self._dealt: dict[tuple[int, str], list[StreamEdge]] = {}
+        self._averages: dict[int, _Averages] = {}
+        self._sources: dict[str, PartitionedSource] = {}
+        self._schedule = ScheduleBacklog(window_seconds=window_seconds, interval_seconds=interval_seconds)
+        self._window: _Window | None = None
+        self._due: tuple[int, float] | None = None
+        self._forgiven = 0.0
+        self._committed_at: float | None = None
+        self._last_late = self._last_heard = False
+        self._begun = 0
+
+    # Events --------------------------------------------------------------------------------------------------------
+
+    def planned(self, topology: Topology) -> None:
+        """The plan is made or has changed. Averages of operators and sources that are in both plans stay."""
+        before, self._topology = self._topology, topology
+        self._even = even_shares(topology)
+        self._dealt = {}
+        for edge, share in self._even.items():
+            if share.basis is not Basis.EXACT:
+                self._dealt.setdefault((edge.sink, edge.sink_port), []).append(edge)
+        kept = {node.id for node in topology.operators if node.id in before.by_id and _same(node, before.by_id[node.id])}
+        self._averages = {node.id: self._averages[node.id] for node in topology.operators if node.id in kept and node.id in self._averages}
+        names = dict.fromkeys(node.name for node in topology.operators if node.kind == "input")
+        for name in names:
+            partitions = tuple(node.id for node in topology.partitions_of(name))
+            source = self._sources.get(name)
+            if source is None or source.partitions != partitions:
+                backlog = SourceBacklog(window_seconds=self._window_seconds, interval_seconds=self._interval_seconds)
+                self._sources[name] = PartitionedSource(partitions, backlog)
+        self._sources = {name: self._sources[name] for name in names}
+        if self._window is not None:
+            self._window.clear()
+
+    def window_planned(self, event: WindowPlanned) -> None:
+        """A window's driver has fired: how late it is, is a sample of the schedule."""
+        self._begun += self._window is None or self._window.id != event.window_id
+        pause = math.inf if self._committed_at is None else event.at - self._committed_at
+        self._window = _Window(event.window_id, event.at, planned=event.at, at_once=self._last_late and pause < 0.1 * self._window_seconds)
+        late = max(0.0, event.at - event.due)
+        if late <= self._window_seconds or self._due is None:
+            self._forgiven = 0.0
+        else:  # a driver that is too late lets its schedule slip
+            self._forgiven += max(0.0, event.due - self._due[1] - (event.window_id - self._due[0]) * self._window_seconds)
+        self._due = (event.window_id, event.due)
+        self._schedule.add(event.at, late + self._forgiven)
+
+    def window_started(self, event: WindowStarted) -> None:
+        """An attempt is given to the containers; what was heard of earlier ones does not count."""
+        window = self._window
+        if window is None or window.id != event.window_id:
+            window = self._window = _Window(event.window_id, event.at)
+        window.clear()
+        window.attempt, window.began = event.attempt, event.at
+
+    def heartbeat(self, event: ContainerHeartbeat) -> None:
+        """A container's running figures; those of other windows and earlier attempts, and of containers not planned, do not count."""
+        window = self._window
+        if window is None or not window.running or event.at < window.began:
+            return
+        process = (event.host, event.pid)
+        earlier = window.processes.get(process)
+        if earlier is not None and earlier != event.container:  # a process works for one container at a time
+            window.finished.add(earlier)
+            del window.processes[process]
+        ids = self._topology.containers.get(event.container)
+        if ids is None or (event.window_id, event.attempt) != (window.id, window.attempt):
+            return
+        if event.at < window.heartbeats.get(event.container, -math.inf):
+            return
+        window.processes[process] = event.container
+        window.finished.discard(event.container)
+        window.heartbeats[event.container] = event.at
+        said = {operator.id: operator for operator in event.operators if operator.id in ids}
+        if any(_moves(operator, window.operators.get(operator.id)) for operator in said.values()):
+            for source in self._sources.values():
+                source.backlog.moved(event.at)
+        window.operators.update(said)
+
+    def operator_window(self, event: OperatorWindow) -> None:
+        """What an operator did in the attempt that counts."""
+        node = self._topology.by_id.get(event.operator)
+        if node is None:
+            return
+        if not event.dropped:
+            self._averages.setdefault(node.id, _Averages()).add(event, node)
+        if self._window is not None and self._window.id == event.window_id:
+            self._window.operators[node.id] = RunningOperator(
+                node.id, "done", event.compute_seconds, event.tuples_in, produced=event.tuples_out
+            )
+
+    def source(self, event: SourceProgress) -> None:
+        """How far an input operator is: one partition, or a whole source."""
+        node = self._topology.by_id.get(event.operator)
+        source = self._sources.get(node.name) if node is not None else None
+        if node is None or source is None:
+            return
+        if not event.whole and event.consumed is not None:
+            self._averages.setdefault(node.id, _Averages()).add_work(event.consumed)
+        source.add(event)
+
+    def source_asked(self, event: SourceAsked) -> None:
+        """A source was asked how much waits, beside the windows."""
+        node = self._topology.by_id.get(event.operator)
+        source = self._sources.get(node.name) if node is not None else None
+        if source is None:
+            return
+        done, late, known = self._doing(event) if event.held > 0 else (0.0, False, True)
+        source.answer(event, done, late=late, known=known)
+
+    def _doing(self, event: SourceAsked) -> tuple[float, bool, bool]:
+        """Which part of what the running window holds is processed, whether the window is late or will be, and whether the part is known.
+
+        Where windows are long enough for heartbeats it is not until the first: what the window does by then does not show yet.
+        """
+        window = self._window
+        if window is None or not window.running or window.id != event.window_id:
+            return (1.0 if window is not None and window.id >= event.window_id else 0.0), False, True
+        figures = self._figures(event.at) if window.heartbeats else None
+        left = figures.wall_seconds.value if figures is not None else None
+        late = window.at_once or event.at - window.planned + (left or 0.0) > _LATE_SHARE * self._window_seconds
+        if figures is None:
+            return 0.0, late, not self._last_heard or event.at - window.began > _SILENT_SECONDS
+        return work_done(figures), late, True
+
+    def window_committed(self, event: WindowCommitted) -> None:
+        """A window is committed: it no longer runs, and its sources have said what they know."""
+        for source in self._sources.values():
+            source.flush(event.at)
+            source.window_ended = True
+        if self._window is None or self._window.id != event.window_id:
+            self._window = _Window(event.window_id, event.began, planned=event.began)
+        self._window.committed_at = self._committed_at = event.at
+        self._last_heard = bool(self._window.heartbeats)
+        self._last_late = event.at - self._window.planned > _LATE_SHARE * self._window_seconds
+
+    # Figures -------------------------------------------------------------------------------------------------------
+
+    def progress(self, now: float) -> dict[str, Any]:
+        """The progress of the running window (or the last one) and the backlog at `now`, ready for JSON.
+
+        Estimates are `{"value", "basis"}`, with `"infinite": true` and a null value where there is no end; unknown is null. Seconds, and
+        seconds since 1970 for times. `window.remainingSeconds` is wall time, `cpuRemainingSeconds` the sum over all operators, both without
+        Spark's own work. `averageSecondsPerElement` of an input operator is per window.
+        """
+        window = self._window
+        running = window is not None and window.running
+        figures = self._figures(now)
+        elapsed = None if window is None else max(0.0, (now if window.committed_at is None else window.committed_at) - window.began)
+        return {
+            "windowId": None if window is None else window.id,
+            "running": running,
+            "elapsedSeconds": elapsed,
+            "operators": [
+                _operator_json(node, figures.operators[node.id], window.operators.get(node.id) if window is not None else None)
+                for node in self._topology.operators
+            ],
+            "containers": [self._container_json(container, left, figures, now) for container, left in figures.containers.items()],
+            "window": _window_json(figures, elapsed, now if running else None),
+            **self._backlog_json(now),
+        }
+
+    def _figures(self, now: float) -> WindowProgress:
+        window = self._window
+        if window is None:
+            return window_progress(self._topology, {}, {}, self._even)
+        history = {identity: averages.history() for identity, averages in self._averages.items()} if window.running else {}
+        ages = {container: min(max(0.0, now - at), self._timeout) for container, at in window.heartbeats.items()}
+        finished = window.finished if window.running else set(self._topology.containers)
+        return window_progress(self._topology, window.operators, history, self._shares(), ages, finished)
+
+    def _shares(self) -> dict[StreamEdge, Estimate]:
+        """What part of a port's tuples each of its streams carries: as in earlier windows, where they tell."""
+        found = dict(self._even)
+        for (sink, port), edges in self._dealt.items():
+            reader = self._averages.get(sink)
+            came = reader.inputs.get(port) if reader is not None else None
+            sent = [self._averages[edge.source].outputs.get(edge.source_port) for edge in edges if edge.source in self._averages]
+            whole = sum(mean for mean in sent if mean is not None)
+            if came is not None and len(sent) == len(edges) and None not in sent and whole > 0:
+                found.update(dict.fromkeys(edges, Estimate(min(1.0, came / whole), Basis.ESTIMATED)))
+        return found
+
+    def _container_json(self, container: int, left: Estimate, figures: WindowProgress, now: float) -> dict[str, Any]:
+        window = self._window
+        at = window.heartbeats.get(container) if window is not None else None
+        works = any(figures.operators[one].state != "done" for one in self._topology.containers[container])
+        return {
+            "id": container,
+            "remainingSeconds": left.to_json(),
+            "lastHeartbeatAgeSeconds": None if at is None else max(0.0, now - at),
+            "silent": at is not None and works and now - at > self._timeout,
+        }
+
+    @property
+    def forgiven_seconds(self) -> float:
+        """Lateness that the windows' driver has forgiven itself: how much later its schedule is than the one that it began with."""
+        return self._forgiven
+
+    def _late_seconds(self, now: float) -> float:
+        """How late the application is: the window after the one that runs should have begun."""
+        if self._due is None or self._window is None or not self._window.running:
+            return 0.0
+        return max(0.0, now - self._due[1] - self._window_seconds) + self._forgiven
+
+    def _backlog_json(self, now: float) -> dict[str, Any]:
+        schedule = self._schedule.state(now, self._late_seconds(now), begun=self._begun)
+        states = {name: source.backlog.state(now) for name, source in self._sources.items()}
+        verdicts = {name: self._verdict(name, state, schedule, now) for name, state in states.items()}
+        counted = [state for state in states.values() if state.backlog.known and not state.backlog.infinite]
+        if counted:
+            records = [self._sources[name].backlog_in("records", state.backlog) for name, state in states.items()]
+            seconds = greatest(UNKNOWN if state.backlog.infinite else state.seconds for state in states.values())
+            verdict = worst(verdicts.values())
+            if verdict is Verdict.KEEPING_UP:
+                verdict = self._unless_behind(schedule)
+            ends = [state.caught_up_at for state in counted if state.verdict is Verdict.CATCHING_UP]
+            caught_up_at = max((end for end in ends if end is not None), default=None) if None not in ends else None
+            basis = seconds.basis.value
+            backlog_records = total(one for one in records if one is not None) if any(records) else UNKNOWN
+        else:
+            seconds, verdict, caught_up_at = schedule.backlog, schedule.verdict, schedule.caught_up_at
+            basis, backlog_records = "schedule" if schedule.backlog.known else Basis.UNKNOWN.value, UNKNOWN
+        unreachable = [name for name, source in self._sources.items() if source.problem]
+        if unreachable:
+            verdict = Verdict.UNREACHABLE
+        answers = [source.backlog.as_of for source in self._sources.values() if source.backlog.as_of is not None]
+        return {
+            "sources": [self._source_json(name, state, verdicts[name]) for name, state in states.items()],
+            "application": {
+                "backlogRecords": _finite(backlog_records),
+                "backlogSeconds": _finite(seconds),
+                "basis": basis,
+                "caughtUpAt": caught_up_at if verdict is Verdict.CATCHING_UP else None,
+                "asOf": min(answers, default=None),
+                "unreachable": unreachable,
+                "verdict": verdict.value,
+                "windowsBehind": None if schedule.backlog.value is None else int(schedule.backlog.value / self._window_seconds + 1e-9),
+                **_infinite(seconds),
+            },
+        }
+
+    def _verdict(self, name: str, state: BacklogState, schedule: BacklogState, now: float) -> Verdict:
+        """The verdict of a source: an old answer does not say that an application keeps up whose windows are late."""
+        source = self._sources[name]
+        if source.problem:
+            return Verdict.UNREACHABLE
+        if state.backlog.infinite:
+            return schedule.verdict
+        window = self._window
+        if state.verdict is Verdict.STUCK and self._begun < 2 and (window is None or not window.heartbeats):  # noqa: PLR2004  the first
+            return Verdict.UNKNOWN  # it starts processes and connections
+        left = state.seconds.value
+        if (
+            state.verdict is Verdict.KEEPING_UP
+            and self._last_late
+            and state.backlog.value
+            and (left is None or left > self._window_seconds)
+        ):
+            return Verdict.UNKNOWN  # the window before was late, and this one will be
+        as_of = source.backlog.as_of
+        late = self._last_late or self._late_seconds(now) > self._window_seconds
+        if state.verdict is Verdict.KEEPING_UP and as_of is not None and now - as_of > max(5.0, 2 * self._window_seconds) and late:
+            return Verdict.UNKNOWN if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
+        return state.verdict
+
+    def _unless_behind(self, schedule: BacklogState) -> Verdict:
+        """`keeping up`, unless the windows are too far behind their schedule: then what the schedule says."""
+        if schedule.backlog.value is None or schedule.backlog.value <= _BEHIND_WINDOWS * self._window_seconds:
+            return Verdict.KEEPING_UP
+        if self._begun < 2:  # noqa: PLR2004  as in `ScheduleBacklog.state`
+            return Verdict.UNKNOWN
+        return Verdict.FALLING_BEHIND if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
+
+    def _source_json(self, name: str, state: BacklogState, verdict: Verdict) -> dict[str, Any]:
+        source = self._sources[name]
+        return {
+            "operator": name,
+            "unit": source.unit,
+            "backlog": state.backlog.to_json(),
+            "backlogRecords": _finite(source.backlog_in("records", state.backlog) or UNKNOWN),
+            "backlogBytes": _finite(source.backlog_in("bytes", state.backlog) or source.bytes),
+            "backlogSeconds": _finite(state.seconds),
+            "drainPerSecond": state.drain_per_second,
+            "arrivalPerSecond": state.arrival_per_second,
+            "basis": state.backlog.basis.value,
+            "caughtUpAt": state.caught_up_at,
+            "asOf": source.backlog.as_of,
+            "problem": source.problem or None,
+            "verdict": verdict.value,
+            **_infinite(state.seconds),
+        }
+
+
+# What it holds -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Window:
+    id: int
+    began: float
+    """When it was planned, then when its attempt began."""
+    attempt: int = 0
+    planned: float = 0.0
+    at_once: bool = False
+    """It began as soon as the one before, which was late, had ended."""
+    committed_at: float | None = None
+    operators: dict[int, RunningOperator] = field(default_factory=dict)
+    heartbeats: dict[int, float] = field(default_factory=dict)
+    processes: dict[tuple[str, int], int] = field(default_factory=dict)
+    finished: set[int] = field(default_factory=set)
+
+    @property
+    def running(self) -> bool:
+        return self.committed_at is None
+
+    def clear(self) -> None:
+        for heard in (self.operators, self.heartbeats, self.processes, self.finished):
+            heard.clear()
+
+
+@dataclass(slots=True)
+class _Averages:
+    """Moving averages of an operator's windows; of the last `_WINDOWS`, weighed exponentially."""
+
+    windows: int = 0
+    seconds: float = 0.0
+    end_seconds: float = 0.0
+    elements: float = 0.0
+    inputs: dict[str, float] = field(default_factory=dict)
+    outputs: dict[str, float] = field(default_factory=dict)
+    works: int = 0
+    work: float = 0.0
+    work_before: float | None = None
+
+    def add(self, event: OperatorWindow, node: OperatorNode) -> None:
+        """One window; an input operator's only element is the window."""
+        self.windows += 1
+        weight = 1.0 / min(self.windows, _WINDOWS)
+        elements = 1.0 if node.kind == "input" else float(sum(event.tuples_in.values()))
+        self.seconds += weight * (event.compute_seconds - self.seconds)
+        self.end_seconds += weight * (event.end_seconds - self.end_seconds)
+        self.elements += weight * (elements - self.elements)
+        for means, counts in ((self.inputs, event.tuples_in), (self.outputs, event.tuples_out)):
+            for port in counts.keys() | means.keys():
+                means[port] = means.get(port, 0.0) + weight * (counts.get(port, 0) - means.get(port, 0.0))
+
+    def add_work(self, consumed: float) -> None:
+        """The cumulative work at the end of a window; if it falls, the source has begun anew."""
+        if self.work_before is not None and consumed >= self.work_before:
+            self.works += 1
+            self.work += (consumed - self.work_before - self.work) / min(self.works, _WINDOWS)
+        self.work_before = consumed
+
+    def history(self) -> History:
+        """As the formulas take it."""
+        work, before = self.work if self.works else None, self.work_before
+        if not self.windows:
+            return History(work=work, work_before=before)
+        if self.elements <= 0:
+            return History(elements=self.elements, seconds=self.seconds, end_seconds=self.end_seconds, work=work, work_before=before)
+        outputs = {port: mean / self.elements for port, mean in self.outputs.items()}
+        each = (self.seconds - self.end_seconds) / self.elements
+        return History(each, outputs, self.elements, self.seconds, self.end_seconds, work, before)
+
+
+def _moves(said: RunningOperator, before: RunningOperator | None) -> bool:
+    """True if an operator has got on since it was last heard of, or is in a callback that cannot be counted."""
+    if before is None or said.state != before.state:
+        return True
+    if said.state != "running":
+        return False
+    uncountable = said.active > 1 or (said.active == 0 and not any(said.queued.values()))
+    return uncountable or (said.consumed, said.produced, said.active_produced, said.work) != (
+        before.consumed,
+        before.produced,
+        before.active_produced,
+        before.work,
+    )
+
+
+# JSON --------------------------------------------------------------------------------------------------------------
+
+
+def _operator_json(node: OperatorNode, figures: OperatorProgress, said: RunningOperator | None) -> dict[str, Any]:
+    return {
+        "operator": node.title,
+        "id": node.id,
+        "state": figures.state,
+        "consumed": int(figures.consumed) if node.kind != "input" else 0,
+        "queued": _finite(figures.buffered) if node.kind != "input" else 0,
+        "active": int(figures.active),
+        "produced": int(sum(figures.produced.values())),
+        "consumedByPort": dict(said.consumed) if said is not None else {},
+        "producedByPort": {port: int(count) for port, count in figures.produced.items()},
+        "secondsSpent": figures.seconds_spent,
+        "averageSecondsPerElement": _finite(figures.seconds_per_element),
+        "inputRemaining": (figures.input_remaining if node.kind != "input" else NOTHING).to_json(),
+        "outputRemaining": total(figures.output_remaining.values()).to_json(),
+        "remainingSeconds": figures.remaining_seconds.to_json(),
+        "watermarks": dict(figures.watermarks),
+    }
+
+
+def _window_json(figures: WindowProgress, elapsed: float | None, now: float | None) -> dict[str, Any]:
+    """`now` is None if no window runs: then nothing is left."""
+    left = figures.wall_seconds if now is not None else NOTHING
+    done = None
+    if elapsed is not None and left.value is not None:
+        certain = left.value > 0 or left.basis is Basis.EXACT  # who runs on with nothing left by estimate is at an unknown place
+        done = 0.0 if left.infinite else None if not certain else elapsed / (elapsed + left.value) if elapsed + left.value > 0 else None
+    if now is None and elapsed is not None:
+        done = 1.0
+    return {
+        "remainingSeconds": _finite(left),
+        "cpuRemainingSeconds": _finite(figures.cpu_seconds if now is not None else NOTHING),
+        "fractionDone": done,
+        "basis": left.basis.value,
+        "expectedEndAt": now + left.value if now is not None and left.value is not None and not left.infinite else None,
+        **_infinite(left),
+    }
+
+
+def _finite(estimate: Estimate) -> float | None:
+    return None if estimate.infinite else estimate.value
+
+
+def _infinite(estimate: Estimate) -> Mapping[str, bool]:
+    return {"infinite": True} if estimate.infinite else {}
+
+
+def _same(one: OperatorNode, other: OperatorNode) -> bool:
+    """True if both are the same partition of the same operator."""
+
+    def identity(node: OperatorNode) -> tuple[Any, ...]:
+        return node.name, node.class_name, node.partition, node.partitions, node.unifier
+
+    return identity(one) == identity(other)

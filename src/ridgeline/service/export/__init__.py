@@ -1,0 +1,1 @@
+"""Metrics for other systems: Prometheus, OTLP, Grafana."""

@@ -1,0 +1,146 @@
+"""Export of the registry's metrics by OTLP, as the extra `ridgeline[otel]`.
+
+OpenTelemetry has no observable histogram: an instrument would have to be told every single latency again. So what is exported is made
+from the same readings as `/metrics`, in the SDK's own data model, with histograms as cumulative histograms.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.measure.metrics import BY_NAME, Kind, Metric
+from ridgeline.service.export.readings import Distribution, Readings, Sample
+from ridgeline.stram import identity
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import MetricsData
+
+    from ridgeline.stram.watch import Watch
+
+_UNITS = {"seconds": "s", "bytes": "By"}
+_NANOSECONDS = 1_000_000_000
+
+
+class OtelExporter:
+    """Sends all metrics to an OTLP endpoint every `interval_seconds`, from a thread of its own, until `close`.
+
+    What cannot be delivered is dropped and counted; the application never waits for it.
+
+    Args:
+        watch: The figures.
+        endpoint: The collector (`http://localhost:4318`); `/v1/metrics` is added if it has no path. None: what OpenTelemetry's environment
+            variables say (`OTEL_EXPORTER_OTLP_ENDPOINT`, ...).
+        interval_seconds: The time between two exports.
+        headers: Headers to send, for an API key.
+
+    Raises:
+        RidgelineError: If the extra is not installed, or the endpoint is no URL.
+    """
+
+    def __init__(
+        self, watch: Watch, endpoint: str | None = None, *, interval_seconds: float = 10.0, headers: Mapping[str, str] | None = None
+    ) -> None:
+        try:
+            from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        except ImportError as error:
+            msg = "export by OTLP needs OpenTelemetry, which is not installed; install it: `pip install 'ridgeline[otel]'`"
+            raise RidgelineError(msg) from error
+        self.failures = 0
+        """How many exports were not delivered."""
+        self._watch = watch
+        self._readings = Readings(watch)
+        self._interval = interval_seconds
+        self._exporter = OTLPMetricExporter(endpoint=_metrics_url(endpoint), headers=dict(headers or {}), timeout=interval_seconds)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ridgeline-otel", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Export once more and end. Waits for no longer than an export may take. May be called twice."""
+        self._stop.set()
+        self._thread.join(self._interval)
+        self._exporter.shutdown()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval):
+            self._export()
+        self._export()
+
+    def _export(self) -> None:
+        from opentelemetry.sdk.metrics.export import MetricExportResult
+
+        try:
+            delivered = self._exporter.export(collect(self._readings)) is MetricExportResult.SUCCESS
+        except Exception:  # noqa: BLE001  what is wrong with the collector must not end the exports
+            delivered = False
+        self.failures += not delivered
+
+
+def collect(readings: Readings) -> MetricsData:
+    """All metrics that have values as of now, in OpenTelemetry's data model: counters and histograms cumulative since the run's start."""
+    from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics, ScopeMetrics
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+    at, read = readings.read()
+    values = {metric.name: samples for metric, samples in read}
+    started = next((value for _, value in values["application_start_timestamp_seconds"] if isinstance(value, float)), at)
+    application = next((labels[0] for labels, _ in values["application_info"]), "")
+    moments = int(started * _NANOSECONDS), int(at * _NANOSECONDS)
+    metrics = [_metric(BY_NAME[name], samples, moments) for name, samples in values.items() if samples]
+    version = identity.version()
+    scope = ScopeMetrics(InstrumentationScope("ridgeline", version), metrics, "")
+    resource = Resource.create({"service.name": application or "ridgeline", "service.namespace": "ridgeline"})
+    return MetricsData([ResourceMetrics(resource, [scope], "")])
+
+
+def otel_name(metric: Metric) -> str:
+    """The name of a metric in OpenTelemetry, where counters have no `_total`."""
+    return metric.full_name.removesuffix("_total")
+
+
+def _metric(metric: Metric, samples: Sequence[Sample], moments: tuple[int, int]) -> Any:
+    from opentelemetry.sdk.metrics.export import AggregationTemporality, Gauge, Histogram, Sum
+    from opentelemetry.sdk.metrics.export import Metric as OtelMetric
+
+    points = [_point(metric, labels, value, moments) for labels, value in samples]
+    data: Any = Gauge(points)
+    if metric.kind is Kind.HISTOGRAM:
+        data = Histogram(points, AggregationTemporality.CUMULATIVE)
+    elif metric.kind is Kind.COUNTER:
+        data = Sum(points, AggregationTemporality.CUMULATIVE, is_monotonic=True)
+    unit = _UNITS.get(metric.unit) or (f"{{{metric.unit.removesuffix('s')}}}" if metric.unit else "1")
+    return OtelMetric(otel_name(metric), metric.help, unit, data)
+
+
+def _point(metric: Metric, labels: tuple[str, ...], value: float | Distribution, moments: tuple[int, int]) -> Any:
+    from opentelemetry.sdk.metrics.export import HistogramDataPoint, NumberDataPoint
+
+    attributes = dict(zip(metric.all_labels, labels, strict=True))
+    if not isinstance(value, Distribution):
+        return NumberDataPoint(attributes, *moments, value)
+    counts = [value.counts[0], *(after - before for before, after in zip(value.counts, value.counts[1:], strict=False))]
+    return HistogramDataPoint(
+        attributes,
+        *moments,
+        count=value.counts[-1],
+        sum=value.total,
+        bucket_counts=counts,
+        explicit_bounds=list(metric.bounds),
+        min=None,  # type: ignore[arg-type]  # not known; OTLP has them optional
+        max=None,  # type: ignore[arg-type]
+    )
+
+
+def _metrics_url(endpoint: str | None) -> str | None:
+    if endpoint is None:
+        return None
+    parts = urlsplit(endpoint)
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        msg = f"an OTLP endpoint is a URL; got `{endpoint}`; did you mean `http://localhost:4318`?"
+        raise RidgelineError(msg)
+    return endpoint.rstrip("/") + "/v1/metrics" if parts.path in {"", "/"} else endpoint

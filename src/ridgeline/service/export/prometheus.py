@@ -1,0 +1,99 @@
+"""`/metrics`: the registry of metrics in Prometheus' text format, read off the application at every scrape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+
+from ridgeline.measure.metrics import METRICS, Kind, Metric
+from ridgeline.service.export.readings import Distribution, Readings, Sample
+
+if TYPE_CHECKING:
+    from ridgeline.stram.watch import Watch
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""Of the text format, which every scraper understands."""
+_KINDS = {Kind.COUNTER: "counter", Kind.HISTOGRAM: "histogram"}
+_LABELS = "\0"
+"""Stands for the labels in a histogram's lines."""
+_LABELS_KEPT = 16_384
+_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
+class WatchCollector(Collector):
+    """All metrics of the registry, for a `prometheus_client.CollectorRegistry` beside an author's own metrics."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._readings = Readings(watch)
+
+    def describe(self) -> Iterable[Family]:
+        """The metrics without values."""
+        return [_family(metric, []) for metric in METRICS]
+
+    def collect(self) -> Iterator[Family]:
+        """The metrics as of now."""
+        for metric, samples in self._readings.read()[1]:
+            yield _family(metric, samples)
+
+
+class Exposition:
+    """What a scrape of one application gets.
+
+    The text is written here: hundreds of operators have tens of thousands of lines, for which `prometheus_client` takes many times as
+    long. It says the same (a test compares them).
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self._readings = Readings(watch)
+
+    def render(self) -> bytes:
+        """The metrics as of now, in the text format."""
+        return "".join(text for metric, samples in self._readings.read()[1] for text in _text(metric, samples)).encode()
+
+
+def _text(metric: Metric, samples: Iterable[Sample]) -> Iterator[str]:
+    """The lines of a metric."""
+    name, names = metric.full_name, metric.all_labels
+    yield f"# HELP {name} {metric.help}\n# TYPE {name} {_KINDS.get(metric.kind, 'gauge')}\n"
+    histogram = "".join(f'{name}_bucket{{{_LABELS},le="{bound}"}} %d\n' for bound in _bounds(metric))
+    histogram += f"{name}_sum{{{_LABELS}}} %r\n{name}_count{{{_LABELS}}} %d\n"
+    for values, value in samples:
+        labels = _labels(names, values)
+        if isinstance(value, Distribution):
+            yield histogram.replace(_LABELS, labels.replace("%", "%%")) % (*value.counts, value.total, value.counts[-1])
+        else:
+            yield f"{name}{{{labels}}} {value!r}\n"
+
+
+@lru_cache(_LABELS_KEPT)
+def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    """Labels as they stand in a line; most are the same in many lines, and in the next scrape."""
+    return ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in zip(names, values, strict=True))
+
+
+def _family(metric: Metric, samples: Iterable[Sample]) -> Family:
+    """A metric and its samples as prometheus_client has them. An `info` and a `state` are gauges."""
+    labels = metric.all_labels
+    if metric.kind is Kind.HISTOGRAM:
+        histogram = HistogramMetricFamily(metric.full_name, metric.help, labels=labels)
+        for values, value in samples:
+            if isinstance(value, Distribution):
+                histogram.add_metric(values, list(zip(_bounds(metric), value.counts, strict=True)), value.total)
+        return histogram
+    plain = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    made = plain(metric.full_name, metric.help, labels=labels)
+    for values, value in samples:
+        if not isinstance(value, Distribution):
+            made.add_metric(values, value)
+    return made
+
+
+@cache
+def _bounds(metric: Metric) -> tuple[str, ...]:
+    """The values of the label `le`; none of a metric that is no histogram."""
+    return (*map(repr, metric.bounds), "+Inf") if metric.bounds else ()

@@ -1,0 +1,1 @@
+"""REST under `/ws/v2/stram`, its description and its server-sent events."""

@@ -1,0 +1,113 @@
+"""What one path of the web service is: the route, its handler and its description in one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+
+from ridgeline.api.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from ridgeline.plan.execution import Plan
+    from ridgeline.stram.watch import Watch
+
+
+class AnswerError(Exception):
+    """What is answered instead of a result: an HTTP status, what is wrong, and what to do."""
+
+    def __init__(self, status: int, error: str, hint: str = "", headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(error)
+        self.status = status
+        self.error = error
+        self.hint = hint
+        self.headers = dict(headers or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a path or query. `kind` is `integer` or `string`; numbers lie between `least` and `most`."""
+
+    name: str
+    kind: str
+    help: str
+    least: int | None = None
+    most: int | None = None
+
+    def parse(self, text: str) -> int | str:
+        """The value of a text. Raises AnswerError (400) if it is none."""
+        if self.kind == "string":
+            return text
+        try:
+            number = int(text)
+        except ValueError:
+            number = None
+        too_low = number is not None and self.least is not None and number < self.least
+        too_high = number is not None and self.most is not None and number > self.most
+        if number is None or too_low or too_high:
+            limits = [f"at least {self.least}"] if self.least is not None else []
+            limits += [f"at most {self.most}"] if self.most is not None else []
+            rule = f"`{self.name}` must be a whole number{', ' if limits else ''}{' and '.join(limits)}; got `{text[:100]}`"
+            raise AnswerError(400, rule, self.help)
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request: what is asked, and of what. `values` are the parameters, parsed; those of the query that are not given are missing."""
+
+    watch: Watch
+    plan: Plan
+    values: Mapping[str, Any]
+    stack_of: Callable[[str, int], str | None] | None = None
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def get(self, name: str) -> Any:
+        """A parameter, None if it was not given."""
+        return self.values.get(name)
+
+
+Handler = Callable[[Call], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A path that answers GET. `schema` names what it answers in `ridgeline.service.http.openapi.SCHEMAS`.
+
+    `handler` returns what JSON can hold and may raise AnswerError; it runs in a thread of its own. None: the answer is made elsewhere and
+    only described here.
+    """
+
+    path: str
+    handler: Handler | None
+    summary: str
+    schema: str
+    path_parameters: tuple[Parameter, ...] = ()
+    query: tuple[Parameter, ...] = ()
+    media_type: str = "application/json"
+    tag: str = "figures"
+    open: bool = False
+    """Whether it answers without the token."""
+
+    def parse(self, request: Request) -> dict[str, Any]:
+        """The request's parameters. Raises AnswerError (400) naming the first that is wrong or unknown."""
+        known = {parameter.name: parameter for parameter in self.query}
+        for name in request.query_params:
+            if name not in known:
+                hint = did_you_mean(name, known) if known else "it takes none"
+                raise AnswerError(400, f"`{self.path}` has no parameter `{name[:100]}`", hint)
+        values = {parameter.name: parameter.parse(request.path_params[parameter.name]) for parameter in self.path_parameters}
+        return values | {name: known[name].parse(text) for name, text in request.query_params.items()}
+
+
+def found(ask: Callable[..., Any], *arguments: Any) -> Any:
+    """What the watch answers. Raises AnswerError (404) with its words if it does not know what is asked for."""
+    try:
+        return ask(*arguments)
+    except KeyError as error:
+        what, _, hint = str(error.args[0]).partition("; ")
+        raise AnswerError(404, what, hint) from error

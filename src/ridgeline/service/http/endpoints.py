@@ -1,0 +1,222 @@
+"""All paths of the web service that answer JSON, and what each does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ridgeline.api.errors import did_you_mean
+from ridgeline.plan.logical import LogicalOperator
+from ridgeline.service.http import apex
+from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter, found
+
+BASE = "/ws/v2/stram"
+
+_NAME = Parameter("name", "string", "the name of a logical operator")
+_PORT = Parameter("port", "string", "the name of a port")
+_OPERATOR_ID = Parameter("id", "integer", "the id of a physical operator, from `/physicalPlan/operators`", 0)
+_CONTAINER_ID = Parameter("id", "integer", "the id of a container, from `/physicalPlan/containers`", 0)
+_WINDOW_ID = Parameter("id", "integer", "the id of a committed window, from `/windows`", 0)
+_WINDOW = Parameter("windowId", "integer", "the id of a committed window, from `/windows`; default: the last", 0)
+_STATES = ("PENDING", "RUNNING", "IDLE", "SILENT")
+
+
+def _logical_operator(call: Call) -> LogicalOperator:
+    try:
+        return call.plan.logical.operator(call["name"])
+    except KeyError:
+        names = [operator.name for operator in call.plan.logical.operators]
+        what = f"there is no logical operator `{call['name']}`"
+        raise AnswerError(404, what, did_you_mean(call["name"], names)) from None
+
+
+def _selected(values: dict[str, Any], name: str | None, kind: str) -> dict[str, Any]:
+    """All values, or the one that was asked for."""
+    if name is None:
+        return values
+    if name not in values:
+        raise AnswerError(404, f"there is no {kind} `{name}`", did_you_mean(name, values))
+    return {name: values[name]}
+
+
+def _port(ports: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    for port in ports:
+        if port["name"] == name:
+            return port
+    raise AnswerError(404, f"there is no port `{name}`", did_you_mean(name, [port["name"] for port in ports]))
+
+
+def _logical_latencies(call: Call) -> dict[str, float | None]:
+    return {row["operator"]: row["averageMs"] for row in call.watch.latency()["logical"]}
+
+
+def _logical_operators(call: Call) -> dict[str, Any]:
+    rows, latencies = call.watch.operators(), _logical_latencies(call)
+    return {"operators": [apex.logical_operator(operator, rows, latencies) for operator in call.plan.logical.operators]}
+
+
+def _stack_trace(call: Call) -> dict[str, Any]:
+    container = found(call.watch.container, call["id"])
+    host, pid = container["host"], container["pid"]
+    fresh = call.stack_of(host, pid) if call.stack_of is not None and host is not None and pid is not None else None
+    return {**{name: container[name] for name in ("id", "host", "pid", "lastHeartbeat", "stack")}, "fresh": fresh}
+
+
+def _containers(call: Call) -> dict[str, Any]:
+    containers = call.watch.containers()
+    wanted = call.get("states")
+    if wanted is not None:
+        states = {state.strip().upper() for state in wanted.split(",")}
+        for state in sorted(states - set(_STATES)):
+            raise AnswerError(400, f"`states` has `{state[:100]}`, which is no state of containers", did_you_mean(state, _STATES))
+        containers = [container for container in containers if container["state"] in states]
+    return {"containers": containers}
+
+
+def _stram(path: str, handler: Any, summary: str, schema: str, *parameters: Parameter, query: tuple[Parameter, ...] = ()) -> Endpoint:
+    """An endpoint below the base path; its tag is the first part of its path."""
+    return Endpoint(f"{BASE}{path}", handler, summary, schema, parameters, query, tag=path.split("/")[1] or "info")
+
+
+JSON_ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint("/ws", lambda _: {"version": "v2"}, "The version of the web services.", "Version", tag="info"),
+    _stram("/", lambda call: call.watch.info(), "The application and its figures as a whole.", "Info"),
+    _stram("/info", lambda call: call.watch.info(), "The application and its figures as a whole.", "Info"),
+    _stram("/logicalPlan", lambda call: apex.logical_plan(call.plan.logical), "The application as its author wrote it.", "LogicalPlan"),
+    _stram(
+        "/logicalPlan/attributes",
+        lambda call: _selected(apex.attributes(call.plan.logical.attributes), call.get("attributeName"), "attribute"),
+        "The application's attributes, or one of them.",
+        "Attributes",
+        query=(Parameter("attributeName", "string", "the name of an attribute; default: all"),),
+    ),
+    _stram("/logicalPlan/operators", _logical_operators, "All logical operators with the figures of their partitions.", "LogicalOperators"),
+    _stram(
+        "/logicalPlan/operators/{name}",
+        lambda call: apex.logical_operator(_logical_operator(call), call.watch.operators(), _logical_latencies(call)),
+        "A logical operator with the figures of its partitions.",
+        "LogicalOperator",
+        _NAME,
+    ),
+    _stram(
+        "/logicalPlan/operators/{name}/aggregation",
+        lambda call: apex.aggregation(_logical_operator(call).name, call.watch.operators()),
+        "Minimum, maximum, average and sum of the figures of a logical operator's partitions.",
+        "Aggregation",
+        _NAME,
+    ),
+    _stram(
+        "/logicalPlan/operators/{name}/ports",
+        lambda call: {"ports": apex.ports(_logical_operator(call))},
+        "The ports of a logical operator.",
+        "LogicalPorts",
+        _NAME,
+    ),
+    _stram(
+        "/logicalPlan/operators/{name}/ports/{port}",
+        lambda call: _port(apex.ports(_logical_operator(call)), call["port"]),
+        "A port of a logical operator.",
+        "LogicalPort",
+        _NAME,
+        _PORT,
+    ),
+    _stram(
+        "/logicalPlan/operators/{name}/attributes",
+        lambda call: _selected(apex.attributes(_logical_operator(call).attributes), call.get("attributeName"), "attribute"),
+        "The attributes of a logical operator, or one of them.",
+        "Attributes",
+        _NAME,
+        query=(Parameter("attributeName", "string", "the name of an attribute; default: all"),),
+    ),
+    _stram(
+        "/logicalPlan/operators/{name}/properties",
+        lambda call: _selected(apex.properties(_logical_operator(call)), call.get("propertyName"), "property"),
+        "The properties of a logical operator, or one of them. Secrets are masked.",
+        "Properties",
+        _NAME,
+        query=(Parameter("propertyName", "string", "the name of a property; default: all"),),
+    ),
+    _stram(
+        "/physicalPlan",
+        lambda call: {"operators": call.watch.operators(), "streams": call.watch.streams()},
+        "All physical operators and the streams between them.",
+        "PhysicalPlan",
+    ),
+    _stram("/physicalPlan/operators", lambda call: {"operators": call.watch.operators()}, "All physical operators.", "Operators"),
+    _stram(
+        "/physicalPlan/operators/{id}",
+        lambda call: found(call.watch.operator, call["id"]),
+        "A physical operator.",
+        "Operator",
+        _OPERATOR_ID,
+    ),
+    _stram(
+        "/physicalPlan/operators/{id}/ports",
+        lambda call: {"ports": found(call.watch.operator, call["id"])["ports"]},
+        "The ports of a physical operator.",
+        "Ports",
+        _OPERATOR_ID,
+    ),
+    _stram(
+        "/physicalPlan/operators/{id}/ports/{port}",
+        lambda call: _port(found(call.watch.operator, call["id"])["ports"], call["port"]),
+        "A port of a physical operator.",
+        "Port",
+        _OPERATOR_ID,
+        _PORT,
+    ),
+    _stram(
+        "/physicalPlan/containers",
+        _containers,
+        "All containers, or those in some states.",
+        "Containers",
+        query=(Parameter("states", "string", f"states, separated by commas: {', '.join(_STATES)}"),),
+    ),
+    _stram(
+        "/physicalPlan/containers/{id}", lambda call: found(call.watch.container, call["id"]), "A container.", "Container", _CONTAINER_ID
+    ),
+    _stram(
+        "/physicalPlan/containers/{id}/stackTrace",
+        _stack_trace,
+        "Where a container's thread is: `stack` as its last heartbeat said, `fresh` as of now where that can be had.",
+        "StackTrace",
+        _CONTAINER_ID,
+    ),
+    _stram("/physicalPlan/streams", lambda call: {"streams": call.watch.streams()}, "All physical streams.", "Streams"),
+    _stram(
+        "/latency",
+        lambda call: found(call.watch.latency, call.get("windowId")),
+        "The latencies of all operators in a window, with averages and percentiles.",
+        "Latency",
+        query=(_WINDOW,),
+    ),
+    _stram(
+        "/criticalPath",
+        lambda call: found(call.watch.critical_path, call.get("windowId")),
+        "The critical path of a window, the slack of operators off it, and what the window waited for.",
+        "CriticalPath",
+        query=(_WINDOW,),
+    ),
+    _stram(
+        "/recordAge",
+        lambda call: found(call.watch.record_age, call.get("operator")),
+        "How old records were over the last minute, by operator and place.",
+        "RecordAges",
+        query=(Parameter("operator", "string", "the name or title of an operator; default: all"),),
+    ),
+    _stram("/progress", lambda call: call.watch.progress(), "How far the running window and the sources are.", "Progress"),
+    _stram(
+        "/windows",
+        lambda call: {"windows": call.watch.windows(call.get("limit"))},
+        "Summaries of the last windows, the newest last.",
+        "Windows",
+        query=(Parameter("limit", "integer", "how many windows; default: all that are kept, at most 1,000", 1),),
+    ),
+    _stram(
+        "/windows/{id}",
+        lambda call: found(call.watch.window, call["id"]),
+        "A window with its operators and what it waited for.",
+        "Window",
+        _WINDOW_ID,
+    ),
+    _stram("/throughput", lambda call: call.watch.throughput(), "Tuples of every operator and port, in sum and per second.", "Throughput"),
+)

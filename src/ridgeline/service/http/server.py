@@ -1,0 +1,129 @@
+"""A web application served from a thread of this process."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Collection
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.service.http.hosts import Hosts
+
+START_SECONDS = 10.0
+CLOSE_SECONDS = 2.0
+_GREATEST_PORT = 65_535
+
+
+class WebServer:
+    """Serves an application of `create_app` until `close`. It takes no signals and writes no log.
+
+    On another address than a loopback one it asks for a token: if the application has none, one is made, see `token`.
+
+    Args:
+        app: The application.
+        host: The address or host name to listen on.
+        port: The port; 0: a free one.
+        allowed_hosts: Names besides its own and `localhost` by which requests may ask for it, such as that of a proxy.
+
+    Raises:
+        RidgelineError: If the port is in use or the address is not this machine's, before anything else is started.
+    """
+
+    def __init__(self, app: Starlette, host: str = "127.0.0.1", port: int = 0, allowed_hosts: Collection[str] = ()) -> None:
+        self._app = app
+        self._socket = _listen(host, port)
+        self.host, self.port = self._socket.getsockname()[:2]
+        app.state.hosts = Hosts.of(self.host, host, allowed_hosts)
+        address = ipaddress.ip_address(self.host)
+        if not address.is_loopback and app.state.token is None:
+            app.state.token = secrets.token_urlsafe(32)
+        named = socket.gethostname() if address.is_unspecified else f"[{self.host}]" if address.version == 6 else self.host  # noqa: PLR2004
+        self.url = f"http://{named}:{self.port}"
+        """Where it answers, without a slash at the end."""
+        config = uvicorn.Config(
+            app,
+            access_log=False,
+            http="h11",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",
+            loop="asyncio",
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+            ws="none",
+        )
+        self._server = _Server(config)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, name="ridgeline-web", daemon=True)
+        self._thread.start()
+        if not self._server.up.wait(START_SECONDS):
+            self.close()
+            msg = f"the web service did not start within {START_SECONDS:g} s; try again, or do without it"
+            raise RidgelineError(msg)
+
+    @property
+    def token(self) -> str | None:
+        """What requests need as `Authorization: Bearer TOKEN`; None: nothing."""
+        return self._app.state.token
+
+    def close(self) -> None:
+        """End all streams and the server, within `CLOSE_SECONDS`. May be called twice."""
+        self._app.state.frames.close()
+        self._server.should_exit = True
+        self._thread.join(CLOSE_SECONDS)
+        self._socket.close()
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is up."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises RidgelineError."""
+    if not 0 <= port <= _GREATEST_PORT:
+        msg = f"a port is a number from 0 to {_GREATEST_PORT}; got {port}; give another one, or none for a free one"
+        raise RidgelineError(msg)
+    try:
+        family, kind, protocol, _, address = _first_address(host, port)
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise RidgelineError(_refused(host, port, error)) from error
+    try:
+        if os.name == "posix":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise RidgelineError(_refused(host, port, error)) from error
+    return listening
+
+
+def _first_address(host: str, port: int) -> tuple[Any, Any, int, str, Any]:
+    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+
+
+def _refused(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} of `{host}` is in use; give another one, or none for a free one"
+    if error.errno == errno.EACCES:
+        return f"port {port} of `{host}` may not be used; give one above 1023, or none for a free one"
+    reason = error.strerror or str(error)
+    remedy = "give an address of this machine, such as `127.0.0.1` or `0.0.0.0`"
+    return f"the web service cannot listen on `{host}`, port {port}: {reason}; {remedy}"

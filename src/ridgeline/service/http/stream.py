@@ -1,0 +1,110 @@
+"""Server-sent events: the newest complete frame when a client comes, then one frame a window, as fast as the client reads them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+
+from ridgeline.measure.events import ApplicationEnded, Event, WindowCommitted
+from ridgeline.service.http.encoding import to_json
+
+if TYPE_CHECKING:
+    from ridgeline.stram.watch import Watch
+
+KEEP_ALIVE_SECONDS = 15.0
+MOST_CLIENTS = 100
+"""Clients at a time; each holds at most one frame."""
+
+
+class Frames:
+    """Frames of one application for all clients of its service.
+
+    The application's thread only sets flags. A client that is slower than windows are gets the newest frame when it is ready for
+    one, and never sees those in between; frames are read under the lock of the watch, so none is half of one window and half of another.
+    """
+
+    def __init__(self, watch: Watch, keep_alive_seconds: float = KEEP_ALIVE_SECONDS) -> None:
+        self.ended = False
+        self.closed = False
+        self._watch = watch
+        self._keep_alive = keep_alive_seconds
+        self._lock = threading.Lock()
+        self._clients: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+        self._version = 0
+        self._rendering = threading.Lock()
+        self._rendered: tuple[int, int | None, bytes] = (-1, None, b"")
+        self._unsubscribe = watch.subscribe(self._observe)
+
+    @property
+    def clients(self) -> int:
+        """How many clients read now."""
+        return len(self._clients)
+
+    def close(self) -> None:
+        """End all streams and listen no more. From any thread."""
+        self._unsubscribe()
+        self.closed = True
+        self._wake()
+
+    async def events(self, last_seen: int | None = None) -> AsyncIterator[bytes]:
+        """What a client gets, as the bytes of server-sent events; `last_seen` is the window of the last frame that it has already."""
+        with self._client() as news:
+            while True:
+                news.clear()
+                ended = self.ended
+                window_id, data = await run_in_threadpool(self._newest)
+                if window_id is not None and window_id != last_seen:
+                    yield b"id: %d\nevent: window\ndata: %b\n\n" % (window_id, data)
+                    last_seen = window_id
+                if ended:
+                    state = (await run_in_threadpool(self._watch.info))["state"]
+                    yield b"event: end\ndata: %b\n\n" % to_json({"state": state, "windowId": last_seen})
+                while not self.closed and not ended and not news.is_set():
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(news.wait(), self._keep_alive)
+                    if not news.is_set():
+                        yield b": keep-alive\n\n"
+                if ended or (self.closed and not self.ended):
+                    return
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[asyncio.Event]:
+        news = asyncio.Event()
+        with self._lock:
+            self._clients[news] = asyncio.get_running_loop()
+        try:
+            yield news
+        finally:
+            with self._lock:
+                del self._clients[news]
+
+    def _observe(self, event: Event) -> None:
+        """In the application's thread: nothing here waits for a client."""
+        if isinstance(event, WindowCommitted):
+            self._version += 1
+            self._wake()
+        elif isinstance(event, ApplicationEnded):
+            self._version += 1
+            self.ended = True
+            self._wake()
+
+    def _wake(self) -> None:
+        with self._lock:
+            for news, loop in self._clients.items():
+                with contextlib.suppress(RuntimeError):  # its loop is closed
+                    loop.call_soon_threadsafe(news.set)
+
+    def _newest(self) -> tuple[int | None, bytes]:
+        """The newest frame's window and JSON, made once for all clients; the window is None before the run's first was committed."""
+        with self._rendering:
+            version = self._version
+            if self._rendered[0] != version:
+                frame = self._watch.frame()
+                committed = frame["windowId"] if frame["info"]["stats"].get("windowsCommitted") else None
+                self._rendered = version, committed, to_json(frame)
+            return self._rendered[1:]

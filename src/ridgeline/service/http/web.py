@@ -1,0 +1,174 @@
+"""STRAM's web service: REST under `/ws/v2/stram`, server-sent events, metrics for Prometheus. Read only."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ridgeline.api.errors import did_you_mean
+from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
+from ridgeline.service.http.encoding import to_json
+from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler, Parameter
+from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
+from ridgeline.service.http.openapi import describe
+from ridgeline.service.http.stream import MOST_CLIENTS, Frames
+from ridgeline.stram import identity
+
+if TYPE_CHECKING:
+    from ridgeline.plan.execution import Plan
+    from ridgeline.stram.watch import Watch
+
+StackOf = Callable[[str, int], str | None]
+
+_EVENTS = Endpoint(
+    f"{BASE}/events",
+    None,
+    "Server-sent events: the newest frame, then one complete frame a window (`event: window`), at last `event: end`.",
+    "Frame",
+    media_type="text/event-stream",
+    tag="events",
+)
+_METRICS = Endpoint("/metrics", None, "The metrics for Prometheus.", "Exposition", media_type="text/plain", tag="metrics")
+_HEALTH = Endpoint("/healthz", lambda _: {"status": "ok"}, "Whether the service answers.", "Health", tag="info", open=True)
+_LAST_EVENT = Parameter("Last-Event-ID", "integer", "the window of the last frame that was read", 0)
+
+
+def create_app(watch: Watch, plan: Plan, *, token: str | None = None, stack_of: StackOf | None = None) -> Starlette:
+    """The web service of one application.
+
+    It answers GET and HEAD only. Handlers run in threads, so that a client never holds up another, nor the application. Whoever ends the
+    server calls `app.state.frames.close()` first, which ends all streams.
+
+    Args:
+        watch: The figures.
+        plan: The plan that runs.
+        token: If given, requests need `Authorization: Bearer TOKEN`, but for `/healthz`. `app.state.token` may be set later,
+            and `app.state.hosts` (a `Hosts`), outside of which no request is answered.
+        stack_of: Where the thread of a process (host, pid) is now, or None if that cannot be had; may take a second.
+    """
+    frames, exposition = Frames(watch), Exposition(watch)
+    version = identity.version()
+    index = Endpoint("/", lambda call: _index(call, version), "What there is.", "Index", tag="info")
+    described = Endpoint(f"{BASE}/openapi.json", lambda _: document, "This description.", "Description", tag="info")
+    answering = (index, *JSON_ENDPOINTS, described, _HEALTH)
+    endpoints = (*answering, _EVENTS, _METRICS)
+    document = describe(endpoints, version)
+
+    async def events(request: Request) -> Response:
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        if request.method == "HEAD":
+            return Response(headers=headers, media_type=_EVENTS.media_type)
+        _EVENTS.parse(request)
+        if frames.clients >= MOST_CLIENTS:
+            raise AnswerError(503, f"{MOST_CLIENTS} clients read events already", "close some of them, or read `/metrics`")
+        seen = request.headers.get("last-event-id")
+        last_seen = _LAST_EVENT.parse(seen) if seen else None
+        stream: AsyncIterator[bytes] = frames.events(last_seen if isinstance(last_seen, int) else None)
+        return StreamingResponse(stream, headers=headers, media_type=_EVENTS.media_type)
+
+    def metrics(_request: Request) -> Response:
+        return Response(exposition.render(), headers={"content-type": MEDIA_TYPE})
+
+    routes = [_route(endpoint, endpoint.handler, watch, plan, stack_of) for endpoint in answering if endpoint.handler is not None]
+    info = next(route.endpoint for route in routes if route.path == f"{BASE}/")
+    routes += [Route(BASE, info), Route(_EVENTS.path, events), Route(_METRICS.path, metrics)]
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(_Guard)],
+        exception_handlers={
+            AnswerError: _answer_error,
+            HTTPException: partial(_http_error, paths=[endpoint.path for endpoint in endpoints]),
+            Exception: _server_error,
+        },
+    )
+    app.state.token = token
+    app.state.hosts = None
+    app.state.frames = frames
+    return app
+
+
+def _route(endpoint: Endpoint, handler: Handler, watch: Watch, plan: Plan, stack_of: StackOf | None) -> Route:
+    def answer(request: Request) -> Response:
+        return _json(handler(Call(watch, plan, endpoint.parse(request), stack_of)))
+
+    return Route(endpoint.path, answer)
+
+
+def _index(call: Call, version: str) -> dict[str, Any]:
+    links = {"info": f"{BASE}/info", "events": _EVENTS.path, "openapi": f"{BASE}/openapi.json", "metrics": _METRICS.path}
+    return {"name": call.plan.logical.application, "version": version, "links": links}
+
+
+def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(to_json(value), status, {"cache-control": "no-store", **(headers or {})}, "application/json")
+
+
+def _answer_error(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, AnswerError):
+        raise error
+    return _json({"error": error.error, "hint": error.hint}, error.status, error.headers)
+
+
+def _http_error(request: Request, error: Exception, paths: list[str]) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    if error.status_code == 404:  # noqa: PLR2004  HTTP's number
+        what, hint = f"there is no `{request.url.path[:200]}`", did_you_mean(request.url.path[:200], paths)
+    elif error.status_code == 405:  # noqa: PLR2004  HTTP's number
+        what, hint = f"`{request.method}` is not allowed: there are no write endpoints yet", "use GET"
+    else:
+        what, hint = error.detail, ""
+    return _json({"error": what, "hint": hint}, error.status_code, error.headers)
+
+
+def _server_error(_request: Request, error: Exception) -> Response:
+    return _json({"error": f"the service failed: {type(error).__name__}", "hint": "this is a fault of Ridgeline; please report it"}, 500)
+
+
+class _Guard:
+    """Lets requests with the token through; all if there is none."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})  # there are none
+            return
+        hosts = scope["app"].state.hosts if scope["type"] == "http" else None
+        named = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"host"]
+        if hosts is not None and (len(named) != 1 or not hosts.answers_to(named[0])):
+            await _json(_other_host(named), 403)(scope, receive, send)
+            return
+        token = scope["app"].state.token if scope["type"] == "http" else None
+        if token is None or scope["path"] == _HEALTH.path or _is_bearer(scope, token):
+            await self._app(scope, receive, send)
+            return
+        answer = {
+            "error": "the token is missing or wrong",
+            "hint": "send the header `Authorization: Bearer TOKEN`; the driver told it at start",
+        }
+        await _json(answer, 401, {"www-authenticate": "Bearer"})(scope, receive, send)
+
+
+def _other_host(named: list[str]) -> dict[str, str]:
+    """What is said to a request for a host that is not this one: it may come from a page whose name an attacker lets lead here."""
+    name = ", ".join(named)[:200]
+    what = f"this service does not answer to the host `{name}`" if named else "the request names no host"
+    return {"error": what, "hint": "use the address that was shown at start, or start the application with `--allow-host HOST`"}
+
+
+def _is_bearer(scope: Scope, token: str) -> bool:
+    given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    scheme, _, sent = given.partition(b" ")
+    return scheme.lower() == b"bearer" and hmac.compare_digest(sent.strip(), token.encode())

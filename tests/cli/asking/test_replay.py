@@ -1,0 +1,106 @@
+"""`ridgeline replay`: logs that the writer wrote, and what users may give instead."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ridgeline.measure.events import ApplicationEnded, WindowCommitted
+from ridgeline.service.event_log import EventLogWriter
+from support.cli.windows import make_plan, planned, watch_of, window
+
+PLAN = make_plan()
+PLANNED = planned(PLAN)
+WINDOWS = [event for number in range(3) for event in window(PLAN, number, at=0.5 * number, errors=["Number(value=1)"])]
+EVENTS = [PLANNED, *WINDOWS, ApplicationEnded(1.6, "finished")]
+
+pytestmark = pytest.mark.usefixtures("utc")
+
+
+@pytest.fixture
+def write_log(tmp_path):
+    def write(name, events=EVENTS):
+        writer = EventLogWriter(str(tmp_path / name))
+        for event in events:
+            writer.write(event)
+        writer.close()
+        return name
+
+    return write
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "run.parquet"])
+def test_the_tables_of_the_runs_end(ridgeline_command, write_log, name):
+    result = ridgeline_command("replay", write_log(name))
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert lines[:3] == [
+        "numbers on local[2], began 00:00:00, 1.60 s; finished",
+        "windows 0 to 2 in 1.05 s",
+        "window time: median 50 ms, 90% within 50 ms; the first one 50 ms",
+    ]
+    assert "source 1.0 ms (100%) > double[1] 7.0 ms (100%) > double.output#unifier 0 ms (100%)" in lines
+    assert "where a window's time goes, average of 2 windows:" in lines
+    assert lines[-1] == "  double, window 2: Number(value=1)"
+    assert max(map(len, lines)) <= 100
+
+
+def test_json_is_the_last_frame(ridgeline_command, write_log):
+    frame = json.loads(ridgeline_command("replay", write_log("run.jsonl"), "--json").stdout)
+    live = watch_of(PLAN, EVENTS[1:], now=1.6).frame()
+    assert frame["windowId"] == 2
+    for name in ("criticalPath", "latency", "recordAge", "progress", "operators"):
+        assert frame[name] == live[name], name
+
+
+def test_one_window(ridgeline_command, write_log):
+    write_log("run.jsonl")
+    lines = [line.rstrip() for line in ridgeline_command("replay", "run.jsonl", "--window", "1").stdout.splitlines()]
+    assert lines[0] == "triggered 00:00:00, 0 ms late; 100 tuples in, 100 out"
+    assert lines[1] == "window 1"
+    assert lines[2].startswith("critical path source 1.0 ms > double[1] 7.0 ms")
+    found = json.loads(ridgeline_command("replay", "run.jsonl", "--window", "1", "--json").stdout)
+    assert sum(step["ms"] for step in found["blame"]) == pytest.approx(found["latencyMs"])
+
+
+def test_a_run_without_windows(ridgeline_command, write_log):
+    result = ridgeline_command("replay", write_log("run.jsonl", [PLANNED, ApplicationEnded(1.0, "failed", "no memory")]))
+    assert result.stdout.splitlines() == ["numbers on local[2], began 00:00:00, 1.00 s; failed: no memory", "no window was committed"]
+
+
+def refused(ridgeline_command, *words, code=2):
+    result = ridgeline_command("replay", *words)
+    assert (result.exit_code, result.stdout) == (code, "")
+    return result.stderr.strip()
+
+
+def test_no_such_log(ridgeline_command):
+    message = refused(ridgeline_command, "run.jsonl")
+    assert message == "error: there is no event log `run.jsonl`; `ridgeline run APP --event-log run.jsonl` writes one"
+
+
+def test_no_such_window(ridgeline_command, write_log):
+    message = refused(ridgeline_command, write_log("run.jsonl"), "--window", "7")
+    assert message == "error: event log `run.jsonl`: window 7 is not known; kept are 0 to 2"
+
+
+def test_logs_that_are_none(ridgeline_command, write_log, tmp_path):
+    Path("empty.jsonl").touch()
+    expected = "error: event log `empty.jsonl` holds no events; give a file that `--event-log` has written"
+    assert refused(ridgeline_command, "empty.jsonl") == expected
+    write_log("headless.jsonl", [WindowCommitted(1.0, 0, 1, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0)])
+    expected = "error: event log `headless.jsonl` begins with `WindowCommitted` instead of `ApplicationPlanned`; give a whole log"
+    assert refused(ridgeline_command, "headless.jsonl") == expected
+    Path("run.txt").touch()
+    assert "must end in `.jsonl`, `.json` or `.parquet`" in refused(ridgeline_command, "run.txt", code=1)
+    Path("bad.jsonl").write_text("nonsense\n")
+    assert refused(ridgeline_command, "bad.jsonl", code=1).startswith("error: event log `bad.jsonl`, line 1: ")
+
+
+def test_a_torn_end_is_told_and_the_rest_is_shown(ridgeline_command, write_log):
+    path = Path(write_log("run.jsonl"))
+    path.write_text(path.read_text()[:-20])
+    result = ridgeline_command("replay", "run.jsonl")
+    assert result.exit_code == 0
+    assert "the last event is torn and skipped" in result.stderr
+    assert "windows 0 to 2" in result.stdout

@@ -1,0 +1,130 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from rich.text import Text
+
+from ridgeline.cli.errors import CommandError
+from ridgeline.cli.running import flame_graphs, profile
+from ridgeline.cli.running.flame_graphs import INSTALL, FlameGraphs, find_py_spy
+from ridgeline.cli.running.profile import Profile
+from ridgeline.stram.topology import topology_of
+from support.cli import frames
+from support.cli.windows import make_plan, window
+
+PLAN = make_plan()
+
+
+def profiled(folder, windows, *, own_host="elsewhere"):
+    """What a profile tells of a run of so many windows."""
+    made = Profile(topology_of(PLAN), 0.0, folder, 5, own_host)
+    for number in range(windows):
+        for event in window(PLAN, number, at=0.1 * number):
+            made.apply(event)
+    made.finish()
+    return [line for part in made.parts(100) for line in ([part.plain] if isinstance(part, Text) else frames.drawn(part))]
+
+
+@pytest.fixture
+def no_py_spy(monkeypatch):
+    monkeypatch.setattr(profile, "find_py_spy", lambda: None)
+
+
+@pytest.fixture
+def py_spy(tmp_path):
+    """`py_spy(text)`: a program in the place of py-spy that does what the shell text says."""
+
+    def make(text):
+        path = tmp_path / "py-spy"
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return make
+
+
+@pytest.fixture
+def busy():
+    """The pid of a Python process that works until the test ends."""
+    process = subprocess.Popen([sys.executable, "-uc", "print()\ndef busy():\n    while True: pass\nbusy()"], stdout=subprocess.PIPE)
+    process.stdout.read(1)  # it runs
+    yield process.pid
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.usefixtures("no_py_spy")
+def test_without_py_spy_there_is_the_table_and_how_to_install_it(tmp_path):
+    folder = tmp_path / "deep" / "profile"
+    lines = profiled(folder, 12)
+    assert lines[1] == "phases of a window, 6 warm windows, without the first 6; a window every 100 ms:"
+    assert lines[-2:] == [f"phases of a window: {folder / 'window-phases.json'}", INSTALL]
+    written = json.loads((folder / "window-phases.json").read_text())
+    assert sum(phase["meanMs"] for phase in written["phases"]) == pytest.approx(written["window"]["meanMs"])
+    assert [path.name for path in folder.iterdir()] == ["window-phases.json"]
+
+
+@pytest.mark.usefixtures("no_py_spy")
+def test_a_run_without_windows_leaves_nothing_not_even_the_files_of_the_run_before(tmp_path):
+    profiled(tmp_path, 1)
+    assert profiled(tmp_path, 0) == [INSTALL]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_told_before_the_run(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(CommandError, match=r"the profile cannot be written to `.*file/profile`: Not a directory; give another"):
+        profiled(tmp_path / "file" / "profile", 0)
+
+
+def test_flame_graphs_begin_once_windows_are_warm(tmp_path, py_spy, monkeypatch):
+    monkeypatch.setattr(profile, "find_py_spy", lambda: py_spy("exit 0"))
+    over = "the run was over before py-spy had begun; give it more windows"
+    driver, worker = (f"no flame graph of the {who}: {over}" for who in ("driver", "worker"))
+    assert profiled(tmp_path, 9)[-2] == "no flame graphs: they begin after 10 windows, or 5 s after the first"
+    elsewhere = "no flame graph of a worker: none runs on this host; on a worker's: `py-spy record --pid PID -o worker.svg`"
+    assert profiled(tmp_path, 10)[-3:-1] == [elsewhere, driver]
+    assert profiled(tmp_path, 10, own_host="host")[-3:-1] == [driver, worker]
+
+
+def test_py_spy_records_a_process(tmp_path, busy):
+    found = find_py_spy()
+    if found is None:
+        pytest.skip(INSTALL)
+    graphs = FlameGraphs(found, tmp_path, 1)
+    graphs.record("worker", busy)
+    [process] = [recording.process for recording in graphs._recordings]
+    process.wait(60)
+    [told] = graphs.finish()
+    if "may not look into" not in told:
+        assert told == f"flame graph of the worker: {tmp_path / 'worker.svg'}"
+        assert "busy" in (tmp_path / "worker.svg").read_text()
+    assert graphs.finish() == []
+
+
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [
+        ("echo 'Permission Denied: Try running again with elevated permissions' >&2; exit 1", "py-spy may not look into the process"),
+        ("echo 'Error: Failed to open process' >&2; exit 1", "py-spy says: Failed to open process"),
+        ("exit 0", "the run was over before py-spy had begun; give it more windows"),
+        ("trap '' INT; while true; do :; done", "the run was over before py-spy had begun; give it more windows"),
+    ],
+)
+def test_what_kept_py_spy_from_recording_is_told(tmp_path, py_spy, monkeypatch, does, told):
+    monkeypatch.setattr(flame_graphs, "_PATIENCE_SECONDS", 0.2 if "trap" in does else 10.0)
+    graphs = FlameGraphs(py_spy(does), tmp_path, 5)
+    graphs.record("driver", os.getpid())
+    [process] = [recording.process for recording in graphs._recordings]
+    if "trap" not in does:
+        process.wait(10)
+    assert graphs.finish()[0].startswith(f"no flame graph of the driver: {told}")
+    assert process.poll() is not None
+
+
+def test_a_py_spy_that_does_not_start_is_told(tmp_path):
+    graphs = FlameGraphs(str(tmp_path / "py-spy"), tmp_path, 5)
+    graphs.record("driver", os.getpid())
+    assert graphs.finish() == [f"no flame graph of the driver: `{tmp_path / 'py-spy'}` does not start: No such file or directory"]

@@ -1,0 +1,171 @@
+"""`ridgeline run` as a user calls it: a process of its own, a small application, two slots."""
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from support.paths import SUPPORT
+
+TINY = SUPPORT / "cli" / "tiny.py"
+RUN = ("run", TINY, "--master", "local[2]")
+TOTALS = [(window, sum(range(10 * (window + 1)))) for window in range(5)]
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def written(folder):
+    path = folder / "totals.txt"
+    return [tuple(map(int, line.split())) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def wait_for_line(process, start):
+    """Read what the process says up to a line; fails if it ends before."""
+    assert any(line.startswith(start) for line in iter(process.stdout.readline, ""))
+
+
+def ask_meanwhile(ridgeline_command):
+    """While the first window of a run goes on, it is found by its name and says so."""
+    [app] = json.loads(ridgeline_command("list-apps", "--json").stdout)["apps"]
+    assert (app["name"], app["checkpoint"].endswith("/state")) == ("tiny", True)
+    info = json.loads(ridgeline_command("get-app-info", "tiny", "--json").stdout)
+    assert (info["id"], info["state"], info["master"]) == (app["id"], "RUNNING", "local[2]")
+    progress = json.loads(ridgeline_command("progress", "tiny", "--json").stdout)
+    assert (progress["windowId"], progress["running"]) == (0, True)
+    assert ridgeline_command("critical-path").stdout == "no window is committed yet\n"
+    operators = json.loads(ridgeline_command("list-operators", "--json").stdout)["operators"]
+    assert [operator["operator"] for operator in operators] == ["numbers", "total"]
+
+
+def ended(process, code):
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == code, stdout + stderr
+    return stdout, stderr
+
+
+def test_a_run_that_finishes_and_is_replayed(ridgeline_process, ridgeline_command, tmp_path):
+    stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state", "--event-log", "run.jsonl"), 0)
+    assert stderr == ""
+    assert written(tmp_path) == TOTALS
+    lines = stdout.splitlines()
+    assert lines[:3] == [
+        "tiny on local[2]: ends when all inputs have finished; Ctrl-C ends it after the window that runs",
+        "starting Spark ...",
+        f"checkpoint {tmp_path / 'state'} (fresh)",
+    ]
+    assert re.fullmatch(r"figures at http://127\.0\.0\.1:\d+", lines[3])
+    assert re.match(r"window 0: 10 in, 10 out, [\d.]+ m?s; critical path [\d.]+ m?s numbers > total", lines[4])
+    assert "finished: all inputs have given everything, 5 windows committed" in lines
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", stdout)
+    for title in ("critical path, average of the last 5 windows", "where a window's time goes, average of 4 windows:"):
+        assert any(line.startswith(title) for line in lines)
+
+    replayed = ridgeline_command("replay", "run.jsonl").stdout.splitlines()
+    assert replayed[0].endswith("; finished")
+    # lines with brackets hold the time of day or where it ran: told as of the last event instead of now
+    figures = [line for line in lines[lines.index("finished: all inputs have given everything, 5 windows committed") + 1 :] if line]
+    assert [line for line in replayed[1:] if line and "(" not in line] == [line for line in figures[:-1] if "(" not in line]
+
+
+def test_windows_and_going_on_from_the_checkpoint(ridgeline_process, tmp_path):
+    stdout, _ = ended(ridgeline_process(*RUN, "--checkpoint", "state", "--windows", "2"), 0)
+    assert "stopped after 2 windows" in stdout
+    assert f"  ridgeline run {TINY} --master 'local[2]' --windows 2 --checkpoint {tmp_path / 'state'}" in stdout
+    assert written(tmp_path) == TOTALS[:2]
+
+    stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state", "--quiet"), 0)
+    assert (stdout, stderr) == ("", "")
+    assert written(tmp_path) == TOTALS
+
+    stdout, _ = ended(ridgeline_process(*RUN, "--checkpoint", "state"), 0)
+    assert "nothing to do: all inputs had finished with window 4" in stdout
+    assert written(tmp_path) == TOTALS
+
+
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
+def test_a_signal_ends_the_run_after_its_window(ridgeline_process, ridgeline_command, tmp_path, wait_until, number, name):
+    hold = tmp_path / "hold"
+    hold.touch()
+    process = ridgeline_process(*RUN, "--checkpoint", "state", "--count", "0", "-D", f"total.hold={hold}")
+    wait_until(lambda: written(tmp_path), "the first window")  # it goes on until the file is gone
+    ask_meanwhile(ridgeline_command)
+    process.send_signal(number)
+    wait_for_line(process, "stopping after this window")
+    hold.unlink()
+    stdout, _ = ended(process, 0)
+    assert f"stopped by {name} after 1 window" in stdout
+    assert written(tmp_path) == TOTALS[:1]
+
+
+def test_a_profile_of_a_run_that_is_stopped(ridgeline_process, tmp_path, wait_until):
+    process = ridgeline_process(*RUN, "--count", "0", "--profile", "--profile-folder", "found")
+    wait_until(lambda: len(written(tmp_path)) > 100, "warm windows")  # flame graphs begin with the tenth
+    process.send_signal(signal.SIGINT)
+    stdout, _ = ended(process, 0)
+    lines = stdout.splitlines()
+    assert any(re.match(r"phases of a window, \d+ warm windows, without the first \d+; a window every [\d.]+ m?s:", line) for line in lines)
+    assert f"phases of a window: {Path('found') / 'window-phases.json'}" in lines
+    found = json.loads((tmp_path / "found" / "window-phases.json").read_text())
+    assert found["explained"] >= 0.95
+    assert sum(phase["meanMs"] for phase in found["phases"]) == pytest.approx(found["window"]["meanMs"])
+    took = {phase["phase"]: phase for phase in found["phases"]}
+    assert took.keys() >= {"planning", "job launch", "worker start", "restore", "user code", "encode", "state write", "reports", "manifest"}
+    assert took["worker start"]["firstMs"] > 0 == took["worker start"]["medianMs"]
+    for who in ("driver", "worker"):
+        graph = tmp_path / "found" / f"{who}.svg"
+        refused = [line for line in lines if line.startswith((f"no flame graph of the {who}: py-spy may not", "flame graphs need py-spy"))]
+        assert graph.is_file() is not bool(refused), stdout
+
+
+def test_the_second_signal_kills_and_the_window_is_replayed(ridgeline_process, tmp_path, wait_until):
+    hold = tmp_path / "hold"
+    hold.touch()
+    process = ridgeline_process(*RUN, "--checkpoint", "state", "-D", f"total.hold={hold}")
+    wait_until(lambda: written(tmp_path), "the first window")
+    process.send_signal(signal.SIGINT)
+    wait_for_line(process, "stopping after this window")
+    process.send_signal(signal.SIGINT)
+    _, stderr = ended(process, 130)
+    assert "killed; the window that ran is not committed and will be replayed" in stderr
+    hold.unlink()
+    ended(ridgeline_process(*RUN, "--checkpoint", "state"), 0)
+    assert written(tmp_path) == TOTALS[:1] + TOTALS
+
+
+def test_a_run_whose_reader_goes_away_stops_after_its_window(ridgeline_process, tmp_path):
+    process = ridgeline_process(*RUN, "--checkpoint", "state", "--count", "0")
+    wait_for_line(process, "window 0: ")
+    process.stdout.close()
+    assert process.wait(120) == 141
+    lines = process.stderr.read().splitlines()
+    done = written(tmp_path)
+    assert done == [(window, sum(range(10 * (window + 1)))) for window in range(len(done))]
+    assert lines == [
+        "nobody reads the output any more; stopping after this window",
+        "",
+        f"{len(done)} windows of this run committed",
+        "",
+        "go on with:",
+        f"  ridgeline run {TINY} --master 'local[2]' --checkpoint {tmp_path / 'state'} --count 0",
+    ]
+
+
+def test_a_run_that_fails(ridgeline_process, tmp_path):
+    stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state", "-D", "total.fail_at=23"), 1)
+    lines = stderr.splitlines()
+    assert lines[0] == (
+        "error: operator `total` (partition 0) of application `tiny` failed in window 2 in `process of port numbers`: "
+        "ZeroDivisionError: division by zero; the tuple was Number(value=23)"
+    )
+    assert f'       File "{TINY}", line 53, in divide' in lines
+    assert "site-packages" not in stderr
+    assert "2 windows of this run committed" in lines
+    assert lines[-1] == f"  ridgeline run {TINY} --master 'local[2]' -D total.fail_at=23 --checkpoint {tmp_path / 'state'}"
+    assert "stopped" not in stdout
+
+
+def test_spark_that_does_not_start_is_1(ridgeline_process):
+    _, stderr = ended(ridgeline_process("run", TINY, "--master", "local[many]"), 1)
+    assert stderr.startswith("error: Spark did not start on `local[many]`")

@@ -1,0 +1,126 @@
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from ridgeline.cli.running.report import read_report
+from ridgeline.cli.running.statistics import RunStatistics
+from ridgeline.cli.running.summary import ended_line, print_summary, summary
+from ridgeline.cli.settings import RunSettings, Service
+from ridgeline.engine.driver.launch import Outcome
+from ridgeline.measure.events import WindowCommitted
+from ridgeline.stram.topology import topology_of
+from support.cli.windows import make_plan, watch_of, window
+
+SETTINGS = RunSettings("app.py", "local[2]", ["spark.x=a b"], None, ["a.b=1"], ["c.d=2"], 20, options=["--output", "out"])
+COMMAND = "ridgeline run app.py --master 'local[2]' --conf 'spark.x=a b' -D a.b=1 --attribute c.d=2 --windows 20"
+FAILURE = (
+    "operator `double` (partition 0) of application `numbers` failed in window 10 in `process of port input`: "
+    "ValueError: 3; the tuple was Number(value=3)"
+)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "stopped_by", "expected"),
+    [
+        (Outcome(50, 49, True, "s"), "", "finished: all inputs have given everything, 50 windows committed"),
+        (Outcome(50, 49, True, "s"), "Ctrl-C", "finished: all inputs have given everything, 50 windows committed"),
+        (Outcome(0, 49, True, "s"), "", "nothing to do: all inputs had finished with window 49"),
+        (Outcome(1, 20, False, "s"), "", "stopped after 1 window"),
+        (Outcome(3, 20, False, "s"), "Ctrl-C", "stopped by Ctrl-C after 3 windows"),
+        (Outcome(0, -1, False, "s"), "SIGTERM", "stopped by SIGTERM before the first window"),
+    ],
+)
+def test_how_it_ended(outcome, stopped_by, expected):
+    assert ended_line(outcome, stopped_by) == expected
+
+
+def printed(outcome, windows, settings=SETTINGS):
+    plan = make_plan()
+    run = RunStatistics(topology_of(plan))
+    events = [event for number, given in enumerate(windows) for event in window(plan, at=0.5 * number, **given)]
+    for event in events:
+        run.apply(event)
+    report = read_report(watch_of(plan, events), 10.0)
+    console = Console(file=io.StringIO(), width=160, highlight=False)
+    print_summary(console, outcome, run, report, settings, "")
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_tasks_that_spark_began_again_are_told():
+    statistics = RunStatistics(topology_of(make_plan()))
+    for event in window(make_plan()):
+        statistics.apply(replace(event, tasks_retried=2) if isinstance(event, WindowCommitted) else event)
+
+    assert str(next(iter(summary(statistics, 100)))) == "window 0 in 50 ms, 2 tasks begun again by Spark: processes were lost"
+
+
+def test_the_summary_of_a_run():
+    windows = [{"window_id": 7 + number, "seconds": 0.05 + 0.001 * number, "tuples": 1000} for number in range(11)]
+    windows[3] |= {"errors": ["Number(value=1)"], "dropped": True}
+    lines = printed(Outcome(11, 17, False, "/data/state"), windows)
+    assert max(map(len, lines[:26])) <= 100
+    assert lines == [
+        "",
+        "stopped after 11 windows",
+        "windows 7 to 17 in 5.06 s",
+        "window time: median 56 ms, 90% within 60 ms; the first one 50 ms",
+        "",
+        "operator               partitions      in     out   time  per window  errors  dropped windows",
+        "source                          1       0  11,000  11 ms      1.0 ms       0                0",
+        "double                          2  11,000  11,002  88 ms      8.0 ms       1                1",
+        "double.output#unifier           1  11,000  11,000  11 ms      1.0 ms       0                0",
+        "sink                            1  11,000       0  11 ms      1.0 ms       0                0",
+        "",
+        "critical path, average of the last 10 windows (in brackets: share of windows on the path):",
+        "source 1.0 ms (100%) > double[1] 7.0 ms (100%) > double.output#unifier 0 ms (100%)",
+        "  > sink 0 ms (100%) = 8.0 ms",
+        "slack double[0] 4.0 ms",
+        "",
+        "where a window's time goes, average of 10 windows:",
+        "what                     time  share",
+        "results to the driver   36 ms    65%",
+        "unexplained             10 ms    18%",
+        "commit                 5.5 ms    10%",
+        "state files            2.0 ms     4%",
+        "state restore          1.0 ms     2%",
+        "compute                1.0 ms     2%",
+        "window                  56 ms",
+        "",
+        "errors: double 1",
+        "  double, window 10: Number(value=1)",
+        "",
+        "dropped (AT_MOST_ONCE): double 1 window; the last ones:",
+        f"  {FAILURE}",
+        "",
+        "go on with:",
+        f"  {COMMAND} --checkpoint /data/state --output out",
+    ]
+
+
+def test_the_summary_of_a_run_that_finished():
+    outcome = Outcome(1, 0, True, "/data/state")
+    lines = printed(outcome, [{"seconds": 0.05}], replace(SETTINGS, checkpoint="/data/state"))
+    assert lines[1:4] == [
+        "finished: all inputs have given everything, 1 window committed",
+        "window 0 in 50 ms",
+        "window time: 50 ms",
+    ]
+    assert lines[-1] == "the run's state is in /data/state; it is not needed any more"
+    assert printed(outcome, [{"seconds": 0.05}])[-1] == "slack double[0] 4.0 ms", "a temporary folder is gone"
+
+
+def test_the_summary_of_a_run_without_windows():
+    assert printed(Outcome(0, -1, False, "s"), [])[:4] == ["", "stopped after 0 windows", "", "go on with:"]
+
+
+def test_options_that_the_command_would_take_stay_behind_a_double_dash():
+    settings = RunSettings("app.py", options=["--windows", "3"])
+    assert settings.command("s") == "ridgeline run app.py --checkpoint s -- --windows 3"
+
+
+def test_how_the_service_is_reached_stays_but_its_token_does_not():
+    settings = RunSettings("app.py", service=Service("0.0.0.0", 8080, "secret"), event_log="run.jsonl")
+    assert settings.command("s") == "ridgeline run app.py --port 8080 --host 0.0.0.0 --checkpoint s"
+    assert RunSettings("app.py", service=None).command("s") == "ridgeline run app.py --no-service --checkpoint s"

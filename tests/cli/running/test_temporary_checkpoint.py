@@ -1,0 +1,74 @@
+"""A run without `--checkpoint` leaves a folder only where there is something to go on with."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from ridgeline import CheckpointError
+from ridgeline.engine.driver.temporary import remove_temporary, temporary_checkpoint
+from support.paths import SUPPORT
+
+TINY = SUPPORT / "cli" / "tiny.py"
+RUN = ("run", TINY, "--master", "local[2]", "--no-service")
+
+
+@pytest.fixture
+def temporary(tmp_path, environment, monkeypatch):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setitem(environment, "TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return lambda: [path for path in folder.iterdir() if path.name.startswith("ridgeline-") and "tiny" in path.name]
+
+
+def ended(process, code):
+    stdout, stderr = process.communicate(timeout=240)
+    assert process.returncode == code, stdout + stderr
+    return stdout + stderr
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_what_a_run_leaves(ridgeline_process, temporary):
+    told = ended(ridgeline_process(*RUN), 0)
+    assert "finished: all inputs have given everything, 5 windows committed" in told
+    assert temporary() == []
+    assert "not needed" not in told
+
+    told = ended(ridgeline_process(*RUN, "-D", "total.fail_at=0"), 1)
+    assert "no window of this run is committed" in told
+    assert (temporary(), "go on with" in told) == ([], False)
+
+    told = ended(ridgeline_process(*RUN, "--windows", "2"), 0)
+    [kept] = temporary()
+    assert f"--checkpoint {kept}" in told.splitlines()[-1]
+    told = ended(ridgeline_process(*RUN, "--checkpoint", kept), 0)
+    assert "3 windows committed" in told
+    assert kept.is_dir(), "a folder that was given is the user's"
+
+
+def test_a_full_disk_is_told(temporary, monkeypatch):
+    def full(**_named):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
+    with pytest.raises(
+        CheckpointError, match=r"run's state can be made in the temporary folder: No space left on device; free some space, "
+    ):
+        temporary_checkpoint("tiny")
+
+
+def test_what_a_killed_removal_left_goes_with_the_next_run(temporary, tmp_path):
+    over, needed = (Path(temporary_checkpoint("tiny")) for _ in range(2))
+    (over / "over").touch()
+    (over / "state").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "temporary" / "ridgeline-checkpoint-tiny-link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "over").touch()
+    third = Path(temporary_checkpoint("tiny"))
+    assert sorted(path.name for path in temporary() if not path.is_symlink()) == sorted([needed.name, third.name])
+    assert (tmp_path / "elsewhere" / "over").exists()
+    remove_temporary(str(third))
+    remove_temporary(str(third))
+    assert not third.exists()

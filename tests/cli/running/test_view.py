@@ -1,0 +1,199 @@
+import io
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from ridgeline.cli.running.live import LiveView
+from ridgeline.cli.running.statistics import RunStatistics
+from ridgeline.cli.running.view import PlainView, View, retry_line, service_line, stopping_line, window_line
+from ridgeline.cli.settings import RunSettings
+from ridgeline.stram.topology import topology_of
+from ridgeline.testing import SteppingClock
+from support.cli.frames import frame, running_progress
+from support.cli.windows import make_plan, run_window, watch_of, window
+
+SETTINGS = RunSettings("app.py", windows=20)
+PLAN = make_plan()
+
+
+@pytest.fixture
+def clock():
+    return SteppingClock()
+
+
+@pytest.fixture
+def run():
+    return RunStatistics(topology_of(PLAN))
+
+
+def test_plain_lines(run, clock):
+    console = Console(file=io.StringIO(), highlight=False, width=40)
+    view = PlainView(console, clock, "numbers", SETTINGS)
+    view.starting()
+    view.started("/data/state", 0, service_line("http://127.0.0.1:4711"))
+    for window_id in range(5):  # a line a second
+        view.committed(run_window(run, PLAN, window_id, 4000, seconds=0.042))
+        clock.advance(0.5)
+    view.retried(5, 1, "operator `double` failed\n  in many lines")
+    view.stopping()
+    view.close()
+    assert console.file.getvalue().splitlines() == [
+        "numbers on local[*]: ends after 20 windows, or when all inputs have finished; Ctrl-C ends it after the window that runs",
+        "starting Spark ...",
+        "checkpoint /data/state (fresh)",
+        "figures at http://127.0.0.1:4711",
+        "window 0: 4,000 in, 4,000 out, 42 ms",
+        "window 2: 4,000 in, 4,000 out, 42 ms",
+        "window 4: 4,000 in, 4,000 out, 42 ms",
+        "window 5 runs again (attempt 2): operator `double` failed in many lines",
+        "stopping after this window; Ctrl-C again ends it at once, to be run again at the next start",
+    ]
+
+
+def test_plain_lines_have_the_critical_path_and_the_verdict(run, clock):
+    console = Console(file=io.StringIO(), highlight=False, width=40)
+    view = PlainView(console, clock, "numbers", SETTINGS)
+    events = list(window(PLAN, 0, 4000, seconds=0.042))
+    view.started("/data/state", 0, figures=watch_of(PLAN, events))
+    view.close()  # a thread that waits by a stepping clock would never wait
+    view.committed(run_window(run, PLAN, 0, 4000, seconds=0.042))
+    assert (
+        console.file.getvalue()
+        .splitlines()[-1]
+        .startswith("window 0: 4,000 in, 4,000 out, 42 ms; critical path 8.0 ms source > double[1] > double.output#unifier > sink")
+    )
+
+
+def test_a_window_in_a_line(run, monkeypatch):
+    monkeypatch.setattr("ridgeline.cli.figures.verdict.time_of_day", lambda *_: "12:27:20")
+    found = run_window(run, PLAN, 1234, 4000, seconds=0.097)
+    assert window_line(found, frame()) == (
+        "window 1234: 4,000 in, 4,000 out, 97 ms; critical path 46 ms ticks > quote[1] > console; "
+        "catching up: 12,300 records, done in 40 s (12:27:20)"
+    )
+
+
+def test_a_run_that_goes_on_says_from_where(clock):
+    console = Console(file=io.StringIO())
+    PlainView(console, clock, "numbers", SETTINGS).started("/data/state", 37)
+    assert console.file.getvalue() == "checkpoint /data/state (goes on from window 37)\n"
+
+
+def test_quiet_says_nothing(capsys, run):
+    view = View()
+    view.starting()
+    view.started("/data/state", 0, "figures at http://127.0.0.1:4711")
+    view.committed(run_window(run, PLAN))
+    view.retried(0, 1, "why")
+    view.stopping()
+    view.close()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_who_stops_a_long_window_is_told_how_long_it_takes():
+    operator = {"operator": "slow", "state": "running", "consumed": 24, "active": 1, "inputRemaining": {"value": 35, "basis": "reported"}}
+    progress = {
+        "running": True,
+        "windowId": 3,
+        "elapsedSeconds": 60.0,
+        "window": {"fractionDone": 0.4, "remainingSeconds": 90.0, "basis": "reported"},
+        "operators": [operator],
+        "containers": [],
+    }
+    told = "window 3 runs for 1 min 0 s, 40% done, 1 min 30 s left: slow 24 of 60"
+    assert (
+        stopping_line(progress) == f"stopping after this window ({told}); Ctrl-C again ends it at once, to be run again at the next start"
+    )
+    for short in ({**progress, "elapsedSeconds": 1.0}, {**progress, "running": False}):
+        assert stopping_line(short).startswith("stopping after this window; Ctrl-C again")
+
+
+def test_long_reasons_are_cut():
+    assert retry_line(3, 1, "x" * 1000) == f"window 3 runs again (attempt 2): {'x' * 240} ..."
+
+
+# The live screen ---------------------------------------------------------------------------------------------------
+
+
+def make_live(clock, run, width=100, height=40):
+    console = Console(file=io.StringIO(), force_terminal=True, width=width, height=height)
+    return LiveView(console, clock, run, "numbers", SETTINGS)
+
+
+def shown(view):
+    console = Console(file=io.StringIO(), width=100, color_system=None)
+    console.print(view.render())
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_before_the_first_window(clock, run):
+    live = make_live(clock, run)
+    assert shown(live)[0].endswith("starting Spark ...")
+    nothing = watch_of(PLAN, [])
+    live.started("/data/state", 0, figures=nothing)
+    assert shown(live)[0].endswith("running the first window of numbers ...")
+
+
+def test_a_first_window_that_takes_long_shows_its_progress(clock, run):
+    live = make_live(clock, run)
+    live.started("/data/state", 0, figures=SimpleNamespace(frame=lambda: frame(windowId=None, progress=running_progress())))
+    assert shown(live)[-1] == "  summing 20 of 60, about 40 s left"
+
+
+def test_the_live_screen(clock, run):
+    live = make_live(clock, run)
+    events = [*window(PLAN, 0, 4000), *window(PLAN, 1, 2000, at=0.5, seconds=0.042)]
+    live.started("/data/state", 0, figures=watch_of(PLAN, events))
+    for event in events:
+        run.apply(event)
+    run.committed = clock.wall()
+    lines = shown(live)
+    assert lines[0] == ""
+    assert lines[2].startswith("window 1  latency 42 ms")
+    assert lines[3].startswith("critical path source 1.0 ms > double[1] 7.0 ms > double.output#unifier")
+    table = next(number for number, line in enumerate(lines) if line.startswith("operator "))
+    assert [line.split()[0] for line in lines[table : table + 6]] == ["operator", "source", "double", "double.output#unifier", "sink", "█"]
+
+
+def test_progress_and_silence_are_shown_where_there_are_any(clock, run):
+    live = make_live(clock, run)
+    live.started("/data/state", 0, figures=SimpleNamespace(frame=frame))
+    run_window(run, PLAN, 0, 4000, at=clock.wall(), progress=(10.0, 90.0))
+    run_window(run, PLAN, 1, 4000, at=clock.wall() + 2, progress=(20.0, 80.0))
+    assert shown(live)[-1].endswith("20% 16.0 s left")
+    clock.advance(5.05)
+    live.stopping()
+    assert shown(live)[-2:] == [
+        "last commit 3.00 s ago",
+        "stopping after this window; Ctrl-C again ends it at once, to be run again at the next start",
+    ]
+
+
+def test_figures_are_read_at_most_twice_a_second(clock, run):
+    reads = []
+    live = make_live(clock, run)
+    live.started("/data/state", 0, figures=SimpleNamespace(frame=lambda: reads.append(1) or frame()))
+    for _ in range(4):
+        live.render()
+        clock.advance(0.25)
+    assert len(reads) == 2
+
+
+def test_what_is_printed_stands_above_the_screen(clock, run):
+    live = make_live(clock, run)
+    live.starting()
+    live.started("/data/state", 0, "figures at http://127.0.0.1:4711", SimpleNamespace(frame=frame))
+    run_window(run, PLAN)
+    live.close()
+    live.close()
+    text = live._console.file.getvalue()
+    assert text.index("/data/state") > text.index("starting Spark")
+    assert "figures at http://127.0.0.1:4711" in text
+    assert "\x1b[?25h" in text  # the cursor is back
+
+
+def test_a_screen_that_cannot_be_drawn_does_not_end_the_run(clock, run):
+    live = make_live(clock, run)
+    live.started("/data/state", 0, figures=SimpleNamespace(frame=dict))
+    assert shown(live) == ["the figures cannot be shown: KeyError: 'windowId'"]

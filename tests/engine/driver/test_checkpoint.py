@@ -1,0 +1,294 @@
+import errno
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ridgeline import CheckpointError
+from ridgeline.api.errors import FencedError
+from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.manifest import Manifest
+from ridgeline.engine.state.storage import LocalStorage, MemoryStorage, Storage
+
+
+def manifest(window_id: int, states=None, epoch: int = 1) -> Manifest:
+    return Manifest(window_id, epoch, 0, states or {}, [], {}, False, "")
+
+
+def write_state(storage: Storage, *names: str) -> None:
+    for name in names:
+        storage.write(f"state/{name}", b"x")
+
+
+def state(window_id: int, attempt: str = "a") -> str:
+    return f"{window_id:012d}-{attempt}"
+
+
+@pytest.fixture(params=["local", "memory"])
+def storage(request, tmp_path) -> Storage:
+    return LocalStorage(str(tmp_path)) if request.param == "local" else MemoryStorage()
+
+
+def reopened(checkpoint: Checkpoint, application: str = "app") -> Checkpoint:
+    checkpoint.close()
+    return Checkpoint(checkpoint.storage, application)
+
+
+def test_a_fresh_folder_holds_no_window(storage):
+    checkpoint = Checkpoint(storage, "app")
+    assert checkpoint.last() is None
+    assert checkpoint.epoch == 1
+    checkpoint.close()
+
+
+def test_the_last_window_and_the_run_are_found_again(storage):
+    first = Checkpoint(storage, "app")
+    for window_id in range(12):
+        first.commit(manifest(window_id))
+    second = reopened(first)
+    assert second.last() == manifest(11)
+    assert (second.run_id, second.epoch) == (first.run_id, 2)
+    second.close()
+
+
+def test_a_folder_of_another_application_is_refused_and_given_back(storage):
+    Checkpoint(storage, "app").close()
+    with pytest.raises(CheckpointError) as error:
+        Checkpoint(storage, "other")
+    assert str(error.value) == (
+        f"checkpoint folder `{storage.uri}` belongs to application `app`; this is `other`; give another `--checkpoint`"
+    )
+    Checkpoint(storage, "app").close()
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"{}"])
+def test_a_corrupt_description_of_the_run_is_told(storage, text):
+    storage.write("run.json", text)
+    with pytest.raises(CheckpointError, match=r"run\.json` is corrupt: .*; restore it from a copy, or give another `--checkpoint`$"):
+        Checkpoint(storage, "app")
+
+
+def test_a_second_driver_on_a_local_folder_is_refused(tmp_path):
+    first = Checkpoint(LocalStorage(str(tmp_path)), "app")
+    with pytest.raises(CheckpointError) as error:
+        Checkpoint(LocalStorage(str(tmp_path)), "app")
+    host = os.uname().nodename
+    assert str(error.value) == (
+        f"checkpoint folder `{tmp_path}` is in use by process {os.getpid()} on {host}; stop it first, or give another `--checkpoint`"
+    )
+    first.commit(manifest(0))
+    first.close()
+    Checkpoint(LocalStorage(str(tmp_path)), "app").close()
+
+
+def test_without_a_lock_the_first_driver_is_fenced():
+    storage = MemoryStorage()
+    first = Checkpoint(storage, "app")
+    first.commit(manifest(0))
+    second = Checkpoint(storage, "app")
+    with pytest.raises(
+        FencedError, match=r"^checkpoint folder `memory:` was taken over by another driver; this one stops, nothing is lost$"
+    ):
+        first.commit(manifest(1))
+    assert second.last() == manifest(0)
+    second.commit(manifest(1, epoch=2))
+    assert reopened(second).last().epoch == 2
+
+
+def test_a_window_is_committed_once():
+    storage = MemoryStorage()
+    checkpoint = Checkpoint(storage, "app")
+    checkpoint.commit(manifest(0))
+    with pytest.raises(FencedError, match=r"^window 0 was committed to `memory:` by another driver; this one stops, nothing is lost$"):
+        checkpoint.commit(manifest(0))
+
+
+def test_drivers_that_start_at_once_never_share_an_epoch():
+    storage = MemoryStorage()
+    with ThreadPoolExecutor(8) as pool:
+        drivers = list(pool.map(lambda _: Checkpoint(storage, "app"), range(8)))
+    assert len({driver.epoch for driver in drivers}) == 8
+    assert len({driver.run_id for driver in drivers}) == 1
+    outcomes = []
+    for driver in drivers:
+        try:
+            driver.commit(manifest(0))
+        except FencedError:
+            outcomes.append("fenced")
+        else:
+            outcomes.append("committed")
+    assert outcomes.count("committed") == 1
+
+
+def test_a_corrupt_last_manifest_is_told(storage):
+    checkpoint = Checkpoint(storage, "app")
+    checkpoint.commit(manifest(0))
+    storage.write("manifests/000000000000.json", b"{}")
+    checkpoint = reopened(checkpoint)
+    with pytest.raises(CheckpointError, match=rf"^manifest `{storage.uri}/manifests/000000000000.json` is corrupt"):
+        checkpoint.last()
+    checkpoint.close()
+
+
+# Purge -----------------------------------------------------------------------------------------------------------------
+
+
+def test_purge_keeps_what_the_kept_windows_need(storage):
+    checkpoint = Checkpoint(storage, "app")
+    for window_id in range(20):
+        chain = [state(0), *(state(w) for w in range(10, window_id + 1))]  # an old snapshot and deltas since
+        write_state(storage, state(window_id), state(window_id, "failed"))
+        checkpoint.commit(manifest(window_id, {"op/0/1": chain}))
+        checkpoint.purge(3)
+    windows = [int(name.removesuffix(".json")) for name in storage.names("manifests")]
+    assert windows[-3:] == [17, 18, 19]
+    assert len(windows) <= 2 * 3 + 1
+    needed = {name for window_id in windows for name in [state(0), *(state(w) for w in range(10, window_id + 1))]}
+    left = set(storage.names("state"))
+    assert needed <= left
+    assert all(int(name[:12]) > windows[0] for name in left - needed)
+    checkpoint = reopened(checkpoint)
+    assert checkpoint.last() == manifest(19, {"op/0/1": [state(0), *(state(w) for w in range(10, 20))]})
+    checkpoint.close()
+
+
+def test_leftovers_of_attempts_that_were_not_committed_go_after_the_next_commit(storage):
+    checkpoint = Checkpoint(storage, "app")
+    write_state(storage, state(0), state(0, "b"), state(1), state(2), state(2, "b"))
+    checkpoint.commit(manifest(0, {"op/0/1": [state(0)]}))
+    checkpoint.commit(manifest(1, {"op/0/1": [state(0), state(1)]}))
+    checkpoint = reopened(checkpoint)
+    write_state(storage, state(2, "c"), state(3, "of another driver"))
+    checkpoint.commit(manifest(2, {"op/0/1": [state(0), state(1), state(2, "c")]}))
+    checkpoint.purge(5)
+    assert storage.names("state") == [state(0), state(1), state(2, "c"), state(3, "of another driver")]
+    checkpoint.close()
+
+
+class Interrupted(MemoryStorage):
+    """Something happens right before a manifest is created."""
+
+    happens = None
+
+    def create(self, name, data, *, settled=""):
+        if name.startswith("manifests/") and self.happens:
+            happens, self.happens = self.happens, None
+            happens()
+        return super().create(name, data, settled=settled)
+
+
+def test_a_driver_that_takes_over_in_mid_commit_harms_no_window():
+    storage = Interrupted()
+    first = Checkpoint(storage, "app")
+    first.commit(manifest(0))
+    write_state(storage, state(1))
+    drivers = []
+    storage.happens = lambda: drivers.append(Checkpoint(storage, "app"))
+    first.commit(manifest(1, {"op/0/1": [state(1)]}))
+    (second,) = drivers
+    assert second.last() == manifest(0)
+    with pytest.raises(FencedError, match="window 1 was committed to `memory:` by another driver"):
+        second.commit(manifest(1, epoch=2))
+    third = Checkpoint(storage, "app")
+    assert third.last().states == {"op/0/1": [state(1)]}
+    assert storage.names("state") == [state(1)]
+
+
+def test_purge_after_a_restart_knows_what_the_old_windows_need(storage):
+    checkpoint = Checkpoint(storage, "app")
+    write_state(storage, state(0))
+    for window_id in range(4):
+        checkpoint.commit(manifest(window_id, {"op/0/1": [state(0)]}))
+    checkpoint = reopened(checkpoint)
+    for window_id in range(4, 8):
+        checkpoint.commit(manifest(window_id, {"op/0/1": [state(0)]}))
+        checkpoint.purge(1)
+    assert storage.names("state") == [state(0)]
+    assert "000000000007.json" in storage.names("manifests")
+    assert "000000000000.json" not in storage.names("manifests")
+    checkpoint.close()
+
+
+def test_a_file_that_cannot_be_removed_stops_nothing(tmp_path, monkeypatch):
+    storage = LocalStorage(str(tmp_path))
+    checkpoint = Checkpoint(storage, "app")
+
+    def delete(names):
+        raise PermissionError(errno.EPERM, "no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "delete", delete)
+        for window_id in range(9):
+            checkpoint.commit(manifest(window_id))
+            checkpoint.purge(1)
+    assert len(storage.names("manifests")) == 9
+    checkpoint = reopened(checkpoint)
+    checkpoint.purge(1)
+    assert storage.names("manifests") == ["000000000008.json"]
+    checkpoint.close()
+
+
+# Trouble with the disk -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (errno.ENOSPC, "no space is left; free some room"),
+        (errno.EDQUOT, "no space is left; free some room"),
+        (errno.EACCES, "it cannot be written; give this user the right to write there"),
+        (errno.EROFS, "it cannot be written; give this user the right to write there"),
+        (errno.EIO, "OSError: [Errno 5] bad; mend it"),
+    ],
+)
+def test_what_the_disk_says_is_explained_and_nothing_is_lost(storage, monkeypatch, number, text):
+    checkpoint = Checkpoint(storage, "app")
+    checkpoint.commit(manifest(0))
+
+    def create(name, data, *, settled=""):
+        raise OSError(number, "bad")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "create", create)
+        with pytest.raises(CheckpointError) as error:
+            checkpoint.commit(manifest(1))
+    rest = "and run again with the same `--checkpoint`; it goes on from the last committed window"
+    assert str(error.value) == f"checkpoint folder `{storage.uri}`: {text} {rest}"
+    checkpoint = reopened(checkpoint)
+    assert checkpoint.last() == manifest(0)
+    checkpoint.commit(manifest(1))
+    checkpoint.close()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(CheckpointError, match="it cannot be written; give this user the right to write there"):
+            Checkpoint(LocalStorage(str(tmp_path / "checkpoint")), "app")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_folder_below_a_file_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match=r"^checkpoint folder `.*/file/below`: .*; mend it and run again"):
+        Checkpoint(LocalStorage(str(tmp_path / "file" / "below")), "app")
+
+
+def test_a_full_disk_leaves_no_half_manifest(tmp_path, monkeypatch):
+    storage = LocalStorage(str(tmp_path))
+    checkpoint = Checkpoint(storage, "app")
+
+    def fsync(_file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        with pytest.raises(CheckpointError, match="no space is left"):
+            checkpoint.commit(manifest(0))
+    assert list((tmp_path / "manifests").iterdir()) == []
+    checkpoint.commit(manifest(0))
+    assert json.loads((tmp_path / "manifests" / "000000000000.json").read_text())["manifest"]["window_id"] == 0
+    checkpoint.close()

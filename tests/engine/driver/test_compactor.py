@@ -1,0 +1,109 @@
+"""The compactor as the process that it is."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from ridgeline import StateError
+from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.driver.compactor import Compactor
+from ridgeline.engine.state import state_files
+from ridgeline.engine.state.compaction import Merge
+from ridgeline.engine.state.local_tier import folder_of
+from ridgeline.engine.state.storage import LocalStorage
+from ridgeline.engine.worker import shipping
+from support.engine.containers import ByHand
+from support.engine.ledger import application
+
+LEDGER = 2
+
+
+@pytest.fixture
+def hand(tmp_path):
+    """Ten windows on a local disk."""
+    hand = ByHand(application(), LocalStorage(str(tmp_path)))
+    for _ in range(10):
+        hand.window()
+    return hand
+
+
+@pytest.fixture
+def compactor(hand):
+    compactor = Compactor(hand.storage.uri, lambda: shipping.ship(hand.storage, hand.specs), "run")
+    yield compactor
+    compactor.close()
+
+
+def merge(hand, number=1):
+    version = hand.states[LEDGER]
+    return Merge(LEDGER, version, state_files.merged_stem(version, LEDGER, 1, number))
+
+
+def stopped(pid):
+    """True once a process is stopped by a signal."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_it_merges_in_a_process_that_stays(hand, compactor):
+    assert compactor.pid is None
+    merged = compactor.merge(merge(hand))
+    pid = compactor.pid
+    hand.states[LEDGER] = merged.names
+    hand.die()
+    uninterrupted = ByHand(application())
+    expected = [uninterrupted.window() for _ in range(12)]
+    assert [hand.window() for _ in range(2)] == expected[10:]
+    assert compactor.merge(merge(hand, 2)).names[-1].startswith(hand.states[LEDGER][-1])
+    assert compactor.pid == pid
+
+
+def test_its_errors_are_told_as_if_it_were_here(hand, compactor):
+    name = hand.states[LEDGER][3]
+    Path(hand.storage.uri, "state", name).write_bytes(b"RLST")
+    with pytest.raises(StateError, match=rf"^state file `{hand.storage.uri}/state/{name}` is corrupt \(4 bytes, checksum differs: "):
+        compactor.merge(merge(hand))
+    assert compactor.pid is not None
+
+
+def test_killed_it_says_so_and_the_next_merge_is_done_by_another(hand, compactor):
+    compactor.merge(merge(hand))
+    pid = compactor.pid
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    compactor.merge(merge(hand, 2))
+    assert compactor.pid != pid
+
+
+def test_killed_in_a_merge_it_says_so(hand, compactor, wait_until):
+    from concurrent.futures import ThreadPoolExecutor
+
+    compactor.merge(merge(hand))
+    pid = compactor.pid
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: stopped(pid), "the compactor to stop")
+    with ThreadPoolExecutor(1) as pool:
+        merging = pool.submit(compactor.merge, merge(hand, 2))
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(RidgelineError, match=r"^the compactor process ended with signal 9$"):
+            merging.result()
+
+
+def test_it_ends_with_its_parent(hand, compactor, wait_until):
+    compactor.merge(merge(hand))
+    pid = compactor.pid
+    compactor._process.stdin.close()
+    wait_until(lambda: compactor.pid is None, "the compactor to end")
+    assert not Path(f"/proc/{pid}").exists()
+    compactor._process.stdout.close()
+
+
+def test_closed_it_merges_no_more(hand, compactor):
+    compactor.merge(merge(hand))
+    pid = compactor.pid
+    compactor.close()
+    assert not Path(f"/proc/{pid}").exists()
+    assert not folder_of("run").exists()
+    with pytest.raises(RidgelineError):
+        compactor.merge(merge(hand))

@@ -1,0 +1,37 @@
+"""Operators hear of commits on Spark, those of the first stage too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+
+from ridgeline import Application, InputOperator, OutputPort
+from ridgeline.operators import ConsoleOutput
+from support.engine.on_spark import run_on_spark
+
+pytestmark = pytest.mark.spark
+
+
+class Telling(InputOperator):
+    """Writes down which windows were committed."""
+
+    output = OutputPort(object)
+    file: str
+
+    def emit_tuples(self) -> None:
+        self.output.emit(1)
+
+    def committed(self, window_id: int) -> None:
+        with Path(self.file).open("a", encoding="utf-8") as file:
+            file.write(f"{window_id}\n")
+
+
+def test_the_only_container_is_told_of_each_commit(spark_context: SparkContext, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    app = Application("telling", window=0)
+    telling = app.add_operator("telling", Telling(file=str(told)))
+    app.add_stream("ones", telling.output, app.add_operator("console", ConsoleOutput()).input)
+    run_on_spark(app, spark_context, tmp_path / "checkpoint", windows=3)
+    assert told.read_text(encoding="utf-8").split() == ["0", "1", "2"]

@@ -1,0 +1,64 @@
+"""Checkpoints on file systems without locks: whoever took the folder last owns it."""
+
+import pytest
+
+from ridgeline.api.errors import FencedError
+from ridgeline.engine.driver.checkpoint import Checkpoint
+from support.engine.applications import sum_application
+from support.engine.on_spark import run_on_spark
+
+pytestmark = pytest.mark.spark
+
+SUMS = [sum(range(10 * window + 10)) for window in range(15)]
+
+
+def sums(run):
+    return [number.value for number in run.collected("store")]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder that the driver reaches through Hadoop's FileSystem, as it does HDFS."""
+    monkeypatch.setattr("ridgeline.engine.driver.launch.is_local", lambda uri: False)
+    return f"file:{tmp_path}/checkpoint"
+
+
+def test_runs_and_purges_on_a_file_system_of_hadoop(spark_context, folder, tmp_path):
+    first = run_on_spark(sum_application(count=150), spark_context, folder, windows=13)
+    second = run_on_spark(sum_application(count=150), spark_context, folder)
+
+    assert first.ids + second.ids == list(range(15))
+    assert sums(first) + sums(second) == SUMS
+    manifests = [path for path in (tmp_path / "checkpoint" / "manifests").iterdir() if not path.name.startswith(".")]
+    assert len(manifests) < 12
+    assert not (tmp_path / "checkpoint" / "lock").exists()
+
+
+def test_first_driver_is_fenced_off_by_the_second(spark_context, folder):
+    from ridgeline.engine.spark.hadoop import HadoopStorage
+
+    def take_over(run, summary):
+        if summary.window_id == 2:
+            Checkpoint(HadoopStorage(folder, spark_context), "sums").close()
+
+    first, error = run_on_spark(sum_application(), spark_context, folder, each=take_over, expect=FencedError)
+    second = run_on_spark(sum_application(), spark_context, folder)
+
+    assert str(error) == f"checkpoint folder `{folder}` was taken over by another driver; this one stops, nothing is lost"
+    assert first.ids == [0, 1, 2]
+    assert sums(first) + sums(second) == SUMS[:10]
+
+
+def test_window_that_another_driver_has_committed_is_not_committed_again(spark_context, folder, tmp_path):
+    """The second driver has come between the first one's look at the owner and its commit."""
+    manifests = tmp_path / "checkpoint" / "manifests"
+
+    def commit_next(run, summary):
+        if summary.window_id == 1:
+            (manifests / f"{2:012d}.json").write_text("another driver's")
+
+    first, error = run_on_spark(sum_application(), spark_context, folder, each=commit_next, expect=FencedError)
+
+    assert str(error) == f"window 2 was committed to `{folder}` by another driver; this one stops, nothing is lost"
+    assert first.ids == [0, 1]
+    assert (manifests / f"{2:012d}.json").read_text() == "another driver's"

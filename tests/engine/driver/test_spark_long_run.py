@@ -1,0 +1,89 @@
+"""Many windows on Spark: snapshots, purges, shuffle files, and operators that hear of commits."""
+
+from pathlib import Path
+
+import pytest
+
+from ridgeline.engine.state import state_files
+from ridgeline.testing import run_local
+from support.engine import ledger
+from support.engine.applications import Sum, payments_application, sum_application
+from support.engine.on_spark import run_on_spark
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+WINDOWS = 40
+
+
+def shuffle_files(folder):
+    return [path for path in folder.rglob("shuffle_*") if path.is_file()]
+
+
+def test_files_do_not_pile_up(spark_context, spark_folder, tmp_path, wait_until):
+    checkpoint = tmp_path / "checkpoint"
+    counts = []
+
+    def count(run, summary):
+        counts.append({name: len(list((checkpoint / name).iterdir())) for name in ("manifests", "state", "plans", "epochs")})
+
+    wait_until(lambda: not shuffle_files(spark_folder), "the files of shuffles of earlier tests to go")
+    here = run_local(payments_application(count=20 * WINDOWS, per_window=20))
+    run = run_on_spark(payments_application(count=20 * WINDOWS, per_window=20), spark_context, checkpoint, each=count)
+
+    assert len(run.ids) == WINDOWS
+    for name in ("balance_store", "top_store", "rejected_store"):
+        assert run.collected(name) == here.collected(name)
+    # Twelve manifests at most, and for the oldest of them what was merged and the deltas since; five to eight containers write state.
+    assert max(count["manifests"] for count in counts) <= 12
+    assert max(count["state"] for count in counts) <= (12 + 20) * len(run.plan.execution.containers)
+    assert counts[-1]["plans"] == counts[-1]["epochs"] == 1
+    wait_until(lambda: not shuffle_files(spark_folder), "the files of shuffles to go")
+
+
+def test_state_is_restored_from_what_was_merged_and_deltas(spark_context, tmp_path):
+    checkpoint = tmp_path / "checkpoint"
+    here = run_local(ledger.application(), windows=30)
+    first = run_on_spark(ledger.application(snapshot_interval=4), spark_context, checkpoint, windows=25)
+    # Another property is another plan: no worker has its state in memory.
+    second = run_on_spark(ledger.application(snapshot_interval=4), spark_context, checkpoint, properties={"entries.windows": "30"})
+
+    assert first.ids + second.ids == list(range(30))
+    assert first.collected("sink") + second.collected("sink") == here.collected("sink")
+    assert any(map(state_files.base_of, second.run.master.states.values()))
+
+
+class Listening(Sum):
+    """Writes down which windows it is told are committed, and what its state is then."""
+
+    folder: str = ""
+
+    def committed(self, window_id):
+        Path(self.folder, f"{window_id}").write_text(str(self.total))
+
+
+def test_operators_hear_of_commits(spark_context, tmp_path):
+    folder = tmp_path / "heard"
+    folder.mkdir()
+    heard = []
+
+    def look(run, summary):
+        heard.append(sorted(int(path.name) for path in folder.iterdir()))
+
+    run_on_spark(sum_application(Listening(folder=str(folder)), count=50), spark_context, tmp_path / "checkpoint", each=look)
+
+    assert heard == [list(range(window + 1)) for window in range(5)]
+    assert [int((folder / str(window)).read_text()) for window in range(5)] == [sum(range(10 * window + 10)) for window in range(5)]
+
+
+def test_commit_is_told_again_after_a_restart(spark_context, tmp_path):
+    """Between the commit and the call there may have been a crash."""
+    folder = tmp_path / "heard"
+    folder.mkdir()
+    app = sum_application(Listening(folder=str(folder)), count=50)
+    run_on_spark(app, spark_context, tmp_path / "checkpoint", windows=3)
+    (folder / "2").unlink()
+
+    run_on_spark(app, spark_context, tmp_path / "checkpoint", windows=1)
+
+    assert sorted(int(path.name) for path in folder.iterdir()) == [0, 1, 2, 3]
+    assert (folder / "2").read_text() == str(sum(range(30)))

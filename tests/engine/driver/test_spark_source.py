@@ -1,0 +1,164 @@
+"""Windows that are micro-batches: Spark sources alone, beside others, and gone on from."""
+
+import json
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ridgeline import Application
+from ridgeline.api.errors import CheckpointError, OperatorError, RidgelineError
+from ridgeline.operators import SparkInput
+from support.engine.applications import FailingSum, Number, sink
+from support.engine.on_spark import run_on_spark
+from support.engine.spark_sources import (
+    copying_application,
+    folder_application,
+    python_beside_spark,
+    rate_application,
+    two_spark_sources,
+)
+
+pytestmark = pytest.mark.spark
+
+
+def odd_sum(count):
+    return sum(range(1, count, 2))
+
+
+def sums(run):
+    return [tuple(row) if len(row) > 1 else row[0] for row in run.collected("store")]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_rate_source_goes_on_where_it_stopped(spark_context, tmp_path, partitions):
+    checkpoint = tmp_path / "checkpoint"
+
+    first = run_on_spark(rate_application(partitions=partitions), spark_context, checkpoint, windows=3)
+    second = run_on_spark(rate_application(partitions=partitions), spark_context, checkpoint, windows=2)
+
+    assert first.ids + second.ids == [0, 1, 2, 3, 4]
+    assert sums(first) + sums(second) == [odd_sum(100 * window + 100) for window in range(5)]
+    assert sum(sum(report.tuples_out.values()) for report in first.reports("numbers", 0)) == 50
+
+
+def write(format, folder, name, values):
+    """A file of numbers that appears at once."""
+    hidden, target = folder.parent / f".{name}", folder / f"{name}.{format}"
+    if format == "parquet":
+        pq.write_table(pa.table({"value": values}), hidden)
+    elif format == "csv":
+        hidden.write_text("".join(f"{value}\n" for value in values))
+    else:
+        hidden.write_text("".join(f"{json.dumps({'value': value})}\n" for value in values))
+    hidden.rename(target)
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "json"])
+def test_folder_to_which_files_are_added(spark_context, tmp_path, format):
+    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    folder.mkdir()
+    write(format, folder, "0", range(10))
+
+    def add_next(run, summary):
+        write(format, folder, f"{summary.window_id + 1}", range(10 * summary.window_id + 10, 10 * summary.window_id + 20))
+
+    first = run_on_spark(folder_application(format, folder), spark_context, checkpoint, windows=2, each=add_next)
+    second = run_on_spark(folder_application(format, folder), spark_context, checkpoint, windows=2, each=add_next)
+
+    assert first.ids + second.ids == [0, 1, 2, 3]
+    assert sums(first) + sums(second) == [sum(range(10 * window + 10)) for window in range(4)]
+
+
+def test_python_input_ticks_with_spark_source(spark_context, tmp_path):
+    checkpoint = tmp_path / "checkpoint"
+
+    first = run_on_spark(python_beside_spark(), spark_context, checkpoint, windows=3)
+    second = run_on_spark(python_beside_spark(), spark_context, checkpoint, windows=3)
+
+    expected = [(sum(range(min(45, 10 * window + 10))), odd_sum(100 * window + 100)) for window in range(6)]
+    assert sums(first) + sums(second) == expected
+
+
+def test_two_spark_sources(spark_context, tmp_path):
+    checkpoint = tmp_path / "checkpoint"
+
+    first = run_on_spark(two_spark_sources(), spark_context, checkpoint, windows=2)
+    second = run_on_spark(two_spark_sources(), spark_context, checkpoint, windows=1)
+
+    expected = [(sum(range(0, 50 * window + 50, 2)), odd_sum(100 * window + 100)) for window in range(3)]
+    assert sums(first) + sums(second) == expected
+
+
+def test_spark_writes_what_spark_has_read(spark_context, tmp_path):
+    output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"
+
+    run_on_spark(copying_application(output), spark_context, checkpoint, windows=2)
+    run_on_spark(copying_application(output), spark_context, checkpoint, windows=1)
+
+    for window in range(3):
+        files = [path for path in (output / f"window={window}").iterdir() if path.suffix == ".json"]
+        rows = [json.loads(line)["value"] for path in files for line in path.read_text().splitlines()]
+        assert sorted(rows) == list(range(10 * window + 1, 10 * window + 10, 2))
+    assert not list((checkpoint / "staging").rglob("*.parquet"))
+
+
+def test_failing_operator_is_named_and_its_window_repeated(spark_context, tmp_path):
+    checkpoint = tmp_path / "checkpoint"
+    attributes = {"total.recovery_attempts": "0"}
+
+    first, error = run_on_spark(
+        rate_application(FailingSum(bad=151)), spark_context, checkpoint, attributes=attributes, expect=OperatorError
+    )
+    second = run_on_spark(rate_application(), spark_context, checkpoint, windows=2)
+
+    assert "operator `total` (partition 0) of application `rate` failed in window 1 in `process of port numbers`" in str(error)
+    assert "cannot add 151; the tuple was Number(value=151)" in str(error)
+    assert first.ids + second.ids == [0, 1, 2]
+    assert sums(first) + sums(second) == [odd_sum(100 * window + 100) for window in range(3)]
+
+
+def broken(frame):
+    return frame.select("values")
+
+
+def test_transform_that_fails_is_named(spark_context, tmp_path):
+    app = Application("rate", window="1ms")
+    source = SparkInput(format="rate-micro-batch", options={"rowsPerBatch": 1}, schema=Number, transform=broken)
+    app.add_stream("numbers", app.add_operator("numbers", source).output, sink(app, "store", Number))
+
+    _, error = run_on_spark(app, spark_context, tmp_path / "checkpoint", expect=RidgelineError)
+
+    assert "Spark source `rate-micro-batch` cannot be transformed; check `transform`; Spark says: " in str(error)
+    assert "values" in str(error)
+
+
+def test_manifests_behind_the_offset_log_are_refused(spark_context, tmp_path):
+    checkpoint = tmp_path / "checkpoint"
+    run_on_spark(rate_application(), spark_context, checkpoint, windows=3)
+    for window in (1, 2):
+        (checkpoint / "manifests" / f"{window:012d}.json").unlink()
+
+    _, error = run_on_spark(rate_application(), spark_context, checkpoint, windows=1, expect=CheckpointError)
+
+    found = r"`state/\S+` is of window [23], but its last manifest is of window 0: `manifests` was emptied or is an older copy"
+    remedy = "restore the whole folder from one copy, or give another `--checkpoint`"
+    assert re.fullmatch(rf"checkpoint folder `{checkpoint}`: {found}; {remedy}", str(error))
+
+
+@pytest.mark.slow
+def test_source_that_fails_while_it_runs_is_told(spark_context, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write("parquet", folder, "0", range(10))
+
+    def add_nonsense(run, summary):
+        (folder / "nonsense.parquet").write_text("this is no parquet file")
+
+    run, error = run_on_spark(
+        folder_application("parquet", folder), spark_context, tmp_path / "checkpoint", windows=2, each=add_nonsense, expect=RidgelineError
+    )
+
+    assert run.ids == [0]
+    assert "nonsense.parquet" in str(error)

@@ -1,0 +1,93 @@
+"""Where the time goes, on Spark, in an application whose time is known."""
+
+import time
+
+import pytest
+
+from ridgeline.plan.planner import plan_application
+from ridgeline.stram.topology import planned_event
+from ridgeline.stram.watch import Watch
+from support.engine.busy import BUSY, busy_application, really
+from support.engine.on_spark import run_on_spark
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+WINDOWS = 40
+
+
+def measure(app, context, folder, windows=WINDOWS):
+    """Run and fold: what the run was told, as its watch tells it."""
+    run = run_on_spark(app, context, folder / "checkpoint", windows=windows)
+    watch = Watch(time.time)
+    watch.observe(planned_event(plan_application(app), at=time.time(), application_id="busy", info={}))
+    for event in run.events:
+        watch.observe(event)
+    return watch
+
+
+def undisturbed(watch, windows=range(WINDOWS)):
+    """The windows in which the machine let tasks of one stage begin within 10 ms of each other: at least half of them."""
+    found = []
+    for window in windows:
+        transfer = {operator["operator"]: operator["transferMs"] for operator in watch.latency(window)["operators"]}
+        if max(transfer[name] for name in "DEF") - min(transfer[name] for name in "DEF") < 10:
+            found.append(window)
+    if len(found) < len(windows) / 2:
+        pytest.skip("this machine is too busy to tell 18 ms")
+    return found
+
+
+def assert_paths(watch, windows, expected):
+    """95 % of the windows have this critical path."""
+    paths = ["".join(step["operator"] for step in watch.critical_path(window)["path"]) for window in undisturbed(watch, windows)]
+    assert paths.count(expected) >= 0.95 * len(paths), paths
+
+
+def almost_all(conditions):
+    """90 % of them hold."""
+    found = list(conditions)
+    return sum(found) >= 0.9 * len(found)
+
+
+def test_separate_containers(spark_context, tmp_path):
+    watch = measure(busy_application(tmp_path, locality="NODE_LOCAL"), spark_context, tmp_path)
+
+    quiet = undisturbed(watch)
+    for name in BUSY:
+        compute = [
+            next(found["computeMs"] for found in watch.latency(window)["operators"] if found["operator"] == name) / 1e3 for window in quiet
+        ]
+        assert almost_all(abs(seconds - really(tmp_path, name, window)) < 0.005 for window, seconds in zip(quiet, compute, strict=True)), (
+            name
+        )
+    assert_paths(watch, range(WINDOWS), "ACE")
+    assert watch.critical_path()["average"]["path"] == ["A", "C", "E"]
+    assert watch.critical_path()["slack"]["B"] > 50
+    for window in watch.windows():
+        blame = watch.critical_path(window["windowId"])["blame"]
+        assert sum(step["ms"] for step in blame) == pytest.approx(window["latencyMs"], abs=5)
+    named = [{(step["what"], step["operator"]) for step in watch.critical_path(window)["blame"]} for window in undisturbed(watch)]
+    assert almost_all(("barrier", "C") in steps for steps in named)
+    assert almost_all(not steps.isdisjoint({("slot", "D"), ("compute", "D")}) for steps in named)
+
+
+def test_the_path_moves_with_the_work(spark_context, tmp_path):
+    watch = measure(busy_application(tmp_path, locality="NODE_LOCAL", moved_at=20), spark_context, tmp_path)
+
+    assert_paths(watch, range(20), "ACE")
+    assert_paths(watch, range(22, WINDOWS), "ABD")
+
+
+def test_fused_into_one_container(spark_context, tmp_path):
+    watch = measure(busy_application(tmp_path, locality="CONTAINER_LOCAL"), spark_context, tmp_path)
+
+    assert len(watch.containers()) == 1
+    operators = {window: {found["operator"]: found for found in watch.latency(window)["operators"]} for window in range(WINDOWS)}
+    for name in BUSY:
+        assert almost_all(abs(operators[w][name]["computeMs"] / 1e3 - really(tmp_path, name, w)) < 0.005 for w in operators), name
+    # Whoever ran last of the siblings waited for all others that are not upstream of it.
+    waits = sum(found["waitMs"] for found in operators[20].values())
+    assert waits > 100
+    assert_paths(watch, range(WINDOWS), "ACE")
+    what = {step["what"] for step in watch.critical_path(20)["blame"]}
+    assert "sibling" in what
+    assert "barrier" not in what

@@ -1,0 +1,120 @@
+"""Which worker hangs: looks at workers at given times; no process and no thread."""
+
+import os
+import socket
+from dataclasses import replace
+
+import pytest
+
+from ridgeline.engine.driver.watchdog import Hangs, Worker
+from ridgeline.engine.worker import black_box
+from ridgeline.measure.events import ContainerHeartbeat, RunningOperator
+from ridgeline.plan.planner import plan_application
+from ridgeline.plan.protocol import WindowRequest
+from support.engine.applications import sum_application
+
+REQUEST = WindowRequest(7, 1, 3)
+CLOCK_ONLY = ContainerHeartbeat(0.0, -1, "worker-1", 11, 0.0)
+ENDED = "its worker process 11 on `worker-1` was silent for {} s and was ended"
+
+
+def hangs(**attributes):
+    plan = plan_application(sum_application(), attributes={"heartbeat_timeout": "10s", **attributes})
+    made = Hangs(plan, "run-1")
+    made.begin(REQUEST, 100.0)
+    return made, {operator.name: operator.id for operator in plan.physical.operators}
+
+
+def beat(operator, window_id=7, attempt=1, consumed=3, produced=0):
+    """A heartbeat of a worker where an operator runs."""
+    running = RunningOperator(operator, "running", consumed={"numbers": consumed}, produced={"sums": produced})
+    waiting = RunningOperator(99, "waiting")
+    return ContainerHeartbeat(0.0, 1, "worker-1", 11, 0.0, window_id, attempt, 0.0, (waiting, running), "in users_code")
+
+
+def looks(made, workers, begin, end):
+    """What is found, second by second."""
+    return [made.look(workers(second - 100.0), float(second)) for second in range(begin, end)]
+
+
+def test_a_silent_worker_is_found_once_the_window_has_run_for_as_long():
+    made, ids = hangs()
+    found = looks(made, lambda seconds: [Worker(seconds, beat(ids["total"]))], 101, 111)
+    assert found[:-1] == [None] * 9
+    failure = found[-1].failure
+    assert (found[-1].host, found[-1].pid) == ("worker-1", 11)
+    assert (failure.operator, failure.partition, failure.window_id, failure.callback) == ("total", 0, 7, "its turn")
+    assert failure.error.startswith(ENDED.format(10))
+    assert failure.error.endswith("if that is honest work, raise the attribute `heartbeat_timeout`")
+    assert failure.traceback == "in users_code"
+
+
+def test_a_worker_that_was_silent_before_the_window_gets_the_same_time():
+    made, _ = hangs()
+    found = looks(made, lambda seconds: [Worker(500 + seconds, CLOCK_ONLY)], 101, 111)
+    assert found[:-1] == [None] * 9
+    assert found[-1].failure.operator == ""
+    assert str(found[-1].failure).startswith("application `sums` failed in window 7 in `a worker`: ")
+
+
+def test_workers_that_are_heard_of_are_left_alone_however_long_the_window():
+    made, ids = hangs()
+    assert looks(made, lambda _: [Worker(1.0, beat(ids["total"])), Worker(9.9, CLOCK_ONLY)], 101, 400) == [None] * 299
+
+
+def test_nothing_is_found_between_windows():
+    made, _ = hangs()
+    made.end()
+    assert looks(made, lambda _: [Worker(100.0, CLOCK_ONLY)], 101, 200) == [None] * 99
+
+
+def test_a_driver_that_was_stopped_itself_reads_heartbeats_first():
+    made, ids = hangs()
+    assert looks(made, lambda _: [Worker(1.0, beat(ids["total"]))], 101, 105) == [None] * 4
+    silent = [Worker(300.0, beat(ids["total"]))]
+    assert made.look(silent, 400.0) is None
+    assert made.look(silent, 401.0) is None
+    assert made.look([Worker(11.0, beat(ids["total"]))], 406.0) is None
+
+
+@pytest.mark.parametrize("old", [{"window_id": 6}, {"attempt": 0}])
+def test_the_operator_of_an_old_heartbeat_is_not_named(old):
+    made, ids = hangs()
+    *_, stuck = looks(made, lambda seconds: [Worker(seconds, beat(ids["total"], **old))], 101, 111)
+    assert stuck.failure.operator == ""
+
+
+def test_the_operator_of_a_worker_on_this_host_that_never_told_it_is_read_from_its_file():
+    made, ids = hangs()
+    box = black_box.BlackBox()
+    box.note(black_box.Turn("run-1", 7, 1, 1, ids["total"]))
+    here = replace(CLOCK_ONLY, host=socket.gethostname(), pid=os.getpid())
+    *_, stuck = looks(made, lambda seconds: [Worker(seconds, here)], 101, 111)
+    assert stuck.failure.operator == "total"
+    box.idle()
+    made.begin(REQUEST, 100.0)
+    *_, stuck = looks(made, lambda seconds: [Worker(seconds, here)], 101, 111)
+    assert stuck.failure.operator == ""
+
+
+def test_a_callback_that_does_nothing_is_found_after_its_timeout():
+    made, ids = hangs(**{"total.callback_timeout": "5s"})
+    found = looks(made, lambda _: [Worker(0.5, beat(ids["total"]))], 101, 107)
+    assert found[:-1] == [None] * 5
+    assert found[-1].failure.operator == "total"
+    assert "a callback has taken in no tuple and emitted none for 5 s, and its worker process 11 was ended" in found[-1].failure.error
+
+
+@pytest.mark.parametrize("progress", ["consumed", "produced"])
+def test_a_callback_that_goes_on_is_left_alone(progress):
+    made, ids = hangs(**{"total.callback_timeout": "5s"})
+
+    def working(seconds):
+        return [Worker(0.5, beat(ids["total"], **{progress: int(seconds) // 4}))]
+
+    assert looks(made, working, 101, 200) == [None] * 99
+
+
+def test_without_a_callback_timeout_a_callback_may_take_for_ever():
+    made, ids = hangs()
+    assert looks(made, lambda _: [Worker(0.5, beat(ids["total"]))], 101, 2000) == [None] * 1899

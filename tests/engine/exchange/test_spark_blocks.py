@@ -1,0 +1,111 @@
+"""Blocks by reference on Spark: through shared memory, nothing left behind, and a block that is lost is a window that is run again."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, State
+from support.engine.applications import Number, sink
+from support.engine.on_spark import run_on_spark
+
+pytestmark = pytest.mark.spark
+
+COUNT = 20_000
+WINDOWS = 3
+
+
+class Numbers(InputOperator):
+    """20,000 numbers a window: enough for blocks by reference."""
+
+    numbers = OutputPort(Number)
+
+    def emit_tuples(self):
+        self.numbers.emit_batch(pa.record_batch([pa.array(np.arange(COUNT))], names=["value"]))
+        if self.context.window_id == WINDOWS - 1:
+            self.finish()
+
+
+class Total(Operator):
+    """Emits the sum of its numbers so far, and how many files of blocks are mapped into its process as they come."""
+
+    numbers = InputPort(Number, key="value")
+    out = OutputPort(Number)
+    mapped = OutputPort(Number)
+
+    total = State(0)
+    thief: bool = False
+
+    @numbers.process_batch
+    def add(self, batch):
+        self.total += int(batch.column(0).to_numpy().sum())
+        paths = {line.split(None, 5)[5].strip() for line in Path("/proc/self/maps").read_text().splitlines() if "ridgeline-blocks-" in line}
+        self.mapped.emit(Number(len(paths)))
+        if self.thief and self.context.window_id == 1:
+            for path in paths:
+                Path(path).unlink(missing_ok=True)
+
+    def end_window(self):
+        self.out.emit(Number(self.total))
+
+
+class Last(Operator):
+    """Takes the numbers past the stage of `total`, so after it."""
+
+    numbers = InputPort(Number)
+    totals = InputPort(Number)
+    out = OutputPort(Number)
+
+    count = State(0)
+
+    @totals.process
+    def ignore(self, number):
+        pass
+
+    @numbers.process_batch
+    def add(self, batch):
+        self.count += len(batch)
+
+    def end_window(self):
+        self.out.emit(Number(self.count))
+
+
+def application(*, thief):
+    app = Application("blocks", window="1ms")
+    source = app.add_operator("numbers", Numbers(), partitions=2)
+    total = app.add_operator("total", Total(thief=thief), partitions=2)
+    last = app.add_operator("last", Last())
+    app.add_stream("numbers", source.numbers, total.numbers, last.numbers)
+    app.add_stream("totals", total.out, last.totals, sink(app, "totals", Number), locality="NODE_LOCAL")
+    app.add_stream("mapped", total.mapped, sink(app, "mapped", Number))
+    app.add_stream("counts", last.out, sink(app, "counts", Number))
+    return app
+
+
+def values(run, operator):
+    return [number.value for number in run.collected(operator)]
+
+
+def check(run):
+    sums = values(run, "totals")
+    assert [sum(sums[i : i + 2]) for i in range(0, 2 * WINDOWS, 2)] == [2 * sum(range(COUNT)) * (w + 1) for w in range(WINDOWS)]
+    assert values(run, "counts") == [2 * COUNT * (w + 1) for w in range(WINDOWS)]
+    assert not list(Path("/dev/shm").glob(f"ridgeline-blocks-{os.getpid()}-*"))
+
+
+def test_blocks_go_by_reference_and_leave_nothing_behind(spark_context, tmp_path):
+    run = run_on_spark(application(thief=False), spark_context, tmp_path)
+    check(run)
+    assert run.retries == []
+    assert set(values(run, "mapped")) == {2}
+
+
+def test_a_lost_block_is_a_window_that_is_run_again_once(spark_context, tmp_path):
+    run = run_on_spark(application(thief=True), spark_context, tmp_path)
+    check(run)
+    (retried,) = run.retries
+    assert (retried.window_id, retried.attempt) == (1, 1)
+    assert "a block of container 0 for container " in retried.reason
+    assert "ridgeline-blocks-" in retried.reason

@@ -1,0 +1,139 @@
+"""A restart after each kind of damage to each kind of file of a checkpoint: the right result, or an error that names file and remedy."""
+
+import itertools
+import shutil
+from collections import Counter
+
+import pytest
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.state import keyed_runs, state_files
+from ridgeline.engine.state.storage import DriverStorage, LocalStorage
+from ridgeline.testing import run_local
+from support.damage import KINDS, cases, is_told
+from support.engine.ledger import application
+from support.manifests import manifest_of
+
+pytestmark = pytest.mark.slow
+
+WINDOWS = 13
+LATER = 2
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch, tmp_path):
+    """Keyed states lie in runs from 100 keys on; nothing waits for a disk; copies of runs lie in the test's folder."""
+    monkeypatch.setattr(keyed_runs, "RUN_KEYS", 100)
+    monkeypatch.setattr("os.fsync", lambda _file: None)
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "copies"))
+
+
+class Far(DriverStorage):
+    """A checkpoint that cannot be mapped: runs are copied to the host."""
+
+    def __init__(self, folder):
+        self._near = LocalStorage(folder)
+        self.uri = f"far:{folder}"
+        for method in ("read", "write", "create", "names", "delete"):
+            setattr(self, method, getattr(self._near, method))
+
+    read = write = create = names = delete = None
+
+
+def ledger():
+    return application(snapshot_interval=4, windows_kept=3)
+
+
+def collected(run, window_ids):
+    return {window_id: run.collected("sink", window_id) for window_id in window_ids}
+
+
+@pytest.fixture(scope="module")
+def expected():
+    run = run_local(ledger(), windows=WINDOWS + LATER)
+    return collected(run, range(WINDOWS + LATER))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A checkpoint of 13 windows, made by three drivers, with deltas, snapshots and runs; and a copy of it from before."""
+    folder = tmp_path_factory.mktemp("damage")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keyed_runs, "RUN_KEYS", 100)
+        for windows in (5, 4, 4):
+            run_local(ledger(), windows=windows, checkpoint=folder / "whole")
+            if windows == 5:
+                shutil.copytree(folder / "whole", folder / "earlier")
+    version = manifest_of(folder / "whole", -1).states["ledger/0/1"]
+    assert state_files.runs_of(tuple(version))
+    assert not state_files.is_merged(version[-1])
+    return folder / "whole", folder / "earlier"
+
+
+def outcome(folder, name, damage, expected, tmp_path, storage=LocalStorage, least=WINDOWS - 1):
+    """`right` or `told`; what is neither fails the test."""
+    checkpoint = tmp_path / "checkpoint"
+    shutil.copytree(folder, checkpoint)
+    damage(checkpoint)
+    try:
+        run = run_local(ledger(), windows=LATER, checkpoint=storage(str(checkpoint)))
+    except RidgelineError as error:
+        assert is_told(error, name.split(" ")[0], name.split(" ")[-1]), f"{name}: {error}"  # noqa: PT017
+        return "told"
+    finally:
+        shutil.rmtree(checkpoint)
+    ids = run.window_ids
+    assert ids == list(range(ids[0], ids[0] + LATER)), name
+    assert ids[0] >= least, f"{name}: went on at {ids}"
+    assert collected(run, ids) == {window_id: expected[window_id] for window_id in ids if window_id in expected}, name
+    return "right"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "pattern", ["run.json", "manifests/*", "epochs/*", "committed/*", "state/*[0-9]", "state/*.snapshot", "state/*.run*"]
+)
+def test_a_restart_is_right_or_told(folders, expected, tmp_path, pattern, kind):
+    whole, earlier = folders
+    found = Counter(outcome(whole, name, damage, expected, tmp_path) for name, damage in cases(whole, earlier, pattern, [kind]))
+    print(f"{pattern} {kind}: {dict(found)}")
+
+
+def test_there_are_enough_cases(folders):
+    assert sum(1 for _ in cases(*folders)) >= 300
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_copies_on_a_host_are_made_anew(expected, tmp_path, kind):
+    checkpoint = tmp_path / "far"
+    run_local(ledger(), windows=WINDOWS, checkpoint=Far(str(checkpoint)))
+    [copies] = (tmp_path / "copies").iterdir()
+    whole = shutil.copytree(copies, tmp_path / "whole")
+    for name, damage in cases(whole, whole, kinds=[kind]):
+        shutil.rmtree(copies)
+        shutil.copytree(whole, copies)
+        damage(copies)
+        assert outcome(checkpoint, name, lambda _: None, expected, tmp_path, Far) == "right"
+
+
+@pytest.mark.parametrize("manifests", ["whole", "older", "gone"])
+def test_folders_that_are_older_or_gone_are_told(folders, expected, tmp_path, manifests):
+    """In all combinations. An older copy of everything is a checkpoint as good as any."""
+    whole, earlier = folders
+    others = ("state", "committed", "epochs")
+    for versions in itertools.product(["whole", "older", "gone"], repeat=3):
+        chosen = dict(zip(("manifests", *others), (manifests, *versions), strict=True))
+
+        def damage(checkpoint, chosen=chosen):
+            for folder, version in chosen.items():
+                if version != "whole":
+                    shutil.rmtree(checkpoint / folder)
+                if version == "older":
+                    shutil.copytree(earlier / folder, checkpoint / folder)
+
+        known = chosen["state"] == "whole" or chosen["committed"] == "whole"
+        least = {"whole": WINDOWS, "older": 5, "gone": 0}[manifests] if not known else WINDOWS
+        name = f"manifests/x {chosen} state/x"
+        assert outcome(whole, name, damage, expected, tmp_path, least=least) in ("told", "right")
+        if manifests != "whole" and known:
+            assert outcome(whole, name, damage, expected, tmp_path) == "told", chosen

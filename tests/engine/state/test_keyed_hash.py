@@ -1,0 +1,127 @@
+import enum
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+from uuid import UUID
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ridgeline.engine.state.keyed_hash import UnstableKeyError, hash_many, hash_one, hash_wanted
+
+
+class Pair(NamedTuple):
+    name: str
+    number: int
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Size(enum.IntEnum):
+    SMALL = 1
+
+
+class Word(enum.StrEnum):
+    ONE = "one"
+
+
+class Odd(int):
+    def __eq__(self, other):
+        return False
+
+    __hash__ = int.__hash__
+
+
+NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001  what is tested
+NUMBERS = st.integers() | st.integers(-(2**66), 2**66) | st.booleans() | st.floats(allow_nan=False) | st.decimals(allow_nan=False)
+PLAIN = NUMBERS | st.text(max_size=5) | st.binary(max_size=5) | st.none() | st.dates() | st.datetimes() | st.timedeltas() | st.uuids()
+KEYS = PLAIN | st.fractions() | st.sampled_from(Colour) | st.tuples(PLAIN, PLAIN) | st.lists(NUMBERS, max_size=3).map(tuple)
+
+
+@given(st.lists(KEYS, max_size=8))
+def test_a_key_alone_and_among_others_has_one_hash(keys):
+    assert hash_many(keys).tolist() == hash_wanted(keys).tolist() == list(map(hash_one, keys))
+
+
+@given(st.sampled_from([int, float, str, bytes, bool]).flatmap(lambda kind: st.lists(st.from_type(kind), max_size=8)))
+def test_keys_of_one_type_have_the_hash_of_each(keys):
+    keys = [key for key in keys if key == key]  # noqa: PLR0124  no NaN
+    assert hash_many(keys).tolist() == list(map(hash_one, keys))
+
+
+@given(NUMBERS)
+def test_equal_numbers_have_one_hash(number):
+    others = []
+    for kind in (int, float, Decimal, Fraction, complex, bool):
+        try:
+            others.append(kind(number))
+        except (OverflowError, ValueError):
+            continue
+    assert {hash_one(other) for other in others if other == number} <= {hash_one(number)}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("a", 1), Pair("a", 1.0)),
+        (1, Size.SMALL),
+        ("one", Word.ONE),
+        (3, np.int32(3)),
+        (2.5, np.float32(2.5)),
+        (True, np.True_),
+        ("a", np.str_("a")),
+        (0.0, -0.0),
+        (datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 1, 1, 14, tzinfo=timezone(timedelta(hours=2)))),
+        (NAIVE, NAIVE.replace(fold=1)),
+    ],
+)
+def test_keys_that_are_equal_have_one_hash(one, other):
+    assert one == other
+    assert hash_one(one) == hash_one(other) == hash_many([other, other])[0]
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint16, np.int64, np.uint64, np.float32, np.float64, np.bool_, ">i4", "U3", "S3"])
+def test_arrays_have_the_hashes_of_their_values(kind):
+    keys = np.array([0, 1, 7], kind)
+    assert hash_many(keys).tolist() == hash_many(keys[::-1])[::-1].tolist() == list(map(hash_one, keys.tolist()))
+
+
+def test_large_numbers_in_arrays_have_the_hashes_of_their_values():
+    for keys in (np.array([2**63, 1], np.uint64), np.array([1e30, 2.0, -(2.0**63), np.inf])):
+        assert hash_many(keys).tolist() == list(map(hash_one, keys.tolist()))
+
+
+def test_hashes_never_change_since_they_stand_in_files():
+    known = {
+        0: 0,
+        1: 0x9E3779B97F4A7C15,
+        -1: 0x61C8864680B583EB,
+        2**64: 0x2A2FA48A7B66E8E8,
+        1.5: 0x5718000000000000,
+        "key": 0x75C37883E6DDF0DD,
+        b"key": 0x75C37883E6DDF0DD,
+        None: 0x9E3779B97F4A7C15,
+        date(2026, 1, 1): 0x4300600EC854C5BD,
+        NAIVE: 0x81A54114C8E74000,
+        timedelta(1): 0x4C40CD86CF45E000,
+        Decimal("1.1"): 0xB10DFDB6A97C2C39,
+        UUID(int=5): 0x7DB91EAB112654E2,
+        ("a", 1): 0x1BF77A51E7BC8776,
+        Colour.RED: 0x7FDA4F486675B10B,
+    }
+    assert {key: hash_one(key) for key in known} == known
+
+
+@pytest.mark.parametrize("key", [float("nan"), Decimal("nan"), frozenset({1}), object(), Odd(1), ("a", frozenset()), (1, float("nan"))])
+def test_a_key_that_has_no_stable_hash_is_refused(key):
+    with pytest.raises(UnstableKeyError, match=r"has not the same hash in every process; got "):
+        hash_one(key)
+    with pytest.raises(UnstableKeyError):
+        hash_many([key, key])
+    assert len(hash_wanted([key, 1])) == 2

@@ -1,0 +1,259 @@
+from datetime import date
+from decimal import Decimal
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from ridgeline import KeyedState, StateError, stable_hash
+from ridgeline.engine.state import keyed_merge, keyed_runs
+from ridgeline.engine.state.keyed_run import Run
+from ridgeline.engine.state.keyed_runs import compact
+from support.engine.run_folder import RunFolder
+
+
+class Range(NamedTuple):
+    high: int
+    low: int
+
+
+@pytest.fixture(autouse=True)
+def small_runs(monkeypatch):
+    monkeypatch.setattr(keyed_runs, "RUN_KEYS", 4)
+    monkeypatch.setattr(keyed_merge, "_CHUNK_KEYS", 16)
+    monkeypatch.setattr(keyed_runs, "_CHUNK", 16)
+
+
+@pytest.fixture
+def folder():
+    return RunFolder()
+
+
+def held(folder, items, kind=object, **options):
+    """A cell that holds these items in a run."""
+    cell = KeyedState(kind, **options).cell()
+    cell.begin(0)
+    cell.update(items)
+    folder.reattach(cell)
+    cell.begin(1)
+    return cell
+
+
+COLUMNS = {
+    "int": list(range(-20, 20)),
+    "bool and int": [*range(2, 20), False, True],
+    "large int": [2**70 + number for number in range(20)],
+    "float": [0.5, -0.0, float("inf"), 1e300, *map(float, range(1, 20))],
+    "str": ["", "ä", "a\0", *(f"key {number}" for number in range(30))],
+    "half characters": ["\ud800", *(f"key {number}" for number in range(30))],
+    "bytes": [b"", b"\0", *(bytes([number]) * number for number in range(1, 30))],
+    "date": [date(2026, 1, day) for day in range(1, 30)],
+    "decimal": [Decimal(number) / 7 for number in range(20)],
+    "tuples of one form": [(number, f"{number}", 0.5, b"", number > 5) for number in range(20)],
+    "tuples of several forms": [(), (1,), (1, 2), ("a", None), ((1, 2), 3), (2**70,)],
+    "named tuples": [Range(number, 0) for number in range(20)],
+    "mixed": [None, 1, "1", b"1", (1,), 2.5, 1e300],
+}
+
+
+@pytest.mark.parametrize("keys", COLUMNS.values(), ids=COLUMNS)
+@pytest.mark.parametrize("values", COLUMNS.values(), ids=COLUMNS)
+def test_keys_and_values_of_any_type_come_back(folder, keys, values):
+    values = [values[place % len(values)] for place in range(len(keys))]
+    cell = held(folder, zip(keys, values, strict=True))
+    assert repr(list(cell.items())) == repr(list(zip(keys, values, strict=True)))
+    assert [repr(cell[key]) for key in keys] == [repr(value) for value in values]
+    assert repr(cell.get_many(keys).tolist()) == repr(values)
+    assert [type(value) for value in cell.values()] == list(map(type, values))
+    assert all(key in cell for key in keys)
+    assert cell.get("no such key") is None
+    assert len(cell) == len(keys)
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(int, np.int64), (float, np.float64), (bool, np.bool_)])
+@pytest.mark.parametrize("keys", [list(range(40)), [f"{number}" for number in range(40)]], ids=["int", "str"])
+def test_arrays_come_out_of_runs_and_of_what_changed_since(folder, kind, dtype, keys):
+    cell = held(folder, {key: kind(place % 3) for place, key in enumerate(keys)}, kind, default=kind(1))
+    cell[keys[5]] = kind(0)
+    del cell[keys[6]]
+    expected = [kind(place % 3) for place in range(40)] + [kind(1)]
+    expected[5], expected[6] = kind(0), kind(1)
+    wanted = [*keys, type(keys[0])(1000)]
+    for asked in (wanted, np.array(wanted), iter(wanted)):
+        got = cell.get_many(asked)
+        assert (got.dtype, got.tolist()) == (dtype, expected)
+    assert cell.get_many([]).tolist() == []
+
+
+def test_equal_keys_of_other_types_are_the_same_key(folder):
+    cell = held(folder, {0: "zero", 1: "one", 2.5: "more", ("a", 1): "pair", 7: "seven"}, str)
+    assert [cell[key] for key in (False, True, 1.0, Decimal(1), np.int64(1), Decimal("2.5"), ("a", 1.0))] == [
+        *("zero", "one", "one", "one", "one", "more", "pair")
+    ]
+    cell[True] = "new"
+    cell[7.0] = "new"
+    folder.reattach(cell)
+    assert repr(list(cell.items())[1]) == "(1, 'new')"
+    assert repr(list(cell.items())[4]) == "(7, 'new')"
+
+
+def test_what_is_read_is_not_kept(folder):
+    cell = held(folder, {number: [number] for number in range(40)})
+    assert cell[3] == [3]
+    assert cell[3] is cell[3]
+    assert list(cell.values())[3] is cell[3]
+    assert cell.changes() is None
+    cell.begin(2)
+    assert cell.held().values == {}
+    cell[3].append(4)
+    assert cell.changes() == (False, 2, {3: [3, 4]}, [])
+
+
+def test_a_window_s_changes_are_what_it_touched(folder):
+    cell = held(folder, {number: number for number in range(40)}, int, default=0)
+    cell[3] += 1
+    del cell[4]
+    cell.put_many([5, 100], [50, 1])
+    assert cell.changes() == (False, 1, {3: 4, 5: 50, 100: 1}, [4])
+
+
+def test_a_small_cell_stays_a_dict(folder):
+    cell = KeyedState(int).cell()
+    cell.begin(0)
+    cell.put_many(range(3), range(3))
+    assert compact(cell, folder.write) is None
+    cell[3] = 3
+    assert folder.reattach(cell).names == ("run0",)
+    del cell[0], cell[1]
+    assert folder.reattach(cell).names == ("run1",)
+    del cell[2]
+    assert compact(cell, folder.write) is None
+    assert cell.snapshot() == (True, 0, {3: 3}, [0, 1, 2, 3])
+    assert len(folder.written) == 2
+
+
+@pytest.mark.parametrize("key", [frozenset({1}), float("nan"), ("a", float("nan"))])
+def test_a_key_without_a_stable_hash_keeps_the_cell_in_memory(folder, key):
+    cell = held(folder, {number: number for number in range(40)}, int)
+    assert key not in cell
+    assert cell.get(key) is None
+    assert cell.pop(key, None) is None
+    assert not cell._data.base.has_many([key, 50, "a"]).any()
+    cell[key] = 1
+    assert cell[key] == 1
+    assert len(cell) == 41
+    assert compact(cell, folder.write) is None
+    assert len(cell.snapshot()[2]) == 41
+
+
+def test_nothing_is_written_if_nothing_changed(folder):
+    cell = held(folder, {number: number for number in range(40)}, int)
+    assert compact(cell, folder.write) == (1, ("run0",), [])
+    assert folder.written == ["run0"]
+
+
+def test_small_runs_are_merged_into_larger_ones_and_removed_keys_vanish_with_the_oldest(folder):
+    cell = held(folder, {number: number for number in range(1_000)}, int)
+    model = {number: number for number in range(1_000)}
+    most, written = 0, 0
+    for window in range(2, 100):
+        for key in range(window * 10, window * 10 + 10):
+            cell[key] = model[key] = -window
+            cell.pop(key - 15, None)
+            model.pop(key - 15, None)
+        change = folder.reattach(cell)
+        cell.begin(window)
+        most = max(most, len(change.names))
+        written += Run(folder.files[change.names[-1]], change.names[-1]).keys
+        assert len(cell) == len(model)
+    assert list(cell.items()) == list(model.items())
+    assert 2 <= most <= 5
+    assert written < 98 * 1_000 / 4
+    cell.put_many(range(2_000, 3_000), range(1_000))
+    assert folder.open(folder.reattach(cell).names).runs[0].keys == len(cell) == len(model) + 1_000
+
+
+def test_a_cell_that_was_cleared_has_new_runs(folder):
+    cell = held(folder, {number: number for number in range(40)}, int)
+    cell.clear()
+    assert (len(cell), list(cell.items()), cell.get(3)) == (0, [], None)
+    cell.put_many([3, 2, 1, 0], [0] * 4)
+    assert cell.changes()[2:] == ({3: 0, 2: 0, 1: 0, 0: 0}, list(range(40)))
+    assert folder.reattach(cell).names == ("run1",)
+    assert list(cell) == [3, 2, 1, 0]
+
+
+def test_a_change_of_size_during_iteration_is_refused_as_in_a_dict(folder):
+    cell = held(folder, {number: number for number in range(40)}, int)
+    for key in cell:
+        cell[key] += 1
+    with pytest.raises(RuntimeError, match=r"^keyed state changed size during iteration$"):
+        cell.update((key + 1_000, 1) for key in cell)
+
+
+def test_files_are_written_in_small_pieces(folder):
+    pieces = []
+
+    def write(stream):
+        def noted(name):
+            pieces.extend(stream(name))
+            return pieces
+
+        return folder.write(noted)
+
+    cell = KeyedState(str).cell()
+    cell.begin(0)
+    cell.put_many(range(1_000), ["x" * 100] * 1_000)
+    change = compact(cell, write)
+    assert max(map(len, pieces)) < 8_200 < sum(map(len, pieces))
+    assert folder.open(change.names).find(999, None) == "x" * 100
+
+
+@pytest.fixture(scope="module")
+def file():
+    cell = KeyedState(str).cell()
+    cell.begin(0)
+    cell.put_many([f"key {number}" for number in range(40)], map(str, range(40)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keyed_runs, "RUN_KEYS", 4)
+        files = RunFolder()
+        compact(cell, files.write)
+    return files.files["run0"]
+
+
+@pytest.mark.parametrize("size", [0, 3, 8, 20, 32, 200, -100, -8, -1])
+def test_a_truncated_file_is_named(file, size):
+    what = r"its end is missing|it is no file of keyed state"
+    with pytest.raises(StateError, match=rf"^state file `a/run0` is corrupt \(\d+ bytes, ({what})\); restore it from a copy$"):
+        Run(file[:size], "a/run0")
+
+
+def test_a_damaged_file_is_named(file):
+    Run(file, "a/run0")
+    for place in range(0, len(file), 7):
+        damaged = bytearray(file)
+        damaged[place] ^= 4
+        with pytest.raises(StateError, match=r"^state file `a/run0` is corrupt "):
+            Run(damaged, "a/run0")
+
+
+def test_state_is_split_by_key_and_merged_again(folder):
+    whole = held(folder, {f"key {number}": number for number in range(100)}, int)
+    del whole["key 3"]
+    whole["key 3"] = whole["key 50"] = 7
+    parts = [held(folder, [item for item in whole.items() if stable_hash(item[0]) & 1 == part], int) for part in (0, 1)]
+    assert all(20 < len(part) < 80 for part in parts)
+    merged = held(folder, [item for part in parts for item in part.items()], int)
+    assert dict(merged) == dict(whole)
+    assert [key for key in merged if key in parts[0]] == [key for key in whole if key in parts[0]]
+
+
+def test_a_clear_that_comes_as_a_change_leaves_the_runs_too(folder):
+    here = held(folder, {number: number for number in range(40)}, int)
+    there = KeyedState(int).cell()
+    there.attach(folder.open(("run0",)), 0, [])
+    here.clear()
+    here[3] = 5
+    there.apply(here.changes())
+    assert list(here.items()) == list(there.items()) == [(3, 5)]
+    assert there.held().base is None

@@ -1,0 +1,77 @@
+import pickle
+
+import pytest
+
+from ridgeline import StateError
+from ridgeline.engine.state import state_files
+from ridgeline.engine.state.sealed import checksum
+from ridgeline.engine.state.storage import LocalStorage, MemoryStorage
+
+NAME = state_files.file_name(12, 3, 1, 0, "t5")
+SECTIONS = {1: {"total": (5,)}, 4: {"sums": (False, 0, {"a": 1}, ["b"])}}
+
+
+def test_a_name_tells_window_container_epoch_and_attempt():
+    assert NAME == "000000000012-c3-e1-r0-t5"
+    assert state_files.window_of(NAME) == 12
+
+
+def test_the_name_of_a_merged_file_tells_what_it_is_equal_to():
+    stem = state_files.merged_stem((NAME,), operator=4, epoch=2, number=17)
+    run, snapshot = f"{stem}run0", f"{stem}snapshot"
+    assert [state_files.window_of(name) for name in (run, snapshot)] == [12, 12]
+    assert [state_files.covered(name) for name in (run, snapshot, NAME)] == [NAME, NAME, NAME]
+    later = state_files.file_name(13, 3, 2, 0, "t9")
+    assert state_files.runs_of((run, snapshot, later)) == (run,)
+    assert state_files.base_of((run, snapshot, later)) == (run, snapshot)
+    assert state_files.merged_stem((run, snapshot, later), 4, 2, 18).startswith(f"{later}-")
+    assert [state_files.belongs_to(name, 4) for name in (run, snapshot, NAME)] == [True, True, False]
+
+
+def test_changes_come_back():
+    storage = MemoryStorage()
+    sizes = state_files.write(storage, NAME, SECTIONS)
+    assert [state_files.read(storage, NAME, operator) for operator in (1, 4, 5)] == [SECTIONS[1], SECTIONS[4], {}]
+    assert sizes == state_files.sizes(storage, NAME)
+    assert 0 < sizes[1] < sizes[4] < len(storage.read(f"state/{NAME}"))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    storage = LocalStorage(str(tmp_path))
+    with pytest.raises(
+        StateError, match=rf"^state file `{tmp_path}/state/{NAME}` is missing; the checkpoint needs it; put it back from a copy$"
+    ):
+        state_files.read(storage, NAME, 1)
+
+
+def test_a_file_of_any_other_length_is_corrupt(tmp_path):
+    storage = LocalStorage(str(tmp_path))
+    state_files.write(storage, NAME, SECTIONS)
+    data, what = storage.read(f"state/{NAME}"), "checksum differs: damaged, or a copy of another file"
+    for length in range(len(data)):
+        storage.write(f"state/{NAME}", data[:length])
+        with pytest.raises(StateError) as error:
+            state_files.read(storage, NAME, 1)
+        text = f"state file `{tmp_path}/state/{NAME}` is corrupt ({length} bytes, {what}); restore it from a copy"
+        assert str(error.value) == text
+    storage.write(f"state/{NAME}", data + b"\0")
+    with pytest.raises(StateError, match="is corrupt"):
+        state_files.read(storage, NAME, 1)
+
+
+def test_a_flipped_bit_is_found():
+    storage = MemoryStorage()
+    state_files.write(storage, NAME, SECTIONS)
+    data = storage.read(f"state/{NAME}")
+    for position in range(len(data)):
+        storage.write(f"state/{NAME}", data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+        with pytest.raises(StateError, match="is corrupt"):
+            state_files.read(storage, NAME, 1)
+
+
+def test_a_class_that_is_gone_is_told():
+    storage = MemoryStorage()
+    payload = pickle.dumps({1: b"cridgeline\nNoSuchClass\n."})
+    storage.write(f"state/{NAME}", b"RLST3\n" + checksum(NAME, payload).to_bytes(4, "little") + payload)
+    with pytest.raises(StateError, match=rf"^state file `memory:/state/{NAME}` cannot be read: AttributeError: .*NoSuchClass"):
+        state_files.read(storage, NAME, 1)

@@ -1,0 +1,418 @@
+"""Containers by hand: state that is restored, attempts that leave no trace, windows that are dropped."""
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from ridgeline import Application, InputPort, KeyedState, ListState, Operator, OperatorError, OutputPort, State, StateError
+from ridgeline.engine.exchange.block import Message
+from ridgeline.plan.protocol import WindowRequest
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput
+from support.engine.containers import ByHand, application
+
+
+class Item(NamedTuple):
+    key: str
+    number: int
+
+
+class Sums(Operator):
+    """Emits the sums that the window changed; a negative number fails as long as `fails` says so."""
+
+    data = InputPort(Item, key="key")
+    out = OutputPort(object)
+
+    sums = KeyedState(int, default=0)
+    total = State(0)
+    seen = ListState(int)
+    fails = True
+
+    @data.process
+    def take(self, item: Item) -> None:
+        self.sums[item.key] += item.number
+        self.total += item.number
+        self.seen.append(item.number)
+        if item.number < 0 and type(self).fails:
+            msg = "negative"
+            raise ValueError(msg)
+
+    def end_window(self) -> None:
+        self.out.emit((dict(self.sums.changed()), self.total, list(self.seen)))
+
+
+def split(*windows: str) -> list[Any]:
+    """`split("a1 b2", "a3")`: two windows of items."""
+    items: list[Any] = []
+    for window in windows:
+        items += [Item(word[0], int(word[1:])) for word in window.split()]
+        items.append(END_WINDOW)
+    return items
+
+
+WINDOWS = ("a1 b2", "a3", "", "b4 c5", "a6", "c7")
+EXPECTED = [
+    ({"a": 1, "b": 2}, 3, [1, 2]),
+    ({"a": 4}, 6, [1, 2, 3]),
+    ({}, 6, [1, 2, 3]),
+    ({"b": 6, "c": 5}, 15, [1, 2, 3, 4, 5]),
+    ({"a": 10}, 21, [1, 2, 3, 4, 5, 6]),
+    ({"c": 12}, 28, [1, 2, 3, 4, 5, 6, 7]),
+]
+
+
+@pytest.mark.parametrize("merged_after", [(), (0, 1, 2, 3, 4), (3,)])
+@pytest.mark.parametrize("dies_before", [(), (1, 2, 3, 4, 5), (3,)])
+def test_state_survives_the_death_of_its_container(merged_after, dies_before):
+    hand = ByHand(application(Item, split(*WINDOWS), Sums()))
+    got = []
+    for window_id in range(len(WINDOWS)):
+        if window_id in dies_before:
+            hand.die()
+        got += hand.window()
+        if window_id in merged_after:
+            hand.merge("step")
+    assert got == EXPECTED
+
+
+def test_a_container_that_lives_reads_no_files():
+    hand = ByHand(application(Item, split(*WINDOWS), Sums()))
+    for _ in WINDOWS:
+        hand.window()
+    assert hand.storage.reads == []
+
+
+def test_only_what_changed_is_written():
+    hand = ByHand(application(Item, split("a1", "", "b2"), Sums()))
+    first = hand.attempt()
+    hand.keep(first)
+    assert hand.report(first, "step").state_bytes > 0
+    before = hand.states[hand.report(first, "step").id]
+    second = hand.attempt()
+    assert hand.report(second, "step").state_version == before
+    assert hand.report(second, "sink").state_version == ()
+
+
+def test_a_version_is_a_delta_per_window_or_one_that_says_everything():
+    hand = ByHand(application(Item, split(*["a1"] * 4), Sums()))
+    for _ in range(4):
+        hand.window()
+    position, sums = hand.states[1], hand.states[2]
+    assert ([name[:12] for name in position], [int(name[:12]) for name in sums]) == ([f"{3:012d}"], [0, 1, 2, 3])
+
+
+def test_a_container_at_the_end_of_what_was_merged_reads_only_what_came_later():
+    hand = ByHand(application(Item, split(*WINDOWS), Sums()))
+    for _ in range(3):
+        hand.window()
+    idle = hand.containers
+    hand.die()
+    hand.merge("step")
+    hand.window()
+    hand.storage.reads.clear()
+    hand.containers = idle
+    assert hand.window() == EXPECTED[4:5]
+    assert set(hand.storage.reads) == {f"state/{hand.states[2][-2]}"}
+
+
+def test_a_container_that_missed_windows_reads_only_the_deltas_that_it_misses():
+    hand = ByHand(application(Item, split(*WINDOWS), Sums()))
+    hand.window()
+    hand.window()
+    idle = hand.containers
+    hand.die()
+    for _ in range(3):
+        hand.window()
+    hand.storage.reads.clear()
+    hand.containers = idle
+    assert hand.window() == EXPECTED[5:]
+    assert set(hand.storage.reads) == {f"state/{name}" for name in hand.states[2][2:-1]}
+
+
+def test_an_attempt_that_was_not_kept_leaves_no_trace():
+    hand = ByHand(application(Item, split(*WINDOWS), Sums()))
+    hand.window()
+    for attempt in range(3):
+        assert hand.collected(hand.attempt(attempt)) == EXPECTED[1:2]
+    assert [hand.window(3), *(hand.window() for _ in range(4))] == [[expected] for expected in EXPECTED[1:]]
+
+
+def test_an_attempt_that_failed_leaves_no_trace(monkeypatch):
+    hand = ByHand(application(Item, split("a1", "a2 b-5 a3", "a4"), Sums()))
+    hand.window()
+    for attempt in range(2):
+        with pytest.raises(
+            OperatorError, match=r"`step` \(partition 0\) of application `app` failed in window 1 in `process of port data`"
+        ):
+            hand.attempt(attempt)
+    monkeypatch.setattr(Sums, "fails", False)
+    assert hand.window(2) == [({"a": 6, "b": -5}, 1, [1, 2, -5, 3])]
+    assert hand.window() == [({"a": 10}, 5, [1, 2, -5, 3, 4])]
+
+
+def test_state_files_of_other_attempts_are_not_mixed_up():
+    hand = ByHand(application(Item, split("a1", "a2", "a3"), Sums()))
+    hand.window()
+    lost = hand.attempt(0)
+    hand.die()
+    assert hand.window(1) == [({"a": 3}, 3, [1, 2])]
+    assert hand.report(lost, "step").state_version not in hand.states.values()
+    hand.die()
+    assert hand.window() == [({"a": 6}, 6, [1, 2, 3])]
+
+
+def test_a_state_file_that_is_gone_is_named():
+    hand = ByHand(application(Item, split("a1", "a2"), Sums()))
+    hand.window()
+    name = hand.states[2][0]
+    hand.storage.delete([f"state/{name}"])
+    assert hand.collected(hand.attempt()) == [({"a": 3}, 3, [1, 2])]
+    hand.die()
+    with pytest.raises(StateError, match=f"state file `memory:/state/{name}` is missing"):
+        hand.attempt()
+
+
+# At most once ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_at_most_once_drops_the_window_and_nothing_else(dies):
+    hand = ByHand(application(Item, split("a1", "a2 b-5 a3", "a4"), Sums(), processing_mode="AT_MOST_ONCE"))
+    hand.window()
+    reports = hand.attempt()
+    report = hand.report(reports, "step")
+    assert (report.dropped.operator, report.dropped.window_id, report.dropped.tuple) == ("step", 1, "Item(key='b', number=-5)")
+    assert (report.tuples_in, report.tuples_out) == ({"data": 3}, {})
+    assert hand.report(reports, "source").tuples_out == {"output": 3}
+    assert hand.collected(reports) == []
+    hand.keep(reports)
+    if dies:
+        hand.die()
+    assert hand.window() == [({"a": 5}, 5, [1, 4])]
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_dropped_window_forgets_nothing_of_its_application_window(dies):
+    app = application(Item, split("a1", "b-5", "c2"), Sums(), processing_mode="AT_MOST_ONCE", application_window_count=3)
+    hand = ByHand(app)
+    assert hand.window() == hand.window() == []
+    if dies:
+        hand.die()
+    assert hand.window() == [({"a": 1, "c": 2}, 3, [1, 2])]
+
+
+class HandOver(Operator):
+    data = InputPort(Item)
+
+    @data.process
+    def take(self, item: Item) -> None:
+        self.context.hand_over(item.number)
+        if item.number < 0 and Sums.fails:
+            msg = "negative"
+            raise ValueError(msg)
+
+
+def handing_over(**attributes: Any) -> ByHand:
+    app = Application("app")
+    source = app.add_operator("source", ListInput(Item, split("a1 a-1", "a2")))
+    sink = app.add_operator("sink", HandOver(), **attributes)
+    app.add_stream("in", source.output, sink.data)
+    return ByHand(app)
+
+
+def test_what_a_failed_attempt_handed_over_is_forgotten(monkeypatch):
+    hand = handing_over()
+    with pytest.raises(OperatorError):
+        hand.attempt()
+    monkeypatch.setattr(Sums, "fails", False)
+    assert hand.report(hand.attempt(1), "sink").handed_over == [1, -1]
+
+
+def test_what_a_dropped_window_handed_over_is_forgotten():
+    hand = handing_over(processing_mode="AT_MOST_ONCE")
+    first = hand.attempt()
+    assert hand.report(first, "sink").handed_over == []
+    hand.keep(first)
+    assert hand.report(hand.attempt(), "sink").handed_over == [2]
+
+
+# What is not declared --------------------------------------------------------------------------------------------------
+
+
+class Remembering(Operator):
+    data = InputPort(Item)
+    out = OutputPort(object)
+
+    limit: int = 5
+
+    def setup(self, context: Any) -> None:
+        self.opened = ["connection"]
+
+    def begin_window(self, window_id: int) -> None:
+        self.of_this_window = 0
+
+    @data.process
+    def take(self, item: Item) -> None:
+        self.of_this_window += item.number
+        self.opened.append(item.key)
+
+    def end_window(self) -> None:
+        self.out.emit((self.of_this_window, self.limit, len(self.opened)))
+
+
+def test_attributes_that_are_not_declared_live_until_the_end_of_the_window():
+    hand = ByHand(application(Item, split("a1 a2", "a3"), Remembering()))
+    assert hand.window() == [(3, 5, 3)]
+    operator = hand.operator("step")
+    with pytest.raises(StateError, match=r"`Remembering\.of_this_window` was set in window 0 and is gone"):
+        operator.of_this_window  # noqa: B018
+    assert hand.window() == [(3, 5, 4)]
+
+
+@pytest.mark.parametrize("name", ["opened", "made"])
+def test_what_a_window_replaces_is_missed_in_the_next(name):
+    class Replacing(Remembering):
+        def __init__(self, **properties: Any) -> None:
+            super().__init__(**properties)
+            self.made = 1
+
+        def end_window(self) -> None:
+            setattr(self, name, getattr(self, name) * 2)
+
+    hand = ByHand(application(Item, split("a1", "a2"), Replacing()))
+    hand.window()
+    with pytest.raises(
+        OperatorError, match=rf"StateError: `Replacing\.{name}` was set in window 0 and is gone: .*; declare it, `{name} = "
+    ):
+        hand.attempt()
+
+
+def test_properties_that_a_window_replaces_are_put_back():
+    class Raising(Remembering):
+        def begin_window(self, window_id: int) -> None:
+            super().begin_window(window_id)
+            self.limit += 1
+
+    hand = ByHand(application(Item, split("a1", "a2"), Raising()))
+    assert [hand.window(), hand.window()] == [[(1, 6, 2)], [(2, 6, 3)]]
+
+
+def test_what_each_window_sets_anew_may_have_been_set_before():
+    class Resetting(Remembering):
+        def setup(self, context: Any) -> None:
+            super().setup(context)
+            self.of_this_window = 0
+
+    hand = ByHand(application(Item, split("a1", "a2"), Resetting()))
+    assert [hand.window(), hand.window()] == [[(1, 5, 2)], [(2, 5, 3)]]
+
+
+def test_a_failed_attempt_forgets_them_too():
+    class Failing(Remembering):
+        def end_window(self) -> None:
+            msg = "no"
+            raise ValueError(msg)
+
+    hand = ByHand(application(Item, split("a1"), Failing()))
+    with pytest.raises(OperatorError, match="in `end_window`: ValueError: no"):
+        hand.attempt()
+    assert "of_this_window" not in vars(hand.operator("step"))
+
+
+# Committed -------------------------------------------------------------------------------------------------------------
+
+
+class Told(Sums):
+    told: list[Any] = []  # noqa: RUF012
+
+    def committed(self, window_id: int) -> None:
+        type(self).told.append((window_id, self.total, dict(self.sums)))
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_operators_are_told_of_commits_with_the_state_after_it(dies):
+    Told.told.clear()
+    hand = ByHand(application(Item, split("a1", "b2"), Told()))
+    for window_id in range(2):
+        hand.window()
+        if dies:
+            hand.die()
+        (container,) = hand.containers
+        assert container.spec.wants_commit
+        container.committed(window_id, hand.states)
+    assert Told.told == [(0, 1, {"a": 1}), (1, 3, {"a": 1, "b": 2})]
+
+
+def test_the_window_after_a_commit_sees_the_changes_of_its_application_window():
+    hand = ByHand(application(Item, split("a1", "b2"), Told(), application_window_count=2))
+    hand.window()
+    hand.containers[0].committed(0, hand.states)
+    assert hand.window() == [({"a": 1, "b": 2}, 3, [1, 2])]
+
+
+def test_state_cannot_be_changed_in_committed():
+    class Changing(Sums):
+        def committed(self, window_id: int) -> None:
+            self.total += 1_000
+
+    hand = ByHand(application(Item, split("a1", "b2"), Changing()))
+    hand.window()
+    with pytest.raises(OperatorError, match=r"in `committed`: StateError: `total` was changed after the window's commit"):
+        hand.containers[0].committed(0, hand.states)
+    assert hand.window() == [({"b": 2}, 3, [1, 2])]
+
+
+# Between containers ----------------------------------------------------------------------------------------------------
+
+
+def test_a_container_that_got_nothing_from_a_producer_fails():
+    app = application(Item, split("a1"), Sums(), partitions=2)
+    hand = ByHand(app)
+    consumer = next(container for container in hand.containers if container.spec.producers)
+    with pytest.raises(OperatorError, match=r"container 1 got nothing from containers \[0\] in window 0; the window is run again$"):
+        consumer.run(WindowRequest(0, 0, 1), [], (), "t0")
+
+
+def test_every_consumer_gets_a_message_and_says_whose_attempt_it_saw():
+    hand = ByHand(application(Item, split("a1", ""), Sums(), partitions=2))
+    hand.window()
+    reports = hand.attempt(tag="again")
+    assert [report.seen for report in reports[1:3]] == [{0: "again"}, {0: "again"}]
+    outgoing, _ = hand.containers[0].run(WindowRequest(1, 0, 1, states=hand.states), [], (), "t")
+    assert {consumer: (message.producer, list(message.blocks)) for consumer, message in outgoing.items()} == {1: (0, []), 2: (0, [])}
+
+
+def test_messages_are_taken_in_the_order_of_their_producers():
+    app = Application("app")
+    source = app.add_operator("source", ListInput(Item, [Item("a", n) for n in range(6)]), partitions=3)
+    sums = app.add_operator("step", Sums())
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("in", source.output, sums.data)
+    app.add_stream("out", sums.out, sink.input)
+    hand = ByHand(app)
+    last = hand.containers[-1]
+    messages = [container.run(WindowRequest(0, 0, 1), [], (), "t")[0][last.spec.id] for container in hand.containers[:-1]]
+    assert len(messages) == 3
+    outcomes = []
+    for order in (messages, messages[::-1]):
+        hand.die()
+        copies = [Message.decode(message.encode()) for message in order]
+        _, report = hand.containers[-1].run(WindowRequest(0, 0, 1), copies, (), "t")
+        outcomes.append(hand.collected([report]))
+    assert outcomes[0] == outcomes[1] == [({"a": 15}, 15, [0, 3, 1, 4, 2, 5])]
+
+
+def test_all_operators_are_torn_down_even_if_one_fails():
+    torn = []
+
+    class Tearing(Sums):
+        def teardown(self) -> None:
+            torn.append(type(self).__name__)
+            msg = "no"
+            raise ValueError(msg)
+
+    hand = ByHand(application(Item, split("a1"), Tearing()))
+    hand.window()
+    with pytest.raises(OperatorError, match="in `teardown`: ValueError: no"):
+        hand.containers[0].close()
+    hand.containers[0].close()
+    assert torn == ["Tearing"]

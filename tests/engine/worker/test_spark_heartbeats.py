@@ -1,0 +1,173 @@
+"""Heartbeats of real workers: what they tell in a long window, and that the work does not depend on them."""
+
+import ctypes
+import socket
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ridgeline.measure.events import ContainerHeartbeat, HeartbeatRejected
+from ridgeline.service.heartbeat.heartbeats import HeartbeatReceiver
+from support.engine.applications import InputPort, Number, Sum, sum_application
+from support.engine.on_spark import run_on_spark
+
+pytestmark = pytest.mark.spark
+
+SUMS = [sum(range(10 * window + 10)) for window in range(3)]
+INTERVAL = 0.2
+
+
+class LongSum(Sum):
+    """At the number 13, the fourth of window 1, it works until the file `go` is there."""
+
+    folder: str = ""
+
+    def crunch(self, number):
+        while number.value == 13 and not Path(self.folder, "go").exists():
+            time.sleep(0.01)
+        self.total += number.value
+
+    numbers = InputPort(Number)
+    numbers.process(crunch)
+
+
+class Heard:
+    """A receiver, what it heard, and the file that lets `LongSum` go on once `enough(heard)`."""
+
+    def __init__(self, folder, enough):
+        self.events = []
+        self.folder = folder
+        self.enough = enough
+        self.receiver = HeartbeatReceiver(self.observe, time.time)
+
+    def observe(self, event):
+        self.events.append(event)
+        if self.enough(self):
+            (self.folder / "go").touch()
+
+    @property
+    def beats(self):
+        """Those of `LongSum`'s container at the number 13; on a slow machine others may take long, too."""
+        beats = [event for event in self.events if isinstance(event, ContainerHeartbeat) and event.window_id == 1]
+        return [beat for beat in beats if any(operator.consumed.get("numbers") == 3 for operator in beat.operators)]
+
+    @property
+    def clocks(self):
+        return [event for event in self.events if isinstance(event, ContainerHeartbeat) and event.container < 0]
+
+    def run(self, context, checkpoint, address=None, **options):
+        app = sum_application(LongSum(folder=str(self.folder)), count=30)
+        return run_on_spark(app, context, checkpoint, heartbeats=address or self.receiver.for_workers(INTERVAL), **options)
+
+
+@pytest.fixture
+def hear(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    made = []
+
+    def make(enough):
+        made.append(Heard(folder, enough))
+        return made[-1]
+
+    yield make
+    for heard in made:
+        heard.receiver.close()
+
+
+def sums(run):
+    return [number.value for number in run.collected("store")]
+
+
+def test_a_long_window_tells_what_it_does_while_it_does_it(spark_context, tmp_path, hear):
+    heard = hear(lambda heard: len(heard.beats) >= 3)
+    run = heard.run(spark_context, tmp_path / "checkpoint")
+
+    assert sums(run) == SUMS
+    total = next(physical.id for physical in run.plan.physical.operators if physical.name == "total")
+    for beat in heard.beats[:3]:
+        (figures,) = [operator for operator in beat.operators if operator.id == total]
+        assert (beat.window_id, beat.attempt, beat.host) == (1, 0, socket.gethostname())
+        assert (figures.state, figures.active) == ("running", 1)
+        assert (figures.consumed, figures.queued) == ({"numbers": 3}, {"numbers": 6})
+        assert figures.seconds >= INTERVAL / 2
+        assert "in crunch" in beat.stack
+        assert "ridgeline/engine" not in beat.stack
+        assert beat.began <= beat.sent <= beat.at
+    assert len({(beat.pid, beat.container) for beat in heard.beats}) == 1
+    assert heard.clocks  # of the first, short window
+
+
+def test_without_the_secret_the_run_goes_on_and_nothing_counts(spark_context, tmp_path, hear):
+    heard = hear(lambda heard: any(isinstance(event, HeartbeatRejected) for event in heard.events))
+    run = heard.run(spark_context, tmp_path / "checkpoint", replace(heard.receiver.for_workers(INTERVAL), secret="guessed"))
+
+    assert sums(run) == SUMS
+    assert heard.receiver.rejected["unauthenticated"] >= 1
+    assert all(isinstance(event, HeartbeatRejected) for event in heard.events)
+
+
+def test_a_receiver_that_closes_changes_nothing(spark_context, tmp_path, hear):
+    heard = hear(lambda heard: heard.beats and heard.receiver.close() is None)
+    run = heard.run(spark_context, tmp_path / "checkpoint")
+
+    assert sums(run) == SUMS
+    assert run.retries == []
+    assert len(heard.beats) == 1
+
+
+def test_at_recording_level_off_there_are_none(spark_context, tmp_path, hear):
+    heard = hear(lambda heard: False)
+    (tmp_path / "folder" / "go").touch()
+    run = heard.run(spark_context, tmp_path / "checkpoint", attributes={"metrics_recording_level": "OFF"})
+
+    assert sums(run) == SUMS
+    assert heard.events == []
+
+
+class StuckSum(Sum):
+    """In window 1 it puts a file `waits` into `folder` and is in native code, with Python's lock, until the file `go` is there."""
+
+    folder: str = ""
+
+    def end_window(self):
+        if self.context.window_id == 1:
+            self.stuck()
+        self.sums.emit(Number(self.total))
+
+    def stuck(self):
+        Path(self.folder, "waits").touch()
+        while not Path(self.folder, "go").exists():
+            ctypes.PyDLL(None).usleep(500_000)
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="stacks of other processes need /proc")
+def test_the_stack_of_a_worker_that_cannot_speak(spark_context, tmp_path, hear, wait_until):
+    heard = hear(lambda heard: False)
+    folder = heard.folder
+    stacks = []
+
+    def ask():
+        workers = {(beat.host, beat.pid) for beat in [*heard.clocks, *heard.beats]}
+        stacks.extend(filter(None, (heard.receiver.stack_of(*worker) for worker in workers)))
+        return any("in stuck" in stack for stack in stacks)
+
+    def driver():
+        try:
+            wait_until((folder / "waits").exists, "the operator to be stuck")
+            wait_until(ask, "its stack", seconds=30)
+        finally:
+            (folder / "go").touch()
+
+    asking = threading.Thread(target=driver)
+    asking.start()
+    app = sum_application(StuckSum(folder=str(folder)), count=30)
+    run = run_on_spark(app, spark_context, tmp_path / "checkpoint", heartbeats=heard.receiver.for_workers(INTERVAL))
+    asking.join()
+
+    assert any("in stuck" in stack for stack in stacks)
+    assert sums(run) == SUMS
+    assert run.retries == []

@@ -1,0 +1,191 @@
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ridgeline.measure.age.histogram import BITS, SMALLEST_SECONDS, TRANSPORT_BITS, Histogram
+
+QUANTILES = ("0", "0.001", "0.07", "0.25", "0.5", "0.9", "0.99", "0.999", "1")
+DECADES = 26 * 365.25 * 86400
+SECONDS = st.one_of(st.floats(0, 2), st.floats(0, 1e10), st.sampled_from([0.0, 5e-5, SMALLEST_SECONDS, 0.001, 1.0, 3600.0, DECADES]))
+VALUES = st.lists(SECONDS, max_size=60)
+
+
+def holding(values, bits=BITS):
+    histogram = Histogram(bits)
+    histogram.add(np.array(values, dtype=float))
+    return histogram
+
+
+def nearest_rank(values, quantile):
+    """The definition, with exact arithmetic."""
+    return sorted(values)[max(1, math.ceil(Fraction(quantile) * len(values))) - 1]
+
+
+def close(found, exact, relative=0.0079, absolute=SMALLEST_SECONDS):
+    return abs(found - exact) <= max(relative * exact, absolute)
+
+
+@settings(deadline=None)
+@given(VALUES.filter(bool))
+@example([0.001] * 99 + [DECADES])
+@example([0.001, 0.002, DECADES])
+def test_a_quantile_is_within_one_percent_of_the_nearest_rank_value(values):
+    histogram = holding(values)
+    for quantile, found in zip(QUANTILES, histogram.quantiles([float(quantile) for quantile in QUANTILES]), strict=True):
+        assert close(found, nearest_rank(values, quantile))
+        assert found == histogram.quantile(float(quantile))
+    assert histogram.count == len(values)
+
+
+def test_every_place_within_an_octave_is_within_the_error():
+    for exact in np.linspace(1.0, 2.0, 5000):
+        assert holding([exact]).quantile(0.5) == pytest.approx(exact, rel=1 / 128)
+        assert holding([exact], TRANSPORT_BITS).quantile(0.5) == pytest.approx(exact, rel=1 / 512)
+
+
+def test_an_empty_histogram_has_no_quantiles():
+    assert Histogram().quantile(0.5) is None
+    assert Histogram().quantiles((0.5, 0.9)) == (None, None)
+    assert Histogram().buckets() == ()
+    histogram = holding([])
+    histogram.merge(Histogram())
+    assert histogram == Histogram()
+
+
+def test_what_is_below_a_tenth_of_a_millisecond_is_read_as_zero():
+    histogram = holding([0.0, 2e-5, 9.9e-5, 1.0])
+    assert histogram.quantile(0.75) == 0.0
+    assert histogram.buckets()[0] == (0, 3)
+
+
+@settings(deadline=None)
+@given(VALUES, VALUES, VALUES)
+def test_merging_is_associative_and_commutative_and_the_same_as_adding(first, second, third):
+    a, b, c = holding(first), holding(second), holding(third)
+    assert (a + b) + c == a + (b + c) == c + (b + a) == holding([*first, *second, *third])
+    assert a == holding(first)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.tuples(st.integers(-13, 300), st.sampled_from([1, 60_000, 70_000, 2**31, 2**33]))), max_size=6), st.randoms())
+def test_order_does_not_matter_even_where_low_buckets_collapse(parts, shuffle):
+    def merged(some):
+        whole = Histogram()
+        for part in some:
+            one = Histogram()
+            one.add(np.array([2.0**exponent for exponent, _ in part]), np.array([count for _, count in part], dtype=np.int64))
+            whole.merge(one)
+        return whole
+
+    def nested(some):
+        half = len(some) // 2
+        return merged(some) if len(some) < 2 else nested(some[:half]) + nested(some[half:])
+
+    expected = merged([[pair for part in parts for pair in part]])
+    assert merged(parts) == nested(parts) == expected
+    assert expected.size_bytes <= 8192
+    shuffle.shuffle(parts)
+    assert merged(parts) == nested(parts) == expected
+
+
+def test_it_never_takes_more_than_8_kib():
+    spread = np.geomspace(1e-4, 1e300, 100_000)
+    histogram = holding(spread)
+    assert histogram.size_bytes <= 8192
+    for _ in range(40):
+        histogram += histogram  # past 32 bit, so that 64 are needed
+        assert histogram.size_bytes <= 8192
+    assert histogram.count == 100_000 * 2**40
+    assert histogram.quantile(1.0) == pytest.approx(1e300, rel=0.0079)
+    assert histogram.quantile(0.999) == pytest.approx(nearest_rank(spread, "0.999"), rel=0.0079)
+
+
+def test_when_buckets_collapse_only_the_low_end_suffers():
+    values = np.array([0.001, 1.0, 1000.0, DECADES])
+    histogram = Histogram()
+    histogram.add(values, np.array([70_000, 70_000, 70_000, 90_000]))  # more than 16 bit: 30 octaves below 26 years, 0.76 s to 1.5 s
+    found = histogram.quantiles((0.2, 0.4, 0.6, 0.9))
+    assert 0.001 < found[0] < 1.6
+    assert found[2:] == (pytest.approx(1000, rel=0.0079), pytest.approx(DECADES, rel=0.0079))
+
+
+@pytest.mark.parametrize("count", [2**16 - 1, 2**16, 2**32 - 1, 2**32, 2**62])
+def test_counts_do_not_overflow(count):
+    histogram = Histogram()
+    histogram.add([1.0, 2.0], np.array([count, 1]))
+    histogram.add_one(1.0)
+    assert [number for _, number in histogram.buckets()] == [count + 1, 1]
+    assert histogram.count == count + 2
+
+
+def test_more_than_can_be_counted_is_an_error():
+    histogram = Histogram()
+    histogram.add([1.0], np.array([2**62]))
+    with pytest.raises(OverflowError, match=r"at most 2\*\*63 - 1 values"):
+        histogram.merge(histogram.copy())
+    assert histogram.count == 2**62
+
+
+@settings(deadline=None)
+@given(VALUES, st.sampled_from([BITS, TRANSPORT_BITS]))
+def test_buckets_make_the_same_histogram_again(values, bits):
+    histogram = holding(values, bits)
+    assert Histogram.of_buckets(histogram.buckets(), bits) == histogram
+
+
+@settings(deadline=None)
+@given(VALUES.filter(bool), st.one_of(st.just(0.0), st.floats(0, 100)))
+def test_shifted_into_fewer_buckets_it_stays_within_one_percent(values, shift):
+    shifted = holding(values, TRANSPORT_BITS).rebucketed(BITS, shift)
+    later = [value + shift for value in values]
+    for quantile in QUANTILES:
+        assert close(shifted.quantile(float(quantile)), nearest_rank(later, quantile), 0.01, 2 * SMALLEST_SECONDS)
+    assert shifted.count == len(values)
+
+
+def test_without_a_shift_fewer_buckets_are_the_same_as_from_the_start():
+    values = [random.Random(3).lognormvariate(0, 3) for _ in range(1000)]
+    assert holding(values, TRANSPORT_BITS).rebucketed(BITS) == holding(values)
+
+
+@settings(deadline=None)
+@given(VALUES, VALUES)
+def test_subtracting_undoes_merging(kept, gone):
+    histogram = holding(kept) + holding(gone)
+    histogram.subtract(holding(gone))
+    assert histogram == holding(kept)
+    assert histogram.count == len(kept)
+
+
+@pytest.mark.parametrize("other", [[1.0, 1.0], [3.0], [0.5], [0.0]])
+def test_only_what_was_merged_can_be_subtracted(other):
+    histogram = holding([1.0, 2.0])
+    with pytest.raises(ValueError, match="only what was merged"):
+        histogram.subtract(holding(other))
+    assert histogram == holding([1.0, 2.0])
+
+
+@pytest.mark.parametrize("values", [[-1e-9], [math.nan], [1.0, math.inf]])
+def test_values_that_are_no_seconds_are_refused(values):
+    histogram = Histogram()
+    with pytest.raises(ValueError, match="takes finite seconds from 0 on"):
+        histogram.add(values)
+    assert histogram.count == 0
+
+
+def test_faults_are_named():
+    with pytest.raises(ValueError, match=r"of 6 and 8 bits do not merge; did you mean `rebucketed\(6\)`"):
+        Histogram().merge(Histogram(TRANSPORT_BITS))
+    with pytest.raises(ValueError, match=r"between 0 and 1; got 99; did you mean 0\.99"):
+        holding([1.0]).quantile(99)
+    with pytest.raises(ValueError, match=r"got \(7, 1\)"):
+        Histogram.of_buckets([(0, 1), (7, 1)])
+    with pytest.raises(ValueError, match=r"got \(0, 0\)"):
+        Histogram.of_buckets([(0, 0)])
+    with pytest.raises(ValueError, match="`bits` must lie between 1 and 16; got 0"):
+        Histogram(0)

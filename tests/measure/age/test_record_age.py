@@ -1,0 +1,267 @@
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline.api.times import NO_TIME
+from ridgeline.measure.age.histogram import TRANSPORT_BITS, Histogram
+from ridgeline.measure.age.record_age import (
+    AGE_BOUNDS_SECONDS,
+    LEVELS,
+    RecordAges,
+    kip_613_name,
+    kip_613_tags,
+    sample,
+)
+from ridgeline.measure.events import AgeSample
+
+NOW = 1_700_000_000
+NOW_US = NOW * 1_000_000
+YEARS_US = 26 * 31_557_600_000_000
+AGES_US = st.lists(st.one_of(st.integers(0, 5_000_000), st.integers(0, YEARS_US), st.integers(-10_000_000, -1)), min_size=1, max_size=50)
+
+
+def of_ages(ages_us, place="emit", now=NOW):
+    times = now * 1_000_000 - np.array(ages_us, dtype=np.int64)
+    return sample(place, LEVELS[place], times, None, now)
+
+
+def apart(ages_us):
+    """The buckets of ages from the least one on that is not negative, and of the negative ones from the least of all on."""
+    known = [[age for age in ages_us if age >= 0], [age for age in ages_us if age < 0]]
+    found = []
+    for part in known:
+        histogram = Histogram(TRANSPORT_BITS)
+        if part:
+            histogram.add((np.array(part) - min(part)) * 1e-6)
+        found.append(histogram.buckets())
+    return tuple(found)
+
+
+def nearest_rank(values, quantile):
+    return sorted(values)[max(1, math.ceil(Fraction(quantile) * len(values))) - 1]
+
+
+# ------------------------------------------------------------------------------------------------ sample
+
+
+def test_a_sample_is_exact():
+    found = of_ages([1, 2_000_000, 500_000, -250_000])
+    assert (found.place, found.level, found.count, found.negative) == ("emit", "INFO", 4, 1)
+    assert (found.minimum, found.maximum, found.total, found.oldest_maximum) == (-0.25, 2.0, 2.250001, 2.0)
+    assert Histogram.of_buckets(found.buckets, TRANSPORT_BITS).count == 3
+
+
+@settings(deadline=None)
+@given(AGES_US)
+def test_a_sample_agrees_with_a_computation_record_by_record(ages_us):
+    found = of_ages(ages_us)
+    assert found.count == len(ages_us)
+    assert found.negative == sum(age < 0 for age in ages_us)
+    assert (found.minimum, found.maximum, found.total) == (min(ages_us) / 1e6, max(ages_us) / 1e6, sum(ages_us) / 1_000_000)
+    assert (found.buckets, found.ahead) == apart(ages_us)
+    assert found.base == min((age for age in ages_us if age >= 0), default=0) / 1e6
+
+
+@pytest.mark.parametrize("spread_us", [0, 50, 2_000_000, 2 * YEARS_US])
+@pytest.mark.parametrize("size", [8191, 8192, 8193, 40_000])
+def test_large_batches_are_counted_whole(spread_us, size):
+    ages_us = np.random.default_rng(size).integers(-spread_us // 10, spread_us + 1, size)
+    found = of_ages(ages_us)
+    assert (found.buckets, found.ahead) == apart(ages_us.tolist())
+    assert found.total == sum(ages_us.tolist()) / 1_000_000  # of integers: rounded once
+    assert found.negative == int((ages_us < 0).sum())
+
+
+def test_records_without_a_timestamp_are_left_out():
+    times = np.array([NO_TIME, NOW_US - 3_000_000, NO_TIME])
+    found = sample("source", "INFO", times, None, NOW)
+    assert (found.count, found.minimum, found.maximum) == (1, 3.0, 3.0)
+    assert sample("source", "INFO", times[:1], None, NOW) is None
+    assert sample("source", "INFO", times[:0], None, NOW) is None
+
+
+def test_the_oldest_records_of_results_are_told_apart():
+    newest = np.array([NOW_US - 1_000_000, NOW_US - 2_000_000])
+    oldest = np.array([NOW_US - 9_000_000, NO_TIME])
+    found = sample("emit", "INFO", newest, oldest, NOW)
+    assert (found.maximum, found.oldest_maximum) == (2.0, 9.0)
+    assert sample("emit", "INFO", newest, np.full(2, NO_TIME), NOW).oldest_maximum == 2.0
+
+
+def test_timestamps_from_the_ends_of_time_do_not_overflow():
+    times = np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min + 1, NOW_US])
+    found = sample("emit", "INFO", times, None, NOW)
+    assert (found.count, found.negative) == (3, 1)
+    assert found.minimum == pytest.approx(-(2**61) / 1e6, rel=0.01)
+    assert found.maximum == pytest.approx(2**61 / 1e6, rel=0.01)
+    assert found.total == pytest.approx(3 * NOW - NOW)  # the two ends cancel
+
+
+def test_a_sample_leaves_its_arrays_alone():
+    times = np.array([NO_TIME, NOW_US - 5, NOW_US + 5])
+    times.flags.writeable = False
+    sample("emit", "INFO", times, times, NOW)
+
+
+# ------------------------------------------------------------------------------------------------ figures
+
+
+@settings(deadline=None)
+@given(st.lists(AGES_US, min_size=1, max_size=5))
+def test_figures_are_of_all_records_of_the_minute(windows):
+    ages = RecordAges()
+    for number, ages_us in enumerate(windows):
+        ages.add(1, of_ages(ages_us), NOW + 10 * number)
+    every = [age / 1e6 for ages_us in windows for age in ages_us]
+    found = ages.figures(1, "emit", NOW + 45)
+    assert (found.minimum, found.maximum, found.count) == (min(every), max(every), len(every))
+    assert found.average == pytest.approx(sum(every) / len(every), rel=1e-9, abs=1e-9)
+    for quantile, value in (("0.5", found.p50), ("0.9", found.p90), ("0.99", found.p99), ("0.999", found.p999)):
+        exact = nearest_rank(every, quantile)
+        assert value == pytest.approx(exact, rel=0.01, abs=2e-4 + (0.005 * -found.minimum if exact < 0 else 0.0))
+
+
+def test_a_minute_without_records_leaves_no_figures():
+    ages = RecordAges()
+    ages.add(1, of_ages([1_000_000]), NOW + 0.5)
+    assert ages.figures(1, "emit", NOW + 60.9).maximum == 1.0
+    assert ages.figures(1, "emit", NOW + 61) is None
+    assert ages.places(1) == ("emit",)
+    assert ages.figures(1, "source", NOW) is None
+    assert ages.figures(2, "emit", NOW) is None
+
+
+def test_figures_slide_with_the_minute():
+    ages = RecordAges()
+    for second in range(300):
+        ages.add(1, of_ages([1000 * second] * 10), NOW + second)
+        found = ages.figures(1, "emit", NOW + second)
+        first = max(0, second - 60)
+        assert (found.minimum, found.maximum) == (first / 1000, second / 1000)
+        every = [number / 1000 for number in range(first, second + 1) for _ in range(10)]
+        assert found.p50 == pytest.approx(nearest_rank(every, "0.5"), rel=0.01, abs=1e-4)
+        assert found.p999 == pytest.approx(nearest_rank(every, "0.999"), rel=0.01, abs=1e-4)
+
+
+def test_figures_recover_from_a_spread_that_collapsed_the_low_buckets():
+    ages = RecordAges()
+    ages.add(1, of_ages([1000] * 70_000 + [YEARS_US] * 70_000), NOW)
+    assert ages.figures(1, "emit", NOW).p999 == pytest.approx(YEARS_US / 1e6, rel=0.01)
+    ages.add(1, of_ages([1000, 2000, 3000]), NOW + 1)
+    assert ages.figures(1, "emit", NOW + 61).p50 == pytest.approx(0.002, rel=0.01)
+
+
+def test_a_clock_that_was_set_back_keeps_no_old_slots_for_ever():
+    ages = RecordAges()
+    for step in range(50):
+        for second in range(70):
+            ages.add(1, of_ages([1000]), NOW - 1000 * step + second)
+    assert ages.figures(1, "emit", NOW - 1000 * 49 + 69).count == 61
+
+
+def test_ages_at_commit_are_older_by_the_time_until_then():
+    ages = RecordAges()
+    ages.add_committed(1, of_ages([100_000, 200_000, 900_000], "commit"), 0.4, NOW)
+    ages.add_committed(1, of_ages([300_000], "commit"), -0.1, NOW)  # of a host whose clock is ahead
+    found = ages.figures(1, "commit", NOW)
+    assert (found.minimum, found.maximum, found.oldest_maximum) == (pytest.approx(0.2), pytest.approx(1.3), pytest.approx(1.3))
+    assert found.average == pytest.approx((0.5 + 0.6 + 1.3 + 0.2) / 4)
+    assert found.p50 == pytest.approx(0.5, rel=0.01)
+
+
+def test_ages_of_a_host_whose_clock_is_off_become_those_of_strams():
+    ages = RecordAges()
+    ages.add(1, of_ages([100_000, 400_000, 900_000]), NOW, offset_seconds=-0.25)  # its clock is 250 ms ahead
+    found = ages.figures(1, "emit", NOW)
+    assert (found.minimum, found.maximum, found.count, found.negative) == (pytest.approx(-0.15), pytest.approx(0.65), 3, 1)
+    assert found.p90 == pytest.approx(0.65, rel=0.01)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 10_000_000), min_size=1), st.floats(0, 60))
+def test_percentiles_at_commit_are_within_one_percent(ages_us, delay):
+    ages = RecordAges()
+    ages.add_committed(1, of_ages(ages_us, "commit"), delay, NOW)
+    found = ages.figures(1, "commit", NOW)
+    every = [age / 1e6 + delay for age in ages_us]
+    assert found.p50 == pytest.approx(nearest_rank(every, "0.5"), rel=0.01, abs=2e-4)
+    assert found.p99 == pytest.approx(nearest_rank(every, "0.99"), rel=0.01, abs=2e-4)
+
+
+def test_negative_ages_are_recorded_as_they_are_and_counted():
+    ages = RecordAges()
+    ages.add(1, of_ages([-7000, -1000, 10_000, 20_000]), NOW)
+    found = ages.figures(1, "emit", NOW)
+    assert (found.minimum, found.negative, found.count) == (-0.007, 2, 4)
+    assert found.average == pytest.approx(0.0055)
+    assert (found.p50, found.p90) == (pytest.approx(-0.001, rel=0.01), pytest.approx(0.02, rel=0.01))
+
+
+def test_ages_that_are_no_longer_negative_at_the_commit_are_not_counted_as_such():
+    ages = RecordAges()
+    ages.add_committed(1, of_ages([-100_000, 1_000_000], "commit"), 0.25, NOW)
+    found = ages.figures(1, "commit", NOW)
+    assert (found.negative, found.minimum) == (0, pytest.approx(0.15))
+    assert found.p50 == pytest.approx(0.15, rel=0.01)
+    assert ages.totals(1, "commit").counts[AGE_BOUNDS_SECONDS.index(0.25)] == 1
+
+
+def test_levels_are_those_of_kip_613():
+    ages = RecordAges()
+    for place in ("emit", "state", "source"):
+        ages.add(1, of_ages([1], place), NOW)
+    ages.add_committed(1, of_ages([1], "commit"), 0.0, NOW)
+    assert ages.places(1) == ("source", "state", "emit", "commit")
+    assert [ages.figures(1, place, NOW).level for place in ages.places(1)] == ["INFO", "TRACE", "INFO", "INFO"]
+    assert ages.places(2) == ()
+
+
+def test_commit_has_a_call_of_its_own():
+    ages = RecordAges()
+    with pytest.raises(ValueError, match="did you mean `add_committed`"):
+        ages.add(1, of_ages([1], "commit"), NOW)
+    with pytest.raises(ValueError, match="got `emit`; did you mean `add`"):
+        ages.add_committed(1, of_ages([1]), 0.0, NOW)
+    with pytest.raises(ValueError, match="`window_seconds` must be at least 1; got 0"):
+        RecordAges(0)
+
+
+def test_a_sample_of_nothing_changes_nothing():
+    ages = RecordAges()
+    ages.add(1, AgeSample("emit", "INFO", 0, 0, 0.0, 0.0, 0.0, 0.0), NOW)
+    assert ages.figures(1, "emit", NOW) is None
+
+
+# ------------------------------------------------------------------------------------------------ totals and names
+
+
+def test_totals_are_a_prometheus_histogram_since_the_start():
+    ages = RecordAges()
+    for second in range(200):
+        ages.add(1, of_ages([-1000, 3000, 700_000, 40_000_000, 400_000_000_000]), NOW + second)
+    found = ages.totals(1, "emit")
+    below = dict(zip(AGE_BOUNDS_SECONDS, found.counts, strict=False))
+    assert [below[bound] for bound in (0.005, 0.5, 1.0, 30.0, 60.0, 86400.0)] == [400, 400, 600, 600, 800, 800]
+    assert (found.counts[-1], found.count) == (1000, 1000)
+    assert found.sum_seconds == pytest.approx(200 * (-0.001 + 0.003 + 0.7 + 40 + 400_000))
+    assert ages.totals(1, "source") is None
+
+
+def test_names_and_tags_of_kip_613():
+    assert [kip_613_name(name) for name in ("minimum", "maximum", "average")] == [
+        "record-e2e-latency-min",
+        "record-e2e-latency-max",
+        "record-e2e-latency-avg",
+    ]
+    assert kip_613_tags(42, 3, "sum#1") == {
+        "type": "stream-processor-node-metrics",
+        "thread-id": "42",
+        "task-id": "3",
+        "processor-node-id": "sum#1",
+    }
+    with pytest.raises(ValueError, match="KIP-613 has no `p99`; did you mean one of minimum, maximum, average"):
+        kip_613_name("p99")

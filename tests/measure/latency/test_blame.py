@@ -1,0 +1,195 @@
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline.measure.events import SparkTrigger
+from ridgeline.measure.latency.blame import blame_chain, explain
+from ridgeline.measure.latency.critical_path import critical_path
+from ridgeline.measure.latency.latency import operator_latencies
+from support.measure.simulated_window import BASE, SEED_MS, graph, run, runs, seed_graph, wild_windows
+
+OVERHEAD = {"launch_ms": 1, "read_ms": 2, "restore_ms": 3, "decode_ms": 4, "transfer_ms": 0.5, "state_ms": 7}
+PHASES = {"latestOffset": 0.004, "walCommit": 0.003, "getBatch": 0.001, "queryPlanning": 0.001, "addBatch": 9.0, "triggerExecution": 9.0}
+
+
+def chain_of(topology, times):
+    """(what, operator, milliseconds) of every step."""
+    return [(step.what, step.operator, round(1000 * step.seconds, 3)) for step in blame_chain(topology, times)]
+
+
+def explained(topology, times):
+    latencies = operator_latencies(topology, times)
+    return explain(times, critical_path(topology, {operator: found.own for operator, found in latencies.items()}), latencies)
+
+
+def test_the_barrier_is_named_after_whom_nobody_but_spark_waited_for():
+    topology = seed_graph()
+    times = run(topology, SEED_MS, tasks={3: "t", 5: "t", 4: "u"})
+    # D needs B only, which ended after 5 ms: the other 95 ms of C are the barrier; F ran behind D in the same task
+    assert chain_of(topology, times) == [("compute", "C", 5), ("barrier", "C", 95), ("slot", "D", 30), ("compute", "F", 2)]
+
+
+def test_the_last_task_decides_and_its_producer_is_no_barrier():
+    topology = seed_graph()
+    times = run(topology, {**SEED_MS, "E": 40})
+    assert chain_of(topology, times) == [("compute", "C", 100), ("compute", "E", 40)]
+
+
+def test_each_millisecond_between_commit_and_tick_has_a_name():
+    topology = graph({"A": (0, 0), "B": (1, 1)}, ["AB"])
+    times = run(topology, {"A": 10, "B": 20}, driver_ms=[11, 12, 13, 14, 15, 16], **OVERHEAD)
+    container = [("launch", "", 1), ("read", "", 2), ("restore", "", 3)]
+    assert chain_of(topology, times) == [
+        ("retries", "", 11),
+        ("planning", "", 12),
+        *container,
+        ("transfer", "A", 4),
+        ("compute", "A", 10),
+        ("transfer", "A", 0.5),
+        ("state", "", 7),
+        *container,
+        ("transfer", "B", 4),
+        ("compute", "B", 20),
+        ("transfer", "B", 0.5),
+        ("state", "", 7),
+        ("results", "", 13),
+        ("stage", "", 14),
+        ("commit", "", 15),
+    ]
+
+
+def test_siblings_that_nobody_waited_for_are_named_so():
+    topology = seed_graph(fused=True)
+    # in the order A B C D E F: F waited for its turn behind E and D, which it does not read; then for C, and C behind B
+    assert chain_of(topology, run(topology, {**SEED_MS, "A": 1})) == [
+        ("compute", "A", 1),
+        ("sibling", "B", 5),
+        ("compute", "C", 100),
+        ("sibling", "D", 30),
+        ("sibling", "E", 20),
+        ("compute", "F", 2),
+    ]
+
+
+def test_what_ran_before_in_the_same_task_took_the_slot():
+    topology = graph({"A": (0, 0), "B": (1, 1), "C": (2, 1)}, ["AB", "AC"])
+    times = run(topology, {"A": 10, "B": 20, "C": 30}, tasks={1: "t", 2: "t"}, restore_ms=3, state_ms=7)
+    assert chain_of(topology, times) == [
+        ("restore", "", 3),
+        ("compute", "A", 10),
+        ("state", "", 7),
+        ("slot", "B", 30),  # with its state: 3 + 20 + 7
+        ("restore", "", 3),
+        ("compute", "C", 30),
+        ("state", "", 7),
+    ]
+
+
+def test_what_ran_after_a_producer_in_its_task_held_the_slot_too():
+    topology = graph({"A": (0, 0), "B": (1, 0), "C": (2, 1)}, ["AC"])
+    times = run(topology, {"A": 10, "B": 20, "C": 30}, tasks={0: "t", 1: "t"})
+    assert chain_of(topology, times) == [("compute", "A", 10), ("slot", "B", 20), ("compute", "C", 30)]
+
+
+def test_a_whole_stage_that_was_skipped_is_a_barrier():
+    topology = graph({"A": (0, 0), "B": (1, 1), "C": (2, 2)}, ["AB", "AC"])
+    times = run(topology, {"A": 10, "B": 20, "C": 30}, launch_ms=1, restore_ms=2, state_ms=3)
+    assert chain_of(topology, times)[-7:] == [
+        ("state", "", 3),
+        ("launch", "", 1),
+        ("barrier", "B", 25),
+        ("launch", "", 1),
+        ("restore", "", 2),
+        ("compute", "C", 30),
+        ("state", "", 3),
+    ]
+
+
+def test_gaps_in_a_container_are_other():
+    topology = graph({"A": (0, 0), "B": (0, 0)}, ["AB"])
+    times = run(topology, {"A": 10, "B": 20})
+    late = replace(times.operators[2], began=times.operators[2].began + 0.004)
+    times = replace(times, operators={1: times.operators[1], 2: replace(late, compute_seconds=0.016)})
+    assert chain_of(topology, times) == [("compute", "A", 10), ("other", "", 4), ("compute", "B", 16)]
+
+
+def test_spark_is_named_before_the_tick():
+    topology = graph({"A": (0, 0)}, [])
+    times = run(topology, {"A": 10}, trigger=SparkTrigger(BASE + 1, 0, BASE - 0.02, PHASES))
+    head = [("offsets", "", 4), ("log", "", 3), ("planning", "", 2), ("trigger", "", 11)]
+    assert chain_of(topology, times) == [*head, ("compute", "A", 10)]
+    # phases that take longer than there was time are cut off
+    times = replace(times, trigger=replace(times.trigger, triggered=BASE - 0.005))
+    assert chain_of(topology, times) == [("offsets", "", 4), ("log", "", 1), ("compute", "A", 10)]
+
+
+def test_a_window_of_which_no_container_is_known_is_other():
+    topology = graph({"A": (0, 0)}, [])
+    times = replace(run(topology, {"A": 10}, driver_ms=[0, 5, 0, 0, 7, 0]), containers={}, operators={})
+    assert chain_of(topology, times) == [("planning", "", 5), ("other", "", 10), ("commit", "", 7)]
+
+
+def test_steps_shorter_than_a_microsecond_go_into_their_neighbour():
+    topology = graph({"A": (0, 0)}, [])
+    times = replace(run(topology, {"A": 10}), began=0.0, planned=5e-7, launched=1.0, returned=3.0, staged=3.0 + 9e-7, committed=4.0)
+    steps = blame_chain(topology, replace(times, containers={}, operators={}))
+    assert [step.what for step in steps] == ["planning", "other", "commit"]
+    assert steps[0].seconds == 1.0
+
+
+@settings(deadline=None)
+@given(wild_windows(), st.none() | st.floats(-3.0, 3.0))
+def test_the_steps_add_up_whatever_the_clocks_say(case, triggered):
+    topology, times = case
+    if triggered is not None:
+        times = replace(times, trigger=SparkTrigger(BASE, 0, BASE + triggered, PHASES))
+    steps = blame_chain(topology, times)
+    assert all(step.seconds > 0.0 for step in steps)
+    assert math.fsum(step.seconds for step in steps) == pytest.approx(times.latency_seconds, abs=1e-9)
+    assert all(step.seconds >= 1e-6 for step in steps[1:])
+    assert all((one.what, one.operator) != (two.what, two.operator) for one, two in itertools.pairwise(steps))
+
+
+@settings(deadline=None)
+@given(runs())
+def test_of_a_window_that_ran_in_order_nothing_is_unexplained(case):
+    topology, times, compute = case
+    steps = blame_chain(topology, times)
+    assert math.fsum(step.seconds for step in steps) == pytest.approx(times.latency_seconds, abs=1e-9)
+    assert not any(step.what == "other" for step in steps)
+    named = {step.operator for step in steps if step.what == "compute"}
+    assert all(compute[title] for title in named)
+    found = explained(topology, times)
+    assert sum(found["rest"].values()) + found["criticalPathMs"] == pytest.approx(found["windowLatencyMs"], abs=1e-3)
+    assert "other" not in found["rest"]
+    assert all(seconds > 0 for seconds in found["rest"].values())
+
+
+def test_the_critical_path_and_the_named_rest_are_the_window():
+    topology = seed_graph()
+    times = run(topology, {**SEED_MS, "A": 1}, tasks={3: "t", 5: "t", 4: "u"}, launch_ms=2, driver_ms=[0, 3, 4, 5, 6, 7])
+    # A 1, C 100, E 20 and the launch of two stages are the path; D and F end 12 ms after E
+    assert explained(topology, times) == {
+        "windowLatencyMs": pytest.approx(157, abs=1e-3),
+        "criticalPathMs": pytest.approx(125, abs=1e-3),
+        "rest": {
+            "planning": pytest.approx(3, abs=1e-3),
+            "launch": pytest.approx(2, abs=1e-3),
+            "barrier": pytest.approx(12, abs=1e-3),
+            "results": pytest.approx(4, abs=1e-3),
+            "stage": pytest.approx(5, abs=1e-3),
+            "commit": pytest.approx(6, abs=1e-3),
+        },
+    }
+
+
+@settings(deadline=None)
+@given(wild_windows())
+def test_the_explanation_adds_up_whatever_the_clocks_say(case):
+    topology, times = case
+    found = explained(topology, times)
+    assert sum(found["rest"].values()) + found["criticalPathMs"] == pytest.approx(found["windowLatencyMs"], abs=0.01)

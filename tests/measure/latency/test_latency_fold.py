@@ -1,0 +1,244 @@
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline.measure.events import SparkTrigger
+from ridgeline.measure.latency.latency_fold import LatencyFold
+from support.measure.simulated_window import BASE, SEED_MS, graph, ids, run, seed_graph, wild_windows
+
+TASKS = {3: "t", 5: "t", 4: "u"}
+
+
+def close(value):
+    return pytest.approx(value, abs=1e-3)
+
+
+def fed(*windows, topology=None, **options):
+    """A fold that took in windows with these compute times, one second apart."""
+    fold, topology = LatencyFold(**options), topology or seed_graph()
+    for number, compute in enumerate(windows):
+        fold.add(
+            topology, run(topology, {**SEED_MS, **compute}, tasks=TASKS, window_id=number, began=BASE + number, due=BASE + number - 0.1)
+        )
+    return fold
+
+
+def row(answer, title, key="operators"):
+    return next(found for found in answer[key] if found["operator"] == title)
+
+
+def test_before_the_first_window_there_is_nothing():
+    fold = LatencyFold()
+    assert fold.latency() == {"windowId": None, "operators": [], "logical": [], "clamps": 0}
+    assert fold.critical_path() == {
+        "windowId": None,
+        "latencyMs": None,
+        "path": [],
+        "slack": {},
+        "blame": [],
+        "average": {"latencyMs": None, "path": []},
+        "share": {},
+        "windowLatencyMs": None,
+        "explained": {"windowLatencyMs": None, "criticalPathMs": None, "rest": {}},
+    }
+    assert fold.windows() == []
+    with pytest.raises(KeyError, match="window 3 is not known; none is committed yet"):
+        fold.window(3)
+
+
+def test_the_critical_path_of_the_figure():
+    assert fed({}).critical_path() == {
+        "windowId": 0,
+        "latencyMs": close(120),
+        "path": [
+            {"operator": "A", "id": 1, "latencyMs": 0.0, "computeMs": 0.0, "transferMs": 0.0},
+            {"operator": "C", "id": 3, "latencyMs": close(100), "computeMs": close(100), "transferMs": close(0)},
+            {"operator": "E", "id": 5, "latencyMs": close(20), "computeMs": close(20), "transferMs": close(0)},
+        ],
+        "slack": {"B": close(85), "D": close(85), "F": close(18)},
+        "blame": [
+            {"what": "compute", "operator": "C", "ms": close(5)},
+            {"what": "barrier", "operator": "C", "ms": close(95)},
+            {"what": "slot", "operator": "D", "ms": close(30)},
+            {"what": "compute", "operator": "F", "ms": close(2)},
+        ],
+        "average": {"latencyMs": close(120), "path": ["A", "C", "E"]},
+        "share": {"A": 1.0, "C": 1.0, "E": 1.0},
+        "windowLatencyMs": close(132),
+        "explained": {"windowLatencyMs": close(132), "criticalPathMs": close(120), "rest": {"barrier": close(12)}},
+    }
+
+
+def test_the_latency_of_an_operator_with_its_averages_and_percentiles():
+    answer = fed(*({"B": 10 * number} for number in range(1, 21))).latency(behind={2: 4})
+    assert answer["windowId"] == 19
+    assert row(answer, "B") == {
+        "operator": "B",
+        "id": 2,
+        "name": "B",
+        "latencyMs": close(200),
+        "computeMs": close(200),
+        "waitMs": 0.0,
+        "transferMs": close(0),
+        "averageMs": close(155),  # of the last ten: 110 to 200
+        "p50Ms": pytest.approx(100, rel=0.01),  # of all
+        "p99Ms": pytest.approx(200, rel=0.01),
+        "windowsBehind": 4,
+        "estimated": False,
+    }
+    assert row(answer, "C")["windowsBehind"] == 0
+
+
+def test_the_path_follows_the_operator_that_became_slow():
+    answer = fed(*[{}] * 8, {"D": 180}, {"D": 180}).critical_path()
+    assert [step["operator"] for step in answer["path"]] == ["A", "B", "D"]
+    assert answer["average"] == {"latencyMs": close(120), "path": ["A", "C", "E"]}  # D is 60 on average
+    assert answer["share"] == {"A": 1.0, "B": 0.2, "D": 0.2, "C": 0.8, "E": 0.8}
+
+
+def test_a_window_of_the_past_is_shown_as_it_was():
+    fold = fed({"D": 200}, {}, {})
+    answer = fold.critical_path(0)
+    assert (answer["windowId"], [step["operator"] for step in answer["path"]]) == (0, ["A", "B", "D"])
+    assert answer["average"]["path"] == ["A", "B", "D"]
+    assert answer["share"] == {"A": 1.0, "B": 1.0, "D": 1.0}
+    assert row(fold.latency(1), "D")["averageMs"] == close((200 + 95 + 30 + 95) / 2)  # the wait behind C is 95 each time
+
+
+def test_windows_are_summed_up_newest_last():
+    fold = fed({}, {"D": 180}, {})
+    assert [found["windowId"] for found in fold.windows()] == [0, 1, 2]
+    assert fold.windows(0) == []
+    assert fold.windows(2)[0] == {
+        "windowId": 1,
+        "attempts": 1,
+        "triggeredAt": BASE + 1,
+        "committedAt": close(BASE + 1.282),
+        "latencyMs": close(282),
+        "lateMs": close(100),
+        "criticalPathMs": close(185),
+        "path": ["A", "B", "D"],
+        "tuplesIn": 5,
+        "tuplesOut": 30,
+        "phases": {"compute": close(7), "barrier": close(95), "slot": close(180)},
+    }
+    whole = fold.window(1)
+    assert whole["blame"] == fold.critical_path(1)["blame"]
+    assert whole["operators"] == fold.latency(1)["operators"]
+    assert whole["explained"] == fold.critical_path(1)["explained"]
+    assert {key: whole[key] for key in fold.windows(2)[0]} == fold.windows(2)[0]
+
+
+def test_only_the_last_windows_are_kept():
+    fold = fed(*[{}] * 30, history=12)
+    assert [found["windowId"] for found in fold.windows()] == list(range(18, 30))
+    with pytest.raises(KeyError, match="window 17 is not known; kept are 18 to 29"):
+        fold.critical_path(17)
+
+
+def test_sparks_account_that_comes_late_replaces_the_window():
+    fold = fed({}, {})
+    topology = seed_graph()
+    before, counted = fold.latency(), fold.critical_path()["share"]
+    trigger = SparkTrigger(BASE + 3, 1, BASE + 0.96, {"latestOffset": 0.03})
+    fold.add(topology, run(topology, SEED_MS, tasks=TASKS, window_id=1, began=BASE + 1, trigger=trigger))
+    assert fold.critical_path()["blame"][:2] == [
+        {"what": "offsets", "operator": "", "ms": close(30)},
+        {"what": "trigger", "operator": "", "ms": close(10)},
+    ]
+    assert fold.critical_path()["explained"]["rest"] == {"offsets": close(30), "trigger": close(10), "barrier": close(12)}
+    assert fold.windows(1)[0]["latencyMs"] == close(172)
+    assert [found["windowId"] for found in fold.windows()] == [0, 1]
+    assert fold.latency() == before
+    assert fold.critical_path()["share"] == counted
+
+
+def test_partitions_with_their_unifiers_are_one_logical_operator():
+    places = {"p[0]": (0, 0), "p[1]": (1, 0), "u": (2, 1), "S": (2, 1)}
+    streams = [("p[0]", "u"), ("p[1]", "u"), ("u", "S")]
+    topology = graph(places, streams, unifiers={"u"}, names={"p[0]": "p", "p[1]": "p", "u": "p"})
+    fold = LatencyFold()
+    fold.add(topology, run(topology, {"p[0]": 10, "p[1]": 30, "u": 5, "S": 2}))
+    assert fold.latency()["logical"] == [
+        {"operator": "p", "latencyMs": close(35), "averageMs": close(35), "computeMs": close(35), "waitMs": 0.0, "transferMs": close(0)},
+        {"operator": "S", "latencyMs": close(2), "averageMs": close(2), "computeMs": close(2), "waitMs": 0.0, "transferMs": close(0)},
+    ]
+
+
+def test_an_operator_that_did_not_report_is_null():
+    topology = seed_graph()
+    times = run(topology, SEED_MS)
+    without = replace(times, operators={operator: own for operator, own in times.operators.items() if operator != 4})
+    fold = LatencyFold()
+    fold.add(topology, without)
+    found = row(fold.latency(), "D")
+    assert {key: found[key] for key in ("latencyMs", "averageMs", "p50Ms")} == {"latencyMs": None, "averageMs": None, "p50Ms": None}
+    assert row(fold.latency(), "D", "logical")["latencyMs"] is None
+    fold.add(topology, run(topology, SEED_MS, window_id=1))
+    assert row(fold.latency(), "D")["averageMs"] == close(125)
+
+
+def test_a_new_plan_drops_the_operators_that_are_gone():
+    fold = fed({"B": 40}, {"B": 60})
+    smaller = graph({"A": (0, 0), "B": (1, 1), "X": (2, 1)}, ["AB", "AX"])
+    fold.add(smaller, run(smaller, {"A": 1, "B": 80, "X": 3}, window_id=2))
+    answer = fold.latency()
+    assert [found["operator"] for found in answer["operators"]] == ["A", "B", "X"]
+    assert row(answer, "B")["averageMs"] == close(60)
+    assert row(answer, "B")["p50Ms"] == pytest.approx(60, rel=0.01)
+    assert row(answer, "X")["averageMs"] == close(3)  # id 3 was C's before
+    assert row(answer, "X")["p99Ms"] == pytest.approx(3, rel=0.01)
+    old = row(fold.latency(1), "C")
+    assert (old["latencyMs"], old["p50Ms"]) == (close(100), None)
+    assert fold.critical_path()["share"]["A"] == 1.0
+
+
+def test_clocks_that_disagree_are_counted():
+    topology = graph({"A": (0, 0), "B": (1, 1)}, ["AB"])
+    times = run(topology, {"A": 10, "B": 20})
+    early = replace(times.operators[2], began=BASE - 1, ended=BASE - 0.9)
+    fold = LatencyFold()
+    found = fold.add(topology, replace(times, operators={1: times.operators[1], 2: early}))
+    assert found[2].clamped
+    assert (fold.clamps, fold.latency()["clamps"]) == (1, 1)
+
+
+def test_the_average_needs_history():
+    with pytest.raises(ValueError, match="`average_windows` must lie between 1 and `history`; got 20 and 10"):
+        LatencyFold(average_windows=20, history=10)
+
+
+def test_five_hundred_operators():
+    width = 50
+    places = {f"o{stage}_{number:02}": (stage * width + number, stage) for stage in range(10) for number in range(width)}
+    streams = [
+        (f"o{stage}_{number:02}", f"o{stage + 1}_{(number + step) % width:02}")
+        for stage in range(9)
+        for number in range(width)
+        for step in (0, 1)
+    ]
+    topology, fold = graph(places, streams), LatencyFold()
+    tasks = {container: f"t{container % 4}" for container in topology.containers}
+    for window_id in range(40):
+        compute = {title: 1 + (position * 7 + window_id) % 13 for position, title in enumerate(places)}
+        fold.add(topology, run(topology, compute, tasks=tasks, window_id=window_id, began=BASE + window_id))
+    assert len(fold.latency()["operators"]) == 500
+    answer = fold.critical_path()
+    assert len(answer["path"]) == 10
+    assert len(answer["slack"]) == 490
+    assert sum(step["latencyMs"] for step in answer["path"]) == close(answer["latencyMs"])
+    assert sum(step["ms"] for step in answer["blame"]) == close(answer["windowLatencyMs"])
+    assert ids(topology)[answer["path"][0]["operator"]] == answer["path"][0]["id"]
+
+
+@settings(deadline=None, max_examples=50)
+@given(wild_windows(), st.integers(1, 3))
+def test_all_answers_are_json_whatever_the_clocks_say(case, count):
+    topology, times = case
+    fold = LatencyFold()
+    for window_id in range(count):
+        fold.add(topology, replace(times, window_id=window_id))
+    json.dumps([fold.latency(), fold.critical_path(), fold.windows(), fold.window(0)], allow_nan=False)

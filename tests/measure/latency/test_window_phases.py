@@ -1,0 +1,115 @@
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from ridgeline.measure.events import ApplicationPlanned, SparkTrigger, WindowPlanned
+from ridgeline.measure.latency.window_phases import WindowPhases, phase_table
+from support.measure.simulated_window import BASE, graph, reported, run
+from support.measure.story import TOPOLOGY as CHAIN
+from support.measure.story import windows as story
+
+TOPOLOGY = graph({"A": (0, 0), "B": (1, 1)}, ["AB"])
+OVERHEAD = {"launch_ms": 4, "read_ms": 1, "restore_ms": 1, "decode_ms": 1, "state_ms": 2, "driver_ms": [0, 3, 4, 1, 2, 1]}
+
+
+def planned(window_seconds=0.0):
+    return ApplicationPlanned(BASE, "app", "app-1", 0, window_seconds, TOPOLOGY, {}, {"host": "driver"})
+
+
+def times_of(window, *, slow=0.0, every=0.1):
+    return run(TOPOLOGY, {"A": 10, "B": 20 + slow}, window_id=window, began=BASE + every * window, **OVERHEAD)
+
+
+def events_of(times, *, due=None):
+    yield WindowPlanned(times.began, times.window_id, 0, times.began if due is None else due)
+    yield from reported(TOPOLOGY, times, {0: "driver", 1: "driver"}, {})
+
+
+def by_phase(table):
+    return {phase.phase: phase for phase in table.phases}
+
+
+def test_the_phases_of_a_run_add_up_and_are_explained():
+    events = [planned(1.0), *(event for window in range(200) for event in events_of(times_of(window, slow=window % 10)))]
+    table = phase_table(events)
+    assert (table.windows, table.left_out, table.every_seconds) == (150, 50, pytest.approx(0.1))
+    assert math.fsum(phase.mean for phase in table.phases) == pytest.approx(table.whole.mean)
+    assert math.fsum(phase.share for phase in table.phases) == pytest.approx(1.0)
+    assert math.fsum(phase.first for phase in table.phases) == pytest.approx(table.whole.first)
+    assert table.explained >= 0.95
+    user = by_phase(table)["user code"]
+    assert (user.median, user.mean, user.p95, user.first) == pytest.approx((0.0345, 0.0345, 0.039, 0.030), abs=1e-6)
+
+
+def test_phases_that_cannot_occur_are_left_out():
+    found = by_phase(phase_table([planned(), *events_of(times_of(0))]))
+    assert not found.keys() & {"trigger", "offset log", "commit log", "worker start", "earlier attempts", "unexplained"}
+
+
+def test_what_has_no_name_is_told():
+    containerless = replace(times_of(0), containers={}, operators={})
+    table = phase_table([planned(), *events_of(containerless)])
+    whole = containerless.published - containerless.began
+    assert table.explained == pytest.approx(1 - (containerless.returned - containerless.launched) / whole)
+
+
+def test_at_least_half_of_a_short_runs_windows_are_warm():
+    events = [planned(), *(event for window in range(5) for event in events_of(times_of(window)))]
+    assert [(table.left_out, table.windows) for table in (phase_table(events), phase_table(events, warm_up=1))] == [(2, 3), (1, 4)]
+
+
+def test_before_the_first_window_there_is_no_table():
+    assert WindowPhases(TOPOLOGY).table() is None
+
+
+def test_the_driver_is_asked_for_the_time_between_windows_unless_the_schedule_waits():
+    first, second = times_of(0), times_of(1)
+    between = second.began - first.published
+    back_to_back = phase_table([planned(), *events_of(first), *events_of(second)], warm_up=0)
+    assert by_phase(back_to_back)["between windows"].first == pytest.approx(between)
+    late = [planned(0.001), *events_of(first), *events_of(second, due=first.began)]
+    assert by_phase(phase_table(late))["between windows"].first == pytest.approx(between)
+    on_time = [planned(0.1), *events_of(first), *events_of(second)]
+    assert "between windows" not in by_phase(phase_table(on_time))
+
+
+def test_windows_that_overlap_come_more_often_than_they_take():
+    first, second = times_of(0, every=0.05), times_of(1, every=0.05)
+    overlapping = sorted([*events_of(first), *events_of(second)], key=lambda event: event.at)
+    table = phase_table([planned(), *overlapping], warm_up=0)
+    assert table.whole.median > table.every_seconds == pytest.approx(0.05)
+    assert "between windows" not in by_phase(table)
+
+
+def test_sparks_account_comes_late_and_is_taken_in():
+    first, second = times_of(0), times_of(1)
+    account = {"latestOffset": 0.002, "walCommit": 0.004, "commitOffsets": 0.005, "triggerExecution": 0.09}
+    trigger = SparkTrigger(second.published, 0, first.began - 0.01, account)
+    found = by_phase(phase_table([planned(), *events_of(first), *events_of(second), trigger], warm_up=0))
+    assert (found["offset log"].first, found["commit log"].first) == pytest.approx((0.004, 0.005))
+    assert "between windows" not in found  # Spark's account has all of it
+    assert sum(phase.first for phase in found.values()) == pytest.approx(0.09)
+
+
+def test_clocks_of_hosts_are_corrected():
+    away = {"away": lambda at: at + 5.0}
+    events = [event for window in range(20) for event in reported(TOPOLOGY, times_of(window), {0: "driver", 1: "away"}, away)]
+    assert phase_table([planned(), *events]).explained > 0.95
+    assert by_phase(phase_table([planned(), *events]))["user code"].median == pytest.approx(0.030, abs=1e-3)
+
+
+def test_the_table_is_plain_data():
+    data = json.loads(json.dumps(phase_table([planned(), *(event for event in events_of(times_of(0)))]).as_dict()))
+    assert (data["windows"], data["everyMs"], data["explained"]) == (1, None, 1.0)
+    shuffle = next(phase for phase in data["phases"] if phase["phase"] == "shuffle")
+    assert (shuffle["medianMs"], shuffle["what"]) == (
+        pytest.approx(5, abs=1e-3),
+        "from the end of a stage until the next one's task has read its records",
+    )
+    assert sum(phase["meanMs"] for phase in data["phases"]) == pytest.approx(data["window"]["meanMs"])
+
+
+def test_a_topology_does_where_no_plan_is_told():
+    assert phase_table(story(3), CHAIN, warm_up=1).windows == 2

@@ -1,0 +1,358 @@
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline.measure.events import RunningOperator
+from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate
+from ridgeline.measure.progress import progress
+from ridgeline.measure.progress.progress import History, even_shares, window_progress
+from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology, chain
+
+ESTIMATED, EXACT, LOWER = Basis.ESTIMATED, Basis.EXACT, Basis.LOWER_BOUND
+
+
+def node(identity, kind="operator", container=None, stage=0, *, name=None, partition=0, partitions=1, unifier=False, outputs=("out",)):
+    container = identity if container is None else container
+    name = name or f"o{identity}"
+    inputs = () if kind == "input" else ("in",)
+    return OperatorNode(
+        identity, name, name, "Operator", partition, partitions, unifier, kind, False, container, stage, inputs, tuple(outputs)
+    )
+
+
+def edge(source, sink, source_port="out", sink_port="in"):
+    return StreamEdge(f"{source}-{sink}", source, source_port, sink, sink_port)
+
+
+def known(value, basis=ESTIMATED):
+    return Estimate(value, basis)
+
+
+def near(estimate, value, basis=ESTIMATED):
+    return estimate.basis is basis and estimate.value == pytest.approx(value)
+
+
+# Formulas, by hand -------------------------------------------------------------------------------------------------
+
+
+def test_the_formulas_on_the_document_s_second_figure():
+    """An SDF: 2 elements processed, 2 active, 40 outputs of the former and 10 of the latter, 10 to come; 19 s. Its child: 40 of 50 done."""
+    fraction = progress.active_fraction(10, known(10.0))
+    assert fraction == known(0.5)
+    assert progress.seconds_per_element(19.0, 2, 2, fraction) == known(19 / 3)
+    average = progress.outputs_per_element(50, known(10.0), 4)
+    assert average == known(15.0)
+    assert progress.output_remaining(Estimate(1.0), average, known(10.0)) == known(25.0)
+    waiting = progress.buffered(Estimate(50.0), 40, 1)
+    assert waiting == Estimate(9.0)
+    elements = progress.input_remaining(waiting, [known(25.0)])
+    assert elements == known(34.0)
+    assert progress.backlog_seconds(known(0.1), elements, 1, UNKNOWN) == known(3.45)
+
+
+def test_what_cannot_be_computed_is_unknown():
+    assert progress.active_fraction(0, NOTHING) == UNKNOWN
+    assert progress.active_fraction(3, Estimate(math.inf)) == known(0.0)
+    assert progress.seconds_per_element(2.0, 0, 3, UNKNOWN) == UNKNOWN
+    assert progress.outputs_per_element(0, NOTHING, 0) == UNKNOWN
+    assert progress.buffered(Estimate(3.0), 5, 1) == NOTHING
+
+
+# Windows -----------------------------------------------------------------------------------------------------------
+
+WORD_COUNT = chain("read", "split", "write")
+
+
+def test_a_third_done_of_sixty_tuples_of_a_second():
+    running = {
+        2: RunningOperator(2, "running", 20.3, {"input": 20}, {"input": 39}, 1, {"output": 20}),
+    }
+    result = window_progress(WORD_COUNT, running)
+    split = result.operators[2]
+    assert split.input_remaining == Estimate(39.0)
+    assert split.remaining_seconds.value == pytest.approx(40, rel=0.1)
+    assert split.remaining_seconds.basis is ESTIMATED
+    assert result.wall_seconds.value == result.cpu_seconds.value == split.remaining_seconds.value
+    assert result.wall_seconds.basis is LOWER  # nobody knows how long the sink takes
+    assert [result.operators[one].state for one in (1, 2, 3)] == ["done", "running", "waiting"]
+    assert result.operators[3].input_remaining.value == pytest.approx(60)
+
+
+def test_earlier_windows_tell_what_this_one_cannot():
+    history = {3: History(seconds_per_element=0.5, elements=60, seconds=30.0)}
+    running = {2: RunningOperator(2, "running", 20.0, {"input": 20}, {"input": 40}, 0, {"output": 20})}
+    result = window_progress(WORD_COUNT, running, history)
+    assert result.wall_seconds == known(70.0)
+    assert window_progress(WORD_COUNT, {}, {2: History(seconds=5.0), 3: History(seconds=2.0)}).wall_seconds == Estimate(7.0, LOWER)
+    assert window_progress(WORD_COUNT, {}).wall_seconds == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("said", "history", "expected"),
+    [
+        ({"active": 1000}, History(seconds_per_element=0.06), known(40.0)),  # one batch of a thousand
+        ({"active": 1000}, History(), UNKNOWN),
+        ({"active": 10, "active_produced": {"output": 20}, "active_remaining": {"output": 40}}, History(), known(40.0)),
+        ({"active": 1, "active_remaining": {"output": -1.0}}, History(), known(math.inf)),
+        ({"consumed": {"input": 60}}, History(seconds=50.0, seconds_per_element=1.0), known(30.0)),  # in `end_window`
+        ({"consumed": {"input": 60}}, History(seconds=5.0), known(0.0)),
+        ({"consumed": {"input": 60}}, History(), Estimate(0.0, LOWER)),
+    ],
+)
+def test_callbacks_that_report_no_counts(said, history, expected):
+    running = {2: RunningOperator(2, "running", 20.0, queued={"input": 0}, **said)}
+    assert near(window_progress(WORD_COUNT, running, {2: history}).operators[2].remaining_seconds, expected.value, expected.basis)
+
+
+def test_what_earlier_windows_emitted_at_their_end_is_still_to_come():
+    history = {2: History(outputs_per_element={"output": 0.1})}
+    running = {2: RunningOperator(2, "running", 1.0, {"input": 20}, {"input": 30}, 0, {"output": 0})}
+    assert window_progress(WORD_COUNT, running, history).operators[2].output_remaining["output"].value == pytest.approx(5.0)
+    assert window_progress(WORD_COUNT, running).operators[2].output_remaining["output"].value == 0
+
+
+def test_infinite_work_spreads_to_those_it_feeds():
+    running = {
+        1: RunningOperator(1, "running", 2.0, active=1, active_produced={"output": 4}, active_remaining={"output": -1.0}),
+        2: RunningOperator(2, "waiting", 1.0, {"input": 2}, {}, 0, {"output": 0}),
+    }
+    result = window_progress(chain("a", "b", "c", stages=[0, 0, 0]), running)
+    assert result.operators[1].remaining_seconds.infinite
+    assert result.operators[2].remaining_seconds.infinite
+    assert result.operators[3].input_remaining.value == 0  # 0 of infinitely many get through, as far as known
+    assert result.wall_seconds.infinite
+
+
+# Input operators ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("work", "history", "seconds", "outputs"),
+    [
+        ((30.0, 60.0), History(), 20.0, 200.0),  # all that remains of the source
+        ((130.0, 1e6), History(work=90.0, work_before=100.0), 20.0, 200.0),  # the window's share
+        ((130.0, 15.0), History(work=90.0, work_before=100.0), 5.0, 50.0),  # the source ends before
+        ((130.0, None), History(work=90.0, work_before=100.0), 20.0, 200.0),
+        ((130.0, -1.0), History(work=90.0, work_before=100.0), 20.0, 200.0),
+        (None, History(seconds=25.0, outputs_per_element={"output": 300}), 15.0, 200.0),
+        ((0.0, 7.0), History(seconds=25.0, outputs_per_element={"output": 300}), 15.0, 200.0),
+    ],
+)
+def test_input_operators(work, history, seconds, outputs):
+    said = RunningOperator(1, "running", 10.0, active=1, active_produced={"output": 100}, work=work)
+    found = window_progress(WORD_COUNT, {1: said}, {1: history}).operators[1]
+    assert near(found.remaining_seconds, seconds)
+    assert near(found.output_remaining["output"], outputs)
+
+
+def test_an_input_operator_that_says_nothing_is_unknown():
+    said = RunningOperator(1, "running", 10.0, active=1, active_produced={"output": 100})
+    found = window_progress(WORD_COUNT, {1: said}).operators[1]
+    assert found.remaining_seconds == UNKNOWN
+    assert found.output_remaining["output"] == Estimate(0.0, LOWER)
+    endless = RunningOperator(1, "running", 10.0, active=1, active_produced={"output": 100}, work=(100.0, -1.0))
+    assert window_progress(WORD_COUNT, {1: endless}).operators[1].remaining_seconds.infinite
+
+
+# Shapes ------------------------------------------------------------------------------------------------------------
+
+
+def partitioned():
+    """An input, two partitions of a counter, one sink: the first stage in container 0, the partitions side by side, the sink last."""
+    nodes = (
+        node(1, "input", 0, 0),
+        node(2, container=1, stage=1, name="count", partition=0, partitions=2),
+        node(3, container=2, stage=1, name="count", partition=1, partitions=2),
+        node(4, "output", 3, 2, outputs=()),
+    )
+    return Topology(nodes, (edge(1, 2), edge(1, 3), edge(2, 4), edge(3, 4)))
+
+
+def test_partitions_get_their_share():
+    topology = partitioned()
+    said = {1: RunningOperator(1, "running", 3.0, active=1, active_produced={"out": 30}, work=(30.0, 70.0))}
+    history = {2: History(seconds_per_element=0.1), 3: History(seconds_per_element=0.1)}
+    even = window_progress(topology, said, history)
+    assert all(near(even.operators[one].input_remaining, 50.0) for one in (2, 3))
+    shares = {edge(1, 2): known(0.8), edge(1, 3): known(0.2)}
+    seen = window_progress(topology, said, history, shares)
+    assert [seen.operators[one].input_remaining.value for one in (2, 3)] == pytest.approx([80.0, 20.0])
+    assert seen.cpu_seconds.value == pytest.approx(7.0 + 8.0 + 2.0)
+    assert seen.wall_seconds.value == pytest.approx(7.0 + 8.0)  # the partitions run side by side
+
+
+def test_one_stream_to_several_consumers_is_no_share_and_unifiers_count_by_whom_they_feed():
+    nodes = (
+        node(1, "input", name="a", partitions=2),
+        node(2, "input", name="a", partition=1, partitions=2),
+        node(3, name="a", unifier=True),
+        node(4, name="a", unifier=True),
+        node(5, name="a", unifier=True),
+        node(6, name="b", partitions=2),
+        node(7, name="b", partition=1, partitions=2),
+        node(8, name="c"),
+    )
+    edges = (*(edge(source, sink) for sink in (3, 4, 5) for source in (1, 2)), edge(3, 6), edge(4, 7), edge(5, 8))
+    shares = even_shares(Topology(nodes, edges))
+    assert shares[edge(1, 3)] == shares[edge(2, 4)] == known(0.5)
+    assert shares[edge(1, 5)] == shares[edge(5, 8)] == Estimate(1.0)
+
+
+def test_what_runs_in_a_later_stage_says_that_earlier_ones_are_done():
+    said = {
+        1: RunningOperator(1, "running", 3.0, active=1, active_produced={"out": 30}, work=(30.0, 70.0)),
+        2: RunningOperator(2, "running", 1.0, {"in": 10}, {"in": 40}, 0, {"out": 10}),
+    }
+    result = window_progress(partitioned(), said)
+    assert result.operators[1].remaining_seconds == NOTHING
+    assert result.operators[2].remaining_seconds == known(4.0)
+    assert result.operators[3].state == "unknown"
+    assert result.operators[3].input_remaining.basis is LOWER  # the input's last report is older than its end
+    assert result.containers[2] == UNKNOWN
+    assert result.operators[4].state == "waiting"
+
+
+def test_two_parents_in_one_port_and_in_one_container():
+    nodes = (node(1, "input", 0), node(2, "input", 0), node(3, "output", 0, outputs=()))
+    topology = Topology(nodes, (edge(1, 3), edge(2, 3)))
+    said = {
+        1: RunningOperator(1, "done", 3.0, produced={"out": 30}),
+        2: RunningOperator(2, "running", 1.0, active=1, active_produced={"out": 5}, work=(1.0, 3.0)),
+        3: RunningOperator(3, "waiting"),
+    }
+    result = window_progress(topology, said, {3: History(seconds_per_element=1.0)})
+    assert result.operators[3].buffered == Estimate(35.0)
+    assert result.operators[3].input_remaining == known(50.0)
+    assert result.wall_seconds == known(3.0 + 50.0)
+
+
+def test_time_passes_between_heartbeats():
+    running = {2: RunningOperator(2, "running", 20.0, {"input": 20}, {"input": 40}, 0, {"output": 20})}
+    later = window_progress(WORD_COUNT, running, ages={1: 0.5}).operators[2]
+    assert (later.seconds_spent, later.remaining_seconds) == (20.5, known(39.5))
+    assert window_progress(WORD_COUNT, running, ages={1: 50.0}).operators[2].remaining_seconds == known(0.0)
+
+
+def test_a_tentative_watermark_is_the_lowest_in_flight_here_and_before():
+    running = {
+        1: RunningOperator(1, "running", 1.0, watermarks={"output": 90.0}),
+        2: RunningOperator(2, "waiting", watermarks={"output": 100.0}),
+    }
+    topology = chain("a", "b", "c", stages=[0, 0, 0])
+    assert window_progress(topology, running).operators[2].watermarks == {"output": 90.0}
+    running[1] = RunningOperator(1, "done", 1.0, watermarks={"output": 90.0})
+    assert window_progress(topology, running).operators[2].watermarks == {"output": 100.0}
+
+
+# Properties --------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def running_graphs(draw):
+    """A homogeneous DAG in the middle of a window: costs, fan-outs, and for every operator how many elements it has consumed."""
+    size = draw(st.integers(2, 7))
+    costs = draw(st.lists(st.integers(1, 9), min_size=size, max_size=size))
+    fans = draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
+    sources = {sink: draw(st.sets(st.integers(0, sink - 1), min_size=0 if sink < 3 else 1, max_size=3)) for sink in range(1, size)}
+    work = {one: draw(st.integers(1, 5)) for one in range(size) if not sources.get(one)}
+    consumed, active, arrived = {}, {}, [0] * size
+    for one in range(size):
+        available = work.get(one, arrived[one])
+        least = 1 if one in work else 0
+        consumed[one] = draw(st.integers(min(least, available), available))
+        active[one] = (
+            draw(st.integers(0, fans[one])) if consumed[one] < available and one not in work and fans[one] and draw(st.booleans()) else None
+        )
+        for sink in range(size):
+            if one in sources.get(sink, ()):
+                arrived[sink] += fans[one] * consumed[one] + (active[one] or 0)
+    return size, costs, fans, sources, work, consumed, active, arrived
+
+
+def simulate(size, costs, fans, sources, work, consumed, active, arrived):
+    """Seconds that are left if one element after the other is worked off."""
+    waiting = [work.get(one, arrived[one]) - consumed[one] for one in range(size)]
+    seconds = 0.0
+    for one in range(size):
+        produced = 0
+        if active[one] is not None:
+            waiting[one] -= 1
+            seconds += costs[one] * (fans[one] - active[one]) / fans[one]
+            produced += fans[one] - active[one]
+        while waiting[one] > 0:
+            waiting[one] -= 1
+            seconds += costs[one]
+            produced += fans[one]
+        for sink in range(size):
+            if one in sources.get(sink, ()):
+                waiting[sink] += produced
+    return seconds
+
+
+@settings(deadline=None)
+@given(running_graphs())
+def test_the_backlog_of_a_homogeneous_graph_is_its_simulated_remaining_time(graph):
+    size, costs, fans, sources, work, consumed, active, _ = graph
+    topology = Topology(
+        tuple(node(one, "input" if one in work else "operator", 0) for one in range(size)),
+        tuple(edge(source, sink) for sink in sources for source in sorted(sources[sink])),
+    )
+    running, history = {}, {}
+    for one in range(size):
+        done, begun = consumed[one], active[one] is not None
+        spent = costs[one] * (done + (active[one] / fans[one] if begun else 0))
+        if one in work:
+            said = {"active": 1, "active_produced": {"out": fans[one] * done}, "work": (float(done), float(work[one] - done))}
+        else:
+            said = {"consumed": {"in": done}, "active": int(begun), "produced": {"out": fans[one] * done}}
+            if begun:
+                said |= {"active_produced": {"out": active[one]}, "active_remaining": {"out": float(fans[one] - active[one])}}
+            if not done:
+                history[one] = History(seconds_per_element=costs[one], outputs_per_element={"out": fans[one]})
+        running[one] = RunningOperator(one, "running", spent, **said)
+    result = window_progress(topology, running, history)
+    assert result.cpu_seconds.value == pytest.approx(simulate(*graph), abs=1e-6)
+    assert result.wall_seconds.value == pytest.approx(result.cpu_seconds.value)
+
+
+counts = st.dictionaries(st.sampled_from(["in", "out", "other"]), st.integers(), max_size=3)
+numbers = st.floats() | st.integers(-5, 5).map(float)
+averages = st.none() | numbers
+operators = st.builds(
+    RunningOperator,
+    st.integers(0, 4),
+    st.sampled_from(["waiting", "running", "done"]),
+    numbers,
+    counts,
+    counts,
+    st.integers(),
+    counts,
+    counts,
+    st.dictionaries(st.sampled_from(["out", "other"]), numbers, max_size=2),
+    st.none() | st.tuples(numbers, averages),
+    st.dictionaries(st.sampled_from(["out"]), numbers),
+)
+histories = st.builds(History, averages, st.dictionaries(st.sampled_from(["out"]), numbers), averages, averages, averages, averages)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.none() | operators, min_size=5, max_size=5),
+    st.lists(histories, min_size=5, max_size=5),
+    st.lists(st.integers(0, 2), min_size=5, max_size=5),
+    st.dictionaries(st.integers(0, 2), numbers),
+    numbers,
+)
+def test_no_figure_is_negative_or_nan_whatever_is_reported(said, averages, stages, ages, share):
+    nodes = tuple(node(one, "input" if one < 2 else "operator", stages[one], stages[one]) for one in range(5))
+    topology = Topology(nodes, (edge(0, 2), edge(1, 2), edge(2, 3), edge(2, 4), edge(3, 4)))
+    running = {one: operator for one, operator in enumerate(said) if operator is not None}
+    result = window_progress(topology, running, dict(enumerate(averages)), {edge(2, 3): known(share)}, ages)
+    estimates = [result.cpu_seconds, result.wall_seconds, *result.containers.values()]
+    for found in result.operators.values():
+        assert 0 <= found.seconds_spent < math.inf
+        estimates += [found.buffered, found.input_remaining, found.remaining_seconds, found.active_fraction, found.seconds_per_element]
+        estimates += found.output_remaining.values()
+    assert all(one.value is None or one.value >= 0 for one in estimates)

@@ -1,0 +1,410 @@
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline.measure.events import (
+    ContainerHeartbeat,
+    OperatorWindow,
+    RunningOperator,
+    SourceProgress,
+    WindowCommitted,
+    WindowPlanned,
+    WindowStarted,
+)
+from ridgeline.measure.progress.progress_fold import ProgressFold
+from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology, chain
+
+
+def begin(fold, window, at, late=0.0):
+    fold.window_planned(WindowPlanned(at, window, 0, at - late))
+    fold.window_started(WindowStarted(at, window, 0))
+
+
+def commit(fold, window, at):
+    fold.window_committed(WindowCommitted(at, window, 1, at, at, at, at, at, at, at))
+
+
+def beat(fold, at, container, *operators, window=0, attempt=0, pid=1):
+    fold.heartbeat(ContainerHeartbeat(at, container, "h", pid, at, window, attempt, 0.0, operators))
+
+
+def ran(fold, window, operator, seconds, tuples_in=None, tuples_out=None, **more):
+    fold.operator_window(
+        OperatorWindow(0.0, window, 0, operator, operator - 1, "h", 0.0, 0.0, seconds, 0.0, 0.0, tuples_in or {}, tuples_out or {}, **more)
+    )
+
+
+def told(fold, at, window, operator, consumed, remaining, **more):
+    fold.source(SourceProgress(at, window, operator, consumed, remaining, **more))
+
+
+def made(topology=None, **more):
+    fold = ProgressFold(1.0, **more)
+    fold.planned(topology or chain("read", "split", "write"))
+    return fold
+
+
+def strict(fold, now):
+    """The progress, as it comes out of JSON."""
+    return json.loads(json.dumps(fold.progress(now), allow_nan=False))
+
+
+def split(done, seconds):
+    return RunningOperator(2, "running", seconds, {"input": done}, {"input": 59 - done}, 1, {"output": done})
+
+
+def test_a_window_of_sixty_seconds_after_twenty():
+    fold = made()
+    begin(fold, 0, 100.0)
+    beat(fold, 120.0, 1, split(19, 19.8))
+    found = strict(fold, 120.4)
+    assert (found["windowId"], found["running"], found["elapsedSeconds"]) == (0, True, pytest.approx(20.4))
+    assert found["window"]["remainingSeconds"] == pytest.approx(40.0, rel=0.1)
+    assert found["window"]["fractionDone"] == pytest.approx(1 / 3, rel=0.1)
+    assert found["window"]["expectedEndAt"] == pytest.approx(160.0, rel=0.02)
+    operator = found["operators"][1]
+    assert operator["remainingSeconds"]["basis"] == "estimated"
+    assert {name: operator[name] for name in ("operator", "id", "state", "consumed", "queued", "active", "produced")} == {
+        "operator": "split", "id": 2, "state": "running", "consumed": 19, "queued": 40.0, "active": 1, "produced": 19,
+    }  # fmt: skip
+    assert operator["secondsSpent"] == pytest.approx(20.2)
+    assert operator["averageSecondsPerElement"] == pytest.approx(19.8 / 19.5)
+    assert operator["inputRemaining"] == {"value": 40.0, "basis": "exact"}
+    assert found["containers"][1]["lastHeartbeatAgeSeconds"] == pytest.approx(0.4)
+    assert not found["containers"][1]["silent"]
+
+
+def test_earlier_windows_tell_how_long_a_batch_will_take():
+    fold = made()
+    for window in range(3):
+        begin(fold, window, 100.0 + window)
+        ran(fold, window, 1, 0.5, {}, {"output": 100})
+        ran(fold, window, 2, 30.0, {"input": 100}, {"output": 200})
+        ran(fold, window, 3, 2.0, {"input": 200})
+        commit(fold, window, 100.5 + window)
+    begin(fold, 3, 200.0)
+    fresh = strict(fold, 200.0)["window"]
+    assert fresh == {
+        "remainingSeconds": 32.5,
+        "cpuRemainingSeconds": 32.5,
+        "fractionDone": 0.0,
+        "basis": "estimated",
+        "expectedEndAt": 232.5,
+    }
+    beat(fold, 212.0, 1, RunningOperator(2, "running", 12.0, {"input": 0}, {"input": 0}, 50), window=3)
+    found = strict(fold, 212.0)
+    assert found["operators"][1]["remainingSeconds"] == {"value": 3.0, "basis": "estimated"}
+    assert found["operators"][2]["inputRemaining"] == {"value": pytest.approx(100.0), "basis": "estimated"}
+    assert found["window"]["remainingSeconds"] == pytest.approx(4.0)
+
+
+def test_the_time_of_end_window_is_still_to_come():
+    """100 tuples of 0.1 s, then 20 s in `end_window`."""
+    fold = made()
+    for window in range(3):
+        begin(fold, window, 100.0 + window)
+        ran(fold, window, 2, 30.0, {"input": 100}, {}, end_seconds=20.0)
+        commit(fold, window, 100.5 + window)
+    begin(fold, 3, 200.0)
+    half = {"consumed": {"input": 50}, "queued": {"input": 50}}
+    beat(fold, 205.0, 1, RunningOperator(2, "running", 5.0, **half), window=3)
+    assert strict(fold, 205.0)["operators"][1]["remainingSeconds"] == {"value": pytest.approx(25.0), "basis": "estimated"}
+    done = {"consumed": {"input": 100}, "queued": {"input": 0}}
+    beat(fold, 218.0, 1, RunningOperator(2, "running", 18.0, **done, end_seconds=8.0), window=3)
+    found = strict(fold, 218.0)["operators"][1]
+    assert found["remainingSeconds"] == {"value": pytest.approx(12.0), "basis": "estimated"}
+    assert (found["secondsSpent"], found["averageSecondsPerElement"]) == (18.0, pytest.approx(0.1))
+
+
+def test_a_committed_window_has_nothing_left():
+    fold = made()
+    begin(fold, 7, 100.0)
+    beat(fold, 102.0, 1, split(10, 2.0), window=7)
+    ran(fold, 7, 2, 3.0, {"input": 60}, {"output": 60})
+    assert [operator["state"] for operator in strict(fold, 102.0)["operators"]] == ["done", "done", "waiting"]
+    commit(fold, 7, 103.5)
+    found = strict(fold, 110.0)
+    assert (found["windowId"], found["running"], found["elapsedSeconds"]) == (7, False, 3.5)
+    assert found["window"] == {"remainingSeconds": 0, "cpuRemainingSeconds": 0, "fractionDone": 1, "basis": "exact", "expectedEndAt": None}
+    assert [operator["state"] for operator in found["operators"]] == ["done"] * 3
+    assert found["operators"][1]["consumed"] == 60
+
+
+def test_before_anything_has_happened():
+    assert strict(ProgressFold(1.0), 5.0)["operators"] == []
+    found = strict(made(), 5.0)
+    assert (found["windowId"], found["running"], found["elapsedSeconds"]) == (None, False, None)
+    assert found["application"] == {
+        "backlogRecords": None, "backlogSeconds": None, "basis": "unknown", "caughtUpAt": None, "verdict": "unknown", "windowsBehind": None,
+        "asOf": None, "unreachable": [],
+    }  # fmt: skip
+    assert found["sources"][0]["verdict"] == "unknown"
+
+
+def test_heartbeats_of_other_windows_attempts_and_containers_do_not_count():
+    fold = made()
+    beat(fold, 99.0, 1, split(1, 1.0))
+    begin(fold, 1, 100.0)
+    beat(fold, 101.0, 1, split(1, 1.0), window=0)
+    beat(fold, 101.0, 9, split(1, 1.0), window=1)
+    beat(fold, 101.0, 0, split(1, 1.0), window=1)  # not in this container
+    beat(fold, 101.0, 1, split(5, 1.0), window=1)
+    beat(fold, 100.5, 1, split(3, 0.5), window=1)  # overtaken
+    assert strict(fold, 101.0)["operators"][1]["consumed"] == 5
+    fold.window_started(WindowStarted(102.0, 1, 1))
+    assert strict(fold, 102.0)["operators"][1]["state"] == "unknown"
+    beat(fold, 102.5, 1, split(9, 9.0), window=1, attempt=0)
+    assert strict(fold, 102.5)["operators"][1]["consumed"] == 0
+    assert strict(fold, 102.5)["elapsedSeconds"] == 0.5
+
+
+def two_containers():
+    nodes = tuple(OperatorNode(one, f"o{one}", f"o{one}", "Input", 0, 1, False, "input", False, one, 0) for one in (1, 2))
+    return Topology(nodes, ())
+
+
+def test_a_container_that_is_not_heard_of_is_silent_unless_its_process_has_gone_on():
+    fold = made(two_containers(), heartbeat_timeout=5.0)
+    begin(fold, 0, 100.0)
+    for container in (1, 2):
+        work = RunningOperator(container, "running", 1.0, active=1, work=(1.0, 99.0))
+        beat(fold, 101.0, container, work, pid=container)
+    beat(fold, 102.0, -1, pid=2, window=-1)
+    found = strict(fold, 104.0)["containers"]
+    assert [one["silent"] for one in found] == [False, False]
+    found = strict(fold, 110.0)["containers"]
+    assert [one["silent"] for one in found] == [True, False]
+    assert found[0]["remainingSeconds"]["value"] == 99.0 - 5.0  # no longer counted on
+    assert found[1]["remainingSeconds"] == {"value": 0, "basis": "exact"}
+
+
+def partitioned(stage=0):
+    def counter(partition):
+        return OperatorNode(
+            2 + partition, "count", f"count[{partition}]", "Count", partition, 2, False, "output", False, partition, stage, ("in",)
+        )
+
+    read = OperatorNode(1, "read", "read", "Read", 0, 1, False, "input", False, 2, 0, (), ("out",))
+    return Topology((read, counter(0), counter(1)), tuple(StreamEdge("s", 1, "out", sink, "in") for sink in (2, 3)))
+
+
+def test_partitions_get_the_share_of_earlier_windows():
+    fold = made(partitioned())
+    for window in range(2):
+        begin(fold, window, float(window))
+        ran(fold, window, 1, 1.0, {}, {"out": 100})
+        ran(fold, window, 2, 0.9, {"in": 90})
+        ran(fold, window, 3, 0.1, {"in": 10})
+        commit(fold, window, window + 0.5)
+    begin(fold, 2, 10.0)
+    said = [RunningOperator(1, "done", 2.0, produced={"out": 200}), RunningOperator(2, "waiting"), RunningOperator(3, "waiting")]
+    for operator, container in zip(said, (2, 0, 1), strict=True):
+        beat(fold, 12.0, container, operator, window=2, pid=container)
+    assert [one["inputRemaining"]["value"] for one in strict(fold, 12.0)["operators"]] == [0, pytest.approx(180.0), pytest.approx(20.0)]
+    fold.planned(partitioned(1))
+    assert strict(fold, 12.0)["operators"][1]["inputRemaining"]["value"] == pytest.approx(90.0)  # by its average
+
+
+# Backlog -----------------------------------------------------------------------------------------------------------
+
+
+def test_partitions_add_up_to_one_source():
+    nodes = tuple(OperatorNode(one, "read", f"read[{one}]", "Read", one, 2, False, "input", False, one, 0) for one in (0, 1))
+    fold = made(Topology(nodes, ()))
+    for second in range(20):
+        begin(fold, second, float(second))
+        told(fold, second + 0.4, second, 0, 10.0 * second, 1000.0 - 5.0 * second, remaining_bytes=10.0)
+        told(fold, second + 0.4, second, 1, 30.0 * second, 3000.0 - 15.0 * second, remaining_bytes=20.0)
+        commit(fold, second, second + 0.5)
+    found = strict(fold, 19.5)
+    (source,) = found["sources"]
+    left = 4000.0 - 20.0 * 19
+    assert source == {
+        "operator": "read",
+        "unit": "records",
+        "backlog": {"value": left, "basis": "exact"},
+        "backlogRecords": left,
+        "backlogBytes": 30.0,
+        "backlogSeconds": pytest.approx(left / 40.0),
+        "drainPerSecond": pytest.approx(40.0),
+        "arrivalPerSecond": pytest.approx(20.0),
+        "basis": "exact",
+        "caughtUpAt": pytest.approx(19.4 + left / 20.0),
+        "asOf": 19.4,
+        "problem": None,
+        "verdict": "catching up",
+    }
+    assert found["application"] == {
+        "backlogRecords": left,
+        "backlogSeconds": pytest.approx(left / 40.0),
+        "basis": "estimated",
+        "caughtUpAt": pytest.approx(19.4 + left / 20.0),
+        "asOf": 19.4,
+        "unreachable": [],
+        "verdict": "catching up",
+        "windowsBehind": 0,
+    }
+
+
+def test_a_partition_that_does_not_tell_makes_a_lower_bound():
+    nodes = tuple(OperatorNode(one, "read", f"read[{one}]", "Read", one, 2, False, "input", False, one, 0) for one in (0, 1))
+    fold = made(Topology(nodes, ()))
+    for second in range(5):
+        begin(fold, second, float(second))
+        told(fold, second + 0.4, second, 0, 10.0 * second, 50.0, unit="bytes")
+        commit(fold, second, second + 0.5)
+    (source,) = strict(fold, 5.0)["sources"]
+    assert source["backlog"] == {"value": 50.0, "basis": "lower bound"}
+    assert (source["backlogRecords"], source["backlogBytes"]) == (None, 50.0)
+
+
+def test_a_whole_source_and_the_worst_of_two():
+    fold = made(two_containers())
+    for second in range(20):
+        begin(fold, second, float(second))
+        told(fold, second + 0.5, second, 1, 10.0 * second, 100.0 + 50.0 * second, whole=True)
+        told(fold, second + 0.5, second, 2, 10.0 * second, 0.0, whole=True)
+    found = strict(fold, 20.0)
+    assert [source["verdict"] for source in found["sources"]] == ["falling behind", "keeping up"]
+    assert (found["application"]["verdict"], found["application"]["caughtUpAt"]) == ("falling behind", None)
+    assert found["application"]["backlogRecords"] == 100.0 + 50.0 * 19
+    assert found["application"]["backlogSeconds"] == pytest.approx((100.0 + 50.0 * 19) / 10.0)
+
+
+@pytest.mark.parametrize("remaining", [None, -1.0])
+def test_without_a_known_backlog_the_schedule_judges(remaining):
+    fold = made()
+    for window in range(20):  # windows of 1 s that take 1.5 s
+        begin(fold, window, 1.5 * window, late=0.5 * window)
+        told(fold, 1.5 * window + 1, window, 1, 10.0 * window, remaining, unit="work")
+        commit(fold, window, 1.5 * window + 1.5)
+    found = strict(fold, 30.0)
+    assert found["application"]["verdict"] == "falling behind"
+    assert found["application"]["basis"] == "schedule"
+    assert (found["application"]["backlogSeconds"], found["application"]["windowsBehind"]) == (9.5, 9)
+    assert found["sources"][0]["verdict"] == ("unknown" if remaining is None else "falling behind")
+    assert found["sources"][0]["backlog"] == (
+        {"value": None, "basis": "unknown"} if remaining is None else {"value": None, "basis": "exact", "infinite": True}
+    )
+
+
+def test_a_schedule_that_slips_is_no_recovery():
+    """A driver that is more than ten windows late goes on as if it were ten late."""
+    fold, due = made(), 0.0
+    for window in range(60):
+        begin(fold, window, 1.5 * window, late=1.5 * window - due)
+        due = max(due + 1.0, 1.5 * (window + 1) - 10.0)
+    found = strict(fold, 1.5 * 59 + 0.1)["application"]
+    assert (found["verdict"], found["windowsBehind"]) == ("falling behind", 29)
+    begin(fold, 60, 100.0)
+    assert strict(fold, 100.1)["application"]["windowsBehind"] == 0
+
+
+def test_a_window_that_does_not_end_makes_the_application_late():
+    fold = made()
+    begin(fold, 0, 99.0)
+    commit(fold, 0, 99.5)
+    begin(fold, 1, 100.0)
+    assert strict(fold, 101.5)["application"]["verdict"] == "keeping up"
+    found = strict(fold, 120.0)["application"]
+    assert (found["verdict"], found["windowsBehind"]) == ("falling behind", 19)
+    commit(fold, 1, 120.0)
+    assert strict(fold, 500.0)["application"]["windowsBehind"] == 0  # nobody knows that a window should have begun
+
+
+def test_a_first_window_that_takes_long_is_no_evidence():
+    fold = made()
+    begin(fold, 0, 100.0)
+    found = strict(fold, 120.0)["application"]
+    assert (found["verdict"], found["windowsBehind"]) == ("unknown", 19)
+
+
+# Robustness --------------------------------------------------------------------------------------------------------
+
+times = st.floats(0, 100)
+ids = st.integers(0, 4)
+counts = st.dictionaries(st.sampled_from(["input", "output"]), st.integers(-3, 10**20), max_size=2)
+numbers = st.floats()
+operators = st.builds(
+    RunningOperator,
+    ids,
+    st.sampled_from(["waiting", "running", "done"]),
+    numbers,
+    counts,
+    counts,
+    st.integers(),
+    counts,
+    counts,
+    st.dictionaries(st.just("output"), numbers),
+    st.none() | st.tuples(numbers, st.none() | numbers),
+    st.dictionaries(st.just("output"), numbers),
+)
+events = st.one_of(
+    st.builds(WindowPlanned, times, ids, st.just(0), times),
+    st.builds(WindowStarted, times, ids, st.integers(0, 2)),
+    st.builds(
+        ContainerHeartbeat,
+        times,
+        st.integers(-1, 3),
+        st.just("h"),
+        ids,
+        times,
+        ids,
+        st.integers(0, 2),
+        times,
+        st.lists(operators).map(tuple),
+    ),
+    st.builds(OperatorWindow, times, ids, ids, ids, ids, st.just("h"), times, times, times, times, times, counts, counts),
+    st.builds(
+        SourceProgress, times, ids, ids, st.none() | numbers, st.none() | numbers, st.just("records"), st.none() | numbers, st.booleans()
+    ),
+    st.builds(WindowCommitted, times, ids, *[st.just(1)], *[times] * 7),
+)
+
+
+def figures(value):
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from figures(item) if name != "watermarks" else ()
+    elif isinstance(value, list):
+        for item in value:
+            yield from figures(item)
+    elif isinstance(value, (int, float)):
+        yield value
+
+
+@settings(deadline=None)
+@given(st.lists(events, max_size=30), times)
+def test_whatever_happens_the_figures_are_numbers_and_not_negative(given_events, now):
+    fold = made(chain("read", "split", "write", stages=[0, 0, 1]))
+    handlers = {
+        WindowPlanned: fold.window_planned,
+        WindowStarted: fold.window_started,
+        ContainerHeartbeat: fold.heartbeat,
+        OperatorWindow: fold.operator_window,
+        SourceProgress: fold.source,
+        WindowCommitted: fold.window_committed,
+    }
+    for event in given_events:
+        handlers[type(event)](event)
+        assert all(0 <= number < math.inf for number in figures(strict(fold, now)))
+
+
+def test_a_long_run_of_many_operators_holds_no_more_than_a_short_one():
+    fold = made(chain(*(f"o{one}" for one in range(50))))
+    sizes = []
+    for window in range(200):
+        begin(fold, window, float(window))
+        for operator in range(1, 51):
+            beat(fold, window + 0.5, operator - 1, RunningOperator(operator, "done"), window=window, pid=window)
+            ran(fold, window, operator, 0.1, {"input": 5}, {"output": 5})
+        told(fold, window + 0.6, window, 1, float(window), 5.0)
+        commit(fold, window, window + 0.7)
+        held = fold._window
+        sizes.append(len(held.operators) + len(held.heartbeats) + len(held.processes) + len(fold._averages))
+        sizes[-1] += len(fold._sources["o0"].backlog._samples)
+    assert sizes[-1] == sizes[100]
+    assert len(strict(fold, 200.0)["operators"]) == 50

@@ -1,0 +1,96 @@
+import pickle
+from typing import NamedTuple
+
+import cloudpickle
+import pytest
+
+from ridgeline import Application, InputPort, Operator, OutputPort, PartitionKeys
+from ridgeline.api.attributes import RecordingLevel
+from ridgeline.plan.container_spec import container_specs, has_committed
+from ridgeline.plan.planner import plan_application
+from ridgeline.testing import CollectorSink, ListInput
+
+
+class Item(NamedTuple):
+    key: int
+
+
+class Step(Operator):
+    data = InputPort(Item, key="key")
+    out = OutputPort(Item)
+
+    @data.process
+    def take(self, item: Item) -> None:
+        self.out.emit(item)
+
+
+class Told(Step):
+    def committed(self, window_id: int) -> None:
+        """Nothing."""
+
+
+def specs(step=Step, **attributes):
+    app = Application("app")
+    source = app.add_operator("source", ListInput(Item, []))
+    middle = app.add_operator("step", step(), **attributes)
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("in", source.output, middle.data)
+    app.add_stream("out", middle.out, sink.input)
+    return container_specs(plan_application(app))
+
+
+def test_one_container_has_all_routes_within_itself():
+    (spec,) = specs()
+    assert [operator.name for operator in spec.operators] == ["source", "step", "sink"]
+    assert {route.container for route in spec.routes} == {0}
+    assert (spec.consumers, spec.producers, spec.incoming) == (frozenset(), frozenset(), {})
+    assert (spec.application, spec.wants_commit) == ("app", False)
+
+
+def test_partitions_are_containers_that_know_who_sends_to_them():
+    found = specs(partitions=2)
+    source, *steps, sink = found
+    assert [spec.id for spec in found] == list(range(len(found)))
+    assert source.consumers == {step.id for step in steps}
+    assert [step.producers for step in steps] == [{source.id}] * 2
+    assert sink.producers == {step.id for step in steps}
+    assert [route.route for route in source.routes] == [PartitionKeys(1, frozenset({0})), PartitionKeys(1, frozenset({1}))]
+    for spec in found:
+        for (producer, number), schema in spec.incoming.items():
+            route = found[producer].routes[number]
+            assert (route.container, route.schema) == (spec.id, schema)
+
+
+def test_routes_of_one_stream_share_their_codec_so_that_tuples_are_hashed_once():
+    source = specs(partitions=3)[0]
+    assert len({id(route.codec) for route in source.routes}) == 1
+    arrived = pickle.loads(cloudpickle.dumps(source))
+    assert len({id(route.codec) for route in arrived.routes}) == 1
+
+
+@pytest.mark.parametrize(("step", "wants"), [(Step, False), (Told, True)])
+def test_who_wants_to_hear_of_commits(step, wants):
+    (spec,) = specs(step)
+    assert spec.wants_commit is wants
+    assert [operator.name for operator in spec.operators if has_committed(operator)] == (["step"] if wants else [])
+
+
+def test_specs_travel():
+    found = specs(partitions=2)
+    arrived = pickle.loads(cloudpickle.dumps(found))
+    assert [spec.incoming for spec in arrived] == [spec.incoming for spec in found]
+    assert [[operator.title for operator in spec.operators] for spec in arrived] == [
+        ["source"],
+        ["step[0]"],
+        ["step[1]"],
+        [operator.title for operator in found[-1].operators],
+    ]
+
+
+@pytest.mark.parametrize("level", ["OFF", "INFO", "TRACE"])
+def test_the_recording_level_is_the_application_s(level):
+    app = Application("app", metrics_recording_level=level)
+    source = app.add_operator("source", ListInput(Item, []))
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("in", source.output, sink.input)
+    assert [spec.recording_level for spec in container_specs(plan_application(app))] == [RecordingLevel(level)]

@@ -1,0 +1,164 @@
+"""`/metrics`: exactly the registry, with values that a hand computation gives."""
+
+import math
+import re
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from ridgeline.measure.events import ContainerHeartbeat, HeartbeatRejected, RunningOperator, WindowRetried, WindowStarted
+from ridgeline.measure.metrics import METRICS, Kind
+from ridgeline.service.export.prometheus import WatchCollector
+from support.service.watched import feed, serving, watched
+
+
+def scrape(client):
+    status, _, body = client.ask("/metrics")
+    assert status == 200
+    return {family.name: family for family in parse_text(body.decode())}
+
+
+def values(families):
+    """Every sample's value by name and labels without `application`."""
+    found = {}
+    for family in families.values():
+        for sample in family.samples:
+            assert sample.labels["application"] == "payments"
+            labels = frozenset((name, value) for name, value in sample.labels.items() if name != "application")
+            assert (sample.name, labels) not in found
+            found[sample.name, labels] = sample.value
+    return found
+
+
+def value(families, name, **labels):
+    return values(families).get((f"ridgeline_{name}", frozenset(labels.items())))
+
+
+@pytest.fixture(scope="module")
+def families():
+    watch, plan, _, _ = watched()
+    with serving(watch, plan) as client:
+        yield scrape(client)
+
+
+def test_what_is_exposed_is_the_registry(families):
+    kinds = {Kind.COUNTER: "counter", Kind.HISTOGRAM: "histogram"}
+    expected = {metric.full_name.removesuffix("_total"): (kinds.get(metric.kind, "gauge"), metric.help) for metric in METRICS}
+    assert {name: (family.type, family.documentation) for name, family in families.items()} == expected
+    for metric in METRICS:
+        for sample in families[metric.full_name.removesuffix("_total")].samples:
+            assert set(sample.labels) - {"le"} == set(metric.all_labels)
+            assert math.isfinite(sample.value)
+
+
+def test_the_text_says_what_prometheus_client_says(families):
+    watch, _, _, _ = watched()
+    registry = CollectorRegistry()
+    registry.register(WatchCollector(watch))
+    theirs = {family.name: family for family in parse_text(generate_latest(registry).decode())}
+    assert values(theirs) == values(families)
+    assert [(family.name, family.type, family.documentation) for family in theirs.values()] == [
+        (family.name, family.type, family.documentation) for family in families.values()
+    ]
+
+
+def test_scrapers_that_prefer_other_formats_get_the_text():
+    watch, plan, _, _ = watched()
+    with serving(watch, plan) as client:
+        for accept in ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.3,*/*;q=0.1", "application/json"):
+            status, headers, _ = client.ask("/metrics", headers={"Accept": accept})
+            assert (status, headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+
+
+def test_values_are_those_of_the_run(families):
+    assert value(families, "windows_committed_total") == 5
+    assert value(families, "operator_records_out_total", operator="source", partition="0", port="output") == 20
+    taken = [value(families, "operator_records_in_total", operator="balances", partition=str(number), port="payments") for number in (0, 1)]
+    assert sum(taken) == 20
+    rejected = [value(families, "operator_records_rejected_total", operator="balances", partition=str(number)) for number in (0, 1)]
+    assert sum(rejected) == 5
+    assert value(families, "verdict", verdict="keeping up") == 1
+    assert value(families, "verdict", verdict="stuck") == 0
+    assert value(families, "application_info", id="payments-1", user="ann", master="local") == 1
+    assert value(families, "operator_window_latency_seconds_count", operator="source", partition="0") == 5
+    assert value(families, "window_latency_seconds_count") == 4  # the last one may still change
+
+
+def test_record_latency_is_exact_in_its_sum(families):
+    for stage, operator, count in (("source", "source", 20), ("emit", "sink", 15), ("commit", "sink", 15)):
+        labels = {"operator": operator, "partition": "0", "stage": stage}
+        assert value(families, "record_latency_seconds_count", **labels) == count
+        assert value(families, "record_latency_seconds_sum", **labels) == pytest.approx(3.0 * count)
+        assert value(families, "record_latency_seconds_bucket", **labels, le="2.5") == 0
+        assert value(families, "record_latency_seconds_bucket", **labels, le="5.0") == count
+        assert value(families, "record_latency_maximum_seconds", **labels, level="INFO") == 3.0
+        assert value(families, "record_latency_negative_records", **labels) == 0
+
+
+def test_the_critical_path_adds_up():
+    watch, plan, _, _ = watched()
+    with serving(watch, plan) as client:
+        families = scrape(client)
+        path = client.get("/criticalPath")
+    positions = {sample.labels["position"]: sample.labels["operator"] for sample in families["ridgeline_critical_path_info"].samples}
+    assert [positions[str(number)] for number in range(len(path["path"]))] == [
+        re.sub(r"\[\d\]$", "", step["operator"]) for step in path["path"]
+    ]
+    steps = [sample.value for sample in families["ridgeline_critical_path_operator_seconds"].samples]
+    assert sum(steps) == pytest.approx(value(families, "critical_path_seconds"))
+
+
+def test_what_is_unknown_is_absent():
+    watch, plan, _, _ = watched(until=0)
+    with serving(watch, plan) as client:
+        families = scrape(client)
+    assert value(families, "critical_path_seconds") is None
+    assert value(families, "source_catch_up_seconds", operator="source") is None
+    assert value(families, "last_commit_timestamp_seconds") is None
+    assert value(families, "windows_committed_total") == 0
+
+
+def test_a_long_window_counts_while_it_runs_and_counters_never_go_back():
+    watch, plan, rest, now = watched(until=1)
+    labels = {"operator": "source", "partition": "0"}
+    feed(watch, now, *rest[:2])
+    assert isinstance(rest[1], WindowStarted)
+    window = rest[1].window_id
+
+    def beat(seconds, attempt):
+        running = RunningOperator(1, "running", seconds=seconds)
+        at = now.seconds + seconds
+        feed(watch, now, ContainerHeartbeat(at, 0, "other", 77, at, window, attempt, now.seconds, (running,)))
+
+    with serving(watch, plan) as client:
+        beat(7.0, 0)
+        assert value(scrape(client), "operator_compute_seconds_total", **labels) == 7.0
+        feed(watch, now, WindowRetried(now.seconds, window, 1, "its executor died"), WindowStarted(now.seconds, window, 1))
+        families = scrape(client)
+        assert value(families, "operator_compute_seconds_total", **labels) == 7.0
+        assert value(families, "windows_retried_total") == 1
+        beat(2.0, 1)
+        assert value(scrape(client), "operator_compute_seconds_total", **labels) == 7.0
+        beat(9.0, 1)
+        assert value(scrape(client), "operator_compute_seconds_total", **labels) == 9.0
+        assert value(scrape(client), "heartbeats_received_total") == 3
+        assert value(scrape(client), "container_heartbeat_age_seconds", container="0", host="other") == 0
+        assert value(scrape(client), "clock_skew_seconds", host="other") == 0
+        feed(watch, now, HeartbeatRejected(now.seconds, "unauthenticated"))
+        assert value(scrape(client), "heartbeats_rejected_total") == 1
+
+
+def test_all_scrapes_of_a_run_only_go_up():
+    watch, plan, rest, now = watched(until=0)
+    counters = {metric.full_name for metric in METRICS if metric.kind is Kind.COUNTER}
+    suffixes = ("_bucket", "_count")
+    with serving(watch, plan) as client:
+        before = {}
+        for event in rest:
+            feed(watch, now, event)
+            after = values(scrape(client))
+            for key, earlier in before.items():
+                if key[0] in counters or key[0].endswith(suffixes):
+                    assert after[key] >= earlier, key
+            before = after

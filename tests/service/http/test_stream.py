@@ -1,0 +1,211 @@
+"""Server-sent events: complete frames, one a window, and nobody waits for a slow client."""
+
+import json
+import socket
+from contextlib import contextmanager
+
+from ridgeline.measure.events import ApplicationEnded, WindowCommitted
+from ridgeline.service.http.server import WebServer
+from ridgeline.service.http.web import create_app
+from support.service.watched import BASE, feed, payments, serving, watched
+
+
+class Events:
+    """A client of `/events` that reads when it is told to."""
+
+    def __init__(self, host, port, headers=""):
+        self.socket = socket.create_connection((host, port), timeout=30)
+        self.socket.sendall(f"GET {BASE}/events HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
+        self.file = self.socket.makefile("rb")
+        self.status = int(self.file.readline().split()[1])
+        while self.file.readline().strip():
+            pass
+        self.rest = b""
+
+    def _more(self):
+        """The next chunk of the body."""
+        size = int(self.file.readline(), 16)
+        data = self.file.read(size)
+        self.file.readline()
+        assert size, "the stream is over"
+        return data
+
+    def next(self):
+        """The next event: its fields, or the text of a comment."""
+        while b"\n\n" not in self.rest:
+            self.rest += self._more()
+        text, _, self.rest = self.rest.partition(b"\n\n")
+        if text.startswith(b":"):
+            return text.decode()
+        fields = dict(line.split(": ", 1) for line in text.decode().split("\n"))
+        fields["data"] = json.loads(fields["data"])
+        return fields
+
+    def window(self):
+        event = self.next()
+        assert (event["event"], int(event["id"])) == ("window", event["data"]["windowId"])
+        return event["data"]
+
+    @property
+    def over(self):
+        return not int(self.file.readline(), 16)
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
+
+
+@contextmanager
+def listening(client, headers=""):
+    events = Events(client.host, client.port, headers)
+    try:
+        yield events
+    finally:
+        events.close()
+
+
+def is_one_window(frame):
+    """True if all parts of a frame are of the same window."""
+    window = frame["windowId"]
+    ids = {frame["latency"]["windowId"], frame["criticalPath"]["windowId"], frame["info"]["stats"]["recoveryWindowId"]}
+    return ids | {row["recoveryWindowId"] for row in frame["operators"]} == {window}
+
+
+def windows_of(rest):
+    """The events that are left, window by window."""
+    while rest:
+        stop = next((number for number, event in enumerate(rest) if isinstance(event, WindowCommitted)), len(rest) - 1) + 1
+        yield rest[:stop]
+        rest = rest[stop:]
+
+
+def test_the_newest_frame_at_once_then_one_a_window_then_the_end():
+    watch, plan, rest, now = watched(until=2)
+    with serving(watch, plan) as client, listening(client) as events:
+        assert events.window()["windowId"] == 1
+        for window_id, window in enumerate(windows_of(rest), 2):
+            feed(watch, now, *window)
+            frame = events.window()
+            assert frame["windowId"] == window_id
+            assert is_one_window(frame)
+        feed(watch, now, ApplicationEnded(now.seconds, "finished"))
+        assert events.next() == {"event": "end", "data": {"state": "FINISHED", "windowId": 4}}
+        assert events.over
+
+
+def test_in_the_middle_of_a_window_there_is_no_half_of_it():
+    watch, plan, rest, now = watched(until=2)
+    third = next(windows_of(rest))
+    feed(watch, now, *third[:-1])
+    with serving(watch, plan) as client, listening(client) as events:
+        frame = events.window()
+        assert frame["windowId"] == 1
+        assert is_one_window(frame)
+        feed(watch, now, third[-1])
+        assert events.window()["windowId"] == 2
+
+
+def test_a_client_that_does_not_read_holds_nobody_up_and_skips_frames():
+    windows = 200
+    watch, plan, rest, now = watched(payments(windows), until=1)
+    with serving(watch, plan) as client, listening(client) as slow, listening(client) as quick:
+        assert slow.window()["windowId"] == 0
+        assert quick.window()["windowId"] == 0
+        seen = []
+        for window in windows_of(rest):
+            feed(watch, now, *window)  # in this thread: it would hang here
+            seen.append(quick.window()["windowId"])
+        assert seen == list(range(1, windows))
+        feed(watch, now, ApplicationEnded(now.seconds, "finished"))
+        late = []
+        while (event := slow.next())["event"] == "window":
+            assert is_one_window(event["data"])
+            late.append(event["data"]["windowId"])
+        assert late == sorted(set(late))
+        assert late[-1] == windows - 1
+        assert watch.subscribers_dropped == 0
+
+
+def test_before_the_first_window_it_waits():
+    watch, plan, rest, now = watched(until=0)
+    with serving(watch, plan) as client, listening(client) as events:
+        feed(watch, now, *next(windows_of(rest)))
+        assert events.window()["windowId"] == 0
+
+
+def test_who_comes_back_does_not_get_the_same_frame_again():
+    watch, plan, rest, now = watched(until=2)
+    with serving(watch, plan) as client, listening(client, "Last-Event-ID: 1\r\n") as events:
+        feed(watch, now, *next(windows_of(rest)))
+        assert events.window()["windowId"] == 2
+    with serving(watch, plan) as client:
+        assert client.ask(f"{BASE}/events", headers={"Last-Event-ID": "x"})[0] == 400
+
+
+def test_after_the_end_there_is_the_last_frame_and_the_end():
+    watch, plan, rest, now = watched()
+    feed(watch, now, *rest)
+    with serving(watch, plan) as client:
+        feed(watch, now, ApplicationEnded(now.seconds, "stopped"))
+        for _ in range(2):
+            with listening(client) as events:
+                assert events.window()["info"]["state"] == "STOPPED"
+                assert events.next()["event"] == "end"
+
+
+def test_silence_is_broken_by_comments(monkeypatch):
+    monkeypatch.setattr("ridgeline.service.http.stream.Frames.__init__.__defaults__", (0.01,))
+    watch, plan, _, _ = watched()
+    with serving(watch, plan) as client, listening(client) as events:
+        events.window()
+        assert events.next() == ": keep-alive"
+
+
+def test_the_service_ends_while_clients_listen():
+    watch, plan, rest, now = watched(until=2)
+    server = WebServer(create_app(watch, plan))
+    events = Events("127.0.0.1", server.port)
+    events.window()
+    server.close()
+    assert not server._thread.is_alive()
+    assert events.over
+    events.close()
+    feed(watch, now, *rest)
+    assert watch.subscribers_dropped == 0
+
+
+def test_clients_hear_of_the_end_although_the_service_ends_with_it():
+    watch, plan, rest, now = watched(until=2)
+    server = WebServer(create_app(watch, plan))
+    events = Events("127.0.0.1", server.port)
+    events.window()
+    feed(watch, now, *rest, ApplicationEnded(now.seconds, "finished"))
+    server.close()
+    while (event := events.next())["event"] == "window":
+        pass
+    assert event == {"event": "end", "data": {"state": "FINISHED", "windowId": 4}}
+    assert events.over
+    events.close()
+
+
+def test_clients_that_are_gone_are_forgotten(wait_until):
+    watch, plan, rest, now = watched(until=2)
+    app = create_app(watch, plan)
+    server = WebServer(app)
+    try:
+        events = Events("127.0.0.1", server.port)
+        events.window()
+        assert app.state.frames.clients == 1
+        events.close()
+        feed(watch, now, *rest)
+        wait_until(lambda: not app.state.frames.clients, "the service to forget its client")
+    finally:
+        server.close()
+
+
+def test_there_are_not_too_many_clients(monkeypatch):
+    monkeypatch.setattr("ridgeline.service.http.web.MOST_CLIENTS", 1)
+    watch, plan, _, _ = watched()
+    with serving(watch, plan) as client, listening(client) as events:
+        events.window()
+        assert client.get("/events", 503)["error"] == "1 clients read events already"

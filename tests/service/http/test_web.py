@@ -1,0 +1,252 @@
+"""The web service, asked over HTTP about an application that ran in process."""
+
+import json
+
+import pytest
+
+from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, WindowStarted
+from ridgeline.service.http.encoding import to_json
+from support.service.watched import BASE, feed, serving, watched
+
+
+@pytest.fixture(scope="module")
+def client():
+    watch, plan, _, _ = watched()
+    with serving(watch, plan) as client:
+        yield client
+
+
+def test_the_index_leads_on(client):
+    index = json.loads(client.ask("/")[2])
+    assert index["name"] == "payments"
+    assert all(client.ask(link, "HEAD")[0] == 200 for link in index["links"].values())
+
+
+def test_the_version_of_the_web_services_is_apex_s(client):
+    assert json.loads(client.ask("/ws")[2]) == {"version": "v2"}
+
+
+def test_info(client):
+    info = client.get("/info")
+    assert info == client.get("/") == client.get("")
+    assert {name: info[name] for name in ("id", "name", "user", "state", "windowSeconds")} == {
+        "id": "payments-1",
+        "name": "payments",
+        "user": "ann",
+        "state": "RUNNING",
+        "windowSeconds": 1.0,
+    }
+    stats = info["stats"]
+    assert stats["numOperators"] == 5
+    assert stats["totalTuplesProcessed"] == 5 * (4 + 3 + 3)  # into balances, their unifier and the sink
+    assert stats["windowsCommitted"] == 5
+
+
+def test_the_logical_plan_has_apex_s_names(client):
+    plan = client.get("/logicalPlan")
+    assert [operator["name"] for operator in plan["operators"]] == ["source", "balances", "sink"]
+    assert plan["streams"][0] | {"schema": ""} == {
+        "name": "payments",
+        "source": {"operatorName": "source", "portName": "output"},
+        "sinks": [{"operatorName": "balances", "portName": "payments"}],
+        "locality": None,
+        "schema": "",
+    }
+    assert plan["operators"][1]["attributes"]["partitions"] == 2
+
+
+def test_a_logical_operator_sums_over_its_partitions(client):
+    balances = client.get("/logicalPlan/operators/balances")
+    rows = [row for row in client.get("/physicalPlan/operators")["operators"] if row["logicalName"] == "balances"]
+    partitions = [row for row in rows if row["unifierClass"] is None]
+    assert balances["totalTuplesProcessed"] == 20
+    assert balances["totalTuplesEmitted"] == sum(row["totalTuplesEmitted"] for row in partitions)
+    assert balances["partitions"] == [row["id"] for row in partitions]
+    assert balances["unifiers"] == [row["id"] for row in rows if row["unifierClass"]]
+    assert sum(balances["status"].values()) == len(rows)
+    assert balances["currentWindowId"] == 4
+    assert client.get("/logicalPlan/operators")["operators"][1] == balances
+
+
+def test_the_aggregation_leaves_unifiers_out(client):
+    found = client.get("/logicalPlan/operators/balances/aggregation")
+    rows = [
+        row for row in client.get("/physicalPlan/operators")["operators"] if row["logicalName"] == "balances" and not row["unifierClass"]
+    ]
+    rates = [row["tuplesProcessedPSMA"] for row in rows]
+    assert found["tuplesProcessedPSMA"] == {"min": min(rates), "max": max(rates), "avg": sum(rates) / 2, "sum": sum(rates)}
+    assert set(found["latencyMA"]) == {"min", "max", "avg"}
+    assert found["currentWindowId"] == {"min": 4, "max": 4}
+
+
+def test_ports(client):
+    ports = {port["name"]: port for port in client.get("/logicalPlan/operators/balances/ports")["ports"]}
+    assert {name: (port["type"], port["connected"]) for name, port in ports.items()} == {
+        "payments": ("input", True),
+        "balances": ("output", True),
+        "rejected": ("output", False),
+    }
+    assert client.get("/logicalPlan/operators/balances/ports/rejected") == ports["rejected"]
+    assert client.get("/physicalPlan/operators/1/ports/output") == client.get("/physicalPlan/operators/1/ports")["ports"][0]
+    assert client.get("/physicalPlan/operators/1/ports/output")["totalTuples"] == 20
+
+
+def test_properties_show_no_secrets(client):
+    assert client.get("/logicalPlan/operators/source/properties") == {
+        "limit": "inf",
+        "password": "***",
+        "url": "jdbc:postgresql://ann:***@db/sales",
+        "windows": 5,
+    }
+    assert client.get("/logicalPlan/operators/balances/properties?propertyName=options") == {"options": {"user": "ann", "secret": "***"}}
+    assert all(b"hunter2" not in client.ask(path)[2] for path in (f"{BASE}/logicalPlan", "/metrics", f"{BASE}/info"))
+
+
+def test_attributes(client):
+    assert client.get("/logicalPlan/operators/balances/attributes?attributeName=partitions") == {"partitions": 2}
+    assert client.get("/logicalPlan/attributes")["heartbeat_interval"] == 1.0
+
+
+def test_the_physical_plan(client):
+    plan = client.get("/physicalPlan")
+    assert [row["operator"] for row in plan["operators"]] == ["source", "balances[0]", "balances[1]", "balances.balances#unifier", "sink"]
+    assert plan["streams"] == client.get("/physicalPlan/streams")["streams"]
+    assert plan["streams"][0]["source"] == {"operatorId": 1, "portName": "output"}
+    assert client.get("/physicalPlan/operators/3") == plan["operators"][2]
+
+
+def test_containers(client):
+    everything = client.get("/physicalPlan/containers")["containers"]
+    assert client.get("/physicalPlan/containers/0") == everything[0]
+    assert everything[0]["operators"] == {"1": "source"}
+    assert client.get("/physicalPlan/containers?states=idle,running")["containers"] == everything
+    assert client.get("/physicalPlan/containers?states=SILENT") == {"containers": []}
+
+
+def test_windows(client):
+    windows = client.get("/windows")["windows"]
+    assert [window["windowId"] for window in windows] == [0, 1, 2, 3, 4]
+    assert client.get("/windows?limit=2")["windows"] == windows[-2:]
+    third = client.get("/windows/2")
+    assert {name: third[name] for name in windows[2]} == windows[2]
+    assert client.get("/latency?windowId=2")["windowId"] == client.get("/criticalPath?windowId=2")["windowId"] == 2
+
+
+def test_record_age_is_exact(client):
+    rows = client.get("/recordAge")["operators"]
+    assert {(row["operator"], row["at"], row["minMs"], row["maxMs"], row["avgMs"], row["count"]) for row in rows} == {
+        ("source", "source", 3000.0, 3000.0, 3000.0, 20),
+        ("sink", "emit", 3000.0, 3000.0, 3000.0, 15),
+        ("sink", "commit", 3000.0, 3000.0, 3000.0, 15),
+        ("sink", "publish", 3000.0, 3000.0, 3000.0, 15),
+    }
+    assert client.get("/recordAge?operator=sink")["operators"] == rows[1:]
+
+
+def test_progress(client):
+    progress = client.get("/progress")
+    assert progress["application"]["verdict"] == "keeping up"
+    assert progress["sources"][0]["operator"] == "source"
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "hint"),
+    [
+        ("/logicalPlan/operators/balance", "there is no logical operator `balance`", "did you mean `balances`?"),
+        ("/logicalPlan/operators/balances/ports/payment", "there is no port `payment`", "did you mean `payments`?"),
+        ("/logicalPlan/operators/source/properties?propertyName=pasword", "there is no property `pasword`", "did you mean `password`?"),
+        ("/physicalPlan/operators/9", "there is no operator 9", "there are 1, 2, 3, 4, 5"),
+        ("/physicalPlan/containers/9/stackTrace", "there is no container 9", "there are 0, 1, 2, 3"),
+        ("/windows/9", "window 9 is not known", "kept are 0 to 4"),
+        ("/criticalPath?windowId=9", "window 9 is not known", "kept are 0 to 4"),
+        ("/recordAge?operator=snk", "`snk` is not an operator of this application", "did you mean `sink`?"),
+        ("/critcalPath", f"there is no `{BASE}/critcalPath`", f"did you mean `{BASE}/criticalPath`?"),
+    ],
+)
+def test_what_is_not_there_is_answered_with_a_hint(client, path, error, hint):
+    assert client.get(path, 404) == {"error": error, "hint": hint}
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("/physicalPlan/operators/source", "`id` must be a whole number, at least 0; got `source`"),
+        ("/windows?limit=0", "`limit` must be a whole number, at least 1; got `0`"),
+        ("/latency?windowId=1.5", "`windowId` must be a whole number, at least 0; got `1.5`"),
+        ("/windows/-1", "`id` must be a whole number, at least 0; got `-1`"),
+        ("/physicalPlan/containers?states=dead", "`states` has `DEAD`, which is no state of containers"),
+        ("/latency?window=2", f"`{BASE}/latency` has no parameter `window`"),
+        ("/info?x=1", f"`{BASE}/info` has no parameter `x`"),
+    ],
+)
+def test_bad_parameters_are_told(client, path, error):
+    assert client.get(path, 400)["error"] == error
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_nothing_can_be_written(client, method):
+    status, headers, body = client.ask(f"{BASE}/logicalPlan", method)
+    assert status == 405
+    assert set(headers["allow"].split(", ")) == {"GET", "HEAD"}
+    assert json.loads(body) == {"error": f"`{method}` is not allowed: there are no write endpoints yet", "hint": "use GET"}
+
+
+def test_head_has_headers_only(client):
+    status, headers, body = client.ask(f"{BASE}/info", "HEAD")
+    assert (status, body) == (200, b"")
+    assert headers["content-type"] == "application/json"
+    assert client.ask(f"{BASE}/events", "HEAD")[0] == 200
+
+
+def test_other_origins_are_not_let_in(client):
+    _, headers, _ = client.ask(f"{BASE}/info", headers={"Origin": "http://evil.example"})
+    assert "access-control-allow-origin" not in headers
+    assert client.ask(f"{BASE}/info", "OPTIONS")[0] == 405
+
+
+def test_with_a_token_everything_but_the_health_asks_for_it():
+    watch, plan, _, _ = watched()
+    with serving(watch, plan, token="sésame") as client:
+        client.token = None
+        for path in ("/", "/ws", f"{BASE}/info", f"{BASE}/events", "/metrics", f"{BASE}/openapi.json", "/nowhere"):
+            status, headers, body = client.ask(path)
+            assert (status, headers["www-authenticate"]) == (401, "Bearer")
+            assert json.loads(body)["error"] == "the token is missing or wrong"
+        assert client.ask("/healthz")[0] == 200
+        assert client.ask("/ws", headers={"Authorization": "Bearer sesame"})[0] == 401
+        assert client.ask("/ws", headers={"Authorization": "Basic sésame".encode()})[0] == 401
+        assert client.ask("/ws", headers={"Authorization": "bearer sésame".encode()})[0] == 200
+
+
+def test_a_stack_that_can_be_had_is_shown_beside_the_last_known_one():
+    watch, plan, rest, now = watched(until=1)
+    feed(watch, now, *rest[:2])
+    assert isinstance(rest[1], WindowStarted)
+    running = RunningOperator(1, "running", seconds=2.0)
+    feed(watch, now, ContainerHeartbeat(now.seconds + 2, 0, "vm", 77, now.seconds + 2, 1, 0, now.seconds, (running,), "in emit_tuples"))
+    with serving(watch, plan, stack_of=lambda host, pid: f"{pid}@{host} is in sleep") as client:
+        found = client.get("/physicalPlan/containers/0/stackTrace")
+        assert (found["stack"], found["fresh"]) == ("in emit_tuples", "77@vm is in sleep")
+        assert client.get("/physicalPlan/operators/1")["status"] == "ACTIVE"
+
+
+def test_before_the_first_window_everything_answers():
+    watch, plan, _, _ = watched(until=0)
+    with serving(watch, plan) as client:
+        assert client.get("/latency")["windowId"] is None
+        assert client.get("/criticalPath")["path"] == []
+        assert client.get("/windows") == {"windows": []}
+        assert client.get("/windows/0", 404)["error"] == "window 0 is not known"
+        assert client.ask("/metrics")[0] == 200
+
+
+def test_json_has_neither_nan_nor_infinity():
+    assert to_json({"a": [float("nan"), 1.5, {"b": float("inf")}], "c": "ä"}) == '{"a":[null,1.5,{"b":null}],"c":"ä"}'.encode()
+
+
+def test_a_fault_of_the_service_is_an_answer_and_no_end():
+    watch, plan, _, _ = watched()
+    watch.streams = None
+    with serving(watch, plan) as client:
+        assert client.get("/physicalPlan/streams", 500)["error"] == "the service failed: TypeError"
+        assert client.get("/info")["name"] == "payments"

@@ -1,0 +1,89 @@
+"""Run an application on the shared Spark session and look at what came out."""
+
+import contextlib
+
+from ridgeline.engine.driver.launch import Options, launch
+from ridgeline.measure.events import OperatorWindow, WindowCommitted, WindowRetried
+from ridgeline.plan.planner import plan_application
+
+
+class SparkRun:
+    """What a run told: its events, and what collecting sinks got, window by window."""
+
+    def __init__(self, plan):
+        self.plan = plan
+        self.events = []
+        self.outcome = None
+        self.run = None
+
+    def started(self, run):
+        self.run = run
+
+    def of_type(self, kind):
+        """The events of a type."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def retries(self):
+        """The attempts that failed."""
+        return [event for event in self.of_type(WindowRetried) if not event.final]
+
+    @property
+    def ids(self):
+        """The ids of the windows committed in this run."""
+        return [event.window_id for event in self.of_type(WindowCommitted)]
+
+    def collected(self, operator, window=None):
+        """As `LocalRun.collected`."""
+        return self.run.publishers[operator].tuples(window)
+
+    def reports(self, operator, window):
+        """What a logical operator's partitions did in a window."""
+        ids = {physical.id for physical in self.plan.physical.operators if physical.name == operator and not physical.unifier}
+        return [event for event in self.of_type(OperatorWindow) if event.window_id == window and event.operator in ids]
+
+
+def run_on_spark(
+    app,
+    context,
+    checkpoint,
+    *,
+    windows=None,
+    each=None,
+    stop=None,
+    properties=None,
+    attributes=None,
+    expect=None,
+    heartbeats=None,
+    workers=None,
+):
+    """Run an application; `each(run, committed)` hears of every committed window, `expect` names the error that must end it.
+
+    `heartbeats`: where workers send theirs; `workers`: as they were last heard of.
+
+    Returns the run; with `expect`, the run and the error.
+    """
+    plan = plan_application(app, properties or {}, attributes or {})
+    run = SparkRun(plan)
+
+    def observe(event):
+        run.events.append(event)
+        if each and isinstance(event, WindowCommitted):
+            each(run, event)
+
+    options = Options(master="local[2]", checkpoint=str(checkpoint), windows=windows)
+    with _raises(expect) as caught:
+        watched = {"heartbeats": heartbeats, "workers": workers}
+        run.outcome = launch(plan, options, context=context, observe=observe, stop=stop, started=run.started, **watched)
+    return (run, caught.value) if expect else run
+
+
+@contextlib.contextmanager
+def _raises(expect):
+    import pytest
+
+    if expect is None:
+        yield
+    else:
+        with pytest.raises(expect) as caught:
+            yield caught

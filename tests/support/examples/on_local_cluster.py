@@ -1,0 +1,43 @@
+"""Run all examples on `local-cluster[2,1,1024]` and check them: `python on_local_cluster.py FOLDER`, an empty one.
+
+Executors are processes of their own, in folders of their own. They find Ridgeline; the examples travel with the plans.
+"""
+
+import sys
+import time
+import traceback
+from pathlib import Path
+
+
+def main(folder):
+    """Prove each example with two partitions of each operator, one with three, two dealt out. Returns the number of failures."""
+    from ridgeline.engine.spark.session import start_context
+    from support.examples.on_spark import DEALT, EXAMPLES, prove
+
+    settings = {"spark.local.dir": f"{folder}/spark", "spark.sql.warehouse.dir": f"{folder}/warehouse"}
+    began = time.monotonic()
+    context = start_context("ridgeline-examples", "local-cluster[2,1,1024]", settings, streaming=True, local_checkpoint=True)
+    print(f"started in {time.monotonic() - began:.1f} s", flush=True)
+    failures = 0
+    try:
+        for name, example, partitions in [
+            *((name, example, 2) for name, example in EXAMPLES.items()),
+            ("payments", EXAMPLES["payments"], 3),
+            *((f"{name} dealt", example, 2) for name, example in DEALT.items()),
+        ]:
+            began, told = time.monotonic(), "right"
+            try:
+                prove(example, context, folder / f"{name}-{partitions}", partitions)
+            except Exception:  # noqa: BLE001  the others are told of too
+                traceback.print_exc(file=sys.stdout)
+                failures, told = failures + 1, "WRONG"
+            print(f"{name} with {partitions} partitions: {told} ({time.monotonic() - began:.1f} s)", flush=True)
+    finally:
+        context.stop()
+    return failures
+
+
+if __name__ == "__main__":
+    tests = Path(__file__).resolve().parents[2]
+    sys.path[:0] = [str(tests), str(tests.parent / "examples")]
+    sys.exit(min(1, main(Path(sys.argv[1]).resolve())))

@@ -1,0 +1,35 @@
+"""The rate example, built and checked.
+
+`total` keeps one sum without a key and has no unifier: with several partitions each would tell the sum of its own share. So only the
+others are partitioned: the source, and the console, to which sums are dealt in turn. The console is the one output, so it is what is read.
+"""
+
+import re
+
+import rate
+from ridgeline.testing import END_WINDOW
+from support.examples import oracle_rate as oracle
+from support.examples.cases import partition_attributes
+
+WINDOWS = 6
+ROWS = 1_000
+
+
+def build(partitions):
+    """The application; it does not end by itself."""
+    return {"app": rate.app, "attributes": partition_attributes(rate.app, partitions, except_for=("total",))}
+
+
+def inputs(windows=WINDOWS):
+    """What Spark's source gives after `odd`, for runs without Spark."""
+    found = []
+    for window in range(windows):
+        found += [END_WINDOW] if window else []
+        found += [rate.Number(value) for value in range(window * ROWS, (window + 1) * ROWS) if value % 2 == 1]
+    return {"numbers": found}
+
+
+def check(told, *, windows=WINDOWS):
+    """Compare the sums that the console told with the oracle."""
+    lines = [line for line in told.splitlines() if line.startswith("console ")]
+    assert [int(re.search(r"value= *(\d+)$", line)[1]) for line in lines] == oracle.sums(windows, ROWS)

@@ -1,0 +1,165 @@
+"""Topologies and windows of tests: what a window would look like if it ran as Spark runs it, with the times that are asked for."""
+
+from collections import defaultdict
+
+from hypothesis import strategies as st
+
+from ridgeline.measure.events import ContainerWindow, OperatorWindow, WindowCommitted
+from ridgeline.measure.latency.window import ContainerTimes, OperatorTimes, WindowTimes
+from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
+
+BASE = 1_700_000_000.0
+SEED_MS = {"A": 0, "B": 5, "C": 100, "D": 30, "E": 20, "F": 2}
+SEED_STREAMS = ["AB", "AC", "BD", "CE", "CF"]
+SEED_PLACES = {"A": (0, 0), "B": (1, 1), "C": (2, 1), "D": (3, 2), "E": (4, 2), "F": (5, 2)}
+
+
+def graph(places, streams, *, unifiers=(), names=None):
+    """Operators by title with (container, stage), ids from 1 in that order; streams as pairs of titles."""
+    ids = {title: number for number, title in enumerate(places, 1)}
+    sources, sinks = {stream[0] for stream in streams}, {stream[1] for stream in streams}
+    names = {title: (names or {}).get(title, title) for title in places}
+    partitions = defaultdict(list)
+    for title in places:
+        if title not in unifiers:
+            partitions[names[title]].append(title)
+    nodes = []
+    for title, (container, stage) in places.items():
+        kind = "input" if title not in sinks else "operator" if title in sources else "output"
+        same = partitions[names[title]]
+        partition = same.index(title) if title in same else 0
+        node = OperatorNode(
+            ids[title], names[title], title, "Operator", partition, len(same), title in unifiers, kind, False, container, stage
+        )
+        nodes.append(node)
+    edges = [StreamEdge(f"{source}-{sink}", ids[source], "output", ids[sink], "input") for source, sink in streams]
+    return Topology(tuple(nodes), tuple(edges))
+
+
+def seed_graph(*, fused=False):
+    """The latency article's figure: A -> {B, C}, B -> D, C -> {E, F}."""
+    return graph(dict.fromkeys(SEED_PLACES, (0, 0)) if fused else SEED_PLACES, SEED_STREAMS)
+
+
+def ids(topology):
+    return {node.title: node.id for node in topology.operators}
+
+
+def run(  # every argument is a duration of the model
+    topology,
+    compute_ms,
+    *,
+    tasks=None,
+    launch_ms=0.0,
+    read_ms=0.0,
+    restore_ms=0.0,
+    decode_ms=0.0,
+    transfer_ms=0.0,
+    state_ms=0.0,
+    driver_ms=(0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+    window_id=0,
+    trigger=None,
+    began=BASE,
+    due=None,
+):
+    """A window on slots enough for all tasks. `tasks`: of a container, its task (default: one each). `driver_ms`: to planned, to launched,
+    from the last container to returned, to staged, to committed, to published."""
+    tasks = tasks or {}
+    planned = began + driver_ms[0] / 1000
+    launched = stage_began = planned + driver_ms[1] / 1000
+    containers, operators = {}, {}
+    for stage in sorted(set(topology.stage_of.values())):
+        entered = stage_began + launch_ms / 1000
+        now = defaultdict(lambda entered=entered: entered + read_ms / 1000)
+        for container, members in topology.containers.items():
+            if topology.stage_of[container] != stage:
+                continue
+            task = tasks.get(container, f"t{container}")
+            turn = now[task]
+            restored = turn + restore_ms / 1000
+            at = restored + decode_ms / 1000
+            for operator in members:
+                seconds = compute_ms[topology.by_id[operator].title] / 1000
+                ended = at + seconds + transfer_ms / 1000
+                operators[operator] = OperatorTimes(at, ended, seconds, at - restored, transfer_ms / 1000, 10, 5)
+                at = ended
+            written = now[task] = at + state_ms / 1000
+            containers[container] = ContainerTimes(task, entered, turn, restored, at, written, written)
+        stage_began = max([stage_began, *now.values()])
+    returned = stage_began + driver_ms[2] / 1000
+    staged = returned + driver_ms[3] / 1000
+    committed = staged + driver_ms[4] / 1000
+    published = committed + driver_ms[5] / 1000
+    due = began if due is None else due
+    driver = (due, began, planned, launched, returned, staged, committed, published)
+    return WindowTimes(window_id, 1, *driver, containers, operators, trigger)
+
+
+def reported(topology, times, hosts, clocks):
+    """The window as events: what each container says, on its host's clock (a function of the true time)."""
+    for number, found in times.containers.items():
+        host = hosts[number]
+        clock = clocks.get(host, float)
+        stamps = [clock(at) for at in (found.task_began, found.began, found.restored, found.ran, found.written)]
+        yield ContainerWindow(times.published, times.window_id, 0, number, host, 1, found.task, *stamps, found.received)
+        for operator in topology.containers[number]:
+            own = times.operators[operator]
+            durations = own.compute_seconds, own.wait_seconds, own.transfer_seconds
+            stamps = clock(own.began), clock(own.ended)
+            yield OperatorWindow(times.published, times.window_id, 0, operator, number, host, *stamps, *durations, {}, {})
+    driver = (times.began, times.planned, times.launched, times.returned, times.staged, times.committed, times.published)
+    yield WindowCommitted(times.published, times.window_id, 1, *driver)
+
+
+@st.composite
+def graphs(draw, most=8):
+    """Random DAGs as a planner places them: streams stay in a container or go to a later stage."""
+    count = draw(st.integers(1, most))
+    stage_of = [draw(st.integers(0, 3)) for _ in range(draw(st.integers(1, most)))]
+    where = [draw(st.integers(0, len(stage_of) - 1)) for _ in range(count)]
+    titles = draw(st.permutations([f"o{number}" for number in range(count)]))
+    order = sorted(range(count), key=lambda number: stage_of[where[number]])
+    places = {titles[number]: (where[number], stage_of[where[number]]) for number in order}
+    placed = list(places.items())
+    possible = [
+        (source, sink)
+        for position, (sink, (container, stage)) in enumerate(placed)
+        for source, (other, earlier) in placed[:position]
+        if earlier < stage or other == container
+    ]
+    streams = draw(st.lists(st.sampled_from(possible), unique=True)) if possible else []
+    return graph(places, streams)
+
+
+@st.composite
+def runs(draw):
+    """A random graph and a window of it that ran as Spark runs it."""
+    topology = draw(graphs())
+    milliseconds = st.integers(0, 50)
+    compute = {node.title: draw(milliseconds) for node in topology.operators}
+    tasks = {container: draw(st.sampled_from(["t0", "t1", "t2"])) for container in topology.containers}
+    names = ["launch_ms", "read_ms", "restore_ms", "decode_ms", "transfer_ms", "state_ms"]
+    durations = {name: draw(milliseconds) for name in names}
+    return topology, run(topology, compute, tasks=tasks, driver_ms=[draw(milliseconds) for _ in range(6)], **durations), compute
+
+
+@st.composite
+def wild_windows(draw):
+    """A random graph and times that fit nothing: clocks that disagree, parts that are missing."""
+    topology = draw(graphs())
+    second = st.floats(-2.0, 2.0).map(lambda value: BASE + value)
+    part = st.floats(0.0, 1.0)
+    containers = {
+        container: ContainerTimes(draw(st.sampled_from(["t0", "t1"])), *(draw(second) for _ in range(6)))
+        for container in topology.containers
+        if draw(st.integers(0, 4))
+    }
+    operators = {
+        node.id: OperatorTimes(draw(second), draw(second), draw(part), draw(part), draw(part))
+        for node in topology.operators
+        if draw(st.integers(0, 4))
+    }
+    driver = [draw(second) for _ in range(8)]
+    if draw(st.booleans()):
+        driver.sort()
+    return topology, WindowTimes(0, 1, *driver, containers, operators)

@@ -1,0 +1,74 @@
+"""A chain of three operators, and what its run tells window by window."""
+
+import numpy as np
+
+from ridgeline.measure.age.record_age import sample
+from ridgeline.measure.events import (
+    ApplicationPlanned,
+    ContainerHeartbeat,
+    ContainerWindow,
+    OperatorWindow,
+    RunningOperator,
+    WindowCommitted,
+    WindowPlanned,
+    WindowStarted,
+)
+from ridgeline.measure.measurement import Measurement
+from ridgeline.measure.topology import chain
+
+WIDTH = 1.0
+TOPOLOGY = chain("read", "sum", "write")
+
+
+def planned(topology=TOPOLOGY, at=0.0, version=0, **attributes):
+    info = {"user": "ann", "host": "driver", "version": "1", "master": "local", "checkpoint": "/c"}
+    return ApplicationPlanned(at, "app", "app-1", version, WIDTH, topology, attributes, info)
+
+
+def begin(window, attempt=0):
+    first = [WindowPlanned(float(window), window, 0, float(window))] if not attempt else []
+    return [*first, WindowStarted(window + 0.01, window, attempt)]
+
+
+def burst(window, *, topology=TOPOLOGY, busy=0.1, host="driver", offset=0.0, ages=(), tuples=10):
+    """A window's reports and its commit: containers one after the other from 0.1 s on, each working for `busy`; `offset`: host - driver."""
+    events = []
+    for number, node in enumerate(topology.operators):
+        start = window + 0.1 + number * busy + offset
+        end = start + busy
+        events.append(
+            ContainerWindow(window + 0.6, window, 0, node.container, host, 7, f"t{number}", start, start, start, end, end, end - offset, 5)
+        )
+        inputs, outputs = ({"input": tuples} if node.inputs else {}), ({"output": tuples} if node.outputs else {})
+        found = ages if node.kind == "output" else ()
+        events.append(
+            OperatorWindow(window + 0.6, window, 0, node.id, node.container, host, start, end, busy, 0.0, 0.0, inputs, outputs, ages=found)
+        )
+    return [*events, committed(window)]
+
+
+def committed(window):
+    at = float(window)
+    return WindowCommitted(at + 0.6, window, 1, at, at + 0.01, at + 0.1, at + 0.5, at + 0.51, at + 0.55, at + 0.6)
+
+
+def measured(*events, **attributes):
+    measurement = Measurement()
+    for event in (planned(**attributes), *events):
+        measurement.apply(event)
+    return measurement
+
+
+def windows(count, **more):
+    return [event for window in range(count) for event in (*begin(window), *burst(window, **more))]
+
+
+def heartbeat(at, container, operator, state, *, window=3, attempt=0, host="driver", sent=None, stack=""):
+    return ContainerHeartbeat(
+        at, container, host, 7 + container, at if sent is None else sent, window, attempt, 3.0, (RunningOperator(operator, state),), stack
+    )
+
+
+def age(place):
+    """Two records, one and three seconds old."""
+    return sample(place, "INFO", np.array([9_000_000, 7_000_000]), None, 10.0)

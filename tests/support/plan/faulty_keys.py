@@ -1,0 +1,225 @@
+"""Applications whose keys cannot meet, or whose state by key nobody divides."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ridgeline.api import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, StreamCodec
+from ridgeline.operators import SparkInput
+from support.plan.faulty import Listing
+from support.plan.parts import Store
+
+faulty = Listing()
+
+
+class Order(NamedTuple):
+    account: int
+    name: str
+    price: float
+
+
+class Account(NamedTuple):
+    account: str
+    name: str
+
+
+class Orders(InputOperator):
+    out = OutputPort(Order)
+
+
+class Accounts(InputOperator):
+    out = OutputPort(Account)
+
+
+class ByText(Operator):
+    orders = InputPort(Order, key="account")
+    accounts = InputPort(Account, key="account")
+
+    @orders.process
+    def one(self, order: Order) -> None: ...
+
+    @accounts.process
+    def two(self, account: Account) -> None: ...
+
+
+class ByMore(Operator):
+    orders = InputPort(Order, key=["account", "name"])
+    accounts = InputPort(Account, key="name")
+
+    @orders.process
+    def one(self, order: Order) -> None: ...
+
+    @accounts.process
+    def two(self, account: Account) -> None: ...
+
+
+class ByLength(StreamCodec):
+    def hash(self, tuple: Any) -> int:
+        return len(tuple.name)
+
+
+class ByCodec(Operator):
+    orders = InputPort(Order, codec=ByLength())
+    accounts = InputPort(Account, key="name")
+
+    @orders.process
+    def one(self, order: Order) -> None: ...
+
+    @accounts.process
+    def two(self, account: Account) -> None: ...
+
+
+def joined(join: Any) -> Application:
+    app = Application("test")
+    orders = app.add_operator("orders", Orders())
+    accounts = app.add_operator("accounts", Accounts())
+    app.add_operator("join", join, partitions=2)
+    app.add_stream("all_orders", orders.out, join.orders)
+    app.add_stream("all_accounts", accounts.out, join.accounts)
+    return app
+
+
+@faulty(
+    "`join`: it has 2 partitions, and equal keys of its ports would not meet in one of them: the key of `orders` is int64, that of "
+    "`accounts` is string; declare keys of one type, or say by a `partitioner` that they need not meet, such as `KeyedPartitioner()`"
+)
+def numbers_against_texts() -> Application:
+    return joined(ByText())
+
+
+@faulty(
+    "`join`: it has 2 partitions, and equal keys of its ports would not meet in one of them: the key of `orders` has 2 columns, that of "
+    "`accounts` 1 column; declare keys of one type, or say by a `partitioner` that they need not meet, such as `KeyedPartitioner()`"
+)
+def two_columns_against_one() -> Application:
+    return joined(ByMore())
+
+
+@faulty(
+    "`join`: it has 2 partitions, and equal keys of its ports would not meet in one of them: `orders` is hashed by `ByLength`, `accounts` "
+    "by its key; declare keys of one type, or say by a `partitioner` that they need not meet, such as `KeyedPartitioner()`"
+)
+def codec_against_key() -> Application:
+    return joined(ByCodec())
+
+
+class Counting(Operator):
+    orders = InputPort(Order)
+    accounts = InputPort(Account, key="account", optional=True)
+
+    counts = KeyedState(int, default=0)
+
+    @orders.process
+    def one(self, order: Order) -> None: ...
+
+    @accounts.process
+    def two(self, account: Account) -> None: ...
+
+
+class CountingAlong(Operator):
+    orders = InputPort(Order, parallel=True)
+
+    counts = KeyedState(int, default=0)
+    sums = KeyedState(int, default=0)
+
+    @orders.process
+    def one(self, order: Order) -> None: ...
+
+
+def counting(counter: Any, *, upstream: int = 1, **attributes: Any) -> Application:
+    app = Application("test")
+    orders = app.add_operator("orders", Orders(), partitions=upstream)
+    app.add_operator("counts", counter, **attributes)
+    app.add_stream("all_orders", orders.out, counter.orders)
+    return app
+
+
+@faulty(
+    "`counts`: state `counts` is kept by key in 3 partitions, but no connected port of `Counting` has a key, so tuples of one key come to "
+    "several of them; declare `orders = InputPort(..., key=...)`, leave `partitions` out, or give a `partitioner`"
+)
+def state_by_key_that_nobody_divides() -> Application:
+    return counting(Counting(), partitions=3)
+
+
+@faulty(
+    "`counts`: state `counts`, `sums` is kept by key in 2 partitions, but no connected port of `CountingAlong` has a key, so tuples of one "
+    "key come to several of them; declare `orders = InputPort(..., key=..., parallel=True)` if each key comes from one partition of "
+    "`orders` only, else without `parallel`"
+)
+def state_by_key_beside_an_upstream_of_any_partitions() -> Application:
+    return counting(CountingAlong(), upstream=2)
+
+
+class CountingByKey(CountingAlong):
+    orders = InputPort(Order, key="account", parallel=True)
+
+    @orders.process
+    def three(self, order: Order) -> None: ...
+
+
+class Passing(Operator):
+    orders = InputPort(Order)
+    out = OutputPort(Order)
+
+    @orders.process
+    def pass_on(self, order: Order) -> None: ...
+
+
+class PassingAlong(Passing):
+    orders = InputPort(Order, parallel=True)
+
+    @orders.process
+    def pass_along(self, order: Order) -> None: ...
+
+
+@faulty(
+    "`counts`: state `counts`, `sums` is kept by key in 2 partitions, but tuples of one key come to several of them: they follow those of "
+    "`passing`, which is divided round robin; leave the `parallel` of `orders` or `partition_parallel` out: then it is divided by its key"
+)
+def state_by_key_that_follows_round_robin() -> Application:
+    app = Application("test")
+    orders = app.add_operator("orders", Orders())
+    passing = app.add_operator("passing", Passing(), partitions=2)
+    along = app.add_operator("along", PassingAlong())
+    counts = app.add_operator("counts", CountingByKey())
+    app.add_stream("all_orders", orders.out, passing.orders)
+    app.add_stream("passed", passing.out, along.orders)
+    app.add_stream("passed_on", along.out, counts.orders)
+    return app
+
+
+@faulty(
+    "`counts`: state `counts`, `sums` is kept by key in 3 partitions, but tuples of one key come to several of them: they follow those of "
+    "`orders`, among which Spark divides its rows anew in each window; leave the `parallel` of `orders` or `partition_parallel` out: then "
+    "it is divided by its key"
+)
+def state_by_key_that_follows_spark() -> Application:
+    app = Application("test")
+    orders = app.add_operator("orders", SparkInput(format="kafka", schema=Order), partitions=3)
+    counts = app.add_operator("counts", CountingByKey())
+    app.add_stream("all_orders", orders.output, counts.orders)
+    return app
+
+
+class Newest(Passing):
+    needs_order = True
+
+
+@faulty(
+    "`newest`: it needs the tuples of a key in order, but `passing` before it is divided round robin among 3 partitions; declare `orders = "
+    "InputPort(..., key=...)` in `Passing`, or give `passing` one partition",
+    "`newest`: it needs the tuples of a key in order, but it is divided round robin among 2 partitions; declare `orders = InputPort(..., "
+    "key=...)` in `Newest`, or give `newest` one partition",
+)
+def order_that_round_robin_loses() -> Application:
+    app = Application("test")
+    orders = app.add_operator("orders", Orders())
+    passing = app.add_operator("passing", Passing(), partitions=3)
+    between = app.add_operator("between", Passing())
+    newest = app.add_operator("newest", Newest(), partitions=2)
+    app.add_stream("all_orders", orders.out, passing.orders)
+    app.add_stream("passed", passing.out, between.orders)
+    app.add_stream("passed_on", between.out, newest.orders)
+    app.add_stream("new", newest.out, app.add_operator("store", Store()).input)
+    return app

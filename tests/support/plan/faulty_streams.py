@@ -1,0 +1,392 @@
+"""Applications with faulty streams, ports and shapes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ridgeline.api import Application, InputOperator, InputPort, Operator, OutputPort
+from support.plan.faulty import Listing
+from support.plan.faulty_operators import chain
+from support.plan.parts import Balance, Balances, Check, Filter, Join, Payment, Source, Store
+
+faulty = Listing()
+
+
+@faulty(
+    "`source`: its output port is not connected; begin a stream at `source.payments`",
+    (
+        "`check.payments`: the input port is not connected; end a stream there, `add_stream(name, ..., check.payments)`, or "
+        "declare it with `optional=True`"
+    ),
+    "`check`: none of its output ports is connected; begin a stream at one of `check.valid`, `check.rejected`",
+    (
+        "`store.input`: the input port is not connected; end a stream there, `add_stream(name, ..., store.input)`, or declare "
+        "it with `optional=True`"
+    ),
+)
+def nothing_connected() -> Application:
+    app = Application("test")
+    app.add_operator("source", Source())
+    app.add_operator("check", Check())
+    app.add_operator("store", Store())
+    return app
+
+
+class Choosy(Operator):
+    payments = InputPort(Payment)
+    main = OutputPort(Payment, optional=False)
+    extra = OutputPort(Payment)
+
+    @payments.process
+    def go(self, payment: Payment) -> None: ...
+
+
+@faulty("`choosy.main`: the output port must be connected and is not; begin a stream there: `add_stream(name, choosy.main, ...)`")
+def required_output_not_connected() -> Application:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    choosy = app.add_operator("choosy", Choosy())
+    store = app.add_operator("store", Store())
+    app.add_stream("payments", source.payments, choosy.payments)
+    app.add_stream("extra", choosy.extra, store.input)
+    return app
+
+
+@faulty(
+    (
+        "`join.right`: schema mismatch on stream `payments`: `source.payments` gives Payment(account: int64, cents: int64, "
+        "time: timestamp[us, tz=UTC]), `join.right` takes Balance(account: int64, cents: int64): field `time` is only here; "
+        "declare the same columns on both ports, or convert the tuples in an operator between them"
+    ),
+    (
+        "`check.payments`: schema mismatch on stream `kept`: `keep.passed` gives Balance(account: int64, cents: int64), "
+        "`check.payments` takes Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC]): field `time` is only "
+        "there; declare the same columns on both ports, or convert the tuples in an operator between them"
+    ),
+)
+def schemas_that_differ() -> Application:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    join = app.add_operator("join", Join())
+    keep = app.add_operator("keep", Filter())
+    check = app.add_operator("check", Check())
+    store = app.add_operator("store", Store())
+    app.add_stream("payments", source.payments, join.left, join.right)
+    app.add_stream("joined", join.joined, keep.data)
+    app.add_stream("kept", keep.passed, check.payments)
+    app.add_stream("valid", check.valid, store.input)
+    return app
+
+
+@faulty("`payments`: 2 streams have the name `payments`; give each stream a name of its own, and all its sinks in one call")
+def two_streams_of_one_name() -> Application:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    one = app.add_operator("one", Store())
+    two = app.add_operator("two", Store())
+    app.add_stream("payments", source.payments, one.input)
+    app.add_stream("payments", source.payments, two.input)
+    return app
+
+
+@faulty(
+    (
+        "`source.payments`: 2 streams begin at this output port: `one`, `two`; make one stream with all sinks: "
+        '`add_stream("one", source.payments, ...)`'
+    ),
+    (
+        "`store.input`: 2 streams end at this input port: `one`, `three`; give each stream an input port of its own, or merge "
+        "them in an operator before it"
+    ),
+)
+def two_streams_on_one_port() -> Application:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    other = app.add_operator("other", Source())
+    store = app.add_operator("store", Store())
+    third = app.add_operator("third", Store())
+    app.add_stream("one", source.payments, store.input)
+    app.add_stream("two", source.payments, third.input)
+    app.add_stream("three", other.payments, store.input)
+    return app
+
+
+@faulty(
+    "`payments`: port `payments` of the stream belongs to a `Check` that is not in the application; add it with "
+    "`app.add_operator(name, operator)`"
+)
+def operator_that_was_not_added() -> Application:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    check = Check()
+    store = app.add_operator("store", Store())
+    rejected = app.add_operator("rejected", Store())
+    app.add_stream("payments", source.payments, check.payments)
+    app.add_stream("valid", check.valid, store.input)
+    app.add_stream("rejected", check.rejected, rejected.input)
+    return app
+
+
+@faulty("`payments`: port `payments` of the stream belongs to a `Source` that is not in the application; did you mean `source.payments`?")
+def another_instance_than_the_added() -> Application:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    store = app.add_operator("store", Store())
+    app.add_stream("payments", Source().payments, store.input)
+    app.add_stream("more", source.payments, app.add_operator("other", Store()).input)
+    return app
+
+
+@faulty(
+    "`operator`: the source of the stream is the operator `source`, not one of its ports; name the port: `source.payments`",
+    (
+        "`class`: the source of the stream is the port `valid` of a class, not of an operator; take the port of the operator "
+        "that `add_operator` returned"
+    ),
+    ("`list`: the sink of the stream is a list, not a port; give the ports one by one: `add_stream(name, source, sink, sink)`"),
+    (
+        "`text`: the sink of the stream is 'three.input', which is no port; name a port of an operator that was added, such as "
+        "`balances.payments`"
+    ),
+)
+def things_that_are_no_ports() -> Application:
+    app = Application("test")
+    source: Any = app.add_operator("source", Source())
+    check: Any = app.add_operator("check", Check())
+    balances: Any = app.add_operator("balances", Balances())
+    stores: Any = [app.add_operator(name, Store()) for name in ("one", "two", "three")]
+    app.add_stream("operator", source, check.payments)
+    app.add_stream("class", Check.valid, balances.payments)
+    app.add_stream("list", balances.balances, [store.input for store in stores[:2]])
+    app.add_stream("text", check.valid, "three.input", stores[2].input)
+    return app
+
+
+@faulty(
+    "`payments`: the stream goes from input port `check.payments` to output port `source.payments`; swap them: "
+    '`add_stream("payments", source.payments, check.payments)`'
+)
+def source_and_sink_swapped() -> Application:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    check = app.add_operator("check", Check())
+    store = app.add_operator("store", Store())
+    app.add_stream("payments", check.payments, source.payments)
+    app.add_stream("valid", check.valid, store.input)
+    return app
+
+
+@faulty(
+    "`payments`: the sink of the stream, `check.rejected`, is an output port; name an input port there",
+    "`wrong`: the source of the stream, `check.payments`, is an input port; name an output port there",
+)
+def ends_of_the_wrong_kind() -> Application:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    check = app.add_operator("check", Check())
+    store = app.add_operator("store", Store())
+    other = app.add_operator("other", Store())
+    app.add_stream("payments", source.payments, check.payments, check.rejected)
+    app.add_stream("valid", check.valid, store.input)
+    app.add_stream("wrong", check.payments, other.input)
+    return app
+
+
+@faulty("`loose`: the stream has no sinks; name one or more input ports after its output port")
+def stream_without_sinks() -> Application:
+    app = chain(Application("test"))
+    other = app.add_operator("other", Source())
+    app.add_stream("loose", other.payments)
+    return app
+
+
+@faulty("`payments`: `store.input` is a sink of the stream twice; name it once")
+def sink_twice() -> Application:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    store = app.add_operator("store", Store())
+    app.add_stream("payments", source.payments, store.input, store.input)
+    return app
+
+
+@faulty(
+    "`one`: the operators form a cycle: `one -> two -> one`; remove one of the streams between them",
+    "`loop`: the operators form a cycle: `loop -> loop`; remove one of the streams between them",
+)
+def cycle_and_self_loop() -> Application:
+    app = Application("test")
+    one = app.add_operator("one", Filter())
+    two = app.add_operator("two", Filter())
+    loop = app.add_operator("loop", Filter())
+    store = app.add_operator("store", Store())
+    app.add_stream("there", one.passed, two.data)
+    app.add_stream("back", two.passed, one.data, store.input)
+    app.add_stream("loop", loop.passed, loop.data)
+    return app
+
+
+class Silent(Operator):
+    out = OutputPort(Payment)
+
+
+class Lazy(Operator):
+    data = InputPort(Payment, optional=True)
+    out = OutputPort(Payment)
+
+    @data.process
+    def go(self, payment: Payment) -> None: ...
+
+
+class Confused(InputOperator):
+    data = InputPort(Payment)
+    out = OutputPort(Payment)
+
+
+@faulty(
+    ("`silent`: nothing leads to it, but `Silent` is no input operator; give it an input port, or derive it from `InputOperator`"),
+    (
+        "`lazy`: nothing leads to it, but `Lazy` is no input operator; connect one of its input ports: `lazy.data`, or derive "
+        "it from `InputOperator`"
+    ),
+    "`confused`: the input operator `Confused` has input ports: `data`; derive it from `Operator`, or remove them",
+)
+def roots_that_cannot_be() -> Application:
+    app = Application("test")
+    for name, kind in (("silent", Silent), ("lazy", Lazy), ("confused", Confused)):
+        operator: Any = app.add_operator(name, kind())
+        store = app.add_operator(f"{name}_store", Store())
+        app.add_stream(name, operator.out, store.input)
+    return app
+
+
+@faulty(
+    "`check.processing_mode`: it is AT_MOST_ONCE, but upstream of operators that are not: `balances`, `store`; make these "
+    "AT_MOST_ONCE too, or this one AT_LEAST_ONCE"
+)
+def at_most_once_upstream() -> Application:
+    app = Application("test")
+    source = app.add_operator("source", Source(), processing_mode="AT_MOST_ONCE")
+    check = app.add_operator("check", Check(), processing_mode="at_most_once")
+    balances = app.add_operator("balances", Balances(), processing_mode="EXACTLY_ONCE")
+    store = app.add_operator("store", Store())
+    app.add_stream("payments", source.payments, check.payments)
+    app.add_stream("valid", check.valid, balances.payments)
+    app.add_stream("balances", balances.balances, store.input)
+    return app
+
+
+class Misspelt(NamedTuple):
+    account: Payments  # noqa: F821
+
+
+class Unreadable(Operator):
+    number = InputPort(int)
+    fields = InputPort({"account": int})
+    misspelt = OutputPort(Misspelt)
+
+    @number.process
+    def go(self, tuple: Any) -> None: ...
+
+
+@faulty(
+    "`unreadable.number`: <class 'int'> cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`",
+    ("`unreadable.fields`: {'account': <class 'int'>} cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"),
+    ("`unreadable.misspelt`: the types of `Misspelt` cannot be resolved: name 'Payments' is not defined; define them at module level"),
+    (
+        "`unreadable.fields`: no method of `Unreadable` processes the tuples of the input port; decorate a method with "
+        "`@fields.process` or `@fields.process_batch`"
+    ),
+)
+def ports_that_are_no_ports() -> Application:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    unreadable = app.add_operator("unreadable", Unreadable())
+    store = app.add_operator("store", Store())
+    app.add_stream("payments", source.payments, unreadable.number, unreadable.fields)
+    app.add_stream("out", unreadable.misspelt, store.input)
+    return app
+
+
+class Nothing(InputOperator):
+    out = OutputPort(Any)
+
+
+@faulty(
+    "`nothing.out`: the output port is declared as `Any`, and no input gives it a schema; declare it on the port, or call "
+    '`self.declare_schema("out", ...)` in `__init__`'
+)
+def nobody_knows_the_schema() -> Application:
+    app = Application("test")
+    nothing = app.add_operator("nothing", Nothing())
+    keep = app.add_operator("keep", Filter())
+    store = app.add_operator("store", Store())
+    app.add_stream("out", nothing.out, keep.data)
+    app.add_stream("kept", keep.passed, store.input)
+    return app
+
+
+class Odd(NamedTuple):
+    name: str
+    parts: dict[str, int]
+
+
+class Naming(Source):
+    column: str = "tme"
+
+    def timestamp_of(self, port: str) -> str | None:
+        return self.column
+
+
+class BadKeys(Operator):
+    payments = InputPort(Payment, key=("acount", "time"))
+    pickled = InputPort(object, key="account", optional=True)
+    odd = InputPort(Odd, key="parts", optional=True)
+    late = OutputPort(Payment, timestamp="tme")
+    never = OutputPort(Balance, timestamp="time")
+    wrong = OutputPort(Payment, timestamp="cents")
+
+    @payments.process
+    def one(self, tuple: Any) -> None: ...
+
+    @pickled.process
+    def two(self, tuple: Any) -> None: ...
+
+    @odd.process
+    def three(self, tuple: Any) -> None: ...
+
+
+@faulty(
+    (
+        "`bad.payments`: the key column `acount` is not in Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC]); "
+        "did you mean `account`?"
+    ),
+    "`bad.pickled`: the key is `account`, but tuples of `object` have no columns; give a function: `key=lambda tuple: ...`",
+    (
+        "`bad.odd`: the column `parts` is map<string, int64>, which cannot be a key; take columns of int, str, bytes, float, bool, "
+        "Decimal, date or datetime, or give a function"
+    ),
+    (
+        "`bad.late`: the timestamp column `tme` is not in Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC]); "
+        "did you mean `time`?"
+    ),
+    (
+        "`bad.never`: the timestamp column `time` is not in Balance(account: int64, cents: int64); leave `timestamp` out, or "
+        "give the tuples a column of type datetime"
+    ),
+    "`bad.wrong`: the timestamp column `cents` is int64, not a time; declare it as `datetime`",
+    (
+        "`named.payments`: the timestamp column `tme` is not in Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC]); "
+        "did you mean `time`?"
+    ),
+)
+def columns_that_are_not_there() -> Application:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    bad = app.add_operator("bad", BadKeys())
+    store = app.add_operator("store", Store())
+    app.add_stream("payments", source.payments, bad.payments)
+    app.add_stream("late", bad.late, store.input)
+    named = app.add_operator("named", Naming())
+    more = app.add_operator("more", Store())
+    app.add_stream("more", named.payments, more.input)
+    return app

@@ -1,0 +1,100 @@
+"""What tests do on S3 with Spark's connector, in a process of its own, whose Java has the jars: `s3_drivers.py race|run URI ...`."""
+
+import json
+import sys
+import threading
+
+from ridgeline.api.errors import CheckpointError, FencedError
+from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.manifest import Manifest
+from ridgeline.engine.spark.hadoop import HadoopStorage
+from ridgeline.engine.spark.session import start_context
+from support.jars import class_path
+
+
+def settings(endpoint):
+    """As a user gives them: once, to Spark."""
+    return {
+        "spark.driver.extraClassPath": class_path("s3"),
+        "spark.hadoop.fs.s3a.endpoint": endpoint,
+        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.access.key": "any",
+        "spark.hadoop.fs.s3a.secret.key": "secret",
+    }
+
+
+def race(context, uri, rounds):
+    """Two drivers open the same fresh folder at the same moment and commit the same window. Returns how each round ended."""
+    outcomes = []
+    for number in range(rounds):
+        got, epochs = [], []
+        begin, both = threading.Barrier(2), threading.Barrier(2)
+
+        def drive(number=number, got=got, epochs=epochs, begin=begin, both=both):
+            storage = HadoopStorage(f"{uri}/{number}", context)
+            begin.wait()
+            checkpoint = Checkpoint(storage, "app")
+            epochs.append(checkpoint.epoch)
+            both.wait()
+            try:
+                checkpoint.commit(Manifest(0, checkpoint.epoch, 0, {}, [], {}, ended=False, reports=""))
+                got.append("committed")
+            except FencedError:
+                got.append("fenced")
+            except CheckpointError as error:
+                got.append(str(error))
+            finally:
+                checkpoint.close()
+
+        drivers = [threading.Thread(target=drive) for _ in range(2)]
+        for driver in drivers:
+            driver.start()
+        for driver in drivers:
+            driver.join()
+        outcomes.append([sorted(got), len(set(epochs)) == len(epochs) == 2])
+    return outcomes
+
+
+def create(context, uri, rounds):
+    """Two drivers create the same file at the same moment. Returns how many were told that they did, by round."""
+    counts = []
+    storages = [HadoopStorage(uri, context) for _ in range(2)]
+    for number in range(rounds):
+        got, begin = [], threading.Barrier(2)
+
+        def one(storage, number=number, got=got, begin=begin):
+            begin.wait()
+            got.append(storage.create(f"manifests/{number}", storage.uri.encode() + str(id(storage)).encode()))
+
+        threads = [threading.Thread(target=one, args=(storage,)) for storage in storages]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        counts.append(got.count(True))
+    return counts
+
+
+def run(context, uri, windows):
+    """An application of five containers that all change, run twice on the same checkpoint. Returns what it collected."""
+    from support.engine.applications import sum_application
+    from support.engine.on_spark import run_on_spark
+
+    collected = []
+    for _ in range(2):
+        ran = run_on_spark(sum_application(count=100_000), context, uri, windows=windows)
+        collected += [number.value for number in ran.collected("store")]
+    return collected
+
+
+def main(what, endpoint, uri, count):
+    context = start_context("s3", "local[2]", settings(endpoint), streaming=False, local_checkpoint=False)
+    try:
+        print("RESULT", json.dumps({"race": race, "create": create, "run": run}[what](context, uri, int(count))), flush=True)
+    finally:
+        context.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,58 @@
+"""A run of 500 operators and any number of windows: one real window, played again and again a second later with other durations."""
+
+import random
+from dataclasses import fields, replace
+
+from ridgeline import Application
+from ridgeline.measure.events import WindowPlanned
+from ridgeline.stram.watch import Watch
+from ridgeline.testing import CollectorSink
+from support.service.watched import Balances, Now, Payment, Payments, events_of, feed
+
+TIMES = {"at", "due", "began", "ended", "task_began", "restored", "ran", "written", "received", "planned", "launched", "returned", "staged"}
+TIMES |= {"committed", "published"}
+
+
+def wide(partitions=249) -> Application:
+    """A source, two layers of partitions, a unifier and a sink."""
+    app = Application("wide", window="1s")
+    source = app.add_operator("source", Payments(windows=1_000_000))
+    first = app.add_operator("first", Balances(), partitions=partitions)
+    second = app.add_operator("second", Balances(), partitions=partitions, partition_parallel=True)
+    sink = app.add_operator("sink", CollectorSink(Payment))
+    app.add_stream("payments", source.output, first.payments)
+    app.add_stream("once", first.balances, second.payments)
+    app.add_stream("twice", second.balances, sink.input)
+    return app
+
+
+def template(app):
+    """The plan of an application, the event that its run begins with, and the events of its first window."""
+    plan, (begin, *events) = events_of(app, windows=1)
+    first = next(number for number, event in enumerate(events) if isinstance(event, WindowPlanned))
+    return plan, begin, events[first:]
+
+
+def window(events, window_id, rng):
+    """The template's events as of another window; who computes for how long is drawn anew."""
+    for event in events:
+        if getattr(event, "window_id", None) is None:
+            continue
+        shifted = {field.name: getattr(event, field.name) + window_id for field in fields(event) if field.name in TIMES}
+        if hasattr(event, "compute_seconds"):
+            seconds = rng.random() / 100
+            shifted |= {"compute_seconds": seconds, "ended": shifted["ended"] + seconds}
+        yield replace(event, window_id=window_id, **shifted)
+
+
+def fed(app, windows, every=None):
+    """A watch that has seen so many windows; `every` is called after each."""
+    plan, begin, events = template(app)
+    now, rng = Now(), random.Random(7)
+    watch = Watch(now)
+    feed(watch, now, begin)
+    for window_id in range(windows):
+        feed(watch, now, *window(events, window_id, rng))
+        if every is not None:
+            every(watch)
+    return watch, plan, now, events
