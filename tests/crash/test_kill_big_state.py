@@ -22,7 +22,9 @@ APPLICATION = SUPPORT / "crash" / "million.py"
 def runs(checkpoint):
     """The files of runs that the last manifest names."""
     return [
-        checkpoint / "state" / run for version in manifest_of(checkpoint, -1).states.values() for run in state_files.runs_of(tuple(version))
+        checkpoint / "state" / run
+        for version in manifest_of(checkpoint, -1).states.values()
+        for run in state_files.segments_of(tuple(version))
     ]
 
 

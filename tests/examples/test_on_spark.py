@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.examples.on_spark import DEALT, EXAMPLES, prove
+from support.examples.on_spark import EXAMPLES, ROUND_ROBIN, prove
 
 pytestmark = pytest.mark.spark
 
@@ -14,6 +14,6 @@ def test_results_equal_an_independent_computation(spark_context, tmp_path, name,
 
 
 @pytest.mark.parametrize("partitions", [2, 3])
-@pytest.mark.parametrize("name", DEALT)
+@pytest.mark.parametrize("name", ROUND_ROBIN)
 def test_dealing_tuples_out_in_turn_changes_nothing(spark_context, tmp_path, name, partitions):
-    prove(DEALT[name], spark_context, tmp_path, partitions)
+    prove(ROUND_ROBIN[name], spark_context, tmp_path, partitions)

@@ -14,7 +14,7 @@ from ridgeline.api import (
     StreamCodec,
 )
 from ridgeline.api.codec import ColumnCodec
-from ridgeline.plan import Dealt, PhysicalOperator, PhysicalPlan, build_physical, validate
+from ridgeline.plan import PhysicalOperator, PhysicalPlan, RoundRobin, build_physical, validate
 from support.plan.parts import Balances, Check, Filter, Follow, Join, MergeBalances, Payment, Source, Store, TopBalances, payments_app
 
 
@@ -102,14 +102,14 @@ def test_sticky_keys(count: int, mask: int, keys: list[set[int]]) -> None:
 
 def test_round_robin_without_a_key() -> None:
     plan = pipeline(Check(), port="payments", out="valid", partitions=3)
-    assert [entering(plan, f"operator[{n}]") for n in range(3)] == [[("source", Dealt(n, 3))] for n in range(3)]
+    assert [entering(plan, f"operator[{n}]") for n in range(3)] == [[("source", RoundRobin(n, 3))] for n in range(3)]
     assert of(plan, "operator")[0].round_robin == {"payments"}
     assert of(plan, "operator")[0].keys == {}
 
 
 def test_round_robin_in_spite_of_a_key() -> None:
     plan = pipeline(Balances(), port="payments", out="balances", partitions=2, partitioner=RoundRobinPartitioner())
-    assert entering(plan, "operator[1]") == [("source", Dealt(1, 2))]
+    assert entering(plan, "operator[1]") == [("source", RoundRobin(1, 2))]
 
 
 def test_n_to_m_has_one_unifier_for_each_downstream_partition() -> None:
@@ -127,7 +127,7 @@ def test_n_to_m_has_one_unifier_for_each_downstream_partition() -> None:
     ]
     assert entering(plan, "source.payments#unifier[1]") == [(f"source[{n}]", PartitionKeys(1, frozenset({1}))) for n in range(3)]
     assert entering(plan, "operator[1]") == [("source.payments#unifier[1]", None)]
-    assert entering(plan, "operator.balances#unifier[0]") == [("operator[0]", Dealt(0, 2)), ("operator[1]", Dealt(0, 2))]
+    assert entering(plan, "operator.balances#unifier[0]") == [("operator[0]", RoundRobin(0, 2)), ("operator[1]", RoundRobin(0, 2))]
 
 
 def test_unifiers_are_operators_of_their_own() -> None:
@@ -174,7 +174,7 @@ def test_a_unifier_that_merges_sees_all_tuples_before_they_are_divided() -> None
         "store[1]",
     ]
     assert entering(plan, "operator.top#unifier[1]") == [("operator.top#unifier[0]", None), ("operator[2]", None)]
-    assert entering(plan, "store[1]") == [("operator.top#unifier[1]", Dealt(1, 2))]
+    assert entering(plan, "store[1]") == [("operator.top#unifier[1]", RoundRobin(1, 2))]
 
 
 def test_the_default_unifier_takes_the_schema_of_the_stream() -> None:
@@ -212,7 +212,10 @@ def test_only_the_last_unifiers_of_a_cascade_divide() -> None:
     assert entering(plan, "operator.valid#unifier[0]") == [("operator[0]", None), ("operator[1]", None)]
     assert entering(plan, "operator.valid#unifier[1]") == [("operator[2]", None), ("operator[3]", None)]
     assert entering(plan, "operator.valid#unifier[2]") == [("operator.valid#unifier[0]", None), ("operator.valid#unifier[1]", None)]
-    assert entering(plan, "operator.valid#unifier[4]") == [("operator.valid#unifier[2]", Dealt(1, 2)), ("operator[4]", Dealt(1, 2))]
+    assert entering(plan, "operator.valid#unifier[4]") == [
+        ("operator.valid#unifier[2]", RoundRobin(1, 2)),
+        ("operator[4]", RoundRobin(1, 2)),
+    ]
 
 
 def test_parallel_partitions_need_no_unifier() -> None:

@@ -18,7 +18,7 @@ from ridgeline.api import (
     StickyPartitioner,
 )
 from ridgeline.api.partitioner import assign_keys
-from ridgeline.plan import Dealt, PhysicalOperator, PhysicalPlan, Plan, find_faults, plan_application, plan_logical
+from ridgeline.plan import PhysicalOperator, PhysicalPlan, Plan, RoundRobin, find_faults, plan_application, plan_logical
 from ridgeline.plan.partitioning import check_cover
 from ridgeline.plan.topology import topological_order
 from support.plan.parts import Payment
@@ -124,7 +124,7 @@ def taken(route: Any, hashed: int, turn: int) -> bool:
     """Whether a tuple of this hash that is the `turn`-th goes this way."""
     if isinstance(route, PartitionKeys):
         return hashed & route.mask in route.keys
-    return not isinstance(route, Dealt) or turn % route.of == route.index
+    return not isinstance(route, RoundRobin) or turn % route.of == route.index
 
 
 def arrivals(physical: PhysicalPlan, name: str, source: int, hashed: int, turn: int) -> Counter[tuple[str, str, int]]:

@@ -294,7 +294,7 @@ def test_a_version_is_rebased_between_windows():
     master = Master(plan(), epoch=1)
     window(master, 0, states={2: ("a",)})
     window(master, 1, states={2: ("a", "b")})
-    assert master.rebase(Rebased(2, ("a", "b"), ("ab",)))
+    assert master.install_compaction(Rebased(2, ("a", "b"), ("ab",)))
     assert master.handle(WindowDue(2)).request.states == {2: ("ab",)}
 
 
@@ -302,8 +302,8 @@ def test_what_a_running_window_reports_is_rebased_too():
     master = Master(plan(), epoch=1)
     window(master, 0, states={2: ("a",), 3: ("x",)})
     running = master.handle(WindowDue(1))
-    assert master.rebase(Rebased(2, ("a",), ("A",)))
-    assert master.rebase(Rebased(2, ("A",), ("R", "S")))
+    assert master.install_compaction(Rebased(2, ("a",), ("A",)))
+    assert master.install_compaction(Rebased(2, ("A",), ("R", "S")))
     commit = run(master, running, states={2: ("a", "b"), 3: ("x", "y")})
     assert commit.states == {2: ("R", "S", "b"), 3: ("x", "y")}
 
@@ -312,7 +312,7 @@ def test_an_attempt_after_a_rebase_gets_the_new_version():
     master = Master(plan(), epoch=1)
     window(master, 0, states={2: ("a",)})
     master.handle(WindowDue(1))
-    master.rebase(Rebased(2, ("a",), ("A",)))
+    master.install_compaction(Rebased(2, ("a",), ("A",)))
     assert master.handle(WindowFailed(failure(window_id=1))).request.states == {2: ("A",)}
 
 
@@ -320,7 +320,7 @@ def test_a_version_is_rebased_while_its_window_is_being_committed():
     master = Master(plan(), epoch=1)
     window(master, 0, states={2: ("a",)})
     commit = run(master, master.handle(WindowDue(1)), states={2: ("a", "b")})
-    master.rebase(Rebased(2, ("a",), ("A",)))
+    master.install_compaction(Rebased(2, ("a",), ("A",)))
     assert commit.states == {2: ("a", "b")}
     master.handle(WindowCommitted(1))
     assert master.states == {2: ("A", "b")}
@@ -330,5 +330,5 @@ def test_a_version_that_began_anew_is_not_rebased():
     master = Master(plan(), epoch=1)
     window(master, 0, states={2: ("a",)})
     window(master, 1, states={2: ("b",)})
-    assert not master.rebase(Rebased(2, ("a",), ("A",)))
+    assert not master.install_compaction(Rebased(2, ("a",), ("A",)))
     assert master.states == {2: ("b",)}

@@ -7,7 +7,7 @@ from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import Clock
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, OperatorWindow
-from ridgeline.measure.latency.latency import operator_latencies
+from ridgeline.measure.latency.operator_latency import operator_latencies
 from ridgeline.measure.latency.window import assemble
 from ridgeline.measure.measurement import Measurement
 from ridgeline.testing import SteppingClock, run_local

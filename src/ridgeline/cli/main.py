@@ -191,7 +191,7 @@ def run(  # noqa: PLR0913, PLR0917  options
         )
         given = options.properties(settings.properties), options.attributes(settings.attributes)
         plan = plan_application(load_application(target, context.args), *given)
-        from ridgeline.cli.running.run import Run
+        from ridgeline.cli.running.run_command import Run
 
         going = Run(plan, settings)
         with told(going.tell_going_on):

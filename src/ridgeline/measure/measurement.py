@@ -29,10 +29,10 @@ from ridgeline.measure.events import (
     WindowRetried,
     WindowStarted,
 )
-from ridgeline.measure.latency.latency_fold import LatencyFold
-from ridgeline.measure.latency.latency_totals import LatencyTotal, WindowTotal
+from ridgeline.measure.latency.fold import LatencyFold
+from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.latency.window import assemble
-from ridgeline.measure.progress.progress_fold import ProgressFold
+from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
 from ridgeline.measure.topology import OperatorNode, Topology

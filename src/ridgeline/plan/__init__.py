@@ -5,7 +5,7 @@ from ridgeline.plan.execution import Container, ExecutionPlan, Plan, Stage
 from ridgeline.plan.fusing import build_execution
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
 from ridgeline.plan.notes import Note, find_notes
-from ridgeline.plan.physical import Dealt, PhysicalOperator, PhysicalPlan, PhysicalStream
+from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.physical_builder import build_physical
 from ridgeline.plan.planner import plan_application, plan_logical
 from ridgeline.plan.text import describe
@@ -14,7 +14,6 @@ from ridgeline.plan.validation import find_faults, validate
 
 __all__ = [
     "Container",
-    "Dealt",
     "ExecutionPlan",
     "LogicalOperator",
     "LogicalPlan",
@@ -25,6 +24,7 @@ __all__ = [
     "PhysicalStream",
     "Plan",
     "PortRef",
+    "RoundRobin",
     "Stage",
     "build_execution",
     "build_physical",

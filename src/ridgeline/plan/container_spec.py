@@ -11,7 +11,7 @@ from ridgeline.api.operator import Operator
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.schema import Schema
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.physical import Dealt, PhysicalOperator
+from ridgeline.plan.physical import PhysicalOperator, RoundRobin
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Route:
     sink_port: str
     container: int
     schema: Schema
-    route: PartitionKeys | Dealt | None
+    route: PartitionKeys | RoundRobin | None
     codec: Any
 
 

@@ -47,7 +47,7 @@ class PhysicalOperator:
 
 
 @dataclass(frozen=True, slots=True)
-class Dealt:
+class RoundRobin:
     """Every `of`-th tuple, beginning with number `index`."""
 
     index: int
@@ -58,7 +58,7 @@ class Dealt:
 class PhysicalStream:
     """From one output port of a physical operator to one input port of another.
 
-    `route` says which tuples: by key (`PartitionKeys`, hashed by `codec`), in turn (`Dealt`), or all
+    `route` says which tuples: by key (`PartitionKeys`, hashed by `codec`), in turn (`RoundRobin`), or all
     (None).
     """
 
@@ -68,7 +68,7 @@ class PhysicalStream:
     sink: int
     sink_port: str
     schema: Schema
-    route: PartitionKeys | Dealt | None
+    route: PartitionKeys | RoundRobin | None
     codec: Any
     """The `StreamCodec` that hashes the tuples for `PartitionKeys`; None otherwise."""
 

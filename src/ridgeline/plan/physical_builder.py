@@ -10,7 +10,7 @@ from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import Partition, PartitionKeys
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
 from ridgeline.plan.partitioning import define_partitions, parallel_ports
-from ridgeline.plan.physical import Dealt, PhysicalOperator, PhysicalPlan, PhysicalStream
+from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.unifiers import cascade, make_unifier, unifier_ports
 
 _KEPT_BY_UNIFIERS = ("application_window_count", "processing_mode", "recovery_attempts")
@@ -125,7 +125,7 @@ class _Builder:
         """True if the port declares no unifier of its own."""
         return output.operator.operator.unifier_of(output.port) is None
 
-    def unifier(self, output: _Output, heads: list[_Head], route: PartitionKeys | Dealt | None, codec: Any) -> _Head:
+    def unifier(self, output: _Output, heads: list[_Head], route: PartitionKeys | RoundRobin | None, codec: Any) -> _Head:
         """One unifier of some heads of an output port."""
         prototype = make_unifier(output.operator.operator, output.port)
         entry, leaving = unifier_ports(prototype)
@@ -175,15 +175,15 @@ class _Builder:
         )
         return identity
 
-    def join(self, stream: LogicalStream, head: _Head, sink: int, port: str, route: PartitionKeys | Dealt | None, codec: Any) -> None:
+    def join(self, stream: LogicalStream, head: _Head, sink: int, port: str, route: PartitionKeys | RoundRobin | None, codec: Any) -> None:
         """One physical stream."""
         schema = self.operators[head.id - 1].outputs[head.port]
         self.streams.append(PhysicalStream(stream.name, head.id, head.port, sink, port, schema, route, codec))
 
 
-def _route(part: Partition, port: str, partition: int, count: int) -> PartitionKeys | Dealt | None:
+def _route(part: Partition, port: str, partition: int, count: int) -> PartitionKeys | RoundRobin | None:
     if count == 1:
         return None
     if port in part.keys:
         return part.keys[port]
-    return Dealt(partition, count) if port in part.round_robin else None
+    return RoundRobin(partition, count) if port in part.round_robin else None

@@ -10,7 +10,7 @@ from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.notes import find_notes
-from ridgeline.plan.physical import Dealt, PhysicalPlan, PhysicalStream
+from ridgeline.plan.physical import PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.to_json import set_attributes, shown_properties
 
 _SHOWN = 4
@@ -81,7 +81,7 @@ def _describe_physical(physical: PhysicalPlan) -> list[str]:
 def _share(stream: PhysicalStream) -> str:
     if isinstance(stream.route, PartitionKeys):
         return f"hash & {stream.route.mask} in {{{', '.join(map(str, sorted(stream.route.keys)))}}}"
-    if isinstance(stream.route, Dealt):
+    if isinstance(stream.route, RoundRobin):
         return f"one tuple in {stream.route.of}, from number {stream.route.index},"
     return "all"
 

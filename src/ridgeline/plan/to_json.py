@@ -15,7 +15,7 @@ from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.notes import find_notes
-from ridgeline.plan.physical import Dealt, PhysicalOperator, PhysicalPlan, PhysicalStream
+from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
 
 _LONG = 200
 
@@ -129,7 +129,7 @@ def _physical_stream(stream: PhysicalStream) -> dict[str, Any]:
     route: dict[str, Any] | None = None
     if isinstance(stream.route, PartitionKeys):
         route = _keys(stream.route)
-    elif isinstance(stream.route, Dealt):
+    elif isinstance(stream.route, RoundRobin):
         route = {"index": stream.route.index, "of": stream.route.of}
     return {
         "name": stream.name,

@@ -21,8 +21,8 @@ from ridgeline.engine.spark.submitted import submitted
 from ridgeline.measure.events import ApplicationEnded, Event, StateWarning
 from ridgeline.plan.execution import Plan
 from ridgeline.service.event_log import EventLogWriter
-from ridgeline.service.heartbeat.heartbeat_host import heartbeat_host
-from ridgeline.service.heartbeat.heartbeats import HeartbeatReceiver
+from ridgeline.service.heartbeat.host import heartbeat_host
+from ridgeline.service.heartbeat.receiver import HeartbeatReceiver
 from ridgeline.service.registry import own_entry, register
 from ridgeline.stram.identity import own_host, run_info
 from ridgeline.stram.topology import planned_event

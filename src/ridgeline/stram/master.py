@@ -145,7 +145,7 @@ class Master:
             case WindowCommitted(window_id):
                 return self._has_committed(window_id)
 
-    def rebase(self, event: Rebased) -> bool:
+    def install_compaction(self, event: Rebased) -> bool:
         """Take a version's equal for it, from the next attempt on; a window may be running. False if no version begins so any more."""
         version = self.states.get(event.operator, ())
         rebased = _rebase(version, event)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ridgeline.measure.age.record_age import AgeTotals
 from ridgeline.measure.events import Event
-from ridgeline.measure.latency.latency_totals import LatencyTotal, WindowTotal
+from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.topology import OperatorNode, Topology
 

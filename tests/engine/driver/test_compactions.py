@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline import CheckpointError, StateError
 from ridgeline.engine.driver import compactions
-from ridgeline.engine.state import keyed_runs, state_files
+from ridgeline.engine.state import keyed_segments, state_files
 from ridgeline.engine.state.compaction import Merger
 from ridgeline.engine.state.storage import LocalStorage, MemoryStorage
 from ridgeline.measure.events import StateWarning
@@ -18,7 +18,7 @@ from support.manifests import manifest_of
 @pytest.fixture(autouse=True)
 def small_runs(monkeypatch):
     """Keyed states lie in runs from 100 keys on."""
-    monkeypatch.setattr(keyed_runs, "RUN_KEYS", 100)
+    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 100)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_after_so_many_deltas_they_are_merged():
     storage, lengths = MemoryStorage(), []
     for _ in range(9):
         run_local(application(snapshot_interval=3), windows=1, checkpoint=storage)
-        lengths.append(len([name for name in version(storage) if not state_files.is_merged(name)]))
+        lengths.append(len([name for name in version(storage) if not state_files.is_compacted(name)]))
     assert lengths == [1, 2, 3, 1, 2, 3, 1, 2, 3]
 
 
@@ -54,7 +54,7 @@ def test_merging_changes_nothing(expected, interval, windows_a_run):
         got += run.collected("sink")
         assert warnings(run) == []
     assert got == expected[:windows]
-    assert state_files.runs_of(version(storage))
+    assert state_files.segments_of(version(storage))
 
 
 def test_thousands_of_windows_leave_a_handful_of_files(tmp_path, monkeypatch):
@@ -77,7 +77,7 @@ def checkpoint(tmp_path):
     """A run of 12 windows, merged after 8; its last five manifests name what was merged as well as what it was merged from."""
     storage = LocalStorage(str(tmp_path / "checkpoint"))
     run_local(application(snapshot_interval=8), windows=10, checkpoint=storage)
-    assert [state_files.is_merged(name) for name in version(storage)] == [True, True, False, False]
+    assert [state_files.is_compacted(name) for name in version(storage)] == [True, True, False, False]
     return storage
 
 
@@ -115,7 +115,7 @@ def test_a_broken_delta_ends_the_run_with_its_name(checkpoint, how):
 
 def test_a_broken_merged_file_without_its_origin_ends_the_run_with_its_name(checkpoint):
     run_local(application(snapshot_interval=8, windows_kept=1), windows=5, checkpoint=checkpoint)
-    [name] = state_files.runs_of(version(checkpoint))
+    [name] = state_files.segments_of(version(checkpoint))
     damage(checkpoint, name, "truncated")
     with pytest.raises(StateError, match=rf"^state file `{checkpoint.uri}/state/{name}` is corrupt \(\d+ bytes, not \d+\); restore it"):
         run_local(application(snapshot_interval=8), windows=20, checkpoint=checkpoint)
@@ -143,7 +143,7 @@ def test_a_merge_that_fails_is_told_and_tried_again(monkeypatch, expected):
     run = run_local(application(snapshot_interval=4), windows=30, checkpoint=storage)
     assert run.collected("sink") == expected[:30]
     assert warnings(run) == 2 * ["state of operator `ledger`, partition 0, could not be merged: no; nothing is lost, it is tried again"]
-    assert state_files.runs_of(version(storage))
+    assert state_files.segments_of(version(storage))
 
 
 def test_where_nothing_can_be_merged_the_run_ends_before_the_chain_has_no_end(monkeypatch, expected):
@@ -160,7 +160,7 @@ def test_where_nothing_can_be_merged_the_run_ends_before_the_chain_has_no_end(mo
 
 
 def test_large_deltas_are_merged_sooner(monkeypatch):
-    monkeypatch.setattr(compactions, "MERGE_BYTES", 500)
+    monkeypatch.setattr(compactions, "COMPACT_BYTES", 500)
     storage = MemoryStorage()
     run_local(application(snapshot_interval=1_000), windows=30, checkpoint=storage)
-    assert state_files.runs_of(version(storage))
+    assert state_files.segments_of(version(storage))

@@ -10,7 +10,7 @@ from ridgeline.engine.driver import compactions
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.compactions import Compactions
 from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.engine.state import keyed_runs, state_files
+from ridgeline.engine.state import keyed_segments, state_files
 from ridgeline.engine.state.compaction import Merger
 from ridgeline.engine.state.storage import LocalStorage
 from ridgeline.plan.planner import plan_application
@@ -29,7 +29,7 @@ def expected():
 @pytest.fixture
 def begin(tmp_path, monkeypatch):
     """`begin(**attributes)` opens a run whose merging is in the background."""
-    monkeypatch.setattr(keyed_runs, "RUN_KEYS", 100)
+    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 100)
     opened = []
 
     def run(**attributes):

@@ -13,7 +13,7 @@ from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import Merge
 from ridgeline.engine.state.local_tier import folder_of
 from ridgeline.engine.state.storage import LocalStorage
-from ridgeline.engine.worker import shipping
+from ridgeline.engine.worker import plan_distribution
 from support.engine.containers import ByHand
 from support.engine.ledger import application
 
@@ -31,14 +31,14 @@ def hand(tmp_path):
 
 @pytest.fixture
 def compactor(hand):
-    compactor = Compactor(hand.storage.uri, lambda: shipping.ship(hand.storage, hand.specs), "run")
+    compactor = Compactor(hand.storage.uri, lambda: plan_distribution.distribute(hand.storage, hand.specs), "run")
     yield compactor
     compactor.close()
 
 
 def merge(hand, number=1):
     version = hand.states[LEDGER]
-    return Merge(LEDGER, version, state_files.merged_stem(version, LEDGER, 1, number))
+    return Merge(LEDGER, version, state_files.compacted_stem(version, LEDGER, 1, number))
 
 
 def stopped(pid):

@@ -11,7 +11,7 @@ from ridgeline.api.schema import Schema
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange.routing import Splitter
 from ridgeline.plan.container_spec import Route
-from ridgeline.plan.physical import Dealt
+from ridgeline.plan.physical import RoundRobin
 
 
 class Item(NamedTuple):
@@ -30,7 +30,7 @@ def made(keys: list[list[int]], *, batches: bool) -> list[Tuples]:
     return [Tuples.of_batch(SCHEMA, SCHEMA.encode(part)) if batches else Tuples.of_rows(SCHEMA, part) for part in rows]
 
 
-def route(how: PartitionKeys | Dealt | None, codec: Any = CODEC) -> Route:
+def route(how: PartitionKeys | RoundRobin | None, codec: Any = CODEC) -> Route:
     return Route(1, "out", 2, "data", 0, SCHEMA, how, codec)
 
 
@@ -59,7 +59,7 @@ def test_sticky_each_tuple_goes_to_exactly_one_partition_in_order(keys, count, b
 @settings(deadline=None)
 @given(PARTS, st.integers(1, 9), st.booleans())
 def test_in_turn_each_tuple_goes_to_exactly_one_partition_in_order(keys, count, batches):
-    taken = split(made(keys, batches=batches), [route(Dealt(index, count)) for index in range(count)])
+    taken = split(made(keys, batches=batches), [route(RoundRobin(index, count)) for index in range(count)])
     total = sum(map(len, keys))
     assert list(map(numbers, taken)) == [list(range(index, total, count)) for index in range(count)]
 
@@ -67,7 +67,7 @@ def test_in_turn_each_tuple_goes_to_exactly_one_partition_in_order(keys, count, 
 @settings(deadline=None)
 @given(PARTS, st.integers(1, 9), st.integers(0, 100))
 def test_dealing_may_begin_with_any_partition(keys, count, start):
-    routes = [route(Dealt(index, count)) for index in range(count)]
+    routes = [route(RoundRobin(index, count)) for index in range(count)]
     taken = list(map(numbers, split(made(keys, batches=True), routes, start)))
     assert taken[start % count][:1] == [0][: sum(map(len, keys))]
     assert sorted(number for selected in taken for number in selected) == list(range(sum(map(len, keys))))
@@ -112,7 +112,7 @@ def test_each_codec_hashes_a_tuple_once():
     assert Counting.calls == 4
 
 
-@pytest.mark.parametrize("how", [Dealt(0, 2), assign_keys(2)[0]])
+@pytest.mark.parametrize("how", [RoundRobin(0, 2), assign_keys(2)[0]])
 def test_of_an_empty_run_nothing_is_taken(how):
     assert Splitter([route(how)]).split(Tuples.of_rows(SCHEMA, [])) == [None]
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.state import keyed_runs, state_files
+from ridgeline.engine.state import keyed_segments, state_files
 from ridgeline.engine.state.storage import DriverStorage, LocalStorage
 from ridgeline.testing import run_local
 from support.damage import KINDS, cases, is_told
@@ -23,7 +23,7 @@ LATER = 2
 @pytest.fixture(autouse=True)
 def quick(monkeypatch, tmp_path):
     """Keyed states lie in runs from 100 keys on; nothing waits for a disk; copies of runs lie in the test's folder."""
-    monkeypatch.setattr(keyed_runs, "RUN_KEYS", 100)
+    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 100)
     monkeypatch.setattr("os.fsync", lambda _file: None)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "copies"))
 
@@ -59,14 +59,14 @@ def folders(tmp_path_factory):
     """A checkpoint of 13 windows, made by three drivers, with deltas, snapshots and runs; and a copy of it from before."""
     folder = tmp_path_factory.mktemp("damage")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keyed_runs, "RUN_KEYS", 100)
+        patch.setattr(keyed_segments, "SEGMENT_KEYS", 100)
         for windows in (5, 4, 4):
             run_local(ledger(), windows=windows, checkpoint=folder / "whole")
             if windows == 5:
                 shutil.copytree(folder / "whole", folder / "earlier")
     version = manifest_of(folder / "whole", -1).states["ledger/0/1"]
-    assert state_files.runs_of(tuple(version))
-    assert not state_files.is_merged(version[-1])
+    assert state_files.segments_of(tuple(version))
+    assert not state_files.is_compacted(version[-1])
     return folder / "whole", folder / "earlier"
 
 

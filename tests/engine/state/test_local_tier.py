@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow.fs
 import pytest
 
-from ridgeline.engine.state import keyed_runs
+from ridgeline.engine.state import keyed_segments
 from ridgeline.engine.state import storage as module
 from ridgeline.engine.state.local_tier import LocalTier
 from ridgeline.engine.state.storage import ArrowStorage, DriverStorage, LocalStorage
@@ -80,7 +80,7 @@ def test_what_a_killed_process_left_is_removed(far, tier):
 
 
 def test_lost_and_broken_copies_are_made_anew_between_runs(far, tmp_path, monkeypatch):
-    monkeypatch.setattr(keyed_runs, "RUN_KEYS", 100)
+    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 100)
     expected = run_local(application(), windows=100).collected("sink")
     got = []
     for life in range(4):

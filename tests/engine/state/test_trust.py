@@ -26,7 +26,7 @@ from ridgeline.engine.state import state_files, trust
 from ridgeline.engine.state.compaction import Merge
 from ridgeline.engine.state.local_tier import LocalTier
 from ridgeline.engine.state.storage import LocalStorage, MemoryStorage
-from ridgeline.engine.worker import shipping
+from ridgeline.engine.worker import plan_distribution
 from ridgeline.operators import ConsoleOutput
 from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.planner import plan_application
@@ -201,7 +201,7 @@ def test_what_is_new_is_its_owners_alone(tmp_path: Path) -> None:
     try:
         storage = LocalStorage(str(tmp_path / "checkpoint"))
         Checkpoint(storage, "app").close()
-        shipping.ship(storage, specs())
+        plan_distribution.distribute(storage, specs())
         state_files.write(storage, STATE, {1: {}})
     finally:
         os.umask(umask)
@@ -248,12 +248,12 @@ def specs(**properties: str) -> tuple[ContainerSpec, ...]:
 
 def test_secrets_are_not_in_the_plan_file_and_yet_reach_the_workers() -> None:
     storage = MemoryStorage()
-    shipped = shipping.ship(storage, specs(**SECRETS))
+    shipped = plan_distribution.distribute(storage, specs(**SECRETS))
     inside = zlib.decompress(storage.read(shipped.name))
     for secret in SECRETS.values():
         assert secret.encode() not in inside
         assert secret not in repr(shipped)
-    [spec, *_] = shipping.receive(storage, pickle.loads(pickle.dumps(shipped)))
+    [spec, *_] = plan_distribution.receive(storage, pickle.loads(pickle.dumps(shipped)))
     source: Any = spec.operators[0].operator
     assert (source.password, source.url) == (SECRETS["password"], SECRETS["url"])
     assert source.dsn.get_secret_value() == SECRETS["dsn"]
@@ -261,11 +261,11 @@ def test_secrets_are_not_in_the_plan_file_and_yet_reach_the_workers() -> None:
 
 def test_another_plan_under_the_same_name_is_not_unpickled(tmp_path: Path, mark: Path) -> None:
     for storage in (MemoryStorage(), LocalStorage(str(tmp_path / "checkpoint"))):
-        shipped = shipping.ship(storage, specs())
+        shipped = plan_distribution.distribute(storage, specs())
         storage.delete([shipped.name])
         storage.write(shipped.name, zlib.compress(pickle.dumps((Bomb(mark), b""))))
         with pytest.raises(UntrustedError) as caught:
-            shipping.receive(storage, shipped)
+            plan_distribution.receive(storage, shipped)
         assert f"plan file `{storage.uri}/{shipped.name}` is not what the driver wrote: its digest differs (" in str(caught.value)
         assert str(caught.value).endswith("; remove it and start the application again")
     assert not mark.exists()
@@ -335,7 +335,7 @@ def test_workers_do_not_import_from_a_folder_that_others_can_write_to(tmp_path: 
 def test_the_compactor_does_not_import_from_the_working_directory(tmp_path: Path, mark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cloudpickle.py").write_text(f"open({str(mark)!r}, 'w').close(); raise SystemExit(1)")
     monkeypatch.chdir(tmp_path)
-    compactor = Compactor(str(tmp_path / "checkpoint"), lambda: shipping.ship(MemoryStorage(), specs()), "run")
+    compactor = Compactor(str(tmp_path / "checkpoint"), lambda: plan_distribution.distribute(MemoryStorage(), specs()), "run")
     with pytest.raises(RidgelineError, match=r"."):
         compactor.merge(Merge(0, (STATE,), "x"))
     compactor.close()

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline import StateError
-from ridgeline.engine.state import keyed_runs, state_files
+from ridgeline.engine.state import keyed_segments, state_files
 from ridgeline.engine.state.compaction import Merge, Merger
-from ridgeline.engine.state.run_files import RunFiles
+from ridgeline.engine.state.segment_files import SegmentFiles
 from support.engine.containers import ByHand, CountingStorage
 from support.engine.ledger import application
 
@@ -43,7 +43,7 @@ class Workers(ByHand):
         for _ in range(3):
             self.die()
             self.workers.append(self.containers)
-        self.merger = Merger(RunFiles(self.storage, "run"), self.plan.physical.operators)
+        self.merger = Merger(SegmentFiles(self.storage, "run"), self.plan.physical.operators)
         self.merged = None
 
     def step(self, what, worker, failures):
@@ -58,7 +58,7 @@ class Workers(ByHand):
                 self.workers[worker] = self.containers
             case "merge" if self.merged is None and LEDGER in self.states:
                 version = self.states[LEDGER]
-                stem = state_files.merged_stem(version, LEDGER, 1, self.window_id)
+                stem = state_files.compacted_stem(version, LEDGER, 1, self.window_id)
                 self.merged = version, self.merger.merge(Merge(LEDGER, version, stem)).names
             case "adopt" if self.merged is not None:
                 (replaced, names), self.merged = self.merged, None
@@ -70,14 +70,14 @@ class Workers(ByHand):
 @settings(max_examples=40, deadline=None)
 @given(STEPS)
 def test_whoever_runs_a_window_and_whatever_is_merged(steps):
-    with patch.object(keyed_runs, "RUN_KEYS", 20):
+    with patch.object(keyed_segments, "SEGMENT_KEYS", 20):
         workers = Workers()
         got = [collected for step in steps for collected in workers.step(*step)]
     assert got == expected()[: len(got)]
 
 
 def test_a_worker_lets_go_of_what_was_merged_into_runs():
-    with patch.object(keyed_runs, "RUN_KEYS", 20):
+    with patch.object(keyed_segments, "SEGMENT_KEYS", 20):
         workers = Workers()
         for _ in range(5):
             workers.step("window", 0, 0)
@@ -94,7 +94,7 @@ def test_runs_that_are_open_are_not_read_again(monkeypatch):
     storage = CountingStorage()
     read = storage.map
     monkeypatch.setattr(storage, "map", lambda name: opened.append(name) or read(name))
-    with patch.object(keyed_runs, "RUN_KEYS", 20):
+    with patch.object(keyed_segments, "SEGMENT_KEYS", 20):
         workers = ByHand(application(), storage)
         for windows in (15, 2):
             for _ in range(windows):
@@ -102,23 +102,23 @@ def test_runs_that_are_open_are_not_read_again(monkeypatch):
             workers.merge("ledger")
             opened.clear()
         workers.window()
-    runs = [f"state/{name}" for name in state_files.runs_of(workers.states[LEDGER])]
+    runs = [f"state/{name}" for name in state_files.segments_of(workers.states[LEDGER])]
     assert (opened, len(runs)) == (runs[-1:], 2)
 
 
 def test_a_run_is_read_as_a_whole_unless_this_driver_had_it_written():
-    with patch.object(keyed_runs, "RUN_KEYS", 20):
+    with patch.object(keyed_segments, "SEGMENT_KEYS", 20):
         workers = ByHand(application())
         for _ in range(3):
             workers.window()
         workers.merge("ledger")
-    [run] = state_files.runs_of(workers.states[LEDGER])
+    [run] = state_files.segments_of(workers.states[LEDGER])
     data = workers.storage.read(f"state/{run}")
-    files = RunFiles(workers.storage, "run")
+    files = SegmentFiles(workers.storage, "run")
     workers.storage.write(f"state/{run}", data[:100] + b"?" + data[101:])
-    assert files.open(run, state_files.merge_epoch(run)).size_bytes == len(data)
+    assert files.open(run, state_files.compaction_epoch(run)).size_bytes == len(data)
     with pytest.raises(StateError, match=r"is corrupt \(\d+ bytes, checksum differs\)"):
         files.open(run, 2)
     workers.storage.write(f"state/{run}", data[:-1])
     with pytest.raises(StateError, match="its end is missing"):
-        files.open(run, state_files.merge_epoch(run))
+        files.open(run, state_files.compaction_epoch(run))

@@ -11,7 +11,7 @@ from ridgeline import Application, InputPort, Operator, OperatorContext, OutputP
 from ridgeline.api.schema import Schema
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.worker.runtime import OperatorRuntime
-from ridgeline.measure.progress.progress import History, window_progress
+from ridgeline.measure.progress.formulas import History, window_progress
 from ridgeline.measure.topology import chain
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline.measure.events import ContainerHeartbeat, HeartbeatRejected
-from ridgeline.service.heartbeat.heartbeats import HeartbeatReceiver
+from ridgeline.service.heartbeat.receiver import HeartbeatReceiver
 from support.engine.applications import InputPort, Number, Sum, sum_application
 from support.engine.on_spark import run_on_spark
 

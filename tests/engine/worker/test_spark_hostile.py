@@ -8,7 +8,7 @@ import pytest
 
 from ridgeline.api.errors import OperatorError
 from ridgeline.measure.events import WindowCommitted
-from ridgeline.service.heartbeat.heartbeats import HeartbeatReceiver
+from ridgeline.service.heartbeat.receiver import HeartbeatReceiver
 from support.engine.hostile import hostile_application, notes
 from support.engine.on_spark import run_on_spark
 

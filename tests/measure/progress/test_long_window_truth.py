@@ -12,7 +12,7 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowStarted,
 )
-from ridgeline.measure.progress.progress_fold import ProgressFold
+from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.topology import chain
 
 ARRIVALS, START = 2000.0, 0.2  # records a second; seconds until a window's job works

@@ -9,7 +9,7 @@ from ridgeline import Application, Operator
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import Merge, Merger
-from ridgeline.engine.state.run_files import RunFiles
+from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import MemoryStorage, Storage
 from ridgeline.engine.worker.container import Container
 from ridgeline.plan.container_spec import container_specs
@@ -94,8 +94,8 @@ class ByHand:
         operator = next(operator.id for operator in self.plan.physical.operators if operator.name == name)
         version = self.states[operator]
         self._merges += 1
-        merger = Merger(RunFiles(self.storage, "run"), self.plan.physical.operators)
-        stem = state_files.merged_stem(version, operator, 1, self._merges)
+        merger = Merger(SegmentFiles(self.storage, "run"), self.plan.physical.operators)
+        stem = state_files.compacted_stem(version, operator, 1, self._merges)
         self.states[operator] = merger.merge(Merge(operator, version, stem)).names
 
     def operators(self, reports: Sequence[WindowReport]) -> list[OperatorReport]:

@@ -4,7 +4,7 @@ import pickle
 from typing import Any
 
 from ridgeline.api.state import KeyedCell
-from ridgeline.engine.state.keyed_runs import Run, Runs, RunsChange, compact
+from ridgeline.engine.state.keyed_segments import Segment, Segments, SegmentsChange, compact
 
 
 class RunFolder:
@@ -18,11 +18,11 @@ class RunFolder:
         self.files[name] = b"".join(pieces(name))
         return name
 
-    def open(self, names) -> Runs:
-        return Runs([Run(self.files[name], f"memory:/state/{name}") for name in names])
+    def open(self, names) -> Segments:
+        return Segments([Segment(self.files[name], f"memory:/state/{name}") for name in names])
 
     def apply(self, cell: KeyedCell[Any], change: Any) -> None:
-        if isinstance(change, RunsChange):
+        if isinstance(change, SegmentsChange):
             cell.attach(self.open(change.names), change.application_window, change.changed)
         else:
             cell.apply(change)
@@ -31,10 +31,10 @@ class RunFolder:
         """What stands in the snapshot file: as it is read from there."""
         return pickle.loads(pickle.dumps(compact(cell, self.write) or cell.snapshot()))
 
-    def reattach(self, cell: KeyedCell[Any]) -> RunsChange:
+    def reattach(self, cell: KeyedCell[Any]) -> SegmentsChange:
         """Compact a cell and go on from the files."""
         change = self.compacted(cell)
-        assert isinstance(change, RunsChange)
+        assert isinstance(change, SegmentsChange)
         cell.reset()
         self.apply(cell, change)
         for name in self.files.keys() - set(change.names):

@@ -12,7 +12,7 @@ from pathlib import Path
 def main(folder):
     """Prove each example with two partitions of each operator, one with three, two dealt out. Returns the number of failures."""
     from ridgeline.engine.spark.session import start_context
-    from support.examples.on_spark import DEALT, EXAMPLES, prove
+    from support.examples.on_spark import EXAMPLES, ROUND_ROBIN, prove
 
     settings = {"spark.local.dir": f"{folder}/spark", "spark.sql.warehouse.dir": f"{folder}/warehouse"}
     began = time.monotonic()
@@ -23,7 +23,7 @@ def main(folder):
         for name, example, partitions in [
             *((name, example, 2) for name, example in EXAMPLES.items()),
             ("payments", EXAMPLES["payments"], 3),
-            *((f"{name} dealt", example, 2) for name, example in DEALT.items()),
+            *((f"{name} dealt", example, 2) for name, example in ROUND_ROBIN.items()),
         ]:
             began, told = time.monotonic(), "right"
             try:

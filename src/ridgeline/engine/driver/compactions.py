@@ -15,10 +15,10 @@ from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.compactor import Compactor
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import Merge, Merged, Merger
-from ridgeline.engine.state.intact import FileCheck, equals
-from ridgeline.engine.state.run_files import RunFiles
+from ridgeline.engine.state.integrity import FileCheck, equals
+from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import explain
-from ridgeline.engine.worker import shipping
+from ridgeline.engine.worker import plan_distribution
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport
@@ -26,7 +26,7 @@ from ridgeline.stram.master import Master, Rebased
 
 SMALL_BYTES = 1 << 20
 """What has less than this to be read is merged in a thread of the driver, the rest in the compactor process."""
-MERGE_BYTES = 1 << 24
+COMPACT_BYTES = 1 << 24
 """Deltas of so many bytes (and of no less than the snapshot that they add to) are merged however few they are."""
 LIMIT_BYTES = 1 << 27
 """Where deltas that are not merged yet have so many bytes, windows wait."""
@@ -73,7 +73,7 @@ class Compactions:
         self._interval: int = plan.logical.attributes["snapshot_interval"]
         self._chains = {operator.id: _Chain(operator.id) for operator in plan.physical.operators if not operator.operator.stateless}
         self._plain = {operator.id for operator in plan.physical.operators if _is_plain(operator.operator)}
-        self._merger = Merger(RunFiles(self._storage, checkpoint.run_id), plan.physical.operators)
+        self._merger = Merger(SegmentFiles(self._storage, checkpoint.run_id), plan.physical.operators)
         self._small: Executor = ThreadPoolExecutor(1, "ridgeline-merge") if compactor else _AtOnce()
         self._large: Executor = ThreadPoolExecutor(1, "ridgeline-compactor") if compactor else _AtOnce()
         self._merges = 0
@@ -83,8 +83,8 @@ class Compactions:
     def in_background(cls, plan: Plan, checkpoint: Checkpoint, tell: Tell) -> Compactions:
         """With a thread for small states and a process for large ones."""
 
-        def ship() -> shipping.Shipped:
-            return shipping.ship(checkpoint.storage, container_specs(plan))
+        def ship() -> plan_distribution.PlanFile:
+            return plan_distribution.distribute(checkpoint.storage, container_specs(plan))
 
         return cls(plan, checkpoint, tell, Compactor(checkpoint.storage.uri, ship, checkpoint.run_id))
 
@@ -114,7 +114,7 @@ class Compactions:
             self._mend(master, thoroughly=True)
 
     def _mend(self, master: Master, *, thoroughly: bool) -> FileCheck:
-        check = FileCheck(RunFiles(self._storage, self._checkpoint.run_id), thoroughly=thoroughly)
+        check = FileCheck(SegmentFiles(self._storage, self._checkpoint.run_id), thoroughly=thoroughly)
         for operator, version in list(master.states.items()):
             fault = check.fault(version)
             if fault and not self._replace(master, operator, version, check, fault) and not thoroughly:
@@ -126,7 +126,7 @@ class Compactions:
         base = state_files.base_of(version)
         for found in equals(version, (tuple(manifest.states.get(key, ())) for manifest in self._checkpoint.kept())):
             if not check.fault((*found, *version[len(base) :])):
-                master.rebase(Rebased(operator, base, found))
+                master.install_compaction(Rebased(operator, base, found))
                 self._tell(operator, f"{fault}; the files that it was merged from are used instead, nothing is lost")
                 return True
         return False
@@ -154,7 +154,7 @@ class Compactions:
             if chain.job is not None and chain.job.outcome.done():
                 self._take_over(master, chain)
             version = master.states.get(chain.operator, ())
-            if len(version) >= self._interval or chain.delta_bytes >= MERGE_BYTES:
+            if len(version) >= self._interval or chain.delta_bytes >= COMPACT_BYTES:
                 self._merge(master, chain)
 
     def close(self) -> None:
@@ -184,14 +184,14 @@ class Compactions:
 
     def _is_due(self, chain: _Chain, deltas: int) -> bool:
         patience = 1 + chain.failures
-        return deltas >= self._interval * patience or chain.delta_bytes >= max(MERGE_BYTES, chain.snapshot_bytes) * patience
+        return deltas >= self._interval * patience or chain.delta_bytes >= max(COMPACT_BYTES, chain.snapshot_bytes) * patience
 
     def _begin(self, chain: _Chain, version: StateVersion) -> None:
         self._merges += 1
-        stem = state_files.merged_stem(version, chain.operator, self._checkpoint.epoch, self._merges)
+        stem = state_files.compacted_stem(version, chain.operator, self._checkpoint.epoch, self._merges)
         merge = Merge(chain.operator, version, stem)
         self._checkpoint.expect(stem)
-        large = self._compactor is not None and (chain.snapshot_bytes + chain.delta_bytes > SMALL_BYTES or state_files.runs_of(version))
+        large = self._compactor is not None and (chain.snapshot_bytes + chain.delta_bytes > SMALL_BYTES or state_files.segments_of(version))
         if large and self._compactor is not None:
             outcome = self._large.submit(self._compactor.merge, merge)
         else:
@@ -211,7 +211,7 @@ class Compactions:
             self._tell(chain.operator, f"{self._name(chain.operator)} could not be merged: {what}; nothing is lost, it is tried again")
             return
         chain.failures = 0
-        if master.rebase(Rebased(chain.operator, job.merge.version, merged.names)):
+        if master.install_compaction(Rebased(chain.operator, job.merge.version, merged.names)):
             chain.snapshot_bytes = merged.size_bytes
             chain.delta_bytes -= job.delta_bytes
         else:

@@ -24,9 +24,9 @@ from ridgeline.api import files
 from ridgeline.api.errors import RidgelineError, StateError
 from ridgeline.engine.state.compaction import Merge, Merged, Merger
 from ridgeline.engine.state.local_tier import folder_of
-from ridgeline.engine.state.run_files import RunFiles
+from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import explain, open_storage
-from ridgeline.engine.worker import shipping
+from ridgeline.engine.worker import plan_distribution
 
 _NICENESS = 5
 """Windows go first where cores are few."""
@@ -35,8 +35,8 @@ _NICENESS = 5
 class Compactor:
     """The driver's side: one process at a time, started at the first merge and again if it died. Threads may share it."""
 
-    def __init__(self, uri: str, plan: Callable[[], shipping.Shipped], run_id: str) -> None:
-        """`uri` of the checkpoint; `plan` ships the plan when there is something to do, and returns what `shipping.ship` does."""
+    def __init__(self, uri: str, plan: Callable[[], plan_distribution.PlanFile], run_id: str) -> None:
+        """`uri` of the checkpoint; `plan` ships the plan when there is something to do, and returns what `plan_distribution.distribute` does."""
         self._uri = uri
         self._plan = plan
         self._run_id = run_id
@@ -136,8 +136,8 @@ def serve() -> None:
         try:
             if merger is None:
                 storage = open_storage(uri)
-                specs = shipping.receive(storage, plan)
-                merger = Merger(RunFiles(storage, run_id), [operator for spec in specs for operator in spec.operators])
+                specs = plan_distribution.receive(storage, plan)
+                merger = Merger(SegmentFiles(storage, run_id), [operator for spec in specs for operator in spec.operators])
             _send(answers, merger.merge(job))
         except StateError as error:
             _send(answers, error)

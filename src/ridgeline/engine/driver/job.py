@@ -26,7 +26,7 @@ from ridgeline.engine.spark.shared_context import has_several_users
 from ridgeline.engine.spark.shuffles import Shuffles
 from ridgeline.engine.spark.worker_check import WorkerError, explain
 from ridgeline.engine.state.storage import DriverStorage
-from ridgeline.engine.worker import shipping
+from ridgeline.engine.worker import plan_distribution
 from ridgeline.engine.worker.black_box import death_of, deaths
 from ridgeline.engine.worker.failures import Failed
 from ridgeline.engine.worker.heartbeat import HeartbeatAddress
@@ -77,7 +77,7 @@ class SparkExecutor:
         self._sharing = BlockSharing(context)
         self._watchdog = Watchdog(Hangs(plan, run_id), workers, self._rdds.cancel, clock) if workers is not None else None
         self._specs = container_specs(plan)
-        self._plan = shipping.ship(storage, self._specs)
+        self._plan = plan_distribution.distribute(storage, self._specs)
         self._stages = [[container.id for container in stage.containers] for stage in plan.execution.stages]
         self._next = [partial(next_stage, number) for number in range(len(self._stages))]
         self._commits = [spec.id for spec in self._specs if spec.wants_commit]

@@ -31,7 +31,7 @@ from ridgeline.engine.spark.shared_context import borrow, give_back
 from ridgeline.engine.spark.worker_check import WorkerCheck
 from ridgeline.engine.state.storage import DriverStorage, LocalStorage
 from ridgeline.engine.worker.heartbeat import HeartbeatAddress
-from ridgeline.engine.worker.shipping import installed_modules
+from ridgeline.engine.worker.plan_distribution import installed_modules
 from ridgeline.plan.execution import Plan
 
 
@@ -193,15 +193,15 @@ def _open_run(
 
 
 def _drive(run: ApplicationRun, context: Any, clock: Clock, stop: threading.Event, windows: int | None) -> None:
-    from ridgeline.engine.driver.drivers import Limits, QueryDriver, TickDriver
+    from ridgeline.engine.driver.triggers import Limits, QueryTrigger, TickTrigger
 
     limits = Limits(run, windows, stop)
     if limits.reached:
         return
     if any(isinstance(operator.operator, SparkSource) for operator in run.plan.logical.operators):
-        QueryDriver(run, _session(context), f"{run.checkpoint.storage.uri}/spark", clock).drive(limits)
+        QueryTrigger(run, _session(context), f"{run.checkpoint.storage.uri}/spark", clock).drive(limits)
     else:
-        TickDriver(run, clock, stop).drive(limits)
+        TickTrigger(run, clock, stop).drive(limits)
 
 
 def _session(context: Any) -> Any:

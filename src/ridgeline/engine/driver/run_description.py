@@ -9,7 +9,7 @@ from ridgeline.engine.state.sealed import seal, unseal
 from ridgeline.engine.state.storage import DriverStorage
 
 NAME = "run.json"
-_FORMAT = 2
+_FORMAT = 3
 _FOLDERS = ("manifests", "committed", "epochs", "state", "spark/offsets", "spark/commits")
 """What a run writes after its description: where there is any of it, there was a description."""
 

@@ -11,7 +11,7 @@ from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.times import Positions
 from ridgeline.api.tuples import Tuples
 from ridgeline.plan.container_spec import Route
-from ridgeline.plan.physical import Dealt
+from ridgeline.plan.physical import RoundRobin
 
 _Keyed = list[tuple[int, PartitionKeys]]
 """Numbers of routes, and the keys that each takes."""
@@ -42,7 +42,7 @@ class Splitter:
         if not len(part):
             return taken
         for number, route in enumerate(self._routes):
-            if isinstance(route.route, Dealt):
+            if isinstance(route.route, RoundRobin):
                 first = (route.route.index - self._start - self._seen) % route.route.of
                 taken[number] = _take(part, np.arange(first, len(part), route.route.of))
         self._seen += len(part)

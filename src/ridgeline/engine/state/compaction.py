@@ -1,4 +1,4 @@
-"""Merging a version of an operator's state: many deltas become one snapshot, and runs where a keyed state is large.
+"""Merging a version of an operator's state: many deltas become one snapshot, and segments where a keyed state is large.
 
 It needs no running operator, only its declarations, and touches none: it can be done beside the windows, in any process. What it writes
 counts once a manifest names it.
@@ -15,8 +15,8 @@ from ridgeline.api.cell import Change, StateCell
 from ridgeline.api.operator import operator_type
 from ridgeline.api.state import KeyedCell
 from ridgeline.engine.state import state_files
-from ridgeline.engine.state.keyed_runs import Run, compact
-from ridgeline.engine.state.run_files import RunFiles
+from ridgeline.engine.state.keyed_segments import Segment, compact
+from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.versions import restore
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
@@ -33,7 +33,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The same state in other files: runs, then the snapshot. `size_bytes` is the snapshot's, which every reader has to load."""
+    """The same state in other files: segments, then the snapshot. `size_bytes` is the snapshot's, which every reader has to load."""
 
     names: StateVersion
     size_bytes: int
@@ -42,10 +42,10 @@ class Merged:
 class Merger:
     """Merges versions for one process. Not thread-safe."""
 
-    def __init__(self, files: RunFiles, operators: Iterable[PhysicalOperator]) -> None:
+    def __init__(self, files: SegmentFiles, operators: Iterable[PhysicalOperator]) -> None:
         self._files = files
         self._operators = {operator.id: operator for operator in operators}
-        self._runs: dict[int, list[Run]] = {}  # kept open: who merges them again need not check them again
+        self._segments: dict[int, list[Segment]] = {}  # kept open: who merges them again need not check them again
 
     def merge(self, job: Merge) -> Merged:
         """Write the merged files. Raises StateError for a file that cannot be read, OSError, and what pickle raises."""
@@ -55,25 +55,25 @@ class Merger:
         numbers = count()
 
         def write(parts: Callable[[str], Iterable[bytes]]) -> str:
-            name = f"{job.stem}run{next(numbers)}"
+            name = f"{job.stem}segment{next(numbers)}"
             self._files.storage.write_parts(f"{state_files.FOLDER}/{name}", parts(name))
             return name
 
-        runs: list[str] = []
+        segments: list[str] = []
         changes: dict[str, Change] = {}
         for name, cell in cells.items():
-            changes[name] = self._change(cell, write, runs)
-        opened = self._runs[job.operator] = [self._files.open(name) for name in runs]
+            changes[name] = self._change(cell, write, segments)
+        opened = self._segments[job.operator] = [self._files.open(name) for name in segments]
         snapshot = f"{job.stem}snapshot"
-        sizes = {run: (opened[number].size_bytes,) for number, run in enumerate(runs)}
-        written = state_files.write(self._files.storage, snapshot, {operator.state_key: changes, state_files.RUN_SIZES: sizes})
-        return Merged((*runs, snapshot), written[operator.state_key])
+        sizes = {segment: (opened[number].size_bytes,) for number, segment in enumerate(segments)}
+        written = state_files.write(self._files.storage, snapshot, {operator.state_key: changes, state_files.SEGMENT_SIZES: sizes})
+        return Merged((*segments, snapshot), written[operator.state_key])
 
-    def _change(self, cell: StateCell, write: Any, runs: list[str]) -> Change:
-        """Everything in a cell as a change; adds the runs that it needs to `runs`."""
+    def _change(self, cell: StateCell, write: Any, segments: list[str]) -> Change:
+        """Everything in a cell as a change; adds the segments that it needs to `segments`."""
         change = compact(cell, write) if isinstance(cell, KeyedCell) else None
         if change is None:
             return cell.snapshot()
         change = change._replace(names=tuple(state_files.last_part(name) for name in change.names))
-        runs += change.names
+        segments += change.names
         return change

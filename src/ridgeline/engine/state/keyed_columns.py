@@ -1,7 +1,7 @@
 """Columns of keys or values: typed arrays where all are of one plain type, else a pickle each.
 
-A kind is a letter: `i` int (of 64 bits), `f` float, `b` bool, `s` str, `y` bytes, `p` pickles, `-` nothing at all; or, in brackets, the
-letters of a tuple's items. A column is made of leaves, one for each letter; a leaf lies in the file as one array, or as offsets and bytes.
+A kind is a code: `i` int (of 64 bits), `f` float, `b` bool, `s` str, `y` bytes, `p` pickles, `-` nothing at all; or, in brackets, the
+type codes of a tuple's items. A column is made of leaves, one for each code; a leaf lies in the file as one array, or as offsets and bytes.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ EXACT = frozenset("isyb")
 """Kinds of keys of which two that are equal are the same."""
 
 
-def letters(kind: str) -> str:
-    """The letters of a kind's leaves."""
+def codes(kind: str) -> str:
+    """The type codes of a kind's leaves."""
     return kind.strip(f"(){NOTHING}")
 
 
-def dtype_of(letter: str) -> Any:
+def dtype_of(code: str) -> Any:
     """Numpy's type of a leaf of numbers, None for one of bytes."""
-    return _DTYPES.get(letter)
+    return _DTYPES.get(code)
 
 
 def kind_of(values: Sequence[Any]) -> str:
@@ -66,7 +66,7 @@ def common_kind(kinds: Iterable[str]) -> str:
 
 
 class Leaf(ABC):
-    """An immutable array of one letter. `size_bytes`: what it holds."""
+    """An immutable array of one code. `size_bytes`: what it holds."""
 
     size_bytes: int
     one: Any
@@ -78,7 +78,7 @@ class Leaf(ABC):
 
     @abstractmethod
     def gather(self, others: Sequence[Any], places: Places) -> Any:
-        """A leaf of what stands at `places` in `others`, all of this leaf's letter, laid one after the other."""
+        """A leaf of what stands at `places` in `others`, all of this leaf's code, laid one after the other."""
 
     @abstractmethod
     def part(self, start: int, stop: int) -> Any:
@@ -86,7 +86,7 @@ class Leaf(ABC):
 
     @abstractmethod
     def same(self, places: Places, other: Any, others: Places) -> npt.NDArray[np.bool_]:
-        """Whether what stands at some places is equal to what stands at other places of another leaf of this letter."""
+        """Whether what stands at some places is equal to what stands at other places of another leaf of this code."""
 
 
 class FixedLeaf(Leaf):
@@ -117,20 +117,20 @@ class FixedLeaf(Leaf):
 class VaryingLeaf(Leaf):
     """Strings, bytes or pickles: an Arrow array of them."""
 
-    def __init__(self, letter: str, array: pa.Array) -> None:
-        self.letter = letter
+    def __init__(self, code: str, array: pa.Array) -> None:
+        self.code = code
         self.array = array
         self.size_bytes = array.nbytes
         _, bounds, data = array.buffers()
         self._bounds = memoryview(bounds or bytes(8)).cast("B").cast("q")[array.offset :][: len(array) + 1]
         self._data = memoryview(data or b"").cast("B")
-        self._decode = _DECODERS[letter]
+        self._decode = _DECODERS[code]
 
     @classmethod
-    def over(cls, letter: str, offsets: Any, data: Any) -> VaryingLeaf:
+    def over(cls, code: str, offsets: Any, data: Any) -> VaryingLeaf:
         """A leaf that lies in a file: offsets (int64, one more than there are values) and bytes."""
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-        return cls(letter, pa.Array.from_buffers(_arrow(letter), len(offsets) // 8 - 1, buffers))
+        return cls(code, pa.Array.from_buffers(_arrow(code), len(offsets) // 8 - 1, buffers))
 
     def one(self, place: int) -> Any:
         """Decoded alone."""
@@ -139,21 +139,21 @@ class VaryingLeaf(Leaf):
     def many(self, places: Places) -> npt.NDArray[Any]:
         """Arrow's `take`."""
         values = self.array.take(pa.array(places)).to_pylist()
-        return np.fromiter(map(loads, values) if self.letter == "p" else values, object, len(values))
+        return np.fromiter(map(loads, values) if self.code == "p" else values, object, len(values))
 
     def gather(self, others: Sequence[VaryingLeaf], places: Places) -> VaryingLeaf:
         """Arrow's `take`."""
-        return VaryingLeaf(self.letter, pa.concat_arrays([other.array for other in others]).take(pa.array(places)))
+        return VaryingLeaf(self.code, pa.concat_arrays([other.array for other in others]).take(pa.array(places)))
 
     def part(self, start: int, stop: int) -> VaryingLeaf:
         """A view."""
-        return VaryingLeaf(self.letter, self.array.slice(start, stop - start))
+        return VaryingLeaf(self.code, self.array.slice(start, stop - start))
 
     def same(self, places: Places, other: VaryingLeaf, others: Places) -> npt.NDArray[np.bool_]:
         """By their bytes; pickles with other bytes may still be equal."""
         found = pc.equal(self.array.take(pa.array(places)), other.array.take(pa.array(others)))
         equal = np.array(found.to_numpy(zero_copy_only=False))
-        if self.letter == "p":
+        if self.code == "p":
             for place in np.flatnonzero(~equal).tolist():
                 equal[place] = bool(self.one(places[place]) == other.one(others[place]))
         return equal
@@ -215,20 +215,20 @@ class Column:
 
 def zero(kind: str) -> Any:
     """A value of a kind that takes little room, where there is none."""
-    return tuple(_ZEROS[letter] for letter in letters(kind)) if kind.startswith("(") else _ZEROS.get(kind)
+    return tuple(_ZEROS[code] for code in codes(kind)) if kind.startswith("(") else _ZEROS.get(kind)
 
 
 def encode(values: Sequence[Any], kind: str) -> Column:
     """A column of values that are of that kind."""
-    parts = zip(*values, strict=True) if kind.startswith("(") and values else [values] * len(letters(kind))
-    return Column(kind, [_leaf(letter, part) for letter, part in zip(letters(kind), parts, strict=True)])
+    parts = zip(*values, strict=True) if kind.startswith("(") and values else [values] * len(codes(kind))
+    return Column(kind, [_leaf(code, part) for code, part in zip(codes(kind), parts, strict=True)])
 
 
-def _leaf(letter: str, values: Sequence[Any]) -> Leaf:
-    if letter in _DTYPES:
-        return FixedLeaf(np.array(values, _DTYPES[letter]))
-    return VaryingLeaf(letter, pa.array(list(map(dumps, values)) if letter == "p" else values, _arrow(letter)))
+def _leaf(code: str, values: Sequence[Any]) -> Leaf:
+    if code in _DTYPES:
+        return FixedLeaf(np.array(values, _DTYPES[code]))
+    return VaryingLeaf(code, pa.array(list(map(dumps, values)) if code == "p" else values, _arrow(code)))
 
 
-def _arrow(letter: str) -> pa.DataType:
-    return pa.large_string() if letter == "s" else pa.large_binary()
+def _arrow(code: str) -> pa.DataType:
+    return pa.large_string() if code == "s" else pa.large_binary()

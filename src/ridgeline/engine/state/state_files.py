@@ -24,7 +24,7 @@ _HEADER = len(_MAGIC) + 4
 _MERGED = re.compile(r"-m\d+\.(\d+)\.\d+\.(?:snapshot|run\d+)$")
 _NAME = re.compile(r"\d{12}-")
 _EPOCH = re.compile(r"\d{12}-c\d+-e(\d+)-")
-RUN_SIZES = "sizes of runs"
+SEGMENT_SIZES = "sizes of runs"
 """In a snapshot the section, beside the operator's, with the sizes in bytes of its runs by name (each in a tuple)."""
 CellChanges = Mapping[str, Change]
 """Changes of an operator's cells, by the name of the state."""
@@ -38,7 +38,7 @@ def file_name(window_id: int, container: int, epoch: int, attempt: int, tag: str
     return f"{window_id:012d}-c{container}-e{epoch}-r{attempt}-{tag}"
 
 
-def merged_stem(version: StateVersion, operator: int, epoch: int, number: int) -> str:
+def compacted_stem(version: StateVersion, operator: int, epoch: int, number: int) -> str:
     """How the names of all files begin that hold an operator's `version` merged; `number` counts the merges of this driver (`epoch`)."""
     return f"{covered(version[-1])}-m{operator}.{epoch}.{number}."
 
@@ -53,12 +53,12 @@ def is_state(name: str) -> bool:
     return _NAME.match(name) is not None
 
 
-def is_run(name: str) -> bool:
+def is_segment(name: str) -> bool:
     """True for a run."""
     return ".run" in name
 
 
-def is_merged(name: str) -> bool:
+def is_compacted(name: str) -> bool:
     """True for a run or a snapshot, false for a window's delta."""
     return _MERGED.search(name) is not None
 
@@ -73,7 +73,7 @@ def belongs_to(name: str, operator: int) -> bool:
     return f"-m{operator}." in name
 
 
-def merge_epoch(name: str) -> int:
+def compaction_epoch(name: str) -> int:
     """The epoch of the driver that had a merged file written; -1 for a delta."""
     found = _MERGED.search(name)
     return int(found.group(1)) if found else -1
@@ -81,7 +81,7 @@ def merge_epoch(name: str) -> int:
 
 def epoch_of(name: str) -> int:
     """The epoch of the driver for which a state file was written, 0 if the name does not say."""
-    if (merged := merge_epoch(name)) >= 0:
+    if (merged := compaction_epoch(name)) >= 0:
         return merged
     found = _EPOCH.match(name)
     return int(found.group(1)) if found else 0
@@ -92,14 +92,14 @@ def covered(name: str) -> str:
     return _MERGED.sub("", name)
 
 
-def runs_of(version: StateVersion) -> tuple[str, ...]:
+def segments_of(version: StateVersion) -> tuple[str, ...]:
     """The runs of a version."""
-    return tuple(name for name in version if is_run(name))
+    return tuple(name for name in version if is_segment(name))
 
 
 def base_of(version: StateVersion) -> StateVersion:
     """What of a version is merged: runs and snapshot."""
-    return tuple(name for name in version if is_merged(name))
+    return tuple(name for name in version if is_compacted(name))
 
 
 # Content -----------------------------------------------------------------------------------------------------------

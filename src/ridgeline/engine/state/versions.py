@@ -7,14 +7,14 @@ from typing import Any
 
 from ridgeline.api.cell import StateCell
 from ridgeline.engine.state import state_files
-from ridgeline.engine.state.keyed_runs import Run, Runs, RunsChange
-from ridgeline.engine.state.run_files import RunFiles
+from ridgeline.engine.state.keyed_segments import Segment, Segments, SegmentsChange
+from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 
 
 def restore(
-    files: RunFiles,
+    files: SegmentFiles,
     operator: PhysicalOperator,
     cells: Mapping[str, StateCell],
     wanted: StateVersion,
@@ -24,26 +24,26 @@ def restore(
     """Bring the cells of an operator to the version `wanted`; `held` is what they are at, None if nobody knows. `epoch`: the driver's.
 
     A version that was merged meanwhile is the same state, so what is held stays and only later deltas are read. If it was merged into other
-    runs the cells are loaded anew: that is cheap, since runs are mapped, and keeps small what the cells hold beside them.
+    segments the cells are loaded anew: that is cheap, since segments are mapped, and keeps small what the cells hold beside them.
     Raises StateError naming a file that is missing or corrupt, OSError.
     """
     missing = _missing(wanted, held)
-    runs: dict[str, Run] = {}
+    segments: dict[str, Segment] = {}
     if missing is None:
-        missing = tuple(name for name in wanted if not state_files.is_run(name))
-        runs = {name: files.open(name, epoch) for name in state_files.runs_of(wanted)}  # before those are let go that are the same
+        missing = tuple(name for name in wanted if not state_files.is_segment(name))
+        segments = {name: files.open(name, epoch) for name in state_files.segments_of(wanted)}  # before those are let go that are the same
         for cell in cells.values():
             cell.reset()
         files.retire(operator.id, wanted)
     for name in missing:
         for cell_name, change in state_files.read(files.storage, name, operator.state_key).items():
             if cell_name in cells:
-                _apply(cells[cell_name], change, runs)
+                _apply(cells[cell_name], change, segments)
 
 
 def _missing(wanted: StateVersion, held: StateVersion | None) -> StateVersion | None:
     """The deltas between two versions, None if they do not lead from the one to the other."""
-    if not held or state_files.runs_of(held) != state_files.runs_of(wanted):
+    if not held or state_files.segments_of(held) != state_files.segments_of(wanted):
         return None
     reached = state_files.covered(held[-1])
     covered = [state_files.covered(name) for name in wanted]
@@ -52,8 +52,8 @@ def _missing(wanted: StateVersion, held: StateVersion | None) -> StateVersion | 
     return wanted[len(covered) - covered[::-1].index(reached) :]
 
 
-def _apply(cell: Any, change: Sequence[Any], runs: Mapping[str, Run]) -> None:
-    if isinstance(change, RunsChange):
-        cell.attach(Runs([runs[name] for name in change.names]), change.application_window, change.changed)
+def _apply(cell: Any, change: Sequence[Any], segments: Mapping[str, Segment]) -> None:
+    if isinstance(change, SegmentsChange):
+        cell.attach(Segments([segments[name] for name in change.names]), change.application_window, change.changed)
     else:
         cell.apply(change)

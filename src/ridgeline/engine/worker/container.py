@@ -23,7 +23,7 @@ from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.outgoing import Emitted, Outgoing
 from ridgeline.engine.exchange.shared_blocks import LostBlockError, SharedPlace, SharedReader
 from ridgeline.engine.state import state_files, versions
-from ridgeline.engine.state.run_files import RunFiles
+from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import Storage
 from ridgeline.engine.worker.runtime import Inspect, OperatorRuntime
 from ridgeline.engine.worker.skipping import Skips
@@ -48,7 +48,7 @@ class Container:
         self.spec = spec
         self._host = host
         self._storage = storage
-        self._files = RunFiles(storage, run_id)
+        self._files = SegmentFiles(storage, run_id)
         self._run_id = run_id
         self._epoch = 0
         self._clock = clock

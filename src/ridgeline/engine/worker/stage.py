@@ -31,7 +31,7 @@ from ridgeline.api.pickling import dumps
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.state.storage import Storage, open_storage
-from ridgeline.engine.worker import birth, shipping
+from ridgeline.engine.worker import plan_distribution, process_start
 from ridgeline.engine.worker.black_box import BlackBox, Turn, victims
 from ridgeline.engine.worker.container import Container
 from ridgeline.engine.worker.failures import NOT_RUN, Failed, InputLostError, failure_of
@@ -45,7 +45,7 @@ DRIVER = -1
 _CLOCK = SystemClock()
 _TASK = struct.Struct(">q")
 _ADDRESSEE = struct.Struct("<q")
-Letter: TypeAlias = tuple[int, bytes]
+Envelope: TypeAlias = tuple[int, bytes]
 """The container that it is for, and what it gets."""
 
 
@@ -58,7 +58,7 @@ class Task:
     """
 
     checkpoint: str
-    plan: shipping.Shipped
+    plan: plan_distribution.PlanFile
     run_id: str
     request: WindowRequest
     slots: int
@@ -79,7 +79,7 @@ class Host:
     def __init__(self, task: Task) -> None:
         files.use_s3(task.s3)
         self.storage: Storage = open_storage(task.checkpoint)
-        self.specs: tuple[ContainerSpec, ...] = shipping.receive(self.storage, task.plan)
+        self.specs: tuple[ContainerSpec, ...] = plan_distribution.receive(self.storage, task.plan)
         self.by_stage: dict[int, list[int]] = {}
         for spec in self.specs:
             self.by_stage.setdefault(spec.stage, []).append(spec.id)
@@ -105,27 +105,27 @@ class Host:
         self._containers.clear()
         return failed
 
-    def address(self, addressee: int, stage: int, slots: int) -> int:
-        """The number, in the stage after `stage`, of the task that runs `addressee` or hands on what is for it."""
+    def address(self, destination: int, stage: int, slots: int) -> int:
+        """The number, in the stage after `stage`, of the task that runs `destination` or hands on what is for it."""
         following = self.by_stage.get(stage + 1, [0])
-        position = addressee - following[0] if addressee in following else max(addressee, 0)
+        position = destination - following[0] if destination in following else max(destination, 0)
         return position % min(slots, len(following))
 
-    def post(self, letters: Iterable[Letter], stage: int, slots: int) -> Iterator[bytes]:
-        """What a task of `stage` (-1: the one before the first) gives for its letters: records for the shuffle, the reports at the end."""
+    def post(self, envelopes: Iterable[Envelope], stage: int, slots: int) -> Iterator[bytes]:
+        """What a task of `stage` (-1: the one before the first) gives for its envelopes: records for the shuffle, the reports at the end."""
         if stage == len(self.by_stage) - 1:
-            yield pickle.dumps([content for _, content in letters], 5)
+            yield pickle.dumps([content for _, content in envelopes], 5)
             return
-        for addressee, content in letters:
-            yield _TASK.pack(self.address(addressee, stage, slots))
-            yield _ADDRESSEE.pack(addressee) + content
+        for destination, content in envelopes:
+            yield _TASK.pack(self.address(destination, stage, slots))
+            yield _ADDRESSEE.pack(destination) + content
 
     def share(self, stage: int, index: int, slots: int) -> list[int]:
         """The containers of a stage that its index-th task runs."""
         return self.by_stage[stage][index :: min(slots, len(self.by_stage[stage]))]
 
 
-_hosts: dict[tuple[str, shipping.Shipped, str], Host] = {}
+_hosts: dict[tuple[str, plan_distribution.PlanFile, str], Host] = {}
 _HOSTS_KEPT = 4
 """Applications of one Spark context whose containers stay in a worker."""
 _at_work = False
@@ -172,12 +172,12 @@ def _task() -> tuple[Task, Host, Any]:
     return task, _hosts[key], context
 
 
-def _key(task: Task) -> tuple[str, shipping.Shipped, str]:
+def _key(task: Task) -> tuple[str, plan_distribution.PlanFile, str]:
     return task.checkpoint, task.plan, task.run_id
 
 
 def _open(record: bytes) -> tuple[int, memoryview]:
-    """The addressee and the content of a record."""
+    """The destination and the content of a record."""
     return _ADDRESSEE.unpack_from(record)[0], memoryview(record)[_ADDRESSEE.size :]
 
 
@@ -202,7 +202,7 @@ def ingest_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:
     yield from host.post(_ingest(task, index, messages), -1, task.slots)
 
 
-def _ingest(task: Task, index: int, messages: Iterable[bytes]) -> Iterator[Letter]:
+def _ingest(task: Task, index: int, messages: Iterable[bytes]) -> Iterator[Envelope]:
     """The union's first column numbers the source, whose rows are the struct column of that number; a partition has one source."""
     for position, batch in enumerate(_source_batches(task, messages)):
         if batch.num_rows:
@@ -247,16 +247,16 @@ def next_stage(stage: int, index: int, records: Iterable[bytes]) -> Iterator[byt
     yield from host.post(_next(host.share(stage, index, task.slots), records, began), stage, task.slots)
 
 
-def _next(containers: Sequence[int], records: Iterable[bytes], began: float) -> Iterator[Letter]:
+def _next(containers: Sequence[int], records: Iterable[bytes], began: float) -> Iterator[Envelope]:
     inboxes: dict[int, list[Message]] = {container: [] for container in containers}
     complete = True
-    for addressee, content in map(_open, records):
-        if addressee not in inboxes:
-            yield addressee, bytes(content)
+    for destination, content in map(_open, records):
+        if destination not in inboxes:
+            yield destination, bytes(content)
         elif content == NOT_RUN:
             complete = False
         else:
-            inboxes[addressee].append(Message.decode(content))
+            inboxes[destination].append(Message.decode(content))
     jobs = ((container, messages, ()) for container, messages in inboxes.items())
     yield from _run_each(jobs, began, complete=complete)
 
@@ -283,7 +283,7 @@ Job: TypeAlias = tuple[int, Sequence[Message], Iterable[pa.RecordBatch]]
 """A container, the messages for it, the batches of its Spark source."""
 
 
-def _run_each(jobs: Iterable[Job], began: float, *, complete: bool = True) -> Iterator[Letter]:
+def _run_each(jobs: Iterable[Job], began: float, *, complete: bool = True) -> Iterator[Envelope]:
     """Run a task's containers, up to the first one that fails; none of them if not all that they need was `complete`."""
     for container, messages, batches in jobs:
         if complete:
@@ -293,7 +293,9 @@ def _run_each(jobs: Iterable[Job], began: float, *, complete: bool = True) -> It
                 yield consumer, NOT_RUN
 
 
-def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.RecordBatch], began: float) -> Generator[Letter, None, bool]:
+def _run(
+    container_id: int, messages: Sequence[Message], batches: Iterable[pa.RecordBatch], began: float
+) -> Generator[Envelope, None, bool]:
     """Run a container in the task that began then; its messages and its report, or its failure. Returns whether it did well."""
     global _at_work  # noqa: PLW0603  one thread of tasks a process
     task, host, context = _task()
@@ -318,7 +320,7 @@ def _run(container_id: int, messages: Sequence[Message], batches: Iterable[pa.Re
     for consumer, message in outgoing.items():
         for part in message.divided():
             yield consumer, part.encode()
-    report.worker_began, report.daemon_began = birth.worker_process()
+    report.worker_began, report.daemon_began = process_start.worker_process()
     report.sent = _CLOCK.wall()
     yield DRIVER, dumps(report)
     return True

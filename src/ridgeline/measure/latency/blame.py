@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ridgeline.measure.latency.critical_path import CriticalPath
-from ridgeline.measure.latency.latency import OperatorLatency
+from ridgeline.measure.latency.operator_latency import OperatorLatency
 from ridgeline.measure.latency.window import TaskTimes, WindowTimes, tasks_by_stage
 from ridgeline.measure.topology import Topology
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import ContainerWindow
-from ridgeline.measure.latency.latency import OperatorLatency, logical_latencies, operator_latencies
+from ridgeline.measure.latency.operator_latency import OperatorLatency, logical_latencies, operator_latencies
 from ridgeline.measure.latency.window import assemble
 from support.measure.simulated_window import BASE, SEED_MS, graph, ids, reported, run, runs, seed_graph, wild_windows
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.measure.events import SparkTrigger
-from ridgeline.measure.latency.latency_fold import LatencyFold
+from ridgeline.measure.latency.fold import LatencyFold
 from support.measure.simulated_window import BASE, SEED_MS, graph, ids, run, seed_graph, wild_windows
 
 TASKS = {3: "t", 5: "t", 4: "u"}

@@ -23,7 +23,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.progress.backlog import BacklogState, PartitionedSource, ScheduleBacklog, SourceBacklog, Verdict, worst
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total
-from ridgeline.measure.progress.progress import History, OperatorProgress, WindowProgress, even_shares, window_progress, work_done
+from ridgeline.measure.progress.formulas import History, OperatorProgress, WindowProgress, even_shares, window_progress, work_done
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 
 _WINDOWS = 10  # that averages reach back

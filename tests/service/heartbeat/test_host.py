@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from ridgeline.service.heartbeat.heartbeat_host import heartbeat_host
+from ridgeline.service.heartbeat.host import heartbeat_host
 
 
 @pytest.fixture(autouse=True)

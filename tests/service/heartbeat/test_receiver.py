@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ridgeline.engine.worker.heartbeat import HEADER, HeartbeatAddress, encode
 from ridgeline.measure.encoding import to_dict
 from ridgeline.measure.events import ContainerHeartbeat, HeartbeatRejected, RunningOperator, WindowCommitted
-from ridgeline.service.heartbeat import heartbeats
-from ridgeline.service.heartbeat.heartbeats import HeartbeatReceiver
+from ridgeline.service.heartbeat import receiver as receiver_module
+from ridgeline.service.heartbeat.receiver import HeartbeatReceiver
 
 NOW = 1000.0
 BEAT = ContainerHeartbeat(
@@ -307,7 +307,7 @@ def test_workers_are_known_as_long_as_their_lines_are_open(open_port, wait_until
 
 
 def test_no_worker_is_called_silent_by_a_receiver_that_is_held_up(wait_until, monkeypatch):
-    monkeypatch.setattr(heartbeats, "_DEAF_SECONDS", 0.2)
+    monkeypatch.setattr(receiver_module, "_DEAF_SECONDS", 0.2)
     held, release = threading.Event(), threading.Event()
 
     def observe(event):

@@ -1,4 +1,4 @@
-"""A run: one immutable file of entries of a keyed state, sorted by the hash of their key, and how entries are found in it.
+"""A segment: one immutable file of entries of a keyed state, sorted by the hash of their key, and how entries are found in it.
 
 Magic; streams of bytes, each from a multiple of 8 on: hashes (uint64), places in the order of insertion (int64; -1: the key was removed),
 the leaves of the keys, the leaves of the values, and for each bucket, which is so many upper bits of the hash, where its entries begin
@@ -20,18 +20,18 @@ import numpy.typing as npt
 
 from ridgeline.api.errors import StateError
 from ridgeline.engine.state import keyed_hash
-from ridgeline.engine.state.keyed_columns import Column, FixedLeaf, Leaf, Places, VaryingLeaf, dtype_of, encode, kind_of, letters
+from ridgeline.engine.state.keyed_columns import Column, FixedLeaf, Leaf, Places, VaryingLeaf, codes, dtype_of, encode, kind_of
 from ridgeline.engine.state.keyed_hash import Hashes, Keys
 
 MAGIC = b"RLRUN2\n\0"
 _TAIL = struct.Struct("<QQ8s")
 _ALIGNED = 8
-REMOVED = -1
-NOWHERE = -2
+TOMBSTONE = -1
+NOT_FOUND = -2
 
 
-class Run:
-    """One opened run. Threads may share it. `keys`: number of its entries, those included that say that a key was removed."""
+class Segment:
+    """One opened segment. Threads may share it. `keys`: number of its entries, those included that say that a key was removed."""
 
     def __init__(self, buffer: Any, name: str, *, checked: bool = False) -> None:
         """`buffer`: the whole file, mapped or as bytes; `name`: its file, as errors call it. Reads all of it once, for its checksum.
@@ -45,7 +45,7 @@ class Run:
         about = self._description(checked)
         self.keys: int = about["keys"]
         self.live: int = about["live"]
-        """Number of keys that are there according to this run and those before it."""
+        """Number of keys that are there according to this segment and those before it."""
         self.next_order: int = about["next_order"]
         """The place of the next new key."""
         streams = iter([self._view[start : start + length] for start, length in about["streams"]])
@@ -83,18 +83,18 @@ class Run:
     # Finding -------------------------------------------------------------------------------------------------------
 
     def place_of(self, hashed: int, key: Any) -> int:
-        """The place of a key's entry in this file; `NOWHERE` if there is none, `REMOVED` if it says that the key was removed."""
+        """The place of a key's entry in this file; `NOT_FOUND` if there is none, `TOMBSTONE` if it says that the key was removed."""
         hashes, bucket = self._hash_view, hashed >> self._shift
         place, stop = self._bucket_view[bucket], self._bucket_view[bucket + 1]
         while place < stop:
             if hashes[place] == hashed and self.key_column.one(place) == key:
-                return place if self._order_view[place] >= 0 else REMOVED
+                return place if self._order_view[place] >= 0 else TOMBSTONE
             place += 1
-        return NOWHERE
+        return NOT_FOUND
 
     def places_of(self, wanted: Wanted, which: Places) -> Places:
-        """The place of the entry of each of those keys, whatever it says; `NOWHERE` where there is none."""
-        found = np.full(len(which), NOWHERE, np.int64)
+        """The place of the entry of each of those keys, whatever it says; `NOT_FOUND` where there is none."""
+        found = np.full(len(which), NOT_FOUND, np.int64)
         hashes = wanted.hashes[which]
         buckets = (hashes >> np.uint64(self._shift)).astype(np.int64)
         place, stop = self._buckets[buckets].astype(np.int64), self._buckets[buckets + 1].astype(np.int64)
@@ -121,7 +121,7 @@ class Run:
 
 
 class Wanted:
-    """Keys that are looked for, with what finding them in several runs has in common."""
+    """Keys that are looked for, with what finding them in several segments has in common."""
 
     def __init__(self, keys: Keys | Column, hashes: Hashes | None = None) -> None:
         """`hashes` if they are known; a column's must be."""
@@ -180,10 +180,10 @@ def file_of(about: dict[str, Any], streams: Iterable[Iterable[bytes]]) -> Iterat
 
 def _column(kind: str, streams: Iterator[memoryview]) -> Column:
     leaves: list[Leaf] = []
-    for letter in letters(kind):
-        dtype = dtype_of(letter)
+    for code in codes(kind):
+        dtype = dtype_of(code)
         if dtype is None:
-            leaves.append(VaryingLeaf.over(letter, next(streams), next(streams)))
+            leaves.append(VaryingLeaf.over(code, next(streams), next(streams)))
         else:
             leaves.append(FixedLeaf(np.frombuffer(next(streams), dtype)))
     return Column(kind, leaves)

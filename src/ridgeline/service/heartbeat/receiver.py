@@ -21,7 +21,7 @@ from ridgeline.engine.driver.watchdog import Worker
 from ridgeline.engine.worker import stacks
 from ridgeline.engine.worker.heartbeat import HEADER, HeartbeatAddress
 from ridgeline.measure.events import ContainerHeartbeat, Event, WindowCommitted
-from ridgeline.service.heartbeat.heartbeat_messages import (
+from ridgeline.service.heartbeat.messages import (
     LATE,
     MALFORMED,
     TOO_LARGE,

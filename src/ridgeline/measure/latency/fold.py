@@ -14,8 +14,8 @@ import numpy.typing as npt
 from ridgeline.measure.age.histogram import Histogram
 from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain, milliseconds
 from ridgeline.measure.latency.critical_path import PathHistory, critical_path, slack
-from ridgeline.measure.latency.latency import OperatorLatency, logical_latencies, operator_latencies
-from ridgeline.measure.latency.latency_totals import LatencyTotals
+from ridgeline.measure.latency.operator_latency import OperatorLatency, logical_latencies, operator_latencies
+from ridgeline.measure.latency.totals import LatencyTotals
 from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Topology
 

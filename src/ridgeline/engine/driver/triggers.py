@@ -43,7 +43,7 @@ class Limits:
         return done or self._run.ended or self._stop.is_set()
 
 
-class TickDriver:
+class TickTrigger:
     """Python inputs only: a window every `window_seconds`; one that is late begins at once and nothing is skipped."""
 
     def __init__(self, run: ApplicationRun, clock: Clock, stop: threading.Event) -> None:
@@ -64,7 +64,7 @@ class TickDriver:
             due = max(due + width, self._clock.monotonic() - 10 * width)
 
 
-class QueryDriver:
+class QueryTrigger:
     """With Spark sources: every window is one micro-batch of one query over all of them. Python inputs of the application tick with it."""
 
     def __init__(self, run: ApplicationRun, session: Any, checkpoint: str, clock: Clock) -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ridgeline import KeyedState, StateError, stable_hash
-from ridgeline.engine.state import keyed_merge, keyed_runs
-from ridgeline.engine.state.keyed_run import Run
-from ridgeline.engine.state.keyed_runs import compact
+from ridgeline.engine.state import keyed_segments, segment_compaction
+from ridgeline.engine.state.keyed_segment import Segment
+from ridgeline.engine.state.keyed_segments import compact
 from support.engine.run_folder import RunFolder
 
 
@@ -18,10 +18,10 @@ class Range(NamedTuple):
 
 
 @pytest.fixture(autouse=True)
-def small_runs(monkeypatch):
-    monkeypatch.setattr(keyed_runs, "RUN_KEYS", 4)
-    monkeypatch.setattr(keyed_merge, "_CHUNK_KEYS", 16)
-    monkeypatch.setattr(keyed_runs, "_CHUNK", 16)
+def small_segments(monkeypatch):
+    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4)
+    monkeypatch.setattr(segment_compaction, "_CHUNK_KEYS", 16)
+    monkeypatch.setattr(keyed_segments, "_CHUNK", 16)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def folder():
 
 
 def held(folder, items, kind=object, **options):
-    """A cell that holds these items in a run."""
+    """A cell that holds these items in a segment."""
     cell = KeyedState(kind, **options).cell()
     cell.begin(0)
     cell.update(items)
@@ -164,16 +164,16 @@ def test_small_runs_are_merged_into_larger_ones_and_removed_keys_vanish_with_the
         change = folder.reattach(cell)
         cell.begin(window)
         most = max(most, len(change.names))
-        written += Run(folder.files[change.names[-1]], change.names[-1]).keys
+        written += Segment(folder.files[change.names[-1]], change.names[-1]).keys
         assert len(cell) == len(model)
     assert list(cell.items()) == list(model.items())
     assert 2 <= most <= 5
     assert written < 98 * 1_000 / 4
     cell.put_many(range(2_000, 3_000), range(1_000))
-    assert folder.open(folder.reattach(cell).names).runs[0].keys == len(cell) == len(model) + 1_000
+    assert folder.open(folder.reattach(cell).names).segments[0].keys == len(cell) == len(model) + 1_000
 
 
-def test_a_cell_that_was_cleared_has_new_runs(folder):
+def test_a_cell_that_was_cleared_has_new_segments(folder):
     cell = held(folder, {number: number for number in range(40)}, int)
     cell.clear()
     assert (len(cell), list(cell.items()), cell.get(3)) == (0, [], None)
@@ -215,7 +215,7 @@ def file():
     cell.begin(0)
     cell.put_many([f"key {number}" for number in range(40)], map(str, range(40)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keyed_runs, "RUN_KEYS", 4)
+        patch.setattr(keyed_segments, "SEGMENT_KEYS", 4)
         files = RunFolder()
         compact(cell, files.write)
     return files.files["run0"]
@@ -225,16 +225,16 @@ def file():
 def test_a_truncated_file_is_named(file, size):
     what = r"its end is missing|it is no file of keyed state"
     with pytest.raises(StateError, match=rf"^state file `a/run0` is corrupt \(\d+ bytes, ({what})\); restore it from a copy$"):
-        Run(file[:size], "a/run0")
+        Segment(file[:size], "a/run0")
 
 
 def test_a_damaged_file_is_named(file):
-    Run(file, "a/run0")
+    Segment(file, "a/run0")
     for place in range(0, len(file), 7):
         damaged = bytearray(file)
         damaged[place] ^= 4
         with pytest.raises(StateError, match=r"^state file `a/run0` is corrupt "):
-            Run(damaged, "a/run0")
+            Segment(damaged, "a/run0")
 
 
 def test_state_is_split_by_key_and_merged_again(folder):

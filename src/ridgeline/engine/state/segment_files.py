@@ -1,4 +1,4 @@
-"""Runs of large keyed states as files: opened once in a process, mapped into memory from the checkpoint or from the host's copies."""
+"""Segments of large keyed states as files: opened once in a process, mapped into memory from the checkpoint or from the host's copies."""
 
 from __future__ import annotations
 
@@ -6,46 +6,46 @@ from weakref import WeakValueDictionary
 
 from ridgeline.api.errors import StateError
 from ridgeline.engine.state import state_files
-from ridgeline.engine.state.keyed_runs import Run
+from ridgeline.engine.state.keyed_segments import Segment
 from ridgeline.engine.state.local_tier import LocalTier, folder_of
 from ridgeline.engine.state.storage import Storage
 from ridgeline.plan.protocol import StateVersion
 
 
-class RunFiles:
-    """The runs of a checkpoint's operators, for one process. A run stays open while somebody holds it."""
+class SegmentFiles:
+    """The segments of a checkpoint's operators, for one process. A segment stays open while somebody holds it."""
 
     def __init__(self, storage: Storage, run_id: str) -> None:
         self.storage = storage
-        self._open: WeakValueDictionary[str, Run] = WeakValueDictionary()
+        self._open: WeakValueDictionary[str, Segment] = WeakValueDictionary()
         self._tier = LocalTier(storage, folder_of(run_id))
 
-    def open(self, name: str, epoch: int = 0) -> Run:
-        """A run by the name of its state file.
+    def open(self, name: str, epoch: int = 0) -> Segment:
+        """A segment by the name of its state file.
 
         It is read as a whole, for its checksum, unless the driver of this `epoch` had it written: then the compactor has just read it back.
         Raises StateError naming the file if it is missing or corrupt, OSError.
         """
-        run = self._open.get(name)
-        if run is None:
+        segment = self._open.get(name)
+        if segment is None:
             try:
-                run = self._open[name] = self._read(name, checked=state_files.merge_epoch(name) == epoch)
+                segment = self._open[name] = self._read(name, checked=state_files.compaction_epoch(name) == epoch)
             except FileNotFoundError as error:
                 raise state_files.missing(self.storage, name) from error
-        return run
+        return segment
 
-    def _read(self, name: str, *, checked: bool) -> Run:
+    def _read(self, name: str, *, checked: bool) -> Segment:
         where, file = state_files.where(self.storage, name), f"{state_files.FOLDER}/{name}"
         buffer = self.storage.map(file)
         if buffer is not None:
-            return Run(buffer, where, checked=checked)
+            return Segment(buffer, where, checked=checked)
         try:
-            return Run(self._tier.map(file), where)
+            return Segment(self._tier.map(file), where)
         except StateError:  # is it the copy, or the file itself?
             self._tier.forget(file)
-            return Run(self._tier.map(file), where)
+            return Segment(self._tier.map(file), where)
 
     def retire(self, operator: int, version: StateVersion) -> None:
-        """Remove the host's copies of an operator's runs that its `version` has not any more."""
-        if state_files.runs_of(version):
+        """Remove the host's copies of an operator's segments that its `version` has not any more."""
+        if state_files.segments_of(version):
             self._tier.retain(lambda name: name in version or not state_files.belongs_to(name, operator))

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.measure.events import RunningOperator
+from ridgeline.measure.progress import formulas
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate
-from ridgeline.measure.progress import progress
-from ridgeline.measure.progress.progress import History, even_shares, window_progress
+from ridgeline.measure.progress.formulas import History, even_shares, window_progress
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology, chain
 
 ESTIMATED, EXACT, LOWER = Basis.ESTIMATED, Basis.EXACT, Basis.LOWER_BOUND
@@ -39,25 +39,25 @@ def near(estimate, value, basis=ESTIMATED):
 
 def test_the_formulas_on_the_document_s_second_figure():
     """An SDF: 2 elements processed, 2 active, 40 outputs of the former and 10 of the latter, 10 to come; 19 s. Its child: 40 of 50 done."""
-    fraction = progress.active_fraction(10, known(10.0))
+    fraction = formulas.active_fraction(10, known(10.0))
     assert fraction == known(0.5)
-    assert progress.seconds_per_element(19.0, 2, 2, fraction) == known(19 / 3)
-    average = progress.outputs_per_element(50, known(10.0), 4)
+    assert formulas.seconds_per_element(19.0, 2, 2, fraction) == known(19 / 3)
+    average = formulas.outputs_per_element(50, known(10.0), 4)
     assert average == known(15.0)
-    assert progress.output_remaining(Estimate(1.0), average, known(10.0)) == known(25.0)
-    waiting = progress.buffered(Estimate(50.0), 40, 1)
+    assert formulas.output_remaining(Estimate(1.0), average, known(10.0)) == known(25.0)
+    waiting = formulas.buffered(Estimate(50.0), 40, 1)
     assert waiting == Estimate(9.0)
-    elements = progress.input_remaining(waiting, [known(25.0)])
+    elements = formulas.input_remaining(waiting, [known(25.0)])
     assert elements == known(34.0)
-    assert progress.backlog_seconds(known(0.1), elements, 1, UNKNOWN) == known(3.45)
+    assert formulas.backlog_seconds(known(0.1), elements, 1, UNKNOWN) == known(3.45)
 
 
 def test_what_cannot_be_computed_is_unknown():
-    assert progress.active_fraction(0, NOTHING) == UNKNOWN
-    assert progress.active_fraction(3, Estimate(math.inf)) == known(0.0)
-    assert progress.seconds_per_element(2.0, 0, 3, UNKNOWN) == UNKNOWN
-    assert progress.outputs_per_element(0, NOTHING, 0) == UNKNOWN
-    assert progress.buffered(Estimate(3.0), 5, 1) == NOTHING
+    assert formulas.active_fraction(0, NOTHING) == UNKNOWN
+    assert formulas.active_fraction(3, Estimate(math.inf)) == known(0.0)
+    assert formulas.seconds_per_element(2.0, 0, 3, UNKNOWN) == UNKNOWN
+    assert formulas.outputs_per_element(0, NOTHING, 0) == UNKNOWN
+    assert formulas.buffered(Estimate(3.0), 5, 1) == NOTHING
 
 
 # Windows -----------------------------------------------------------------------------------------------------------

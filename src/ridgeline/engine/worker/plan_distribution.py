@@ -37,7 +37,7 @@ Sources = Mapping[str, tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Shipped:
+class PlanFile:
     """What workers need to read the plan: the file's name, which is the digest of its content, and the secrets, which are not in it.
 
     `owner`: the user id of the driver, whose files the workers trust.
@@ -48,7 +48,7 @@ class Shipped:
     owner: int = 0
 
 
-def ship(storage: DriverStorage, specs: Sequence[ContainerSpec]) -> Shipped:
+def distribute(storage: DriverStorage, specs: Sequence[ContainerSpec]) -> PlanFile:
     """Write the specs and the user's modules, without the secrets that operators hold in properties.
 
     Raises OSError, and RidgelineError naming the operator that cannot be sent.
@@ -60,7 +60,7 @@ def ship(storage: DriverStorage, specs: Sequence[ContainerSpec]) -> Shipped:
     data = zlib.compress(cloudpickle.dumps((user_sources(), _pickled(specs, numbers)), 5), 1)
     name = f"{FOLDER}/{hashlib.sha256(data).hexdigest()}"
     storage.create(name, data)
-    return Shipped(name, secrets, os.geteuid())
+    return PlanFile(name, secrets, os.geteuid())
 
 
 class _Pickler(cloudpickle.Pickler):
@@ -113,7 +113,7 @@ def _can_be_pickled(value: Any) -> bool:
     return True
 
 
-def receive(storage: Storage, shipped: Shipped) -> tuple[ContainerSpec, ...]:
+def receive(storage: Storage, shipped: PlanFile) -> tuple[ContainerSpec, ...]:
     """Read what `ship` wrote, making the user's modules importable first.
 
     Raises OSError, ImportError, UntrustedError if it is not what the driver wrote.
@@ -125,7 +125,7 @@ def receive(storage: Storage, shipped: Shipped) -> tuple[ContainerSpec, ...]:
         msg = f"{what}; remove it and start the application again"
         raise UntrustedError(msg)
     sources, specs = pickle.loads(zlib.decompress(data))
-    ShippedFinder.install(sources)
+    PlanFinder.install(sources)
     received: tuple[ContainerSpec, ...] = _Unpickler(specs, shipped.secrets).load()
     return received
 
@@ -137,7 +137,7 @@ def installed_modules(plan: Plan) -> list[str]:
     return sorted(name for name in names if name != "__main__" and name not in shipped)
 
 
-class ShippedFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+class PlanFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """Imports modules from shipped text. The text wins over what lies on the worker's path, which may be older."""
 
     _sources: dict[str, tuple[str, str]] = {}  # noqa: RUF012  one finder a process

@@ -14,7 +14,7 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowStarted,
 )
-from ridgeline.measure.progress.progress_fold import ProgressFold
+from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology, chain
 
 

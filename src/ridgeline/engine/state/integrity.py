@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from ridgeline.api.errors import StateError
 from ridgeline.engine.state import state_files
-from ridgeline.engine.state.run_files import RunFiles
+from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import LocalStorage
 from ridgeline.plan.protocol import StateVersion
 
@@ -14,11 +14,11 @@ from ridgeline.plan.protocol import StateVersion
 class FileCheck:
     """Checks state files, each once.
 
-    Deltas and snapshots are read, of runs the size is compared with what the snapshot says; `thoroughly`: runs are read too. Where files
+    Deltas and snapshots are read, of segments the size is compared with what the snapshot says; `thoroughly`: segments are read too. Where files
     are not on a local disk a check that is not thorough only sees to it that they are there.
     """
 
-    def __init__(self, files: RunFiles, *, thoroughly: bool) -> None:
+    def __init__(self, files: SegmentFiles, *, thoroughly: bool) -> None:
         self._files = files
         self._storage = files.storage
         self._thoroughly = thoroughly
@@ -32,10 +32,10 @@ class FileCheck:
             for name in version:
                 if name not in self._names:
                     raise state_files.missing(self._storage, name)
-                if self._reads and not state_files.is_run(name) and name not in self._sizes:
+                if self._reads and not state_files.is_segment(name) and name not in self._sizes:
                     self._sizes[name] = state_files.sizes(self._storage, name)
             if self._reads:
-                self._check_runs(version)
+                self._check_segments(version)
         except StateError as error:
             return str(error)
         return ""
@@ -44,13 +44,13 @@ class FileCheck:
         """How many bytes an operator's changes (by state key) have in those of these files that were read."""
         return sum(self._sizes.get(name, {}).get(key, 0) for name in names)
 
-    def _check_runs(self, version: StateVersion) -> None:
-        runs = state_files.runs_of(version)
-        if not runs:
+    def _check_segments(self, version: StateVersion) -> None:
+        segments = state_files.segments_of(version)
+        if not segments:
             return
         snapshot = state_files.base_of(version)[-1]
-        wanted = state_files.read(self._storage, snapshot, state_files.RUN_SIZES)
-        for name in runs:
+        wanted = state_files.read(self._storage, snapshot, state_files.SEGMENT_SIZES)
+        for name in segments:
             if self._thoroughly:
                 self._files.open(name)
             elif (size := len(self._storage.map(f"{state_files.FOLDER}/{name}") or b"")) != wanted[name][0]:

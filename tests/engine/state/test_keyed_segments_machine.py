@@ -1,4 +1,4 @@
-"""Keyed state that lies in runs against a plain dict, over any sequence of edits, windows, crashes and compactions."""
+"""Keyed state that lies in segments against a plain dict, over any sequence of edits, windows, crashes and compactions."""
 
 import copy
 import pickle
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from ridgeline import KeyedState
-from ridgeline.engine.state import keyed_hash, keyed_merge, keyed_runs
+from ridgeline.engine.state import keyed_hash, keyed_segments, segment_compaction
 from support.engine.run_folder import RunFolder
 
 WINDOWS_SEEN_AS_ONE = 3
@@ -53,8 +53,8 @@ class RunsMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.patches = [mock.patch.object(keyed_runs, "RUN_KEYS", 3), mock.patch.object(keyed_merge, "_CHUNK_KEYS", 4)]
-        self.patches += [mock.patch.object(keyed_runs, "_CHUNK", 3), mock.patch.object(keyed_runs, "_TIER", 2)]
+        self.patches = [mock.patch.object(keyed_segments, "SEGMENT_KEYS", 3), mock.patch.object(segment_compaction, "_CHUNK_KEYS", 4)]
+        self.patches += [mock.patch.object(keyed_segments, "_CHUNK", 3), mock.patch.object(keyed_segments, "_TIER", 2)]
         self.patches += self.more_patches()
         for patch in self.patches:
             patch.start()
@@ -111,7 +111,7 @@ class RunsMachine(RuleBasedStateMachine):
 
     @rule(compact=st.booleans(), move=st.booleans())
     def commit(self, *, compact: bool, move: bool) -> None:
-        """`move`: the next window runs in another worker."""
+        """`move`: the next window segments in another worker."""
         change = self.cell.changes()
         if change is not None:
             self.version = [*self.version, pickle.dumps(change)]

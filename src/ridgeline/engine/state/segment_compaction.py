@@ -1,4 +1,4 @@
-"""Merging the entries of a keyed state into one new run, in chunks: what is held in memory does not depend on how large values are."""
+"""Merging the entries of a keyed state into one new segment, in chunks: what is held in memory does not depend on how large values are."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.engine.state.keyed_columns import Column, FixedLeaf, Leaf, Places, common_kind, dtype_of, letters
+from ridgeline.engine.state.keyed_columns import Column, FixedLeaf, Leaf, Places, codes, common_kind, dtype_of
 from ridgeline.engine.state.keyed_hash import Hashes
-from ridgeline.engine.state.keyed_run import REMOVED, Run, bucket_bits, file_of
+from ridgeline.engine.state.keyed_segment import TOMBSTONE, Segment, bucket_bits, file_of
 
 _CHUNK_KEYS = 1 << 18
 _CHUNK_BYTES = 1 << 25
 
 
 class Entries(NamedTuple):
-    """Entries in memory, sorted by hash, as a run has them."""
+    """Entries in memory, sorted by hash, as a segment has them."""
 
     hashes: Hashes
     orders: npt.NDArray[np.int64]
@@ -26,7 +26,7 @@ class Entries(NamedTuple):
     size_bytes: int
 
 
-Source = Run | Entries
+Source = Segment | Entries
 
 
 class _Chunk(NamedTuple):
@@ -37,7 +37,7 @@ class _Chunk(NamedTuple):
 
 
 class Merge:
-    """The merge of some sources, the newest first. `oldest`: no run remains below it, so nothing needs to say that a key was removed."""
+    """The merge of some sources, the newest first. `oldest`: no segment remains below it, so nothing needs to say that a key was removed."""
 
     def __init__(self, sources: Sequence[Source], *, oldest: bool) -> None:
         self._sources = sources
@@ -64,7 +64,7 @@ class Merge:
         if len(later):
             kept = kept[self._newest(ranges, kept, hashes, later)]
         if self._oldest:
-            kept = kept[self._gathered(_Chunk(ranges, kept), _orders).array != REMOVED]
+            kept = kept[self._gathered(_Chunk(ranges, kept), _orders).array != TOMBSTONE]
         return _Chunk(ranges, kept.astype(np.uint32))
 
     def _newest(self, ranges: list[tuple[int, int]], kept: Places, hashes: Hashes, later: Places) -> npt.NDArray[np.bool_]:
@@ -87,7 +87,7 @@ class Merge:
         return newest
 
     def file(self, name: str, live: int, next_order: int) -> Iterator[bytes]:
-        """The pieces of the run's file of this name. `live`: number of keys then; `next_order`: place of the next new key."""
+        """The pieces of the segment's file of this name. `live`: number of keys then; `next_order`: place of the next new key."""
         about = {
             "name": name,
             "keys": self.keys,
@@ -102,8 +102,8 @@ class Merge:
         yield self._fixed(_hashes)
         yield self._fixed(_orders)
         for column, kind in ((_key_column, self._key_kind), (_value_column, self._value_kind)):
-            for letter, leaf in zip(letters(kind), _leaves(column, kind), strict=True):
-                if dtype_of(letter) is None:
+            for code, leaf in zip(codes(kind), _leaves(column, kind), strict=True):
+                if dtype_of(code) is None:
                     yield self._offsets(leaf)
                     yield (bytes(self._gathered(chunk, leaf).raw) for chunk in self._chunks)
                 else:
@@ -166,4 +166,4 @@ def _leaves(column: Callable[[Source], Column], kind: str) -> list[_Part]:
     def leaf(number: int) -> _Part:
         return lambda source, start, stop: column(source).part(start, stop, kind).leaves[number]
 
-    return [leaf(number) for number in range(len(letters(kind)))]
+    return [leaf(number) for number in range(len(codes(kind)))]
