@@ -28,10 +28,20 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 def main() -> int:
     """Run what the arguments name; 0, 2 for a name that does not exist, 130 after Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Benchmarks of Ridgeline beside their alternatives.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="which; none: all; `list`: say which there are")
-    parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each benchmark, whatever its budget says")
-    parser.add_argument("--quick", action="store_true", help="try whether they work: one round of a few windows, nothing is judged")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Benchmarks of Ridgeline beside their alternatives."
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="which; none: all; `list`: say which there are"
+    )
+    parser.add_argument(
+        "--rounds", type=int, metavar="N", help="rounds of each benchmark, whatever its budget says"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="try whether they work: one round of a few windows, nothing is judged",
+    )
     arguments = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 160)
     catalog = load()
@@ -39,7 +49,9 @@ def main() -> int:
         console.print(f"[yellow]left out: `{module}`: {escape(fault)}[/]", highlight=False, soft_wrap=True)
     if arguments.names == ["list"]:
         for benchmark in catalog.benchmarks.values():
-            console.print(f"{benchmark.name:<14} {benchmark.title}", highlight=False, markup=False, soft_wrap=True)
+            console.print(
+                f"{benchmark.name:<14} {benchmark.title}", highlight=False, markup=False, soft_wrap=True
+            )
         return 0
     try:
         chosen = choose(catalog, arguments.names)
@@ -49,7 +61,9 @@ def main() -> int:
     return _run(console, catalog, chosen, arguments.rounds, quick=arguments.quick)
 
 
-def _run(console: Console, catalog: Catalog, chosen: Sequence[Benchmark], rounds: int | None, *, quick: bool) -> int:
+def _run(
+    console: Console, catalog: Catalog, chosen: Sequence[Benchmark], rounds: int | None, *, quick: bool
+) -> int:
     machine = describe()
     began = datetime.now().astimezone()
     file = RESULTS / f"{began:%Y-%m-%dT%H-%M-%S}.json"
@@ -83,8 +97,12 @@ def _run(console: Console, catalog: Catalog, chosen: Sequence[Benchmark], rounds
     return code
 
 
-def _rounds(benchmark: Benchmark, run: Callable[..., Ran], rounds: int | None) -> Iterator[tuple[str, Ran | None]]:
-    """Contestants in turn: what begins (None), then what came out. `rounds` overrules the benchmark's own number and its budget.
+def _rounds(
+    benchmark: Benchmark, run: Callable[..., Ran], rounds: int | None
+) -> Iterator[tuple[str, Ran | None]]:
+    """Contestants in turn: what begins (None), then what came out.
+
+    `rounds` overrules the benchmark's own number and its budget.
 
     `run(contestant, number)` runs one, None as its name is the preparation.
     """
@@ -107,7 +125,12 @@ def _rounds(benchmark: Benchmark, run: Callable[..., Ran], rounds: int | None) -
 
 
 def _write(
-    file: Path, machine: dict[str, object], began: datetime, finished: Sequence[tuple[Benchmark, Sequence[Ran]]], *, quick: bool
+    file: Path,
+    machine: dict[str, object],
+    began: datetime,
+    finished: Sequence[tuple[Benchmark, Sequence[Ran]]],
+    *,
+    quick: bool,
 ) -> None:
     file.parent.mkdir(exist_ok=True)
     content = {

@@ -1,9 +1,10 @@
 """How old a record is when a reader outside sees the result that it went into: 1,000 records a second, a running sum of 1,000 keys.
 
-All contestants get the same lines as they are written, and answer with a row for each key that a window changed: its sum so far and its
-newest record. The sink's clock is read on the driver: of ours when a window is committed and published, of the others when the rows of
-a micro-batch are collected, which is before Spark logs its commit. From a key's newest record and the one before it follows which records
-a row shows for the first time.
+All contestants get the same lines as they are written, and answer with a row for each key that a window
+changed: its sum so far and its newest record. The sink's clock is read on the driver: of ours when a window
+is committed and published, of the others when the rows of a micro-batch are collected, which is before Spark
+logs its commit. From a key's newest record and the one before it follows which records a row shows for the
+first time.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Seen:
     """What the reader has seen: for each window the sink's clock and its rows. Says when that is enough."""
 
     def __init__(self, *, quick: bool) -> None:
-        self.warm_up_seconds, self.measured_seconds, self.warm_up = (2.0, 3.0, 4) if quick else (WARM_UP_SECONDS, MEASURED_SECONDS, WARM_UP)
+        self.warm_up_seconds, self.measured_seconds, self.warm_up = (
+            (2.0, 3.0, 4) if quick else (WARM_UP_SECONDS, MEASURED_SECONDS, WARM_UP)
+        )
         self.enough = threading.Event()
         self._windows: list[tuple[float, npt.NDArray[np.int64]]] = []
         self._from = float("inf")  # warm from here, seconds since 1970
@@ -62,26 +65,39 @@ class Seen:
         now = time.time()
         self._windows.append((now, np.asarray(columns, np.int64).reshape(4, -1)))
         since = now - self._windows[0][0]
-        warm = (len(self._windows) > self.warm_up and since >= self.warm_up_seconds) or since >= LONGEST_WARM_UP_SECONDS
+        warm = (
+            len(self._windows) > self.warm_up and since >= self.warm_up_seconds
+        ) or since >= LONGEST_WARM_UP_SECONDS
         if self._from == float("inf") and warm:
             self._from = now
         if len(columns[2]) and max(columns[2]) / 1e6 > self._from + self.measured_seconds:
             self.enough.set()
 
     def figures(self) -> Figures:
-        """Ages of all records created within the measured time. Raises ValueError if a sum or a record's time is not right."""
+        """Ages of all records created within the measured time.
+
+        Raises ValueError if a sum or a record's time is not right.
+        """
         newest = np.arange(KEYS) - KEYS  # of each key
         ages = []
         for now, (keys, numbers, created, totals) in self._windows:
-            if len(np.unique(keys)) != len(keys) or (numbers % KEYS != keys).any() or (totals != _expected(numbers)).any():
+            if (
+                len(np.unique(keys)) != len(keys)
+                or (numbers % KEYS != keys).any()
+                or (totals != _expected(numbers)).any()
+            ):
                 msg = f"the sums of a window are not those of its records; got keys {keys[:5]}, numbers {numbers[:5]}, totals {totals[:5]}"
                 raise ValueError(msg)
             for key, number, its_time in zip(keys, numbers, created, strict=True):
                 shown = np.arange(newest[key] + KEYS, number + 1, KEYS)
                 times = its_time / 1e6 - (number - shown) / RECORDS_PER_SECOND
-                ages += (now - times[(times >= self._from) & (times < self._from + self.measured_seconds)]).tolist()
+                ages += (
+                    now - times[(times >= self._from) & (times < self._from + self.measured_seconds)]
+                ).tolist()
                 newest[key] = number
-        if abs(len(ages) - self.measured_seconds * RECORDS_PER_SECOND) > KEYS:  # of the last windows' keys, some come with the next one
+        if (
+            abs(len(ages) - self.measured_seconds * RECORDS_PER_SECOND) > KEYS
+        ):  # of the last windows' keys, some come with the next one
             msg = f"the records of {self.measured_seconds:g} s are to be seen; got {len(ages)}"
             raise ValueError(msg)
         ends = [now for now, _ in self._windows if now >= self._from]
@@ -113,7 +129,12 @@ class Lines(InputOperator):
             self.position += len(text)
             table = pyarrow.csv.read_csv(pa.BufferReader(text), read_options=CSV).combine_chunks()
             numbers = table["number"].to_numpy()
-            columns = [table["number"].chunk(0), table["created"].chunk(0), pa.array(numbers % KEYS), pa.array(numbers % VALUES)]
+            columns = [
+                table["number"].chunk(0),
+                table["created"].chunk(0),
+                pa.array(numbers % KEYS),
+                pa.array(numbers % VALUES),
+            ]
             self.output.emit_batch(pa.record_batch(columns, names=Record._fields))
 
 
@@ -126,7 +147,11 @@ class Sum(Operator):
 
     @data.process_batch
     def add(self, batch: pa.RecordBatch) -> None:
-        table = pa.table(batch).group_by("key").aggregate([("value", "sum"), ("number", "max"), ("created", "max")])
+        table = (
+            pa.table(batch)
+            .group_by("key")
+            .aggregate([("value", "sum"), ("number", "max"), ("created", "max")])
+        )
         keys = table["key"].to_numpy()
         sums = self.sums.get_many(keys) + table["value_sum"].to_numpy()
         self.sums.put_many(keys, sums)
@@ -189,8 +214,16 @@ def _records(of_round: Round) -> Any:
     path = of_round.folder / "port"
     while not path.exists():
         time.sleep(0.01)
-    lines = session.readStream.format("socket").option("host", "127.0.0.1").option("port", path.read_text()).load()
-    record = lines.selectExpr("cast(split_part(value, ',', 1) as long) as number", "cast(split_part(value, ',', 2) as long) as created")
+    lines = (
+        session.readStream.format("socket")
+        .option("host", "127.0.0.1")
+        .option("port", path.read_text())
+        .load()
+    )
+    record = lines.selectExpr(
+        "cast(split_part(value, ',', 1) as long) as number",
+        "cast(split_part(value, ',', 2) as long) as created",
+    )
     return record.selectExpr("number", "created", f"number % {KEYS} as key", f"number % {VALUES} as value")
 
 
@@ -202,7 +235,9 @@ def _watch(of_round: Round, frame: Any) -> Figures:
         rows = batch.collect()
         seen.add(list(zip(*rows, strict=True)) if rows else np.empty((4, 0)))  # type: ignore[arg-type]
 
-    writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(of_round.folder / "checkpoint"))
+    writer = frame.writeStream.outputMode("update").option(
+        "checkpointLocation", str(of_round.folder / "checkpoint")
+    )
     query = writer.foreachBatch(collect).start()
     while not seen.enough.wait(0.5):
         if not query.isActive:
@@ -216,7 +251,11 @@ def native(of_round: Round) -> Figures:
         from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
         groups = _records(of_round).groupBy("key")
-        totals = [F.max("number").alias("number"), F.max("created").alias("created"), F.sum("value").alias("total")]
+        totals = [
+            F.max("number").alias("number"),
+            F.max("created").alias("created"),
+            F.sum("value").alias("total"),
+        ]
         return _watch(of_round, groups.agg(*totals))
 
 
@@ -237,7 +276,9 @@ def in_pandas(of_round: Round) -> Figures:
     with feeding("socket", of_round.folder / "port"):
         kind = "key long, number long, created long, total long"
         groups = _records(of_round).groupBy("key")
-        return _watch(of_round, groups.applyInPandasWithState(add_up, kind, "total long", "update", "NoTimeout"))
+        return _watch(
+            of_round, groups.applyInPandasWithState(add_up, kind, "total long", "update", "NoTimeout")
+        )
 
 
 BENCHMARKS = (

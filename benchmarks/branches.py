@@ -1,6 +1,7 @@
 """One source, a step in plain Python, three branches behind it and four sinks, beside four Structured Streaming queries.
 
-A window is two files. Sinks write Parquet files, each window's as soon as it is committed. The queries cannot share the step.
+A window is two files. Sinks write Parquet files, each window's as soon as it is committed. The queries cannot
+share the step.
 """
 
 from __future__ import annotations
@@ -102,7 +103,10 @@ class Score(Totalled):
 def ours(of_round: Round) -> Figures:
     """One application: the step has two partitions, and what is behind it runs where it does."""
     app = Application("branches", window=0)
-    files = app.add_operator("files", FileReplayInput(path=of_round.data, schema=Number, format="parquet", rows_per_window=WINDOW_ROWS))
+    files = app.add_operator(
+        "files",
+        FileReplayInput(path=of_round.data, schema=Number, format="parquet", rows_per_window=WINDOW_ROWS),
+    )
     step = app.add_operator("step", Score(), partitions=PARTITIONS)
     branches = {
         "high": app.add_operator("high", Filter(batch_predicate=is_high), partition_parallel=True),
@@ -113,7 +117,11 @@ def ours(of_round: Round) -> Figures:
     app.add_stream("scored", step.scored, *(branch.data for branch in branches.values()))
     for branch, operator in branches.items():
         sinks = [
-            app.add_operator(f"{name}-files", FileOutput(path=of_round.folder / name, roll_seconds=0.0), partition_parallel=True)
+            app.add_operator(
+                f"{name}-files",
+                FileOutput(path=of_round.folder / name, roll_seconds=0.0),
+                partition_parallel=True,
+            )
             for name, taken in SINKS.items()
             if taken == branch
         ]
@@ -121,14 +129,18 @@ def ours(of_round: Round) -> Figures:
     windows = of_round.windows(MEASURED)
     figures = rates_of_ours(of_round, app, windows, lambda _window: WINDOW_ROWS)
     check("calls of the shared step", Totals.found, {"calls": windows * WINDOW_ROWS})
-    of_round.note(f"the shared step was called {Totals.found['calls']:,} times for {windows * WINDOW_ROWS:,} tuples")
+    of_round.note(
+        f"the shared step was called {Totals.found['calls']:,} times for {windows * WINDOW_ROWS:,} tuples"
+    )
     _check_sinks(of_round, windows)
     return figures
 
 
 def four_queries(of_round: Round) -> Figures:
     """Each with the step in `mapInArrow`, a branch and a sink; all at the same time, sharing the slots fairly."""
-    session = spark.session("branches", {"spark.scheduler.mode": "FAIR", "spark.sql.streaming.metricsEnabled": "true"})
+    session = spark.session(
+        "branches", {"spark.scheduler.mode": "FAIR", "spark.sql.streaming.metricsEnabled": "true"}
+    )
     windows, warm_up = slow_windows(of_round)
     source = of_round.folder / "source"
     source.mkdir()
@@ -137,9 +149,15 @@ def four_queries(of_round: Round) -> Figures:
     queries = []
     for name, branch in SINKS.items():
         session.sparkContext.setLocalProperty("spark.scheduler.pool", name)
-        numbers = session.readStream.schema("key long, value long").option("maxFilesPerTrigger", FILES).parquet(str(source))
+        numbers = (
+            session.readStream.schema("key long, value long")
+            .option("maxFilesPerTrigger", FILES)
+            .parquet(str(source))
+        )
         frame = _branch(numbers.mapInArrow(_scored, "key long, value long, score long"), branch)
-        writer = frame.writeStream.format("parquet").option("checkpointLocation", str(of_round.folder / f"{name}-checkpoint"))
+        writer = frame.writeStream.format("parquet").option(
+            "checkpointLocation", str(of_round.folder / f"{name}-checkpoint")
+        )
         queries.append(writer.option("path", str(of_round.folder / name)).trigger(availableNow=True).start())
     for query in queries:
         query.awaitTermination()
@@ -158,7 +176,10 @@ def _branch(scored: Any, branch: str) -> Any:
 
 def _scored(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        scores = [score(key, value) for key, value in zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True)]
+        scores = [
+            score(key, value)
+            for key, value in zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True)
+        ]
         yield batch.append_column("score", pa.array(scores, pa.int64()))
 
 
@@ -171,13 +192,22 @@ def _times(progress: Mapping[str, Any]) -> tuple[datetime, datetime]:
 def _check_sinks(of_round: Round, windows: int) -> None:
     """Raises ValueError if a sink has not got what it must: so many rows, with that sum of their scores."""
     numbers = pq.read_table(of_round.data / "000000.parquet", columns=NUMBERS.names)
-    scores = [score(key, value) for key, value in zip(numbers["key"].to_pylist(), numbers["value"].to_pylist(), strict=True)]
+    scores = [
+        score(key, value)
+        for key, value in zip(numbers["key"].to_pylist(), numbers["value"].to_pylist(), strict=True)
+    ]
     high = [value for value in scores if value >= _LIMIT]
     low = [value for value in scores if value < _LIMIT]
     for sink, branch in SINKS.items():
-        (expected,) = [part for name, part in (("high", high), ("low", low), ("brief", scores)) if name == branch]
+        (expected,) = [
+            part for name, part in (("high", high), ("low", low), ("brief", scores)) if name == branch
+        ]
         times = windows * FILES
-        check(f"rows of sink `{sink}`", _sums(of_round.folder / sink), {"rows": len(expected) * times, "score": sum(expected) * times})
+        check(
+            f"rows of sink `{sink}`",
+            _sums(of_round.folder / sink),
+            {"rows": len(expected) * times, "score": sum(expected) * times},
+        )
 
 
 def _sums(folder: Path) -> Counter[str]:

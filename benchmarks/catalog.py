@@ -51,7 +51,10 @@ def load(modules: Sequence[str] = MODULES) -> Catalog:
 
 
 def choose(catalog: Catalog, names: Sequence[str]) -> list[Benchmark]:
-    """The benchmarks of these names; without names those that are part of all. Raises LookupError with what there is."""
+    """The benchmarks of these names; without names those that are part of all.
+
+    Raises LookupError with what there is.
+    """
     found = catalog.benchmarks
     if not names:
         return [benchmark for benchmark in found.values() if benchmark.part_of_all]

@@ -20,7 +20,9 @@ NUMBERS = pa.schema([("key", pa.int64()), ("value", pa.int64())])
 def rows(count: int, seed: int = 0) -> pa.RecordBatch:
     """So many tuples; the same for the same seed."""
     random = np.random.default_rng(seed)
-    pad = pa.Array.from_buffers(pa.binary(PAD_BYTES), count, [None, pa.py_buffer(random.bytes(PAD_BYTES * count))])
+    pad = pa.Array.from_buffers(
+        pa.binary(PAD_BYTES), count, [None, pa.py_buffer(random.bytes(PAD_BYTES * count))]
+    )
     return pa.RecordBatch.from_arrays(
         [pa.array(random.integers(0, KEYS, count)), pa.array(random.integers(0, 100, count)), pad], schema=ROW
     )
@@ -29,7 +31,8 @@ def rows(count: int, seed: int = 0) -> pa.RecordBatch:
 def write_parquet(folder: Path, files: int, file_rows: int) -> None:
     """Fill a folder with Parquet files of so many tuples each.
 
-    They are names of one file: what is read lies in memory, as what has just arrived does, and in whatever order, the sums are the same.
+    They are names of one file: what is read lies in memory, as what has just arrived does, and in whatever
+    order, the sums are the same.
     """
     folder.mkdir(parents=True, exist_ok=True)
     first = folder / "000000.parquet"
@@ -41,5 +44,7 @@ def write_parquet(folder: Path, files: int, file_rows: int) -> None:
 def sums_of(folder: Path, files: int) -> dict[int, int]:
     """The sum of `value` by key over so many of the files: what keyed sums must come to."""
     table = pq.read_table(folder / "000000.parquet", columns=NUMBERS.names)
-    sums = np.bincount(table["key"].to_numpy(), weights=table["value"].to_numpy(), minlength=KEYS).astype(np.int64)
+    sums = np.bincount(table["key"].to_numpy(), weights=table["value"].to_numpy(), minlength=KEYS).astype(
+        np.int64
+    )
     return dict(enumerate((sums * files).tolist()))

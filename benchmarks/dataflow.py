@@ -1,4 +1,7 @@
-"""Bytewax as an alternative, with a stop watch. Imported by contestants only: it is installed for benchmarks alone."""
+"""Bytewax as an alternative, with a stop watch.
+
+Imported by contestants only: it is installed for benchmarks alone.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,10 @@ class _Each(DynamicSink[Any], StatelessSinkPartition[Any]):
 
 @dataclass
 class Flow:
-    """A dataflow without recovery. `take` gets what comes out and puts numbers by name into `found`; those of processes are added."""
+    """A dataflow without recovery.
+
+    `take` gets what comes out and puts numbers by name into `found`; those of processes are added.
+    """
 
     source: Pieces
     steps: Callable[[Stream[Any]], Stream[Any]]
@@ -77,7 +83,10 @@ class Flow:
         """Run it to its end in so many processes, one worker each, this one among them; seconds that the pieces after warm-up took."""
         addresses = _free_addresses(processes)
         answers: multiprocessing.Queue[tuple[float, float, dict[Any, int]]] = multiprocessing.Queue()
-        others = [multiprocessing.Process(target=lambda at=at: answers.put(self._run(addresses, at))) for at in range(1, processes)]
+        others = [
+            multiprocessing.Process(target=lambda at=at: answers.put(self._run(addresses, at)))
+            for at in range(1, processes)
+        ]
         for other in others:
             other.start()
         ran = [self._run(addresses, 0), *(answers.get() for _ in others)]

@@ -1,7 +1,8 @@
 """A thousand records a second, from a process of their own: `python -m benchmarks.feed file PATH | socket PORT_FILE`.
 
-Record n is created at the n-th tick of a clock and is a line `n,microseconds since 1970`. Lines are appended to a file, or sent to the one
-client that connects to the port whose number is written to the file `PORT_FILE`; records begin with the connection.
+Record n is created at the n-th tick of a clock and is a line `n,microseconds since 1970`. Lines are appended
+to a file, or sent to the one client that connects to the port whose number is written to the file
+`PORT_FILE`; records begin with the connection.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def feed(write: Callable[[bytes], object]) -> None:
     while True:
         due = int((time.time() - began) * RECORDS_PER_SECOND)
         if due > written:
-            lines = [f"{number},{int((began + number / RECORDS_PER_SECOND) * 1e6)}\n" for number in range(written, due)]
+            lines = [
+                f"{number},{int((began + number / RECORDS_PER_SECOND) * 1e6)}\n"
+                for number in range(written, due)
+            ]
             write("".join(lines).encode())
             written = due
         time.sleep(0.5 / RECORDS_PER_SECOND)

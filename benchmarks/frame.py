@@ -1,11 +1,13 @@
 """What a benchmark is: contestants that run in turn on the same data, and goals that compare their figures.
 
-A module of this folder that is listed in `catalog.py` has `BENCHMARKS`, a sequence of `Benchmark`. A contestant is a function of a `Round`
-that returns its figures: by name the samples of this round, one a warm window or just one. A name says its unit: it ends in `seconds`,
-in `/s` (tuples a second) or in `bytes`. Each contestant runs in a process of its own, each round anew, so it may start Spark, and leave
-it running at the end. It checks its own result: what it raises is shown, and the others go on.
+A module of this folder that is listed in `catalog.py` has `BENCHMARKS`, a sequence of `Benchmark`. A
+contestant is a function of a `Round` that returns its figures: by name the samples of this round, one a warm
+window or just one. A name says its unit: it ends in `seconds`, in `/s` (tuples a second) or in `bytes`. Each
+contestant runs in a process of its own, each round anew, so it may start Spark, and leave it running at the
+end. It checks its own result: what it raises is shown, and the others go on.
 
-Contestants import what only they need inside of their function: operators of the module are sent to workers, which import it too.
+Contestants import what only they need inside of their function: operators of the module are sent to workers,
+which import it too.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ WARM_UP = 50
 class Round:
     """What a contestant gets.
 
-    `data`: the folder that the benchmark's `prepare` has filled, the same for all contestants and rounds; not to be changed, except by a
-    contestant that goes on where it was in the round before. `folder`: an empty one for this contestant in this round, on the same disk.
-    `number` counts from 0. `quick`: a trial whether it works; few windows, figures without meaning.
+    `data`: the folder that the benchmark's `prepare` has filled, the same for all contestants and rounds; not
+    to be changed, except by a contestant that goes on where it was in the round before. `folder`: an empty
+    one for this contestant in this round, on the same disk. `number` counts from 0. `quick`: a trial whether
+    it works; few windows, figures without meaning.
     """
 
     data: Path
@@ -66,7 +69,8 @@ Contestant = Callable[[Round], Figures]
 class Goal:
     """A contestant's figure is at most, or at least, so many times that of another one in the same round.
 
-    With `difference` it is so much more instead, in the figure's unit. `against_figure` is another figure to compare with.
+    With `difference` it is so much more instead, in the figure's unit. `against_figure` is another figure to
+    compare with.
     """
 
     figure: str
@@ -79,7 +83,9 @@ class Goal:
 
     def __post_init__(self) -> None:
         if (self.at_most is None) == (self.at_least is None):
-            msg = f"a goal has a limit; got at_most={self.at_most}, at_least={self.at_least}; give one of them"
+            msg = (
+                f"a goal has a limit; got at_most={self.at_most}, at_least={self.at_least}; give one of them"
+            )
             raise ValueError(msg)
         object.__setattr__(self, "against_figure", self.against_figure or self.figure)
 
@@ -98,9 +104,9 @@ class Goal:
 class Benchmark:
     """Contestants in the order in which they run, again and again for `rounds` (A B C, A B C, ...), and the goals.
 
-    `budget_seconds`: no further round begins if it would take longer than that in all; a contestant that takes it alone is ended.
-    `prepare` fills the folder `data` of the round that it gets, once in an invocation, in a process of its own.
-    `part_of_all` False: runs only if asked for by name.
+    `budget_seconds`: no further round begins if it would take longer than that in all; a contestant that
+    takes it alone is ended. `prepare` fills the folder `data` of the round that it gets, once in an
+    invocation, in a process of its own. `part_of_all` False: runs only if asked for by name.
     """
 
     name: str

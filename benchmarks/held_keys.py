@@ -37,7 +37,14 @@ def hold(of_round: Round, held: int) -> None:
     held_keys.Held.keys = 0
     threading.Thread(target=wait, daemon=True).start()
     checkpoint = str(of_round.data / str(held))
-    ours.run(of_round, held_keys.application(held), None, checkpoint=checkpoint, attributes={"window": "50ms"}, stop=over)
+    ours.run(
+        of_round,
+        held_keys.application(held),
+        None,
+        checkpoint=checkpoint,
+        attributes={"window": "50ms"},
+        stop=over,
+    )
     if held_keys.Held.keys < held:
         msg = f"{held:,} keys are to be held; got {held_keys.Held.keys:,}"
         raise ValueError(msg)
@@ -56,7 +63,9 @@ def touch(of_round: Round, name: str) -> Figures:
 
     held = size(of_round, name)
     checkpoint = str(of_round.data / str(held))
-    events = ours.run(of_round, held_keys.application(held), of_round.windows(WINDOWS) + 1, checkpoint=checkpoint)
+    events = ours.run(
+        of_round, held_keys.application(held), of_round.windows(WINDOWS) + 1, checkpoint=checkpoint
+    )
     if held_keys.Held.keys != held:
         msg = f"{held:,} keys are to be held; got {held_keys.Held.keys:,}"
         raise ValueError(msg)
@@ -69,7 +78,11 @@ BENCHMARKS = (
         name="held-keys",
         title="window time with many keys held, 10,000 touched in a window",
         contestants={name: partial(touch, name=name) for name in SIZES},
-        goals=[Goal(figure=FIGURE, of=name, against="10 thousand", at_most=1.2) for name in SIZES if name != "10 thousand"],
+        goals=[
+            Goal(figure=FIGURE, of=name, against="10 thousand", at_most=1.2)
+            for name in SIZES
+            if name != "10 thousand"
+        ],
         prepare=prepare,
         budget_seconds=190,
     ),

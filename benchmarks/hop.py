@@ -104,7 +104,9 @@ def by_hand(of_round: Round) -> Figures:
         began = time.perf_counter()
         ids = session.range(PARTITIONS, numPartitions=PARTITIONS)
         tuples = ids.mapInArrow(partial(_produce, batches_of(window)), "key long, value long, pad binary")
-        for row in tuples.repartition(PARTITIONS, "key").mapInArrow(_count, "count long, value long").collect():
+        for row in (
+            tuples.repartition(PARTITIONS, "key").mapInArrow(_count, "count long, value long").collect()
+        ):
             found = {name: found[name] + row[name] for name in found}
         rates.append(tuples_in(window) / (time.perf_counter() - began))
     check("counted", found, expected(windows))

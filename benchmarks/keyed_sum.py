@@ -1,6 +1,7 @@
 """A running sum for each of 1,000 keys, batch form, of Parquet files of 64-byte tuples.
 
-A window is two files, of which all read the two columns that they need. After it the sums that it changed are at the driver.
+A window is two files, of which all read the two columns that they need. After it the sums that it changed are
+at the driver.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ def partial_sums(batch: pa.RecordBatch) -> tuple[_Sums, _Sums]:
 def ours(of_round: Round, window_rows: int, measured: int) -> Figures:
     """One partition of each operator, so all are in one container; checkpoints on."""
     app = Application("keyed-sum", window=0)
-    files = app.add_operator("files", FileReplayInput(path=of_round.data, schema=NUMBERS, format="parquet", rows_per_window=window_rows))
+    files = app.add_operator(
+        "files",
+        FileReplayInput(path=of_round.data, schema=NUMBERS, format="parquet", rows_per_window=window_rows),
+    )
     total = app.add_operator("sum", Sum())
     latest = app.add_operator("latest", Latest())
     app.add_stream("rows", files.output, total.data)
@@ -71,7 +75,11 @@ def ours(of_round: Round, window_rows: int, measured: int) -> Figures:
 def native(of_round: Round, window_rows: int, measured: int) -> Figures:
     """`groupBy("key").agg(sum("value"))` in update mode, state in RocksDB."""
     session = spark.session("keyed-sum", spark.ROCKS)
-    rows = session.readStream.schema("key long, value long").option("maxFilesPerTrigger", FILES).parquet(str(of_round.data))
+    rows = (
+        session.readStream.schema("key long, value long")
+        .option("maxFilesPerTrigger", FILES)
+        .parquet(str(of_round.data))
+    )
     windows = of_round.windows(measured)
     latest: dict[int, int] = {}
 
@@ -81,7 +89,11 @@ def native(of_round: Round, window_rows: int, measured: int) -> Figures:
             latest.update(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
 
     times = spark.batch_times(
-        of_round, rows.groupBy("key").agg({"value": "sum"}).toDF("key", "value"), windows - 1, each, outputMode="update"
+        of_round,
+        rows.groupBy("key").agg({"value": "sum"}).toDF("key", "value"),
+        windows - 1,
+        each,
+        outputMode="update",
     )
     _check(of_round, latest, windows)
     return {RATE: of_round.warm([window_rows / seconds for seconds in times])}
@@ -115,7 +127,9 @@ def bytewax(of_round: Round, window_rows: int, measured: int, processes: int = 1
     warm = len(of_round.warm(range(windows)))
     paths = [of_round.data / f"{number:06d}.parquet" for number in range(windows * FILES)]
     latest: dict[str, int] = {}
-    flow = dataflow.Flow(dataflow.Pieces(paths, _read, (windows - warm) * FILES), steps, latest.update, latest)
+    flow = dataflow.Flow(
+        dataflow.Pieces(paths, _read, (windows - warm) * FILES), steps, latest.update, latest
+    )
     seconds = flow.run(processes)
     _check(of_round, {int(key): value for key, value in flow.found.items()}, windows)
     return {RATE: [warm * window_rows / seconds]}
@@ -143,7 +157,9 @@ def _benchmark(name: str, rows: int, measured: int) -> Benchmark:
     return Benchmark(
         name=name,
         title=f"keyed running sum, batch form, from Parquet, {rows:,} tuples a window",
-        contestants={who: partial(run, window_rows=rows, measured=measured) for who, run in contestants.items()},
+        contestants={
+            who: partial(run, window_rows=rows, measured=measured) for who, run in contestants.items()
+        },
         goals=[
             Goal(figure=RATE, against="native", at_least=4.0),
             Goal(figure=RATE, against="Bytewax", at_least=0.6),

@@ -19,13 +19,21 @@ def python(*arguments: str) -> list[str]:
 
 def ridgeline_run(app: str, *arguments: str) -> list[str]:
     """`ridgeline run` of one of the applications in `apps`, as a user types it."""
-    return [str(Path(sys.executable).with_name("ridgeline")), "run", str(APPS / app), "--master", "local[2]", *arguments]
+    return [
+        str(Path(sys.executable).with_name("ridgeline")),
+        "run",
+        str(APPS / app),
+        "--master",
+        "local[2]",
+        *arguments,
+    ]
 
 
 def seconds_until(command: Sequence[str], there: Callable[[], bool], log: Path) -> float:
     """Launch a command; seconds until `there()`, asked every 2 ms. The command then goes on to its end.
 
-    Raises RuntimeError with what it printed if it ends before, or with a failure, or takes more than a minute.
+    Raises RuntimeError with what it printed if it ends before, or with a failure, or takes more than a
+    minute.
     """
     with log.open("wb") as output:
         began = time.perf_counter()

@@ -1,9 +1,10 @@
 """What measuring costs: throughput with measurement off, on, and on while the web service is scraped every second.
 
-Two applications: `hop` (64-byte tuples from a generator to a counter in another container) and `sum` (keyed running sum of 1,000 keys,
-batch form, a shuffle before it). All variants run in one Spark session, in turn, so that they share its mood: single runs differ by some
-percent whatever is measured. `on` is the default level with heartbeats; `times` is `on` with a declared record time on every tuple, so
-that ages are measured too.
+Two applications: `hop` (64-byte tuples from a generator to a counter in another container) and `sum` (keyed
+running sum of 1,000 keys, batch form, a shuffle before it). All variants run in one Spark session, in turn,
+so that they share its mood: single runs differ by some percent whatever is measured. `on` is the default
+level with heartbeats; `times` is `on` with a declared record time on every tuple, so that ages are measured
+too.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ class Sum(Operator):
     @data.process_batch
     def add(self, batch: pa.RecordBatch) -> None:
         """Add what each key got."""
-        sums = np.bincount(batch["key"].to_numpy(), weights=batch["value"].to_numpy(), minlength=KEYS).astype(np.int64)
+        sums = np.bincount(batch["key"].to_numpy(), weights=batch["value"].to_numpy(), minlength=KEYS).astype(
+            np.int64
+        )
         keys = np.arange(KEYS)
         self.totals.put_many(keys, self.totals.get_many(keys) + sums)
 
@@ -137,7 +140,9 @@ def run(context: Any, sink: type[Operator], variant: str, windows: int) -> float
     from ridgeline.service.measured import ServiceOptions, run_measured
 
     level = "OFF" if variant == "off" else "INFO"
-    plan = plan_application(application(sink, timed=variant == "times"), {}, {"metrics_recording_level": level})
+    plan = plan_application(
+        application(sink, timed=variant == "times"), {}, {"metrics_recording_level": level}
+    )
     told: list[Event] = []
     urls: list[str] = []
 
@@ -147,9 +152,18 @@ def run(context: Any, sink: type[Operator], variant: str, windows: int) -> float
 
     service = ServiceOptions(port=0 if variant == "scraped" else None)
     with scraping(urls):
-        run_measured(plan, Options(MASTER, windows=windows), service, observe=told.append, context=context, started=started)
+        run_measured(
+            plan,
+            Options(MASTER, windows=windows),
+            service,
+            observe=told.append,
+            context=context,
+            started=started,
+        )
     began = [event.began for event in told if isinstance(event, WindowCommitted)]
-    seconds = np.diff(began)[windows // 3 :].tolist()  # from begin to begin: folding comes after a window's commit
+    seconds = np.diff(began)[
+        windows // 3 :
+    ].tolist()  # from begin to begin: folding comes after a window's commit
     return ROWS / statistics.median(seconds)
 
 
@@ -173,7 +187,13 @@ BENCHMARKS = (
         title="what measuring costs: 200,000 tuples a window, measured in several ways against not at all",
         contestants={"hop": partial(variants, sink=Count), "sum": partial(variants, sink=Sum)},
         goals=[
-            Goal(figure=f"{variant}: tuples/s", of=name, against=name, against_figure="off: tuples/s", at_least=LEAST)
+            Goal(
+                figure=f"{variant}: tuples/s",
+                of=name,
+                against=name,
+                against_figure="off: tuples/s",
+                at_least=LEAST,
+            )
             for name in ("hop", "sum")
             for variant in VARIANTS[1:]
         ],

@@ -30,7 +30,8 @@ def run(
 ) -> list[Event]:
     """Run an application on `local[2]` for so many windows, with everything that `ridgeline run` does but the web service; its events.
 
-    `checkpoint`: default is a fresh folder on the disk of the round. `windows` None: until its inputs have finished or `stop` is set.
+    `checkpoint`: default is a fresh folder on the disk of the round. `windows` None: until its inputs have
+    finished or `stop` is set.
     """
     told: list[Event] = []
     folder = checkpoint or str(of_round.folder / "checkpoint")

@@ -18,11 +18,13 @@ from benchmarks.summary import Ran
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def run_contestant(benchmark: Benchmark, module: str, contestant: str | None, number: int, work: Path, *, quick: bool) -> Ran:
+def run_contestant(
+    benchmark: Benchmark, module: str, contestant: str | None, number: int, work: Path, *, quick: bool
+) -> Ran:
     """Run a contestant of a benchmark of a module (None: its `prepare`); it is ended after the whole of the benchmark's budget.
 
-    Its Spark and its temporary files lie in a folder of its own below `work`, removed afterwards with all that it started.
-    Never raises but KeyboardInterrupt: what goes wrong is in the answer's `error`.
+    Its Spark and its temporary files lie in a folder of its own below `work`, removed afterwards with all
+    that it started. Never raises but KeyboardInterrupt: what goes wrong is in the answer's `error`.
     """
     data, folder = work / "data" / benchmark.name, work / "round"
     data.mkdir(parents=True, exist_ok=True)
@@ -82,11 +84,16 @@ def _answer(folder: Path, contestant: str, number: int, ended: str, seconds: flo
     if "figures" in told:
         return Ran(contestant, number, told["figures"], notes=said, seconds=seconds)
     log = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return Ran(contestant, number, error=told["error"], notes="\n".join([said, *log[-12:]]).strip(), seconds=seconds)
+    return Ran(
+        contestant, number, error=told["error"], notes="\n".join([said, *log[-12:]]).strip(), seconds=seconds
+    )
 
 
 def end_session(session: int, patience_seconds: float = 10.0) -> None:
-    """End all processes of a session: asked first, then killed. Spark's daemon of workers makes process groups of its own."""
+    """End all processes of a session: asked first, then killed.
+
+    Spark's daemon of workers makes process groups of its own.
+    """
     for number, limit in ((signal.SIGTERM, patience_seconds), (signal.SIGKILL, patience_seconds)):
         deadline = time.monotonic() + limit
         members = session_members(session)

@@ -22,8 +22,18 @@ def _restart(of_round: Round, held: int) -> Figures:
     checkpoint = of_round.folder / "checkpoint"
     shutil.copytree(of_round.data / str(held), checkpoint)
     before = set(checkpoint.glob("manifests/*.json"))
-    command = ridgeline_run("held_keys.py", "--windows", "1", "--checkpoint", str(checkpoint), "--held", str(held))
-    return {FIGURE: [seconds_until(command, lambda: bool(set(checkpoint.glob("manifests/*.json")) - before), of_round.folder / "log.txt")]}
+    command = ridgeline_run(
+        "held_keys.py", "--windows", "1", "--checkpoint", str(checkpoint), "--held", str(held)
+    )
+    return {
+        FIGURE: [
+            seconds_until(
+                command,
+                lambda: bool(set(checkpoint.glob("manifests/*.json")) - before),
+                of_round.folder / "log.txt",
+            )
+        ]
+    }
 
 
 def ours(of_round: Round) -> Figures:

@@ -1,8 +1,9 @@
 """Does anything grow? Many windows of two stages with keyed state: `python -m benchmarks.soak [--spark] [--windows N] [--every N]`.
 
-Every so many windows: memory of the driver, the JVM and the workers, the number of files below the checkpoint, Spark's local folders and
-/dev/shm, then the JVM's heap after a collection, and the median time of the windows since the last sample. The last quarter of the
-samples is compared with the first. Ends with 1 if something has grown.
+Every so many windows: memory of the driver, the JVM and the workers, the number of files below the
+checkpoint, Spark's local folders and /dev/shm, then the JVM's heap after a collection, and the median time of
+the windows since the last sample. The last quarter of the samples is compared with the first. Ends with 1 if
+something has grown.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Numbers(InputOperator):
     def emit_tuples(self) -> None:
         keys = (np.arange(self.made, self.made + TUPLES) * 7919 + self.partition) % KEYS
         self.made += TUPLES
-        self.output.emit_batch(pa.record_batch([pa.array(keys), pa.array(np.ones(TUPLES, np.int64))], names=["key", "value"]))
+        self.output.emit_batch(
+            pa.record_batch([pa.array(keys), pa.array(np.ones(TUPLES, np.int64))], names=["key", "value"])
+        )
 
 
 class Count(Operator):
@@ -115,14 +118,22 @@ class Samples:
             self._last = 0.0  # the time that sampling takes is no window's
 
     def _take(self, windows: int) -> None:
-        taken = {name: float(sum(path.is_file() for path in folder.rglob("*"))) for name, folder in self.folders.items() if folder.is_dir()}
+        taken = {
+            name: float(sum(path.is_file() for path in folder.rglob("*")))
+            for name, folder in self.folders.items()
+            if folder.is_dir()
+        }
         taken["window ms"] = statistics.median(self._times)
         gc.collect()
         if self.heap is not None:
             taken["JVM heap MB"] = self.heap()
         taken |= {f"{kind} MB": size for kind, size in memory_by_kind().items()}
         self.rows.append((windows, taken))
-        told = ", ".join(f"{column.name} {taken[column.name] / column.unit:,.1f}" for column in COLUMNS if column.name in taken)
+        told = ", ".join(
+            f"{column.name} {taken[column.name] / column.unit:,.1f}"
+            for column in COLUMNS
+            if column.name in taken
+        )
         self.console.print(f"{windows:>7,} windows: {told}", highlight=False, soft_wrap=True)
 
 
@@ -154,7 +165,9 @@ def show(console: Console, samples: Samples) -> bool:
         first, last, has_grown = grown(column, values)
         flat &= not has_grown
         verdict = "[red]grown[/]" if has_grown else "[green]flat[/]"
-        table.add_row(column.name, *(f"{value:,.1f}" for value in (first, last, max(values) / column.unit)), verdict)
+        table.add_row(
+            column.name, *(f"{value:,.1f}" for value in (first, last, max(values) / column.unit)), verdict
+        )
     console.print(table)
     return flat
 
@@ -174,7 +187,9 @@ def on_spark(windows: int, work: Path, samples: Samples) -> None:
     from ridgeline.plan import plan_application
     from ridgeline.service.measured import ServiceOptions, run_measured
 
-    context = start_context("soak", MASTER, {"spark.local.dir": str(work / "spark")}, streaming=False, local_checkpoint=True)
+    context = start_context(
+        "soak", MASTER, {"spark.local.dir": str(work / "spark")}, streaming=False, local_checkpoint=True
+    )
     runtime: Any = context._jvm.java.lang.Runtime.getRuntime()  # noqa: SLF001  what a driver has to ask the JVM with
 
     def heap() -> float:
@@ -184,7 +199,13 @@ def on_spark(windows: int, work: Path, samples: Samples) -> None:
     samples.heap = heap
     options = Options(MASTER, checkpoint=str(work / "checkpoint"), windows=windows)
     try:
-        run_measured(plan_application(application(), {}, {}), options, ServiceOptions(), observe=samples.observe, context=context)
+        run_measured(
+            plan_application(application(), {}, {}),
+            options,
+            ServiceOptions(),
+            observe=samples.observe,
+            context=context,
+        )
     finally:
         context.stop()
 
@@ -207,7 +228,11 @@ def in_process(windows: int, work: Path, samples: Samples) -> None:
     checkpoint = Checkpoint(storage, plan.logical.application)
     watch = Watch(clock.wall, own_host())
     watch.subscribe(samples.observe)
-    watch.observe(planned_event(plan, at=clock.wall(), application_id=checkpoint.run_id, info=run_info("in process", storage.uri)))
+    watch.observe(
+        planned_event(
+            plan, at=clock.wall(), application_id=checkpoint.run_id, info=run_info("in process", storage.uri)
+        )
+    )
     executor = LocalExecutor(plan, storage, clock, checkpoint.run_id)
 
     def no_publisher(operator: str) -> Any:
@@ -223,14 +248,28 @@ def in_process(windows: int, work: Path, samples: Samples) -> None:
 
 def main() -> int:
     """Run it; 0 if nothing has grown."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description="Many windows: memory, files and window time stay flat.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.soak", description="Many windows: memory, files and window time stay flat."
+    )
     parser.add_argument("--spark", action="store_true", help="on Spark, `local[2]`; default: in this process")
-    parser.add_argument("--windows", type=int, default=20_000, metavar="N", help="windows in all (default: %(default)s)")
-    parser.add_argument("--every", type=int, default=500, metavar="N", help="windows between two samples (default: %(default)s)")
+    parser.add_argument(
+        "--windows", type=int, default=20_000, metavar="N", help="windows in all (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--every",
+        type=int,
+        default=500,
+        metavar="N",
+        help="windows between two samples (default: %(default)s)",
+    )
     arguments = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 160)
     work = Path(tempfile.mkdtemp(prefix="ridgeline-soak-"))
-    folders = {"checkpoint files": work / "checkpoint", "Spark files": work / "spark", "shared memory files": Path("/dev/shm")}
+    folders = {
+        "checkpoint files": work / "checkpoint",
+        "Spark files": work / "spark",
+        "shared memory files": Path("/dev/shm"),
+    }
     samples = Samples(arguments.every, folders, console)
     try:
         (on_spark if arguments.spark else in_process)(arguments.windows, work, samples)

@@ -56,11 +56,13 @@ def session(name: str, *more: dict[str, str]) -> Any:
     return builder.master(MASTER).appName(name).config(map=settings).getOrCreate()
 
 
-def batch_times(of_round: Round, frame: Any, batches: int, each: Callable[[Any, int], None], **options: str) -> list[float]:
+def batch_times(
+    of_round: Round, frame: Any, batches: int, each: Callable[[Any, int], None], **options: str
+) -> list[float]:
     """Seconds from the end of one micro-batch's work to the next one's: everything that a batch takes, whoever takes it.
 
-    `each(batch, number)` is called for every micro-batch. `options` of the writer; `outputMode` among them. Raises RuntimeError if the
-    query ends before `batches` are done.
+    `each(batch, number)` is called for every micro-batch. `options` of the writer; `outputMode` among them.
+    Raises RuntimeError if the query ends before `batches` are done.
     """
     ends: list[float] = []
     done = threading.Event()
@@ -72,7 +74,11 @@ def batch_times(of_round: Round, frame: Any, batches: int, each: Callable[[Any, 
             done.set()
 
     mode = options.pop("outputMode", "append")
-    writer = frame.writeStream.option("checkpointLocation", str(of_round.folder / "checkpoint")).outputMode(mode).options(**options)
+    writer = (
+        frame.writeStream.option("checkpointLocation", str(of_round.folder / "checkpoint"))
+        .outputMode(mode)
+        .options(**options)
+    )
     query = writer.foreachBatch(measured).start()
     while not done.wait(0.5):
         if not query.isActive:

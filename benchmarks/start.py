@@ -11,13 +11,21 @@ FIGURE = "start seconds"
 def ours(of_round: Round) -> Figures:
     checkpoint = of_round.folder / "checkpoint"
     command = ridgeline_run("two_stages.py", "--windows", "1", "--checkpoint", str(checkpoint))
-    return {FIGURE: [seconds_until(command, lambda: any(checkpoint.glob("manifests/*.json")), of_round.folder / "log.txt")]}
+    return {
+        FIGURE: [
+            seconds_until(
+                command, lambda: any(checkpoint.glob("manifests/*.json")), of_round.folder / "log.txt"
+            )
+        ]
+    }
 
 
 def by_hand(of_round: Round) -> Figures:
     checkpoint = of_round.folder / "checkpoint"
     command = python(str(APPS / "two_stages_by_hand.py"), str(checkpoint))
-    return {FIGURE: [seconds_until(command, (checkpoint / "commits" / "0").exists, of_round.folder / "log.txt")]}
+    return {
+        FIGURE: [seconds_until(command, (checkpoint / "commits" / "0").exists, of_round.folder / "log.txt")]
+    }
 
 
 BENCHMARKS = (

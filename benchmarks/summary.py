@@ -37,7 +37,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Judged:
-    """A goal after the benchmark. `compared` is the median of the rounds' ratios (or differences); None if there is none: `reason`."""
+    """A goal after the benchmark.
+
+    `compared` is the median of the rounds' ratios (or differences); None if there is none: `reason`.
+    """
 
     goal: Goal
     verdict: Verdict
@@ -51,7 +54,9 @@ def spread(samples: Sequence[float]) -> Spread:
     >>> spread([3.0, 1.0, 2.0])
     Spread(median=2.0, low=1.2, high=2.8)
     """
-    low, middle, high = (float(value) for value in np.percentile(np.asarray(samples, dtype=float), [10, 50, 90]))
+    low, middle, high = (
+        float(value) for value in np.percentile(np.asarray(samples, dtype=float), [10, 50, 90])
+    )
     return Spread(middle, round(low, 12), round(high, 12))
 
 
@@ -65,13 +70,17 @@ def figures_of(rounds: Sequence[Ran], contestant: str) -> dict[str, Spread]:
     told = {}
     for figure, samples_of_rounds in found.items():
         whole = spread([sample for samples in samples_of_rounds for sample in samples])
-        told[figure] = Spread(statistics.median(map(statistics.median, samples_of_rounds)), whole.low, whole.high)
+        told[figure] = Spread(
+            statistics.median(map(statistics.median, samples_of_rounds)), whole.low, whole.high
+        )
     return told
 
 
 def judge(goal: Goal, rounds: Sequence[Ran]) -> Judged:
     """Compare round by round: what disturbs a machine for a while disturbs both."""
-    of, against = (_medians(rounds, *which) for which in ((goal.of, goal.figure), (goal.against, goal.against_figure)))
+    of, against = (
+        _medians(rounds, *which) for which in ((goal.of, goal.figure), (goal.against, goal.against_figure))
+    )
     numbers = sorted(of.keys() & against.keys())
     if not numbers:
         return Judged(goal, "not run", reason=_why(goal, rounds))
@@ -103,7 +112,12 @@ def _why(goal: Goal, rounds: Sequence[Ran]) -> str:
 def readable(figure: str, value: float) -> str:
     """A value with its unit, by the figure's name.
 
-    >>> readable("window seconds", 0.0314), readable("seconds", 12.5), readable("tuples/s", 18_640_000), readable("state bytes", 5e8)
+    >>> (
+    ...     readable("window seconds", 0.0314),
+    ...     readable("seconds", 12.5),
+    ...     readable("tuples/s", 18_640_000),
+    ...     readable("state bytes", 5e8),
+    ... )
     ('31.4 ms', '12.5 s', '18.6 M/s', '500 MB')
     """
     if figure.endswith("seconds"):
@@ -123,7 +137,10 @@ def _short(value: float) -> str:
 def readable_limit(goal: Goal) -> str:
     """The goal's limit as it stands in the table.
 
-    >>> readable_limit(Goal(figure="seconds", against="x", at_most=0.4)), readable_limit(Goal(figure="tuples/s", against="x", at_least=8))
+    >>> (
+    ...     readable_limit(Goal(figure="seconds", against="x", at_most=0.4)),
+    ...     readable_limit(Goal(figure="tuples/s", against="x", at_least=8)),
+    ... )
     ('<= 0.4', '>= 8')
     """
     sign, limit = ("<=", goal.at_most) if goal.at_most is not None else (">=", goal.at_least or 0.0)
@@ -134,7 +151,10 @@ def readable_compared(goal: Goal, compared: Spread) -> tuple[str, str]:
     """What was compared, and its spread."""
     if goal.difference:
         low, high = readable(goal.figure, compared.low), readable(goal.figure, compared.high)
-        return f"{'+' if compared.median >= 0 else ''}{readable(goal.figure, compared.median)}", f"{low} to {high}"
+        return (
+            f"{'+' if compared.median >= 0 else ''}{readable(goal.figure, compared.median)}",
+            f"{low} to {high}",
+        )
     return f"{compared.median:.2f}", f"{compared.low:.2f} to {compared.high:.2f}"
 
 
@@ -145,7 +165,13 @@ def as_json(benchmark: Benchmark, rounds: Sequence[Ran], *, judged: bool) -> Map
         contestants[name] = {
             "figures": {figure: vars(value) for figure, value in figures_of(rounds, name).items()},
             "rounds": [
-                {"round": ran.number, "seconds": ran.seconds, "error": ran.error, "notes": ran.notes, "samples": dict(ran.figures)}
+                {
+                    "round": ran.number,
+                    "seconds": ran.seconds,
+                    "error": ran.error,
+                    "notes": ran.notes,
+                    "samples": dict(ran.figures),
+                }
                 for ran in rounds
                 if ran.contestant == name
             ],

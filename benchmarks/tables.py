@@ -30,9 +30,15 @@ def show_ran(console: Console, benchmark: Benchmark, ran: Ran) -> None:
         told = []
         for figure, samples in ran.figures.items():
             found = spread(samples)
-            around = f" ({readable(figure, found.low)} to {readable(figure, found.high)})" if len(samples) > 1 else ""
+            around = (
+                f" ({readable(figure, found.low)} to {readable(figure, found.high)})"
+                if len(samples) > 1
+                else ""
+            )
             told.append(f"{figure} {readable(figure, found.median)}{around}")
-        console.print(f"{head}  {escape(', '.join(told))}  [dim]{ran.seconds:.0f} s[/]", highlight=False, soft_wrap=True)
+        console.print(
+            f"{head}  {escape(', '.join(told))}  [dim]{ran.seconds:.0f} s[/]", highlight=False, soft_wrap=True
+        )
     if ran.notes:
         for line in ran.notes.splitlines():
             console.print(f"      [dim]{escape(line)}[/]", highlight=False, soft_wrap=True)
@@ -40,7 +46,11 @@ def show_ran(console: Console, benchmark: Benchmark, ran: Ran) -> None:
 
 def show_end(console: Console, finished: Finished, *, judged: bool) -> None:
     """The table of goals, and why some of them were not judged."""
-    table = Table(title="" if judged else "a quick trial: the figures mean nothing", title_justify="left", title_style="yellow")
+    table = Table(
+        title="" if judged else "a quick trial: the figures mean nothing",
+        title_justify="left",
+        title_style="yellow",
+    )
     for column in ("benchmark", "figure", "contestant", "", "against", ""):
         table.add_column(column, overflow="fold")
     for column in ("ratio", "p10 to p90", "goal"):
@@ -52,12 +62,27 @@ def show_end(console: Console, finished: Finished, *, judged: bool) -> None:
         for found in judge_all(benchmark, rounds):
             goal = found.goal
             ours = _value(rounds, goal.of, goal.figure)
-            against = goal.against if goal.against_figure == goal.figure else f"{goal.against}, {goal.against_figure}"
+            against = (
+                goal.against
+                if goal.against_figure == goal.figure
+                else f"{goal.against}, {goal.against_figure}"
+            )
             theirs = _value(rounds, goal.against, goal.against_figure)
             compared, around = readable_compared(goal, found.compared) if found.compared else ("-", "-")
             verdict = found.verdict if judged or found.verdict == "not run" else "-"
             shown = f"[{STYLES.get(verdict, 'dim')}]{verdict}[/]"
-            table.add_row(name, goal.figure, goal.of, ours, against, theirs, compared, around, readable_limit(goal), shown)
+            table.add_row(
+                name,
+                goal.figure,
+                goal.of,
+                ours,
+                against,
+                theirs,
+                compared,
+                around,
+                readable_limit(goal),
+                shown,
+            )
             name = ""
             if found.reason:
                 reasons.append(f"{benchmark.name}, {goal.figure} against {goal.against}: {found.reason}")

@@ -64,7 +64,9 @@ class LatestPublisher(Publisher):
         """Take them over."""
         for batch in self._staged:
             *keys, values = [column.to_pylist() for column in batch.columns]
-            Latest.found.update(zip(keys[0] if len(keys) == 1 else zip(*keys, strict=True), values, strict=True))
+            Latest.found.update(
+                zip(keys[0] if len(keys) == 1 else zip(*keys, strict=True), values, strict=True)
+            )
         self._staged = ()
 
 
@@ -85,12 +87,20 @@ class Latest(Operator):
 
 
 def rates_of_ours(
-    of_round: Round, app: Application, windows: int, tuples_in: Callable[[int], int], conf: Mapping[str, str] | None = None
+    of_round: Round,
+    app: Application,
+    windows: int,
+    tuples_in: Callable[[int], int],
+    conf: Mapping[str, str] | None = None,
 ) -> Figures:
     """Tuples a second of the warm windows among so many; `tuples_in` says how many a window has."""
     events = ours.run(of_round, app, windows, conf=conf)
     of_round.note(ours.phases(of_round, events))
-    return {RATE: of_round.warm([tuples_in(number) / seconds for number, seconds in enumerate(ours.window_times(events), 1)])}
+    return {
+        RATE: of_round.warm(
+            [tuples_in(number) / seconds for number, seconds in enumerate(ours.window_times(events), 1)]
+        )
+    }
 
 
 def check(what: str, found: Mapping[Any, int], expected: Mapping[Any, int]) -> None:

@@ -44,7 +44,9 @@ class Total(NamedTuple):
 def numbers(first: int, last: int) -> pa.RecordBatch:
     """The tuples number `first` to `last` - 1 of a window."""
     keys = np.arange(first, last) % KEYS
-    return pa.RecordBatch.from_arrays([pa.array(keys), pa.array(keys % _DIFFERENT_VALUES)], names=list(Number._fields))
+    return pa.RecordBatch.from_arrays(
+        [pa.array(keys), pa.array(keys % _DIFFERENT_VALUES)], names=list(Number._fields)
+    )
 
 
 def expected(windows: int) -> dict[str, int]:
@@ -144,8 +146,12 @@ def with_state(of_round: Round) -> Figures:
     session = spark.session("tuple-form", spark.ROCKS)
     options = {"rowsPerBatch": WINDOW_ROWS, "numPartitions": PARTITIONS}
     rows = session.readStream.format("rate-micro-batch").options(**options).load()
-    tuples = rows.select((F.col("value") % KEYS).alias("key")).withColumn("value", F.col("key") % _DIFFERENT_VALUES)
-    results = tuples.groupBy("key").applyInPandasWithState(_add, "key long, total long", "total long", "append", "NoTimeout")
+    tuples = rows.select((F.col("value") % KEYS).alias("key")).withColumn(
+        "value", F.col("key") % _DIFFERENT_VALUES
+    )
+    results = tuples.groupBy("key").applyInPandasWithState(
+        _add, "key long, total long", "total long", "append", "NoTimeout"
+    )
     found = {"count": 0, "total": 0}
     windows, warm_up = slow_windows(of_round)
 

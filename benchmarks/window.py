@@ -111,7 +111,12 @@ def _by_hand(of_round: Round, settings: dict[str, str], *, shuffle: bool) -> Fig
     from benchmarks import spark
 
     source = spark.session("window", settings).readStream.format("rate-micro-batch")
-    frame = source.option("rowsPerBatch", 2).option("numPartitions", 2).load().mapInArrow(first, "key long, value long")
+    frame = (
+        source.option("rowsPerBatch", 2)
+        .option("numPartitions", 2)
+        .load()
+        .mapInArrow(first, "key long, value long")
+    )
     if shuffle:
         frame = frame.repartition(2, F.col("key")).mapInArrow(second, "rows long")
 

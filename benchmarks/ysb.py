@@ -1,7 +1,7 @@
 """The Yahoo Streaming Benchmark, batch form, as `ysb_data.py` says; of JSON lines.
 
-Parse, filter, project, join to campaign, count per campaign and 10 s of event time. A window is two files; after it the counts that it
-changed are at the driver.
+Parse, filter, project, join to campaign, count per campaign and 10 s of event time. A window is two files;
+after it the counts that it changed are at the driver.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from ridgeline.api.context import OperatorContext
 
 WINDOW_EVENTS = FILES * FILE_EVENTS
 MEASURED = 30
-EVENT = pa.schema([("ad_id", pa.large_string()), ("event_type", pa.large_string()), ("event_time", pa.large_string())])
+EVENT = pa.schema(
+    [("ad_id", pa.large_string()), ("event_type", pa.large_string()), ("event_time", pa.large_string())]
+)
 """What is read of an event."""
 VIEW = pa.schema([("ad_id", pa.large_string()), ("event_time", pa.int64())])
 
@@ -69,7 +71,9 @@ class Views(Operator):
     def select(self, batch: pa.RecordBatch) -> None:
         """Filter and project."""
         views = batch.filter(pc.equal(batch["event_type"], "view"))
-        self.views.emit_batch(pa.RecordBatch.from_arrays([views["ad_id"], views["event_time"].cast(pa.int64())], schema=VIEW))
+        self.views.emit_batch(
+            pa.RecordBatch.from_arrays([views["ad_id"], views["event_time"].cast(pa.int64())], schema=VIEW)
+        )
 
 
 class Campaigns(Operator):
@@ -94,7 +98,11 @@ class Campaigns(Operator):
         number = counted.field("values")
         bucket = pc.divide(number, len(self.names.dictionary))
         campaign = pc.subtract(number, pc.multiply(bucket, len(self.names.dictionary)))
-        columns = [self.names.dictionary.take(campaign), pc.multiply(bucket, BUCKET_MILLISECONDS), counted.field("counts")]
+        columns = [
+            self.names.dictionary.take(campaign),
+            pc.multiply(bucket, BUCKET_MILLISECONDS),
+            counted.field("counts"),
+        ]
         self.counts.emit_batch(pa.RecordBatch.from_arrays(columns, names=list(Count._fields)))
 
 
@@ -140,10 +148,17 @@ def native(of_round: Round) -> Figures:
     from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
     session = spark.session("ysb", spark.ROCKS)
-    ads = session.createDataFrame(list(ysb_data.campaigns(of_round.data).items()), "ad_id string, campaign string")
+    ads = session.createDataFrame(
+        list(ysb_data.campaigns(of_round.data).items()), "ad_id string, campaign string"
+    )
     lines = session.readStream.option("maxFilesPerTrigger", FILES).text(str(ysb_data.events(of_round.data)))
     event = F.from_json("value", "ad_id string, event_type string, event_time string")
-    views = lines.select(event.alias("event")).select("event.*").where("event_type = 'view'").select("ad_id", "event_time")
+    views = (
+        lines.select(event.alias("event"))
+        .select("event.*")
+        .where("event_type = 'view'")
+        .select("ad_id", "event_time")
+    )
     bucket = F.floor(F.col("event_time").cast("long") / BUCKET_MILLISECONDS) * BUCKET_MILLISECONDS
     counts = views.join(F.broadcast(ads), "ad_id").groupBy("campaign", bucket.alias("bucket")).count()
     latest: ysb_data.Counts = {}
@@ -160,7 +175,10 @@ def native(of_round: Round) -> Figures:
 
 
 def bytewax(of_round: Round, processes: int = 1) -> Figures:
-    """orjson parses; lines go in batches of 10,000, whose counts are added up by campaign and bucket. No recovery."""
+    """orjson parses; lines go in batches of 10,000, whose counts are added up by campaign and bucket.
+
+    No recovery.
+    """
     import bytewax.operators as op
     import orjson
 
@@ -186,15 +204,23 @@ def bytewax(of_round: Round, processes: int = 1) -> Figures:
     def counted(lines: list[bytes]) -> Iterable[tuple[str, int]]:
         parsed = map(orjson.loads, lines)
         counts = Counter(
-            (of_ad[event["ad_id"]], int(event["event_time"]) // BUCKET_MILLISECONDS) for event in parsed if event["event_type"] == "view"
+            (of_ad[event["ad_id"]], int(event["event_time"]) // BUCKET_MILLISECONDS)
+            for event in parsed
+            if event["event_type"] == "view"
         )
-        return [(f"{campaign} {bucket * BUCKET_MILLISECONDS}", count) for (campaign, bucket), count in counts.items()]
+        return [
+            (f"{campaign} {bucket * BUCKET_MILLISECONDS}", count)
+            for (campaign, bucket), count in counts.items()
+        ]
 
     latest: dict[str, int] = {}
     windows, warm_up = slow_windows(of_round)
     source = dataflow.Pieces(ysb_data.file_paths(of_round.data, windows), blocks, warm_up * FILES)
     flow = dataflow.Flow(
-        source, lambda lines: op.stateful_batch("count", op.flat_map("counted", lines, counted), Running), latest.update, latest
+        source,
+        lambda lines: op.stateful_batch("count", op.flat_map("counted", lines, counted), Running),
+        latest.update,
+        latest,
     )
     seconds = flow.run(processes)
     found = {(key.split()[0], int(key.split()[1])): count for key, count in flow.found.items()}
@@ -216,8 +242,12 @@ def polars_alone(of_round: Round) -> Figures:
     rates = []
     for window in range(windows):
         began = time.perf_counter()
-        events = pl.scan_ndjson(paths[window * FILES : (window + 1) * FILES], schema=dict.fromkeys(EVENT.names, pl.String))
-        views = events.filter(pl.col("event_type") == "view").select("ad_id", bucket=bucket).join(ads, on="ad_id")
+        events = pl.scan_ndjson(
+            paths[window * FILES : (window + 1) * FILES], schema=dict.fromkeys(EVENT.names, pl.String)
+        )
+        views = (
+            events.filter(pl.col("event_type") == "view").select("ad_id", bucket=bucket).join(ads, on="ad_id")
+        )
         for campaign, start, count in views.group_by("campaign", "bucket").len().collect().iter_rows():
             counts[campaign, start] += count
         rates.append(WINDOW_EVENTS / (time.perf_counter() - began))

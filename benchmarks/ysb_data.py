@@ -43,7 +43,11 @@ def file_paths(folder: Path, windows: int) -> list[Path]:
 def write(folder: Path, windows: int) -> None:
     """Make events for so many windows: files that are names of one, so that what is read lies in memory; and count them."""
     source = random.Random(1)
-    ads = {_uuid(source): campaign for campaign in [_uuid(source) for _ in range(CAMPAIGNS)] for _ in range(ADS_PER_CAMPAIGN)}
+    ads = {
+        _uuid(source): campaign
+        for campaign in [_uuid(source) for _ in range(CAMPAIGNS)]
+        for _ in range(ADS_PER_CAMPAIGN)
+    }
     users, pages = [_uuid(source) for _ in range(100)], [_uuid(source) for _ in range(100)]
     (folder / "campaigns.json").write_text(json.dumps(ads), encoding="utf-8")
     events(folder).mkdir(exist_ok=True)
@@ -73,7 +77,10 @@ def recount(folder: Path, windows: int) -> Counts:
         for line in lines:
             event = json.loads(line)
             if event["event_type"] == "view":
-                counts[of_ad[event["ad_id"]], int(event["event_time"]) // BUCKET_MILLISECONDS * BUCKET_MILLISECONDS] += 1
+                counts[
+                    of_ad[event["ad_id"]],
+                    int(event["event_time"]) // BUCKET_MILLISECONDS * BUCKET_MILLISECONDS,
+                ] += 1
     return {key: count * windows * FILES for key, count in counts.items()}
 
 

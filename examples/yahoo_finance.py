@@ -8,21 +8,21 @@ The application of the Apex application guide (its Figure 1), operator for opera
     ticks --volume--> daily_volume, minute_volume
     ticks --time----> quote
 
-Run it: `ridgeline run examples/yahoo_finance.py`. It replays the last 250 trading days up to 2013-03-01, each in four streaming windows:
-opening, the day's two extremes, close. Where the guide says minute it says trading week here, five days. So about once a second you see
-the market of one more week: the quotes of Friday's close, the week's highest and lowest price and its volume, and the average price
-of the last five weeks.
+Run it: `ridgeline run examples/yahoo_finance.py`. It replays the last 250 trading days up to 2013-03-01, each
+in four streaming windows: opening, the day's two extremes, close. Where the guide says minute it says trading
+week here, five days. So about once a second you see the market of one more week: the quotes of Friday's
+close, the week's highest and lowest price and its volume, and the average price of the last five weeks.
 
-What to look at: in the end, when the input has finished, `year_console` prints each stock's year. These figures are the data set's own:
-the last day's close, the highest high, the lowest low and the sum of all volumes, which is right only if no tick was lost and none
-counted twice. Check one:
+What to look at: in the end, when the input has finished, `year_console` prints each stock's year. These
+figures are the data set's own: the last day's close, the highest high, the lowest low and the sum of all
+volumes, which is right only if no tick was lost and none counted twice. Check one:
 
     python -c "
     from bokeh_sampledata.stocks import IBM
     print(IBM['close'][-1], min(IBM['low'][-250:]), max(IBM['high'][-250:]), sum(IBM['volume'][-250:]))"
 
-More or fewer days: `-D ticks.days=3270` (all since 2000-03-01). With `--output DIR` all quotes, charts and averages are also written as
-Parquet.
+More or fewer days: `-D ticks.days=3270` (all since 2000-03-01). With `--output DIR` all quotes, charts and
+averages are also written as Parquet.
 """
 
 from datetime import datetime, time, timezone
@@ -30,9 +30,27 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from ridgeline import Application, InputOperator, InputPort, KeyedPartitioner, KeyedState, Operator, OperatorContext, OutputPort, State
+from ridgeline import (
+    Application,
+    InputOperator,
+    InputPort,
+    KeyedPartitioner,
+    KeyedState,
+    Operator,
+    OperatorContext,
+    OutputPort,
+    State,
+)
 from ridgeline.api.ports import InputPoint
-from ridgeline.operators import ConsoleOutput, ConsolidatorKeyVal, FileOutput, Filter, RangeKeyVal, SimpleMovingAverage, SumKeyVal
+from ridgeline.operators import (
+    ConsoleOutput,
+    ConsolidatorKeyVal,
+    FileOutput,
+    Filter,
+    RangeKeyVal,
+    SimpleMovingAverage,
+    SumKeyVal,
+)
 
 DAY = 4  # streaming windows
 WEEK = 5 * DAY
@@ -96,9 +114,9 @@ class Year(NamedTuple):
 class StockTickerInput(InputOperator):
     """Ticks like those of an exchange, made of real daily quotes: one streaming window, one tick of each stock.
 
-    A day is four ticks: opening, lowest and highest price (the highest first on days that end lower than they began), close. The source
-    tells the volume traded so far that day, as exchanges do; what is emitted is the volume since the last tick. Times are those of the
-    exchange's clock, called UTC.
+    A day is four ticks: opening, lowest and highest price (the highest first on days that end lower than they
+    began), close. The source tells the volume traded so far that day, as exchanges do; what is emitted is the
+    volume since the last tick. Times are those of the exchange's clock, called UTC.
     """
 
     price = OutputPort(Price)
@@ -116,7 +134,10 @@ class StockTickerInput(InputOperator):
 
         columns = ("date", "open", "high", "low", "close", "volume")
         tables = {symbol: getattr(stocks, symbol) for symbol in self.symbols}
-        self.quotes = {symbol: {row[0]: row[1:] for row in zip(*map(table.get, columns), strict=True)} for symbol, table in tables.items()}
+        self.quotes = {
+            symbol: {row[0]: row[1:] for row in zip(*map(table.get, columns), strict=True)}
+            for symbol, table in tables.items()
+        }
         self.dates = sorted(set().union(*self.quotes.values()))[-self.days :]
 
     def emit_tuples(self) -> None:
@@ -139,8 +160,13 @@ class StockTickerInput(InputOperator):
         return self.position, len(self.dates) * DAY - self.position
 
 
-def ticks_of(opening: float, high: float, low: float, close: float, volume: int) -> tuple[tuple[float, int, time], ...]:
-    """A day's four ticks: (price, volume traded so far, time). Most is traded in the morning and in the evening."""
+def ticks_of(
+    opening: float, high: float, low: float, close: float, volume: int
+) -> tuple[tuple[float, int, time], ...]:
+    """A day's four ticks: (price, volume traded so far, time).
+
+    Most is traded in the morning and in the evening.
+    """
     first, second = (low, high) if close >= opening else (high, low)
     return (
         (opening, volume * 30 // 100, time(9, 30)),
@@ -174,7 +200,9 @@ class YearOf(Operator):
     def note_chart(self, chart: Chart) -> None:
         so_far = self.of(chart.symbol)
         self.known[chart.symbol] = so_far._replace(
-            high=max(so_far.high, chart.high), low=min(so_far.low, chart.low), volume=so_far.volume + chart.volume
+            high=max(so_far.high, chart.high),
+            low=min(so_far.low, chart.low),
+            volume=so_far.volume + chart.volume,
         )
 
     def end_window(self) -> None:
@@ -191,8 +219,12 @@ def application(output: str | None = None) -> Application:
     ticks = app.add_operator("ticks", StockTickerInput())
     daily_volume = app.add_operator("daily_volume", SumKeyVal(cumulative=True, restart_every=DAY))
     quote = app.add_operator("quote", ConsolidatorKeyVal(schema=Quote))
-    high_low = app.add_operator("high_low", RangeKeyVal(schema=HighLow), application_window_count=WEEK, partitions=2)
-    minute_volume = app.add_operator("minute_volume", SumKeyVal(), application_window_count=WEEK, partitions=2)
+    high_low = app.add_operator(
+        "high_low", RangeKeyVal(schema=HighLow), application_window_count=WEEK, partitions=2
+    )
+    minute_volume = app.add_operator(
+        "minute_volume", SumKeyVal(), application_window_count=WEEK, partitions=2
+    )
     chart = app.add_operator("chart", ConsolidatorKeyVal(schema=Chart))
     sma = SimpleMovingAverage(schema=Average, window_size=5)
     price_sma = app.add_operator("price_sma", sma, application_window_count=WEEK, partitions=2)
@@ -209,7 +241,10 @@ def application(output: str | None = None) -> Application:
     }
     stores = {}
     if output is not None:
-        stores = {name: app.add_operator(f"{name}_store", FileOutput(path=f"{output}/{name}")) for name in ("quotes", "charts", "averages")}
+        stores = {
+            name: app.add_operator(f"{name}_store", FileOutput(path=f"{output}/{name}"))
+            for name in ("quotes", "charts", "averages")
+        }
 
     def store(name: str) -> list[InputPoint]:
         return [stores[name].input] if stores else []

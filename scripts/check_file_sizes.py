@@ -11,7 +11,9 @@ MEDIAN_LINES = 150  # of files in src
 
 def line_counts(folder: Path) -> dict[Path, int]:
     """Return the number of lines of every Python file below `folder`; empty files say nothing and are left out."""
-    counts = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in sorted(folder.rglob("*.py"))}
+    counts = {
+        path: len(path.read_text(encoding="utf-8").splitlines()) for path in sorted(folder.rglob("*.py"))
+    }
     return {path: lines for path, lines in counts.items() if lines}
 
 
@@ -23,7 +25,9 @@ def faults(root: Path) -> list[str]:
         for path, lines in (src | line_counts(root / "tests")).items()
         if lines > MAX_LINES
     ]
-    long = [f"`{path.relative_to(root)}` ({lines})" for path, lines in src.items() if lines >= NINE_OF_TEN_LINES]
+    long = [
+        f"`{path.relative_to(root)}` ({lines})" for path, lines in src.items() if lines >= NINE_OF_TEN_LINES
+    ]
     if len(long) * 10 > len(src):
         rule = f"too many long files in `src`: nine of ten stay under {NINE_OF_TEN_LINES} lines"
         found.append(f"{rule}; got {len(long)} of {len(src)} at or above; split some of {', '.join(long)}")

@@ -32,8 +32,17 @@ def render() -> str:
 
 def _describe(name: str, command: Any) -> str:
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
-    options = [parameter for parameter in command.params if parameter.param_type_name == "option" and parameter.name != "help"]
-    words = ["ridgeline", name, *(argument.metavar for argument in arguments), *(["[OPTIONS]"] if options else [])]
+    options = [
+        parameter
+        for parameter in command.params
+        if parameter.param_type_name == "option" and parameter.name != "help"
+    ]
+    words = [
+        "ridgeline",
+        name,
+        *(argument.metavar for argument in arguments),
+        *(["[OPTIONS]"] if options else []),
+    ]
     text = f"    {' '.join(words)}\n\n{_plain(command.help)}\n"
     if command.epilog:
         text += f"\n{_plain(command.epilog)}\n"
@@ -47,7 +56,11 @@ def _option(option: Any) -> str:
 
 
 def _also(option: Any) -> str:
-    default = f" Default: `{option.default}`." if option.show_default and option.default and not option.is_flag else ""
+    default = (
+        f" Default: `{option.default}`."
+        if option.show_default and option.default and not option.is_flag
+        else ""
+    )
     return default + (f" Also from the environment: `{option.envvar}`." if option.envvar else "")
 
 

@@ -24,8 +24,8 @@ scrape_configs:
   - job_name: ridgeline
     static_configs:
       - targets: ["localhost:9400"]
-    # A service on another address than the loopback one asks for its token, which `ridgeline run` tells at start:
-    # authorization: {credentials: TOKEN}
+    # A service on another address than the loopback one asks for its token, which `ridgeline run` tells at
+    # start: authorization: {credentials: TOKEN}
 ```
 
 To send them by OTLP instead, install `ridgeline[otel]` and use `ridgeline.service.export.otel.OtelExporter`. The names are the same there, but

@@ -35,7 +35,11 @@ def _describe(kind: type[Operator]) -> str:
     ports = [f"in `{name}`{_schema(port.declared)}" for name, port in declared.inputs.items()]
     ports += [f"out `{name}`{_schema(port.declared)}" for name, port in declared.outputs.items()]
     text += f"\nPorts: {', '.join(ports)}.\n"
-    rows = [f"| `{name}` | {_default(default)} |" for name, default in declared.properties.items() if name != "context"]
+    rows = [
+        f"| `{name}` | {_default(default)} |"
+        for name, default in declared.properties.items()
+        if name != "context"
+    ]
     return text + ("\n| property | default |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else "")
 
 

@@ -15,11 +15,17 @@ def spark_folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def spark_context(spark_folder):
-    """The one SparkContext of this process: two slots, with what Structured Streaming needs. Tests leave it running."""
+    """The one SparkContext of this process: two slots, with what Structured Streaming needs.
+
+    Tests leave it running.
+    """
     from ridgeline.engine.spark.session import start_context
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {"spark.local.dir": str(spark_folder), "spark.sql.warehouse.dir": str(spark_folder / "warehouse")}
+    settings = {
+        "spark.local.dir": str(spark_folder),
+        "spark.sql.warehouse.dir": str(spark_folder / "warehouse"),
+    }
     context = start_context("ridgeline-tests", "local[2]", settings, streaming=True, local_checkpoint=True)
     yield context
     context.stop()

@@ -39,7 +39,9 @@ class Keys(InputOperator):
             self.made += len(numbers)
         else:
             self.window += 1
-            numbers = np.random.default_rng([self.partition, self.window]).integers(0, max(share, 1), TOUCHED // PARTITIONS)
+            numbers = np.random.default_rng([self.partition, self.window]).integers(
+                0, max(share, 1), TOUCHED // PARTITIONS
+            )
         keys = (numbers * PARTITIONS + self.partition) * 0x9E3779B1  # scattered
         self.output.emit_batch(pa.record_batch([pa.array(keys)], names=["key"]))
 

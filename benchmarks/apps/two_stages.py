@@ -16,7 +16,9 @@ class Numbers(InputOperator):
     output = OutputPort(Number)
 
     def emit_tuples(self) -> None:
-        self.output.emit_batch(pa.record_batch([pa.array(range(50)), pa.array(range(50))], names=["key", "value"]))
+        self.output.emit_batch(
+            pa.record_batch([pa.array(range(50)), pa.array(range(50))], names=["key", "value"])
+        )
 
 
 class Count(Operator):

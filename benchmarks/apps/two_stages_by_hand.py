@@ -1,4 +1,7 @@
-"""The same two stages as a query by hand: `two_stages_by_hand.py CHECKPOINT`. Ends after its first micro-batch."""
+"""The same two stages as a query by hand: `two_stages_by_hand.py CHECKPOINT`.
+
+Ends after its first micro-batch.
+"""
 
 import sys
 import threading
@@ -32,7 +35,11 @@ def main() -> None:
         batch.collect()
         done.set()
 
-    source = spark.session("two-stages", FAST_START).readStream.format("rate-micro-batch").option("rowsPerBatch", 2)
+    source = (
+        spark.session("two-stages", FAST_START)
+        .readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", 2)
+    )
     numbers = source.option("numPartitions", 2).load().mapInArrow(first, "key long, value long")
     counts = numbers.repartition(2, F.col("key")).mapInArrow(second, "rows long")
     query = counts.writeStream.option("checkpointLocation", sys.argv[1]).foreachBatch(collect).start()

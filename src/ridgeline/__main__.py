@@ -1,4 +1,7 @@
-"""`python -m ridgeline` is the `ridgeline` command. As a file it is a program for `spark-submit`, whose programs end in `.py`."""
+"""`python -m ridgeline` is the `ridgeline` command.
+
+As a file it is a program for `spark-submit`, whose programs end in `.py`.
+"""
 
 import sys
 from pathlib import Path

@@ -14,7 +14,10 @@ def test_an_application_keeps_what_it_is_told_and_checks_nothing():
     app.add_stream("nothing", None)
     assert same is first
     assert (app.name, app.window, app.attributes) == ("app", "1s", {"windows_kept": 3})
-    assert [(added.name, added.attributes) for added in app.operators] == [("first", {"partitions": 2}), ("first", {"nonsense": True})]
+    assert [(added.name, added.attributes) for added in app.operators] == [
+        ("first", {"partitions": 2}),
+        ("first", {"nonsense": True}),
+    ]
     assert app.streams[0].source is first.out
     assert app.streams[0].sinks == (first.data,)
     assert (app.streams[0].locality, app.streams[1].sinks) == ("NODE_LOCAL", ())

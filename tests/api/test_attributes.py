@@ -99,4 +99,7 @@ def test_an_unknown_attribute_has_a_remedy(name, remedy):
 
 
 def test_localities_together():
-    assert [locality.name for locality in Locality if locality.together] == ["THREAD_LOCAL", "CONTAINER_LOCAL"]
+    assert [locality.name for locality in Locality if locality.together] == [
+        "THREAD_LOCAL",
+        "CONTAINER_LOCAL",
+    ]

@@ -42,7 +42,9 @@ COLUMNS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "values"), COLUMNS, ids=lambda value: str(value) if isinstance(value, pa.DataType) else "")
+@pytest.mark.parametrize(
+    ("kind", "values"), COLUMNS, ids=lambda value: str(value) if isinstance(value, pa.DataType) else ""
+)
 def test_a_column_hashes_like_its_values(kind, values):
     @settings(deadline=None, max_examples=25)
     @given(st.lists(st.none() | values, max_size=8))
@@ -55,10 +57,21 @@ def test_a_column_hashes_like_its_values(kind, values):
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.lists(st.tuples(st.none() | st.integers(-(2**63), 2**63 - 1), st.none() | st.text(), st.none() | st.floats(allow_nan=False))))
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.integers(-(2**63), 2**63 - 1),
+            st.none() | st.text(),
+            st.none() | st.floats(allow_nan=False),
+        )
+    )
+)
 def test_several_columns_hash_like_the_tuple_of_their_values(keys):
     columns = list(zip(*keys, strict=True)) if keys else [(), (), ()]
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, [pa.int64(), pa.string(), pa.float64()], strict=True)]
+    arrays = [
+        pa.array(column, kind)
+        for column, kind in zip(columns, [pa.int64(), pa.string(), pa.float64()], strict=True)
+    ]
     batch = pa.RecordBatch.from_arrays(arrays, names=["a", "b", "c"])
     assert hash_columns(batch, ["a", "b", "c"]).tolist() == [stable_hash(key) for key in keys]
     assert hash_columns(batch, ["c"]).tolist() == [stable_hash(key[2]) for key in keys]
@@ -68,7 +81,11 @@ def test_equal_keys_have_equal_hashes():
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     assert stable_hash(-0.0) == stable_hash(0.0) == stable_hash(0)
     assert hash_column(pa.array([-0.0, 0.0])).tolist() == [stable_hash(0.0)] * 2
-    assert stable_hash(noon) == stable_hash(noon.astimezone(timezone(timedelta(hours=5)))) == stable_hash(noon.replace(tzinfo=None))
+    assert (
+        stable_hash(noon)
+        == stable_hash(noon.astimezone(timezone(timedelta(hours=5))))
+        == stable_hash(noon.replace(tzinfo=None))
+    )
     assert stable_hash(np.int64(-7)) == stable_hash(-7)
     assert stable_hash(np.str_("x")) == stable_hash("x")
     assert stable_hash((5,)) == stable_hash(5)
@@ -76,7 +93,12 @@ def test_equal_keys_have_equal_hashes():
     assert stable_hash(None) == stable_hash(()) == 0
 
 
-@given(st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.decimals(allow_nan=False) | st.integers(-5, 5).map(float))
+@given(
+    st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False)
+    | st.decimals(allow_nan=False)
+    | st.integers(-5, 5).map(float)
+)
 def test_equal_numbers_have_equal_hashes(number):
     same = [number]
     for kind in (int, float, Decimal):
@@ -87,9 +109,20 @@ def test_equal_numbers_have_equal_hashes(number):
 
 
 def test_equal_numbers_have_equal_hashes_in_columns_of_all_types():
-    types = [pa.int8(), pa.int64(), pa.uint64(), pa.float32(), pa.float64(), pa.decimal128(38, 18), pa.decimal128(5), pa.bool_()]
+    types = [
+        pa.int8(),
+        pa.int64(),
+        pa.uint64(),
+        pa.float32(),
+        pa.float64(),
+        pa.decimal128(38, 18),
+        pa.decimal128(5),
+        pa.bool_(),
+    ]
     columns = [pa.array([0, None, 1], pa.int8()).cast(kind) for kind in types]
-    assert {tuple(hash_column(column).tolist()) for column in columns} == {(stable_hash(False), 0, stable_hash(True))}
+    assert {tuple(hash_column(column).tolist()) for column in columns} == {
+        (stable_hash(False), 0, stable_hash(True))
+    }
     assert hash_column(pa.array([2.0**63, -(2.0**63), 1e300, float("inf")])).tolist() == [
         stable_hash(Decimal(value)) for value in (2**63, -(2**63), int(1e300), "Infinity")
     ]
@@ -98,7 +131,11 @@ def test_equal_numbers_have_equal_hashes_in_columns_of_all_types():
 def test_decimals_of_any_size_are_keys():
     assert stable_hash(Decimal("1e999999999")) == stable_hash(Decimal("10e999999998"))
     assert stable_hash(Decimal("1e-999999999")) == stable_hash(Decimal("10e-1000000000"))
-    assert stable_hash(Decimal("0.5")) == stable_hash(0.5) != stable_hash(Decimal("0.50000000000000000000000000001"))
+    assert (
+        stable_hash(Decimal("0.5"))
+        == stable_hash(0.5)
+        != stable_hash(Decimal("0.50000000000000000000000000001"))
+    )
     assert isinstance(stable_hash(Decimal("sNaN")), int)
 
 
@@ -109,7 +146,20 @@ def test_what_is_finer_than_a_microsecond_does_not_count():
 
 def test_known_hashes_never_change():
     """State on disk is split by these."""
-    keys = [0, 1, -1, "a", "ä", 1.5, b"a", True, date(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC), (1, "a"), None]
+    keys = [
+        0,
+        1,
+        -1,
+        "a",
+        "ä",
+        1.5,
+        b"a",
+        True,
+        date(2026, 1, 1),
+        datetime(2026, 1, 1, tzinfo=UTC),
+        (1, "a"),
+        None,
+    ]
     assert [f"{stable_hash(key):016x}" for key in keys] == [
         "e220a8397b1dcdaf",
         "910a2dec89025cc1",
@@ -138,7 +188,9 @@ def test_hashes_are_the_same_in_another_process():
         ).stdout
         for seed in ("1", "2")
     }
-    assert outputs == {f"{[stable_hash(key) for key in ('a', 'ä', 1.5, -3, b'x', (1, 'y'), None)]}\n".encode()}
+    assert outputs == {
+        f"{[stable_hash(key) for key in ('a', 'ä', 1.5, -3, b'x', (1, 'y'), None)]}\n".encode()
+    }
 
 
 @pytest.mark.parametrize("count", [2, 3, 7])
@@ -180,7 +232,9 @@ def test_a_column_that_is_not_there_is_an_error():
 
 def test_a_function_codec_hashes_what_the_function_makes():
     codec = FunctionCodec(lambda trade: trade.symbol)
-    assert codec.hashes(Tuples.of_rows(Schema(Trade), TRADES)).tolist() == [stable_hash(trade.symbol) for trade in TRADES]
+    assert codec.hashes(Tuples.of_rows(Schema(Trade), TRADES)).tolist() == [
+        stable_hash(trade.symbol) for trade in TRADES
+    ]
     assert codec.hash(TRADES[0]) == ColumnCodec(["symbol"]).hash(TRADES[0])
 
 
@@ -190,5 +244,9 @@ class ByVenue(StreamCodec):
 
 
 def test_an_author_s_codec_may_give_any_integer():
-    assert ByVenue().hashes(Tuples.of_rows(Schema(Trade), TRADES)).tolist() == [2**64 - 1, 2**64 - 2, 2**64 - 2]
+    assert ByVenue().hashes(Tuples.of_rows(Schema(Trade), TRADES)).tolist() == [
+        2**64 - 1,
+        2**64 - 2,
+        2**64 - 2,
+    ]
     assert ByVenue().hashes(Tuples.of_rows(Schema(Trade), [])).dtype == np.uint64

@@ -4,7 +4,15 @@ from ridgeline import OperatorContext, Publisher, SystemClock
 
 
 def test_values_handed_over_are_taken_once_and_in_order():
-    context = OperatorContext(application="app", name="sink", operator_id=3, partition=1, partitions=2, clock=SystemClock(), run_id="r")
+    context = OperatorContext(
+        application="app",
+        name="sink",
+        operator_id=3,
+        partition=1,
+        partitions=2,
+        clock=SystemClock(),
+        run_id="r",
+    )
     context.hand_over(1)
     context.hand_over("b")
     assert context.take_handed_over() == [1, "b"]

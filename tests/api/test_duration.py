@@ -25,9 +25,14 @@ def test_durations(value: Any, seconds: float) -> None:
     assert parse_duration(value) == seconds
 
 
-@pytest.mark.parametrize("value", ["", "s", "5 parsecs", "-1s", "1s1", "1e3s", None, True, math.nan, math.inf, [1], "1 d"])
+@pytest.mark.parametrize(
+    "value", ["", "s", "5 parsecs", "-1s", "1s1", "1e3s", None, True, math.nan, math.inf, [1], "1 d"]
+)
 def test_no_durations(value: Any) -> None:
-    with pytest.raises(ValueError, match='is no duration; give a number of seconds, or a text such as "200ms", "1s", "5m" or "1h"'):
+    with pytest.raises(
+        ValueError,
+        match='is no duration; give a number of seconds, or a text such as "200ms", "1s", "5m" or "1h"',
+    ):
         parse_duration(value)
 
 

@@ -5,10 +5,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeline import CheckpointError, Fault, OperatorError, RidgelineError, SchemaError, StateError, ValidationError
-from ridgeline.api.errors import ContainerAbortError, Failure, FencedError, capped, described, did_you_mean, shorten
+from ridgeline import (
+    CheckpointError,
+    Fault,
+    OperatorError,
+    RidgelineError,
+    SchemaError,
+    StateError,
+    ValidationError,
+)
+from ridgeline.api.errors import (
+    ContainerAbortError,
+    Failure,
+    FencedError,
+    capped,
+    described,
+    did_you_mean,
+    shorten,
+)
 
-FAILURE = Failure("payments", "check", 1, 7, "process of port payments", "ValueError: no", "Payment(account=1)", "Traceback ...")
+FAILURE = Failure(
+    "payments",
+    "check",
+    1,
+    7,
+    "process of port payments",
+    "ValueError: no",
+    "Payment(account=1)",
+    "Traceback ...",
+)
 
 
 class Broken:
@@ -22,14 +47,21 @@ def test_a_failure_tells_who_where_when_and_what():
         "the tuple was Payment(account=1)"
     )
     whole = Failure("payments", "", 0, 7, "window", "containers [2] did not report")
-    assert str(whole) == "application `payments` failed in window 7 in `window`: containers [2] did not report"
+    assert (
+        str(whole) == "application `payments` failed in window 7 in `window`: containers [2] did not report"
+    )
     assert FAILURE.to_dict()["operator"] == "check"
 
 
 def test_a_validation_error_lists_all_faults():
     error = ValidationError("app", [Fault("a", "is wrong", "mend it"), Fault("b.in", "got 3", "give 2")])
-    assert str(error) == "application `app` is not valid; 2 faults:\n  - `a`: is wrong; mend it\n  - `b.in`: got 3; give 2"
-    assert str(ValidationError("app", [Fault("a", "b", "c")])).startswith("application `app` is not valid; 1 fault:")
+    assert (
+        str(error)
+        == "application `app` is not valid; 2 faults:\n  - `a`: is wrong; mend it\n  - `b.in`: got 3; give 2"
+    )
+    assert str(ValidationError("app", [Fault("a", "b", "c")])).startswith(
+        "application `app` is not valid; 1 fault:"
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,7 +119,9 @@ def test_a_capped_text_keeps_its_head_and_its_tail(text, limit):
     if len(printable) <= limit:
         assert found == printable
     else:
-        head, tail = re.fullmatch(r"(.*) \.\.\. \([\d,]+ characters left out\) \.\.\. (.*)", found, re.DOTALL).groups()
+        head, tail = re.fullmatch(
+            r"(.*) \.\.\. \([\d,]+ characters left out\) \.\.\. (.*)", found, re.DOTALL
+        ).groups()
         assert printable.startswith(head)
         assert printable.endswith(tail)
         assert len(head) + len(tail) == limit - 60

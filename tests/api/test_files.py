@@ -8,7 +8,15 @@ from ridgeline.api.files import is_local, local_path, resolve
 
 
 @pytest.mark.parametrize(
-    ("uri", "local"), [("out", True), ("/tmp/out", True), ("file:/tmp", True), ("C:/out", True), ("s3a://b/k", False), ("hdfs:///x", False)]
+    ("uri", "local"),
+    [
+        ("out", True),
+        ("/tmp/out", True),
+        ("file:/tmp", True),
+        ("C:/out", True),
+        ("s3a://b/k", False),
+        ("hdfs:///x", False),
+    ],
 )
 def test_paths_and_file_uris_are_local(uri, local):
     assert is_local(uri) is local
@@ -39,6 +47,7 @@ def test_relative_paths_are_relative_to_the_folder_one_is_in(tmp_path, monkeypat
 
 def test_an_unknown_scheme_is_told():
     with pytest.raises(
-        RidgelineError, match=r"^`nowhere://a/b` cannot be reached: .*; give a path, or a URI such as `file:`, `s3a:` or `hdfs:`"
+        RidgelineError,
+        match=r"^`nowhere://a/b` cannot be reached: .*; give a path, or a URI such as `file:`, `s3a:` or `hdfs:`",
     ):
         resolve("nowhere://a/b")

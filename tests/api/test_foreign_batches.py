@@ -63,7 +63,9 @@ class Take(Operator):
 
 @pytest.mark.parametrize("sink", [ConsoleOutput, CollectorSink, Take])
 @pytest.mark.parametrize("reader", [Reader, MarkedReader])
-def test_a_mark_in_a_file_makes_no_pickles_of_its_bytes(reader: type[Reader], sink: type[Operator], tmp_path: Path) -> None:
+def test_a_mark_in_a_file_makes_no_pickles_of_its_bytes(
+    reader: type[Reader], sink: type[Operator], tmp_path: Path
+) -> None:
     mark = tmp_path / "code ran"
     app = Application("app")
     source = app.add_operator("source", reader(value=pickle.dumps(Bomb(str(mark))), metadata=MARKED))
@@ -86,7 +88,9 @@ def test_a_stream_of_objects_takes_no_foreign_batches(tmp_path: Path) -> None:
 def test_batches_of_objects_go_on() -> None:
     app = Application("app")
     source = app.add_operator("source", ListInput(object, [[1], {"a": 2}, "x"]))
-    some = app.add_operator("some", Filter(batch_predicate=lambda batch: pa.array([True, False, True][: len(batch)])))
+    some = app.add_operator(
+        "some", Filter(batch_predicate=lambda batch: pa.array([True, False, True][: len(batch)]))
+    )
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("all", source.output, some.data)
     app.add_stream("some", some.output, sink.input)

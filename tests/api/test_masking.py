@@ -165,7 +165,11 @@ class Account:
         ("has_password", True, True),
         ("passwords", ["a", "b"], [MASK, MASK]),
         ("auth", ("ann", "hunter2"), (MASK, MASK)),
-        ("headers", [("Authorization", "Bearer x"), ("Accept", "y")], [("Authorization", MASK), ("Accept", "y")]),
+        (
+            "headers",
+            [("Authorization", "Bearer x"), ("Accept", "y")],
+            [("Authorization", MASK), ("Accept", "y")],
+        ),
         ("credentials", {"user": "ann", "type": "basic"}, {"user": MASK, "type": "basic"}),
         ("options", {"a": [{"token": "x", "n": 1}]}, {"a": [{"token": MASK, "n": 1}]}),
         ("anything", SecretStr("x"), MASK),
@@ -183,9 +187,9 @@ def test_other_objects_are_masked_in_their_repr() -> None:
     assert mask("account", Account("ann", "hunter2")).endswith("Account(user='ann', password='***')")
 
 
-_HIDDEN = st.text(st.characters(codec="utf-8", exclude_characters="'\"\\\n\r\x85\u2028\u2029"), min_size=4).map(
-    lambda text: f"Zq7{text}Zq8"
-)
+_HIDDEN = st.text(
+    st.characters(codec="utf-8", exclude_characters="'\"\\\n\r\x85\u2028\u2029"), min_size=4
+).map(lambda text: f"Zq7{text}Zq8")
 _FORMS = (
     "{{'user': 'ann', 'password': '{0}'}}",
     '{{"user": "ann", "api_key": "{0}", "n": 1}}',
@@ -202,9 +206,14 @@ def test_nothing_of_a_quoted_secret_is_seen(secret: str, form: str) -> None:
     assert "Zq8" not in masked
 
 
-@given(st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="'\"<>&;/?#"), min_size=1))
+@given(
+    st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="'\"<>&;/?#"), min_size=1)
+)
 def test_nothing_of_a_password_in_a_url_is_seen(password: str) -> None:
-    assert mask_text(f"see jdbc:postgresql://ann:{password}@db:5432/sales now") == "see jdbc:postgresql://ann:***@db:5432/sales now"
+    assert (
+        mask_text(f"see jdbc:postgresql://ann:{password}@db:5432/sales now")
+        == "see jdbc:postgresql://ann:***@db:5432/sales now"
+    )
 
 
 @given(st.text())

@@ -22,7 +22,16 @@ from ridgeline.operators import SumKeyVal
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 ODD = np.frombuffer(b"\x01\x00\x00\x00\x00\x00\xf8\xff")[0]
-NANS = [float("nan"), math.nan, -float("nan"), np.float64("nan"), np.float32("nan"), float(ODD), Decimal("NaN"), complex("nan")]
+NANS = [
+    float("nan"),
+    math.nan,
+    -float("nan"),
+    np.float64("nan"),
+    np.float32("nan"),
+    float(ODD),
+    Decimal("NaN"),
+    complex("nan"),
+]
 
 
 class Reading(NamedTuple):
@@ -36,7 +45,13 @@ def test_every_nan_goes_to_the_same_partition():
     assert set(hash_column(pa.array(floats)).tolist()) == {one}
     assert set(hash_column(pa.array([np.float32("nan")], pa.float32())).tolist()) == {one}
     assert stable_hash(("a", -float("nan"))) == stable_hash(("a", float("nan")))
-    assert stable_hash(-0.0) == stable_hash(0.0) == stable_hash(0) == stable_hash(False) == stable_hash(Decimal(0))
+    assert (
+        stable_hash(-0.0)
+        == stable_hash(0.0)
+        == stable_hash(0)
+        == stable_hash(False)
+        == stable_hash(Decimal(0))
+    )
     assert one not in {stable_hash(None), stable_hash(0)}
 
 
@@ -98,7 +113,10 @@ def test_a_nan_in_a_tuple_that_equals_no_other_is_refused_at_the_end_of_the_wind
     cell = KeyedState(int).cell()
     cell.begin(0)
     cell["x", float("nan")] = 1
-    with pytest.raises(StateError, match=r"has the key \('x', nan\), in which a NaN stands that equals no other; use `math.nan`"):
+    with pytest.raises(
+        StateError,
+        match=r"has the key \('x', nan\), in which a NaN stands that equals no other; use `math.nan`",
+    ):
         cell.changes()
 
 
@@ -141,7 +159,9 @@ KEYS = [float("nan"), 0.0, -0.0, float("nan"), 1.0, float(ODD), math.inf]
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 5])
 @pytest.mark.parametrize("kind", [RowSums, BatchSums, "SumKeyVal"])
-def test_sums_by_a_key_that_may_be_nan_do_not_depend_on_form_partitions_or_restarts(kind: Any, partitions: int, tmp_path: Path):
+def test_sums_by_a_key_that_may_be_nan_do_not_depend_on_form_partitions_or_restarts(
+    kind: Any, partitions: int, tmp_path: Path
+):
     windows = [[Reading(key, 10**n) for n, key in enumerate(KEYS)]] * 3
     items = [item for window in windows for item in (*window, END_WINDOW)]
 

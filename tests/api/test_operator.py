@@ -50,7 +50,13 @@ def test_ports_state_and_properties_are_inherited():
     assert list(declared.inputs) == ["pairs"]
     assert list(declared.outputs) == ["out", "rest"]
     assert list(declared.states) == ["total", "sums"]
-    assert [name for name in declared.properties if name != "context"] == ["limit", "names", "path", "factor", "ratio"]
+    assert [name for name in declared.properties if name != "context"] == [
+        "limit",
+        "names",
+        "path",
+        "factor",
+        "ratio",
+    ]
     assert declared.properties["limit"] == 20
     assert declared.properties["factor"] is REQUIRED
     assert property_types(Derived)["names"] == list[str]
@@ -64,14 +70,21 @@ def test_a_subclass_may_process_what_its_base_declares():
             """Nothing."""
 
     names = [
-        (port.process_name, port.process_batch_name) for port in (operator_type(kind).inputs["pairs"] for kind in (Base, Derived, Other))
+        (port.process_name, port.process_batch_name)
+        for port in (operator_type(kind).inputs["pairs"] for kind in (Base, Derived, Other))
     ]
     assert names == [(None, None), ("take", None), (None, "take_batch")]
 
 
 def test_properties_have_their_defaults():
     operator = Derived(factor=2)
-    assert (operator.limit, operator.names, operator.path, operator.factor, operator.ratio) == (20, ["a"], "out", 2, 0.5)
+    assert (operator.limit, operator.names, operator.path, operator.factor, operator.ratio) == (
+        20,
+        ["a"],
+        "out",
+        2,
+        0.5,
+    )
     operator.names.append("b")
     assert Derived(factor=2).names == ["a"]
     assert Base().limit == 10
@@ -100,7 +113,9 @@ def test_a_type_that_cannot_be_resolved_is_a_fault():
     class Lost(Operator):
         value: "Nowhere" = 3  # noqa: F821
 
-    assert faults(Lost()) == [("", None, "the types of its properties cannot be resolved: name 'Nowhere' is not defined")]
+    assert faults(Lost()) == [
+        ("", None, "the types of its properties cannot be resolved: name 'Nowhere' is not defined")
+    ]
 
 
 def test_properties_may_be_checked_together():
@@ -112,7 +127,9 @@ def test_properties_may_be_checked_together():
             return [("low", self.low, "must be below `high`")] if self.low >= self.high else []
 
     assert faults(Two(low="20")) == [("low", 20, "must be below `high`")]
-    assert faults(Two(low="x")) == [("low", "x", "input should be a valid integer, unable to parse string as an integer")]
+    assert faults(Two(low="x")) == [
+        ("low", "x", "input should be a valid integer, unable to parse string as an integer")
+    ]
 
 
 def test_properties_may_be_called_schema_or_json():
@@ -125,7 +142,9 @@ def test_properties_may_be_called_schema_or_json():
 
 
 def test_a_property_that_was_not_given_is_named():
-    with pytest.raises(AttributeError, match=r"^property `factor` of `Derived` was not given; pass `factor=\.\.\.`$"):
+    with pytest.raises(
+        AttributeError, match=r"^property `factor` of `Derived` was not given; pass `factor=\.\.\.`$"
+    ):
         Derived().factor  # noqa: B018
 
 
@@ -133,14 +152,17 @@ def test_an_unknown_attribute_gets_a_suggestion():
     with pytest.raises(AttributeError, match=r"^`Derived` has no attribute `totl`; did you mean `total`\?$"):
         Derived().totl  # noqa: B018
     with pytest.raises(
-        AttributeError, match=r"^`Base` has no attribute `zzz`; known are `context`, `limit`, `names`, `out`, `pairs`, `total`$"
+        AttributeError,
+        match=r"^`Base` has no attribute `zzz`; known are `context`, `limit`, `names`, `out`, `pairs`, `total`$",
     ):
         Base().zzz  # noqa: B018
     assert not hasattr(Base(), "__len__")
 
 
 def test_there_is_no_context_before_the_operator_runs():
-    with pytest.raises(AttributeError, match=r"^`Base` has no context before it runs; use it from `setup` on$"):
+    with pytest.raises(
+        AttributeError, match=r"^`Base` has no context before it runs; use it from `setup` on$"
+    ):
         Base().context  # noqa: B018
 
 
@@ -205,7 +227,9 @@ def local_operator() -> Operator:
     return Local(size=5)
 
 
-@pytest.mark.parametrize("travel", [copy.deepcopy, copy.copy, lambda value: pickle.loads(cloudpickle.dumps(value))])
+@pytest.mark.parametrize(
+    "travel", [copy.deepcopy, copy.copy, lambda value: pickle.loads(cloudpickle.dumps(value))]
+)
 def test_an_operator_travels_with_its_properties_and_without_its_state(travel):
     operator = local_operator()
     operator.counts["a"] += 1

@@ -2,10 +2,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeline import KeyedPartitioner, Partition, Partitioner, PartitionKeys, RoundRobinPartitioner, StickyPartitioner
+from ridgeline import (
+    KeyedPartitioner,
+    Partition,
+    Partitioner,
+    PartitionKeys,
+    RoundRobinPartitioner,
+    StickyPartitioner,
+)
 from ridgeline.api.partitioner import PortInfo, assign_keys
 
-KEYED, PLAIN, LOOSE = PortInfo("keyed", True, True), PortInfo("plain", False, True), PortInfo("loose", True, False)
+KEYED, PLAIN, LOOSE = (
+    PortInfo("keyed", True, True),
+    PortInfo("plain", False, True),
+    PortInfo("loose", True, False),
+)
 
 
 @given(st.integers(1, 300))
@@ -21,20 +32,29 @@ def test_every_key_belongs_to_exactly_one_partition(count):
 
 
 def test_three_partitions_as_apex_makes_them():
-    assert assign_keys(3) == [PartitionKeys(3, frozenset({0, 3})), PartitionKeys(3, frozenset({1})), PartitionKeys(3, frozenset({2}))]
+    assert assign_keys(3) == [
+        PartitionKeys(3, frozenset({0, 3})),
+        PartitionKeys(3, frozenset({1})),
+        PartitionKeys(3, frozenset({2})),
+    ]
     assert assign_keys(1) == [PartitionKeys(0, frozenset({0}))]
 
 
 def test_sticky_divides_every_connected_port_with_a_key():
     other = PortInfo("other", True, True)
-    assert StickyPartitioner().define_partitions(2, [LOOSE, KEYED, PLAIN]) == [Partition({"keyed": keys}) for keys in assign_keys(2)]
+    assert StickyPartitioner().define_partitions(2, [LOOSE, KEYED, PLAIN]) == [
+        Partition({"keyed": keys}) for keys in assign_keys(2)
+    ]
     both = [Partition({"keyed": keys, "other": keys}) for keys in assign_keys(3)]
     assert StickyPartitioner().define_partitions(3, [PLAIN, KEYED, LOOSE, other]) == both
 
 
 def test_without_a_key_the_first_connected_port_is_divided_in_turn():
     bare, second = PortInfo("bare", False, False), PortInfo("second", False, True)
-    assert StickyPartitioner().define_partitions(2, [LOOSE, bare, PLAIN, second]) == [Partition({}, frozenset({"plain"}))] * 2
+    assert (
+        StickyPartitioner().define_partitions(2, [LOOSE, bare, PLAIN, second])
+        == [Partition({}, frozenset({"plain"}))] * 2
+    )
 
 
 def test_sticky_divides_the_named_ports():
@@ -54,7 +74,10 @@ def test_keyed_divides_all_ports_with_a_key_alike():
 
 
 def test_round_robin_deals_the_first_connected_port():
-    assert RoundRobinPartitioner().define_partitions(2, [LOOSE, KEYED, PLAIN]) == [Partition({}, frozenset({"keyed"}))] * 2
+    assert (
+        RoundRobinPartitioner().define_partitions(2, [LOOSE, KEYED, PLAIN])
+        == [Partition({}, frozenset({"keyed"}))] * 2
+    )
 
 
 def test_partitioners_show_what_they_were_made_with():

@@ -44,7 +44,11 @@ def emitted(operator: Pass) -> list[list[Any]]:
 
 
 def test_the_class_tells_what_its_ports_are():
-    assert (Pass.pairs.name, Pass.pairs.process_name, Pass.pairs.process_batch_name) == ("pairs", "take", None)
+    assert (Pass.pairs.name, Pass.pairs.process_name, Pass.pairs.process_batch_name) == (
+        "pairs",
+        "take",
+        None,
+    )
     assert (Pass.others.optional, Pass.others.process_batch_name) == (True, "take_batch")
     assert (Pass.out.optional, Pass.out.required) == (False, False)
     assert (Pass.extra.optional, Pass.extra.required) == (True, False)
@@ -72,7 +76,10 @@ def test_a_port_cannot_be_assigned():
         Pass().out = 3
 
 
-@pytest.mark.parametrize("emit", [lambda out: out.emit(Pair(1, 1.0)), lambda out: out.emit_batch(Schema(Pair).encode([Pair(1, 1.0)]))])
+@pytest.mark.parametrize(
+    "emit",
+    [lambda out: out.emit(Pair(1, 1.0)), lambda out: out.emit_batch(Schema(Pair).encode([Pair(1, 1.0)]))],
+)
 def test_emission_outside_of_a_window_is_refused(emit):
     operator = Pass()
     text = r"^`out` cannot emit outside of a window; emit in `begin_window`, `process`, `emit_tuples` or `end_window`$"
@@ -98,7 +105,9 @@ def test_tuples_and_batches_keep_their_order():
 
 def test_a_batch_is_cast_to_the_port_s_schema():
     operator = opened()
-    operator.out.emit_batch(pa.RecordBatch.from_pydict({"value": [1, 2], "key": pa.array([3, 4], pa.uint8())}))
+    operator.out.emit_batch(
+        pa.RecordBatch.from_pydict({"value": [1, 2], "key": pa.array([3, 4], pa.uint8())})
+    )
     assert emitted(operator) == [[Pair(3, 1.0), Pair(4, 2.0)]]
 
 
@@ -110,7 +119,8 @@ def test_an_empty_batch_may_have_any_columns():
 
 def test_a_table_is_refused():
     with pytest.raises(
-        SchemaError, match=r"^`out\.emit_batch` takes a `pyarrow\.RecordBatch`; got a Table; for a table, emit each of its batches$"
+        SchemaError,
+        match=r"^`out\.emit_batch` takes a `pyarrow\.RecordBatch`; got a Table; for a table, emit each of its batches$",
     ):
         opened().out.emit_batch(pa.table({"key": [1], "value": [1.0]}))
 
@@ -152,7 +162,10 @@ def timed() -> Pass:
 
 
 def times(operator: Pass) -> list[Any]:
-    return [part.times and [None if time == NO_TIME else time for time in part.times.newest.tolist()] for part in operator.out.drain()]
+    return [
+        part.times and [None if time == NO_TIME else time for time in part.times.newest.tolist()]
+        for part in operator.out.drain()
+    ]
 
 
 def test_a_tuple_may_be_emitted_with_its_time():
@@ -167,7 +180,10 @@ def test_a_tuple_may_be_emitted_with_its_time():
 
 
 def test_a_time_must_be_one():
-    with pytest.raises(SchemaError, match=r"^the `timestamp` of a tuple is a time; got 5 in `out\.emit\(\.\.\., timestamp=\.\.\.\)`"):
+    with pytest.raises(
+        SchemaError,
+        match=r"^the `timestamp` of a tuple is a time; got 5 in `out\.emit\(\.\.\., timestamp=\.\.\.\)`",
+    ):
         opened().out.emit(Pair(1, 1.0), timestamp=5)
     with pytest.raises(RidgelineError, match="cannot emit outside of a window"):
         Pass().out.emit(Pair(1, 1.0), timestamp=DAY)
@@ -190,7 +206,9 @@ def test_the_column_of_the_port_tells_the_time_unless_the_author_does():
     operator.out.emit({"n": 1, "at": DAY.replace(tzinfo=None)})
     operator.out.emit({"n": 2, "at": None})
     operator.out.emit({"n": 3, "at": DAY.replace(tzinfo=None)}, timestamp=DAY + timedelta(seconds=2))
-    operator.out.emit_batch(pa.RecordBatch.from_pydict({"n": [4], "at": pa.array([DAY.replace(tzinfo=None)], pa.timestamp("ms"))}))
+    operator.out.emit_batch(
+        pa.RecordBatch.from_pydict({"n": [4], "at": pa.array([DAY.replace(tzinfo=None)], pa.timestamp("ms"))})
+    )
     assert times(operator) == [[MICROSECONDS, None, MICROSECONDS + 2_000_000], [MICROSECONDS]]
 
 

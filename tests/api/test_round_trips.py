@@ -26,7 +26,22 @@ class Inner(NamedTuple):
     x: float
 
 
-KINDS: list[Any] = [int, float, str, bool, bytes, datetime, date, time, timedelta, Decimal, list[int], list[float], dict[str, float], Inner]
+KINDS: list[Any] = [
+    int,
+    float,
+    str,
+    bool,
+    bytes,
+    datetime,
+    date,
+    time,
+    timedelta,
+    Decimal,
+    list[int],
+    list[float],
+    dict[str, float],
+    Inner,
+]
 ZONES = st.sampled_from([None, UTC, timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))])
 ANY = st.one_of(
     st.none(),
@@ -87,7 +102,13 @@ def forms(schema: Schema, rows: list[Any]) -> list[list[Any]]:
     tuples = Tuples.of_rows(schema, rows)
     again = block.decode(schema, block.encode(tuples), None)
     taken = again.take(np.arange(len(rows)))
-    return [tuples.rows, schema.decode(schema.encode(rows)), Tuples.of_batch(schema, tuples.batch).rows, again.rows, taken.rows]
+    return [
+        tuples.rows,
+        schema.decode(schema.encode(rows)),
+        Tuples.of_batch(schema, tuples.batch).rows,
+        again.rows,
+        taken.rows,
+    ]
 
 
 @settings(deadline=None, max_examples=400)
@@ -112,14 +133,23 @@ def test_rows_of_any_values_come_out_equal_or_are_refused_by_column(data: Any) -
 @settings(deadline=None, max_examples=200)
 @given(st.data())
 def test_fitting_rows_are_never_refused_and_hash_as_their_batch(data: Any) -> None:
-    kinds = data.draw(st.lists(st.sampled_from([int, float, str, bool, bytes, datetime, date, Decimal]), min_size=1, max_size=3))
+    kinds = data.draw(
+        st.lists(
+            st.sampled_from([int, float, str, bool, bytes, datetime, date, Decimal]), min_size=1, max_size=3
+        )
+    )
     kind = record(kinds)
-    rows = [kind(*values) for values in data.draw(st.lists(st.tuples(*(st.none() | FITTING[one] for one in kinds)), max_size=4))]
+    rows = [
+        kind(*values)
+        for values in data.draw(st.lists(st.tuples(*(st.none() | FITTING[one] for one in kinds)), max_size=4))
+    ]
     schema = Schema(kind)
     for came in forms(schema, rows):
         assert same(came, rows)
         names = list(schema.arrow.names)
-        assert hash_columns(schema.encode(came), names).tolist() == [stable_hash(row[0] if len(row) == 1 else tuple(row)) for row in rows]
+        assert hash_columns(schema.encode(came), names).tolist() == [
+            stable_hash(row[0] if len(row) == 1 else tuple(row)) for row in rows
+        ]
 
 
 KEYS = st.recursive(
@@ -144,7 +174,9 @@ KEYS = st.recursive(
 @example([(0.0, 1), (-0.0, 2), (0, 3), (False, 4), (Decimal(0), 5)])
 @example([((1, float("nan")), 1)])
 @given(st.lists(st.tuples(KEYS, st.integers()), max_size=6))
-def test_keys_of_a_state_are_the_same_one_by_one_in_batches_and_after_a_restart(pairs: list[tuple[Any, int]]) -> None:
+def test_keys_of_a_state_are_the_same_one_by_one_in_batches_and_after_a_restart(
+    pairs: list[tuple[Any, int]],
+) -> None:
     one, many, restored = (KeyedState(int, default=0).cell() for _ in range(3))
     for cell in (one, many, restored):
         cell.begin(0)

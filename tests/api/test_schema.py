@@ -125,7 +125,13 @@ def test_tuples_come_back_equal_and_of_the_same_types(kind, rows):
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.lists(st.builds(Payment, INT64, st.floats() | INT64, st.text(), st.booleans(), st.binary(), TIMES | st.datetimes())))
+@given(
+    st.lists(
+        st.builds(
+            Payment, INT64, st.floats() | INT64, st.text(), st.booleans(), st.binary(), TIMES | st.datetimes()
+        )
+    )
+)
 def test_canonical_tuples_are_those_that_encoding_gives_back(tuples):
     schema = Schema(Payment)
     try:
@@ -173,7 +179,10 @@ class Period(NamedTuple):
 
 def test_dates_and_times_come_back_whatever_the_year_and_if_they_are_missing():
     schema = Schema(Period)
-    ends = [Period(date.min, datetime.min.replace(tzinfo=UTC)), Period(date.max, datetime.max.replace(tzinfo=UTC))]
+    ends = [
+        Period(date.min, datetime.min.replace(tzinfo=UTC)),
+        Period(date.max, datetime.max.replace(tzinfo=UTC)),
+    ]
     for rows in (ends, [*ends, Period(None, None)], [Period(None, None)]):
         back = schema.decode(schema.encode(rows))
         assert back == rows
@@ -181,7 +190,10 @@ def test_dates_and_times_come_back_whatever_the_year_and_if_they_are_missing():
     assert schema.decode(schema.encode(ends).slice(1)) == ends[1:]
     with pytest.raises(OverflowError):
         schema.decode(
-            pa.RecordBatch.from_arrays([pa.array([10_000_000], pa.date32()), pa.array([0], schema.arrow[1].type)], schema=schema.arrow)
+            pa.RecordBatch.from_arrays(
+                [pa.array([10_000_000], pa.date32()), pa.array([0], schema.arrow[1].type)],
+                schema=schema.arrow,
+            )
         )
 
 
@@ -192,10 +204,17 @@ def test_dataclasses_of_keywords_and_with_worked_out_fields():
 
 
 def test_an_arrow_schema_has_dictionaries_as_tuples():
-    schema = Schema(pa.schema([("a", pa.int32()), ("b", pa.list_(pa.string())), ("c", pa.dictionary(pa.int8(), pa.string()))]))
+    schema = Schema(
+        pa.schema(
+            [("a", pa.int32()), ("b", pa.list_(pa.string())), ("c", pa.dictionary(pa.int8(), pa.string()))]
+        )
+    )
     rows = [{"a": 1, "b": ["x", None], "c": "red"}, {"a": None, "b": None, "c": None}]
     assert schema.decode(schema.encode(rows)) == rows
-    assert schema.describe() == "pyarrow.Schema(a: int32, b: list<item: string>, c: dictionary<values=string, indices=int8, ordered=0>)"
+    assert (
+        schema.describe()
+        == "pyarrow.Schema(a: int32, b: list<item: string>, c: dictionary<values=string, indices=int8, ordered=0>)"
+    )
 
 
 def test_object_takes_any_value():
@@ -208,12 +227,27 @@ def test_object_takes_any_value():
 @pytest.mark.parametrize(
     ("declared", "text"),
     [
-        (int, "<class 'int'> cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"),
-        ({"a": int}, "{'a': <class 'int'>} cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"),
+        (
+            int,
+            "<class 'int'> cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`",
+        ),
+        (
+            {"a": int},
+            "{'a': <class 'int'>} cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`",
+        ),
         ([1], "[1] cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"),
-        (namedtuple("Bare", "a"), "field `a` of `Bare` has no type; use `typing.NamedTuple` with annotations"),  # noqa: PYI024
-        (Unresolved, "the types of `Unresolved` cannot be resolved: name 'Nowhere' is not defined; define them at module level"),
-        (Node, "`Node.children.children` has type `Node`, which contains itself, so it has no column type; use a port of `object`"),
+        (
+            namedtuple("Bare", "a"),  # noqa: PYI024
+            "field `a` of `Bare` has no type; use `typing.NamedTuple` with annotations",
+        ),
+        (
+            Unresolved,
+            "the types of `Unresolved` cannot be resolved: name 'Nowhere' is not defined; define them at module level",
+        ),
+        (
+            Node,
+            "`Node.children.children` has type `Node`, which contains itself, so it has no column type; use a port of `object`",
+        ),
     ],
 )
 def test_what_cannot_be_a_schema_is_refused(declared, text):
@@ -223,12 +257,15 @@ def test_what_cannot_be_a_schema_is_refused(declared, text):
 
 
 @pytest.mark.parametrize(
-    ("declared", "start"), [(Strange, "`Strange.value` has type <class 'complex'>"), (Mixed, "`Mixed.value` has type int | str")]
+    ("declared", "start"),
+    [(Strange, "`Strange.value` has type <class 'complex'>"), (Mixed, "`Mixed.value` has type int | str")],
 )
 def test_a_field_of_a_type_without_a_column_is_refused(declared, start):
     with pytest.raises(SchemaError) as error:
         Schema(declared)
-    assert str(error.value).startswith(start + ", which has no column type; use one of int, float, str, bool, bytes, datetime, date,")
+    assert str(error.value).startswith(
+        start + ", which has no column type; use one of int, float, str, bool, bytes, datetime, date,"
+    )
 
 
 @pytest.mark.parametrize(
@@ -238,10 +275,16 @@ def test_a_field_of_a_type_without_a_column_is_refused(declared, start):
             Point("one", 1.0),
             "Point(x='one', y=1.0) does not fit Point(x: int64, y: double): `x` must be int64; got 'one' (Could not convert",
         ),
-        (Point(2**63), "does not fit Point(x: int64, y: double): `x` must be int64; got 9223372036854775808 ("),
+        (
+            Point(2**63),
+            "does not fit Point(x: int64, y: double): `x` must be int64; got 9223372036854775808 (",
+        ),
         (Point(1.5), "`x` must be int64; got 1.5 (1.5 is not a whole number)"),
         ((1,), "(1,) does not fit Point(x: int64, y: double); emit a `Point` (1 values instead of 2)"),
-        ({"x": 1, "y": 2.0}, "{'x': 1, 'y': 2.0} does not fit Point(x: int64, y: double); emit a `Point` (a dict is no tuple)"),
+        (
+            {"x": 1, "y": 2.0},
+            "{'x': 1, 'y': 2.0} does not fit Point(x: int64, y: double); emit a `Point` (a dict is no tuple)",
+        ),
         ("ab", "'ab' does not fit Point(x: int64, y: double); emit a `Point` (a str is no tuple)"),
         (None, "None does not fit Point(x: int64, y: double); emit a `Point` (a NoneType is no tuple)"),
     ],
@@ -261,8 +304,14 @@ class Moment(NamedTuple):
 @pytest.mark.parametrize(
     ("row", "text"),
     [
-        (Moment(1_767_225_600.0, [], {}), "`time` must be timestamp[us, tz=UTC]; got 1767225600.0 (a number is no date or time)"),
-        (Moment(None, [1, 2.0, 2.5], {}), "`counts` must be list<item: int64>; got [1, 2.0, 2.5] (2.5 is not a whole number)"),
+        (
+            Moment(1_767_225_600.0, [], {}),
+            "`time` must be timestamp[us, tz=UTC]; got 1767225600.0 (a number is no date or time)",
+        ),
+        (
+            Moment(None, [1, 2.0, 2.5], {}),
+            "`counts` must be list<item: int64>; got [1, 2.0, 2.5] (2.5 is not a whole number)",
+        ),
         (Moment(None, [], {"a": Point(Decimal("0.5"))}), "(0.5 is not a whole number)"),
     ],
 )
@@ -274,12 +323,19 @@ def test_what_arrow_would_change_in_silence_is_refused(row, text):
 
 
 def test_errors_of_dataclasses_and_arrow_schemas():
-    with pytest.raises(SchemaError, match=r"^3 does not fit Leg\(start: .*; emit a `Leg` \('int' object has no attribute 'start'\)$"):
+    with pytest.raises(
+        SchemaError,
+        match=r"^3 does not fit Leg\(start: .*; emit a `Leg` \('int' object has no attribute 'start'\)$",
+    ):
         Schema(Leg).encode([3])
     schema = Schema(pa.schema([("a", pa.int64())]))
-    with pytest.raises(SchemaError, match=r"emit a dictionary of its columns \(keys \['b'\] instead of \['a'\]\)$"):
+    with pytest.raises(
+        SchemaError, match=r"emit a dictionary of its columns \(keys \['b'\] instead of \['a'\]\)$"
+    ):
         schema.encode([{"b": 1}])
-    with pytest.raises(SchemaError, match=r"emit a dictionary of its columns \('int' object has no attribute 'keys'\)$"):
+    with pytest.raises(
+        SchemaError, match=r"emit a dictionary of its columns \('int' object has no attribute 'keys'\)$"
+    ):
         schema.encode([1])
 
 
@@ -293,10 +349,14 @@ def test_a_batch_is_brought_into_the_port_s_schema():
 
 def test_a_batch_that_would_lose_something_is_refused():
     schema = Schema(Point)
-    with pytest.raises(SchemaError, match=r"column `x` of an emitted batch is double; the port's schema says int64; Float value 1.5"):
+    with pytest.raises(
+        SchemaError,
+        match=r"column `x` of an emitted batch is double; the port's schema says int64; Float value 1.5",
+    ):
         schema.conform(pa.RecordBatch.from_pydict({"x": [1.5], "y": [1.0]}))
     with pytest.raises(
-        SchemaError, match=r"^a batch with columns \['x'\] was emitted; the port's schema is Point\(x: int64, y: double\); name its"
+        SchemaError,
+        match=r"^a batch with columns \['x'\] was emitted; the port's schema is Point\(x: int64, y: double\); name its",
     ):
         schema.conform(pa.RecordBatch.from_pydict({"x": [1]}))
 
@@ -309,7 +369,11 @@ def test_a_batch_that_would_lose_something_is_refused():
         (Point, pa.schema([("x", pa.int64()), ("y", pa.float64())]), None),
         (object, Point, "`object` cannot be read as Point(x: int64, y: double)"),
         (Point, pa.schema([("z", pa.int64()), ("y", pa.float64())]), "field 1 is `x` here and `z` there"),
-        (Point, pa.schema([("x", pa.int64()), ("y", pa.int64())]), "field `y` is double here and int64 there"),
+        (
+            Point,
+            pa.schema([("x", pa.int64()), ("y", pa.int64())]),
+            "field `y` is double here and int64 there",
+        ),
         (Point, pa.schema([("x", pa.int64())]), "field `y` is only here"),
         (pa.schema([("x", pa.int64())]), Point, "field `y` is only there"),
     ],
@@ -359,7 +423,10 @@ class Whole(NamedTuple):
 
 def test_a_field_that_is_a_record_takes_its_record_or_a_dictionary_of_exactly_its_fields():
     schema = Schema(Whole)
-    assert schema.decode(schema.encode([Whole(Part(1)), Whole({"number": 2})])) == [Whole(Part(1)), Whole(Part(2))]  # type: ignore[arg-type]
+    assert schema.decode(schema.encode([Whole(Part(1)), Whole({"number": 2})])) == [
+        Whole(Part(1)),
+        Whole(Part(2)),
+    ]  # type: ignore[arg-type]
     for wrong in ({}, {"number": 1, "other": 2}, {"nubmer": 1}, (1,), [1], "x", 1):
         with pytest.raises(SchemaError, match="`part` must be struct<number: int64>"):
             schema.encode([Whole(wrong)])  # type: ignore[arg-type]

@@ -39,7 +39,12 @@ def test_state_reads_like_an_attribute():
     keeper.names["a"].append("x")
     keeper.recent += [1.0]
     keeper.totals |= {"b": 5}
-    assert (keeper.position, dict(keeper.totals), dict(keeper.names), list(keeper.recent)) == (2, {"a": 1, "b": 5}, {"a": ["x"]}, [1.0])
+    assert (keeper.position, dict(keeper.totals), dict(keeper.names), list(keeper.recent)) == (
+        2,
+        {"a": 1, "b": 5},
+        {"a": ["x"]},
+        [1.0],
+    )
     assert Keeper().position == 0
     assert Keeper().seen is not Keeper().seen
     assert isinstance(Keeper.totals, KeyedState)
@@ -49,9 +54,14 @@ def test_state_reads_like_an_attribute():
 
 
 def test_keyed_and_list_state_cannot_be_assigned():
-    with pytest.raises(AttributeError, match=r"^`Keeper\.totals` is keyed state; assign to its keys, or `clear\(\)` it$"):
+    with pytest.raises(
+        AttributeError, match=r"^`Keeper\.totals` is keyed state; assign to its keys, or `clear\(\)` it$"
+    ):
         Keeper().totals = {}
-    with pytest.raises(AttributeError, match=r"^`Keeper\.recent` is list state; use its methods, such as `append` and `clear`$"):
+    with pytest.raises(
+        AttributeError,
+        match=r"^`Keeper\.recent` is list state; use its methods, such as `append` and `clear`$",
+    ):
         Keeper().recent = []
 
 
@@ -120,7 +130,9 @@ def test_a_delta_costs_what_the_window_touched():
     assert totals.changes() == (False, 1, {3: 0}, [4])
 
 
-@pytest.mark.parametrize("make", [list, tuple, np.array, pa.array, lambda keys: pa.chunked_array([keys]), iter], ids=range(6))
+@pytest.mark.parametrize(
+    "make", [list, tuple, np.array, pa.array, lambda keys: pa.chunked_array([keys]), iter], ids=range(6)
+)
 def test_the_vectorised_side_takes_arrays_and_sequences(make):
     totals = keyed(int, default=0)
     totals.put_many(make([3, 1, 3]), make([30, 10, 31]))
@@ -132,7 +144,12 @@ def test_the_vectorised_side_takes_arrays_and_sequences(make):
 
 @pytest.mark.parametrize(
     ("kind", "values", "dtype"),
-    [(int, [1, 2], np.int64), (float, [1, 2.5], np.float64), (bool, [True, False], np.bool_), (str, ["a", "b"], object)],
+    [
+        (int, [1, 2], np.int64),
+        (float, [1, 2.5], np.float64),
+        (bool, [True, False], np.bool_),
+        (str, ["a", "b"], object),
+    ],
 )
 def test_arrays_come_out_in_the_type_of_the_values(kind, values, dtype):
     cell = keyed(kind)
@@ -144,7 +161,8 @@ def test_arrays_come_out_in_the_type_of_the_values(kind, values, dtype):
 
 
 @pytest.mark.parametrize(
-    ("keys", "dtype"), [([1, 2], np.int64), ([1.5, 2.5], np.float64), ([True], np.bool_), ([1, "a"], object), ([2**70], object)]
+    ("keys", "dtype"),
+    [([1, 2], np.int64), ([1.5, 2.5], np.float64), ([True], np.bool_), ([1, "a"], object), ([2**70], object)],
 )
 def test_keys_come_out_in_their_own_type(keys, dtype):
     cell = keyed(int)

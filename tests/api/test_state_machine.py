@@ -199,7 +199,11 @@ class ListMachine(CellMachine):
         self.cell.insert(index, value)
         self.model.insert(index, value)
 
-    @rule(start=st.none() | st.integers(-5, 5), stop=st.none() | st.integers(-5, 5), values=st.lists(VALUES, max_size=3))
+    @rule(
+        start=st.none() | st.integers(-5, 5),
+        stop=st.none() | st.integers(-5, 5),
+        values=st.lists(VALUES, max_size=3),
+    )
     def put_slice(self, start: int | None, stop: int | None, values: list[int]) -> None:
         self.cell[start:stop] = values
         self.model[start:stop] = values

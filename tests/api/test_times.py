@@ -31,7 +31,11 @@ MICROSECONDS = 1_767_225_600_000_000  # of DAY, by `date -d 2026-01-01T00:00Z +%
 
 moments = st.one_of(st.just(NO_TIME), st.integers(-(2**62), 2**62))
 pairs = st.lists(
-    moments.flatmap(lambda newest: st.tuples(st.just(newest), st.just(newest) if newest == NO_TIME else st.integers(-(2**62), newest)))
+    moments.flatmap(
+        lambda newest: st.tuples(
+            st.just(newest), st.just(newest) if newest == NO_TIME else st.integers(-(2**62), newest)
+        )
+    )
 )
 
 
@@ -58,10 +62,17 @@ def test_taking_joining_and_summing_up_do_what_they_do_to_pairs(values, data):
     times = times_of(values)
     indices = data.draw(st.lists(st.integers(0, len(values) - 1))) if values else []
     cut = data.draw(st.integers(0, len(values)))
-    assert pairs_of(times.take(np.array(indices, np.int64)), len(indices)) == [values[index] for index in indices]
+    assert pairs_of(times.take(np.array(indices, np.int64)), len(indices)) == [
+        values[index] for index in indices
+    ]
     first, second = times.take(slice(0, cut)), times.take(slice(cut, None))
     joined = joined_times([(len(first), first), (2, None), (len(second), second)])
-    assert pairs_of(joined, len(values) + 2) == [*values[:cut], (NO_TIME, NO_TIME), (NO_TIME, NO_TIME), *values[cut:]]
+    assert pairs_of(joined, len(values) + 2) == [
+        *values[:cut],
+        (NO_TIME, NO_TIME),
+        (NO_TIME, NO_TIME),
+        *values[cut:],
+    ]
     assert times.span() == span_of(values)
     assert joined_spans(first.span(), second.span()) == span_of(values)
 
@@ -79,7 +90,9 @@ def test_a_span_for_many_takes_no_memory():
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Vienna"])
-@pytest.mark.parametrize(("unit", "value"), [("s", 7), ("ms", 7_000), ("us", 7_000_000), ("ns", 7_000_000_999)])
+@pytest.mark.parametrize(
+    ("unit", "value"), [("s", 7), ("ms", 7_000), ("us", 7_000_000), ("ns", 7_000_000_999)]
+)
 def test_columns_of_all_units_and_zones(unit, value, zone):
     column = pa.array([value, None, -value], pa.timestamp(unit, zone))
     before = -7_000_000 if unit != "ns" else -7_000_001
@@ -106,7 +119,8 @@ def test_python_times_are_utc_unless_they_say_otherwise():
 @pytest.mark.parametrize("value", [5, "2026-01-01", DAY.date(), 1.5])
 def test_a_timestamp_must_be_a_time(value):
     with pytest.raises(
-        SchemaError, match=r"^the `timestamp` of a tuple is a time; got .* in `out\.emit\(\.\.\., timestamp=\.\.\.\)`; give a `da"
+        SchemaError,
+        match=r"^the `timestamp` of a tuple is a time; got .* in `out\.emit\(\.\.\., timestamp=\.\.\.\)`; give a `da",
     ):
         check_timestamp(value, "out")
 
@@ -119,8 +133,16 @@ class Event(NamedTuple):
 def test_rows_tell_their_times_as_their_batch_does():
     schema, events = Schema(Event), [Event(1, DAY), Event(2, DAY + timedelta(microseconds=5)), Event(3, None)]
     assert row_times(schema, events, "time").tolist() == [MICROSECONDS, MICROSECONDS + 5, NO_TIME]
-    assert row_times(Schema(schema.arrow), [event._asdict() for event in events], "time").tolist()[1] == MICROSECONDS + 5
-    assert row_times(Schema(object), [*events, "anything"], "time").tolist() == [MICROSECONDS, MICROSECONDS + 5, NO_TIME, NO_TIME]
+    assert (
+        row_times(Schema(schema.arrow), [event._asdict() for event in events], "time").tolist()[1]
+        == MICROSECONDS + 5
+    )
+    assert row_times(Schema(object), [*events, "anything"], "time").tolist() == [
+        MICROSECONDS,
+        MICROSECONDS + 5,
+        NO_TIME,
+        NO_TIME,
+    ]
 
 
 @settings(deadline=None)
@@ -142,7 +164,9 @@ def test_tuples_keep_their_times_whatever_becomes_of_them(keys):
         assert tuples.timed
         assert tuples.times.newest.tolist() == wanted
         assert tuples.take(indices).times.newest.tolist() == [wanted[index] for index in indices]
-        assert concatenate(tuples.schema, [tuples, tuples.take(indices)]).times.newest.tolist() == wanted + [wanted[i] for i in indices]
+        assert concatenate(tuples.schema, [tuples, tuples.take(indices)]).times.newest.tolist() == wanted + [
+            wanted[i] for i in indices
+        ]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +189,10 @@ def test_rows_are_positions_or_a_mask(rows):
 @pytest.mark.parametrize(
     ("rows", "text"),
     [
-        ([1.5, 2.0], r"says from which rows the tuples came; got float64 of shape \(2,\); give a mask of 4 values or 2 positions"),
+        (
+            [1.5, 2.0],
+            r"says from which rows the tuples came; got float64 of shape \(2,\); give a mask of 4 values or 2 positions",
+        ),
         ([[1, 2]], r"got int64 of shape \(1, 2\)"),
         ([True, False], r"got bool of shape \(2,\); give a mask of 4 values or 2 positions"),
         ([1], "says for each tuple from which row it came; got 1 for 2 tuples; give one a tuple"),
@@ -201,7 +228,8 @@ def test_what_a_tuple_hands_on():
 
 def test_rows_mean_nothing_unless_a_batch_is_processed():
     with pytest.raises(
-        SchemaError, match=r"positions in the batch being processed; got them while tuples are processed; leave `rows` out$"
+        SchemaError,
+        match=r"positions in the batch being processed; got them while tuples are processed; leave `rows` out$",
     ):
         Processing(lambda: NOW, 4, lambda: 3).of_batch(1, [0], "out")
     with pytest.raises(SchemaError, match="got them while no batch is processed; leave"):

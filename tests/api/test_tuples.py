@@ -43,7 +43,9 @@ def test_a_row_that_does_not_fit_is_refused_at_once():
         Tuples.of_rows(SCHEMA, [*ROWS, Pair("x", 1.0)])
 
 
-@pytest.mark.parametrize("tuples", [Tuples.of_rows(SCHEMA, ROWS), Tuples.of_batch(SCHEMA, SCHEMA.encode(ROWS))])
+@pytest.mark.parametrize(
+    "tuples", [Tuples.of_rows(SCHEMA, ROWS), Tuples.of_batch(SCHEMA, SCHEMA.encode(ROWS))]
+)
 def test_take_keeps_the_order_asked_for(tuples):
     assert tuples.take(np.array([2, 0])).rows == [ROWS[2], ROWS[0]]
     assert len(tuples.take(np.array([], dtype=np.int64))) == 0

@@ -89,7 +89,10 @@ def test_a_value_of_the_type_is_taken(kind: Any, value: Any, held: Any) -> None:
 
 def test_arrays_of_another_type_are_refused() -> None:
     cell = keyed(int)
-    with pytest.raises(StateError, match=r"the state holds values of type `int`; got 1\.5, a `float`, for the key 1; convert it"):
+    with pytest.raises(
+        StateError,
+        match=r"the state holds values of type `int`; got 1\.5, a `float`, for the key 1; convert it",
+    ):
         cell.put_many(np.array([1, 2]), np.array([1.5, 2.5]))
     with pytest.raises(StateError, match="got None"):
         cell.put_many(pa.array([1, 2]), pa.array([1, None]))
@@ -104,7 +107,8 @@ def test_items_of_a_list_state_are_checked_at_the_end_of_the_window() -> None:
     assert cell.changes() == (0, [1, 2.0, 3.5])
     cell.append("4")
     with pytest.raises(
-        StateError, match=r"^the state holds values of type `float`; got '4', a `str`; convert it, or declare another type$"
+        StateError,
+        match=r"^the state holds values of type `float`; got '4', a `str`; convert it, or declare another type$",
     ):
         cell.changes()
 
@@ -131,8 +135,14 @@ class Counting(Operator):
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("a", "in `process of port texts`: StateError: `counts` holds values of type `int`; got 'a', a `str`, for the key 'a'"),
-        ("list", "in `end of state recent`: StateError: `recent` holds values of type `int`; got 'list', a `str`; convert it"),
+        (
+            "a",
+            "in `process of port texts`: StateError: `counts` holds values of type `int`; got 'a', a `str`, for the key 'a'",
+        ),
+        (
+            "list",
+            "in `end of state recent`: StateError: `recent` holds values of type `int`; got 'list', a `str`; convert it",
+        ),
     ],
 )
 def test_the_error_names_operator_state_and_tuple(text: str, error: str) -> None:
@@ -144,4 +154,6 @@ def test_the_error_names_operator_state_and_tuple(text: str, error: str) -> None
     app.add_stream("out", counting.out, sink.input)
     with pytest.raises(OperatorError) as caught:
         run_local(app)
-    assert "operator `counting` (partition 0) of application `typed` failed in window 0 " + error in str(caught.value)
+    assert "operator `counting` (partition 0) of application `typed` failed in window 0 " + error in str(
+        caught.value
+    )

@@ -14,7 +14,14 @@ def ran(contestant, number, *samples, figure="seconds"):
 
 
 def test_ratios_are_taken_round_by_round_and_their_median_is_judged():
-    rounds = [ran("ours", 0, 1.0), ran("x", 0, 2.0), ran("ours", 1, 30.0), ran("x", 1, 60.0), ran("ours", 2, 1.0), ran("x", 2, 10.0)]
+    rounds = [
+        ran("ours", 0, 1.0),
+        ran("x", 0, 2.0),
+        ran("ours", 1, 30.0),
+        ran("x", 1, 60.0),
+        ran("ours", 2, 1.0),
+        ran("x", 2, 10.0),
+    ]
     judged = judge(Goal(figure="seconds", against="x", at_most=0.5), rounds)
     assert (judged.verdict, judged.compared.median, judged.compared.high) == ("met", 0.5, 0.5)
     assert judge(Goal(figure="seconds", against="x", at_most=0.49), rounds).verdict == "missed"
@@ -54,7 +61,12 @@ def test_faulty_declarations_say_what_is_wrong():
     with pytest.raises(ValueError, match="a goal has a limit; got at_most=None, at_least=None"):
         Goal(figure="seconds", against="x")
     with pytest.raises(ValueError, match="a goal names a contestant; got 'y'; there are ours"):
-        Benchmark(name="b", title="", contestants={"ours": lambda _: {}}, goals=[Goal(figure="s", against="y", at_most=1)])
+        Benchmark(
+            name="b",
+            title="",
+            contestants={"ours": lambda _: {}},
+            goals=[Goal(figure="s", against="y", at_most=1)],
+        )
 
 
 def test_the_first_windows_are_left_out(tmp_path):

@@ -57,7 +57,12 @@ def test_contestants_run_in_turn_and_one_that_fails_does_not_keep_the_others_fro
     left = int(toy["contestants"]["lingers"]["rounds"][0]["samples"]["pid"][0])
     assert not Path(f"/proc/{left}").exists() or "Z" in Path(f"/proc/{left}/stat").read_text()
     assert "not run: toy, seconds against wrong: wrong: ValueError: the sum is 3; got 4" in printed
-    assert printed.index("1/2  ours") < printed.index("1/2  twice") < printed.index("2/2  ours") < printed.index("2/2  twice")
+    assert (
+        printed.index("1/2  ours")
+        < printed.index("1/2  twice")
+        < printed.index("2/2  ours")
+        < printed.index("2/2  twice")
+    )
 
 
 def test_after_ctrl_c_there_is_what_was_found_until_then(run, monkeypatch):
@@ -67,12 +72,19 @@ def test_after_ctrl_c_there_is_what_was_found_until_then(run, monkeypatch):
         asked.append((contestant, number))
         if contestant == "wrong":
             raise KeyboardInterrupt
-        return command.Ran(contestant or "prepare", number, {"seconds": [1.0 if contestant == "ours" else 2.0]})
+        return command.Ran(
+            contestant or "prepare", number, {"seconds": [1.0 if contestant == "ours" else 2.0]}
+        )
 
     monkeypatch.setattr(command, "run_contestant", interrupted)
     code, printed, written = run()
     assert (code, asked) == (130, [(None, 0), ("ours", 0), ("twice", 0), ("wrong", 0)])
-    assert [goal["verdict"] for goal in written["benchmarks"][0]["goals"]] == ["met", "missed", "met", "not run"]
+    assert [goal["verdict"] for goal in written["benchmarks"][0]["goals"]] == [
+        "met",
+        "missed",
+        "met",
+        "not run",
+    ]
     assert "interrupted" in printed
     assert "wrong: ended no round" in printed
 

@@ -70,7 +70,9 @@ def serve():
         server = WebServer(create_app(watch, plan, token=token))
         opened.append(server)
         if registered:
-            entry = registry.own_entry(number, plan.logical.application, server.url, token=token, started=1_600_000_000.0, user="ann")
+            entry = registry.own_entry(
+                number, plan.logical.application, server.url, token=token, started=1_600_000_000.0, user="ann"
+            )
             opened.append(registry.register(entry))
         return server
 

@@ -9,7 +9,9 @@ from ridgeline.api.errors import CheckpointError, Failure, Fault, OperatorError,
 from ridgeline.api.frames import users_frames
 from ridgeline.cli.errors import CommandError, exit_code, make_console, tell, told
 
-FAILURE = Failure("a", "total", 1, 7, "process of port numbers", "ZeroDivisionError: division by zero", "Number(value=3)")
+FAILURE = Failure(
+    "a", "total", 1, 7, "process of port numbers", "ZeroDivisionError: division by zero", "Number(value=3)"
+)
 
 
 def text_of(error):

@@ -45,7 +45,9 @@ def test_modules_imported_in_setup_come_from_the_applications_folder(ridgeline_p
     (home / "rates.py").write_text("from bases import BASE\nRATE = BASE * 2\n")
     (home / "bases.py").write_text("BASE = 5\n")
     (home / "tools" / "__init__.py").write_text("")
-    (home / "tools" / "shapes.py").write_text("def factor():\n    from . import sizes\n    return sizes.SIZE\n")
+    (home / "tools" / "shapes.py").write_text(
+        "def factor():\n    from . import sizes\n    return sizes.SIZE\n"
+    )
     (home / "tools" / "sizes.py").write_text("SIZE = 10\n")
     (home / "tools" / "deep" / "inner.py").write_text(
         "def note(path, value):\n    with open(path, 'a') as file:\n        file.write(f'{value}\\n')\n"
@@ -53,7 +55,9 @@ def test_modules_imported_in_setup_come_from_the_applications_folder(ridgeline_p
     process = ridgeline_process("run", home / "app.py", "--master", "local[2]", "--quiet", "--no-service")
     stdout, stderr = process.communicate(timeout=240)
     assert (process.returncode, stderr) == (0, ""), stdout
-    assert [int(line) for line in (tmp_path / "out").read_text().split()] == [100 * value for value in range(10)]
+    assert [int(line) for line in (tmp_path / "out").read_text().split()] == [
+        100 * value for value in range(10)
+    ]
 
 
 @pytest.mark.spark
@@ -64,5 +68,8 @@ def test_a_module_that_is_nowhere_has_a_remedy(ridgeline_process, tmp_path):
     process = ridgeline_process("run", "app.py", "--master", "local[2]", "--quiet", "--no-service")
     _, stderr = process.communicate(timeout=240)
     assert process.returncode == 1
-    assert " in `setup`: ModuleNotFoundError: No module named 'rates'; install the package that has `rates`" in stderr
+    assert (
+        " in `setup`: ModuleNotFoundError: No module named 'rates'; install the package that has `rates`"
+        in stderr
+    )
     assert "spark.submit.pyFiles" in stderr

@@ -33,7 +33,10 @@ def test_a_variable_called_application(write_app):
 
 def test_several_applications_are_named(write_app):
     error = refused(write_app("several.py", 'first = APP("a")\nsecond = APP("b")'))
-    assert str(error) == "`several.py` has 2 applications; name one of them: `several.py:first`, `several.py:second`"
+    assert (
+        str(error)
+        == "`several.py` has 2 applications; name one of them: `several.py:first`, `several.py:second`"
+    )
 
 
 def test_a_name_in_a_file(write_app):
@@ -83,7 +86,9 @@ def test_a_file_that_is_no_python(tmp_path):
 def test_neighbours_can_be_imported_and_classes_pickled(write_app, tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "neighbour_of_it.py").write_text('NAME = "from next door"')
-    write_app("deep/importer.py", "import neighbour_of_it\nclass Mine:\n    pass\napp = APP(neighbour_of_it.NAME)")
+    write_app(
+        "deep/importer.py", "import neighbour_of_it\nclass Mine:\n    pass\napp = APP(neighbour_of_it.NAME)"
+    )
     assert load_application("deep/importer.py").name == "from next door"
     assert type(pickle.loads(pickle.dumps(sys.modules["importer"].Mine()))).__name__ == "Mine"
 
@@ -106,13 +111,18 @@ def test_a_module(write_app):
 
 
 def test_no_such_module():
-    assert str(refused("no_such.module:app")).startswith("there is no module `no_such.module` in this folder or among what is installed")
+    assert str(refused("no_such.module:app")).startswith(
+        "there is no module `no_such.module` in this folder or among what is installed"
+    )
 
 
 def test_a_syntax_error(tmp_path):
     (tmp_path / "broken.py").write_text("x = 1\ny = = 2\n")
     error = refused("broken.py")
-    assert str(error) == f"`broken.py` cannot be read: invalid syntax, line 2 of `{tmp_path / 'broken.py'}`; mend the file"
+    assert (
+        str(error)
+        == f"`broken.py` cannot be read: invalid syntax, line 2 of `{tmp_path / 'broken.py'}`; mend the file"
+    )
     assert error.details == "y = = 2\n    ^"
 
 
@@ -127,7 +137,9 @@ def test_an_exception_shows_the_users_frames_only(write_app, tmp_path):
 
 def test_a_missing_package(write_app):
     error = refused(write_app("needs.py", "import no_such_package.part"))
-    assert str(error).endswith("install the package that has `no_such_package`, or put its folder on PYTHONPATH")
+    assert str(error).endswith(
+        "install the package that has `no_such_package`, or put its folder on PYTHONPATH"
+    )
 
 
 def test_a_script_that_exits(write_app):

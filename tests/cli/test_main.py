@@ -33,12 +33,16 @@ def test_wrong_usage_is_2(ridgeline_command):
 
 
 def test_valid(ridgeline_command):
-    result = ridgeline_command("validate", TINY, "-D", "numbers.count=100", "--attribute", "total.application_window_count=5")
+    result = ridgeline_command(
+        "validate", TINY, "-D", "numbers.count=100", "--attribute", "total.application_window_count=5"
+    )
     assert (result.exit_code, result.stdout) == (0, "application tiny is valid: 2 operators, 1 stream\n")
 
 
 def test_all_faults_at_once_each_with_where_what_and_remedy(ridgeline_command):
-    result = ridgeline_command("validate", TINY, "-D", "numbers.count=many", "--attribute", "totl.partitions=2")
+    result = ridgeline_command(
+        "validate", TINY, "-D", "numbers.count=many", "--attribute", "totl.partitions=2"
+    )
     assert result.exit_code == 2
     assert result.stdout == ""
     lines = result.stderr.splitlines()
@@ -52,7 +56,9 @@ def test_invalid_applications_are_refused_by_all_commands(ridgeline_command):
     for command in ("plan", "run"):
         result = ridgeline_command(command, TINY, "-D", "numbers.count=many")
         assert result.exit_code == 2
-        assert result.stderr.startswith("error: application `tiny` is not valid; 1 fault:\n\n  1. numbers.count\n")
+        assert result.stderr.startswith(
+            "error: application `tiny` is not valid; 1 fault:\n\n  1. numbers.count\n"
+        )
 
 
 @pytest.mark.parametrize(
@@ -63,7 +69,10 @@ def test_invalid_applications_are_refused_by_all_commands(ridgeline_command):
         (["run", str(TINY), "--conf", "x"], "error: `--conf` takes `key=value`"),
         (["run", str(TINY), "--master", "sc://host"], "error: `--master sc://host` is Spark Connect"),
         (["plan", str(TINY), "--attribute", "x"], "error: `--attribute` takes `operator.name=value`"),
-        (["validate", str(TINY), "--cuont", "3"], f"error: `{TINY}` takes no option `--cuont`; did you mean `--count`?"),
+        (
+            ["validate", str(TINY), "--cuont", "3"],
+            f"error: `{TINY}` takes no option `--cuont`; did you mean `--count`?",
+        ),
     ],
 )
 def test_wrong_commands_are_2_and_told(ridgeline_command, words, expected):
@@ -103,7 +112,9 @@ def test_validate_imports_no_spark(environment):
         f"sys.argv = ['ridgeline', 'validate', {str(TINY)!r}]\n"
         "try:\n    app()\nfinally:\n    assert not {'pyspark', 'py4j', 'ridgeline.engine.driver.run'} & set(sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -112,7 +123,10 @@ def test_a_port_that_is_in_use_and_a_log_that_is_there_are_told_before_spark_sta
         port = used.getsockname()[1]
         result = ridgeline_command("run", TINY, "--quiet", "--port", str(port))
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == f"error: port {port} of `127.0.0.1` is in use; give another one, or none for a free one\n"
+    assert (
+        result.stderr
+        == f"error: port {port} of `127.0.0.1` is in use; give another one, or none for a free one\n"
+    )
     Path("run.jsonl").touch()
     result = ridgeline_command("run", TINY, "--quiet", "--event-log", "run.jsonl")
     assert (result.exit_code, result.stdout) == (1, "")

@@ -6,7 +6,15 @@ from ridgeline.cli import options
 from ridgeline.cli.errors import CommandError
 
 
-def example(data: str, output: Path | None = None, *, rows: int = 3, rate: float | None = None, fast: bool = False, deep_copy: bool = True):
+def example(
+    data: str,
+    output: Path | None = None,
+    *,
+    rows: int = 3,
+    rate: float | None = None,
+    fast: bool = False,
+    deep_copy: bool = True,
+):
     pass
 
 
@@ -30,11 +38,31 @@ def test_assignments():
 @pytest.mark.parametrize(
     ("function", "text", "expected"),
     [
-        (options.properties, "count", "`-D` takes `operator.property=value`; got `count`; for example `-D payments.count=1000`"),
-        (options.properties, "count=1", "`-D` takes `operator.property=value`; got `count=1`; for example `-D payments.count=1000`"),
-        (options.properties, ".count=1", "`-D` takes `operator.property=value`; got `.count=1`; for example `-D payments.count=1000`"),
-        (options.attributes, "x", "`--attribute` takes `operator.name=value`; got `x`; for example `--attribute balances.partitions=3`"),
-        (options.settings, "=1", "`--conf` takes `key=value`; got `=1`; for example `--conf spark.executor.memory=4g`"),
+        (
+            options.properties,
+            "count",
+            "`-D` takes `operator.property=value`; got `count`; for example `-D payments.count=1000`",
+        ),
+        (
+            options.properties,
+            "count=1",
+            "`-D` takes `operator.property=value`; got `count=1`; for example `-D payments.count=1000`",
+        ),
+        (
+            options.properties,
+            ".count=1",
+            "`-D` takes `operator.property=value`; got `.count=1`; for example `-D payments.count=1000`",
+        ),
+        (
+            options.attributes,
+            "x",
+            "`--attribute` takes `operator.name=value`; got `x`; for example `--attribute balances.partitions=3`",
+        ),
+        (
+            options.settings,
+            "=1",
+            "`--conf` takes `key=value`; got `=1`; for example `--conf spark.executor.memory=4g`",
+        ),
     ],
 )
 def test_wrong_assignments(function, text, expected):
@@ -42,7 +70,16 @@ def test_wrong_assignments(function, text, expected):
 
 
 @pytest.mark.parametrize(
-    "master", ["local", "local[*]", "local[2,4]", "local-cluster[2,1,1024]", "spark://host:7077", "yarn", "k8s://https://h"]
+    "master",
+    [
+        "local",
+        "local[*]",
+        "local[2,4]",
+        "local-cluster[2,1,1024]",
+        "spark://host:7077",
+        "yarn",
+        "k8s://https://h",
+    ],
 )
 def test_masters(master):
     assert options.check_master(master) == master
@@ -50,14 +87,19 @@ def test_masters(master):
 
 def test_what_is_no_master():
     assert "is Spark Connect, which is not supported" in refused(options.check_master, "sc://host")
-    assert refused(options.check_master, "lokal").startswith("`--master lokal` is no Spark master; give `local[4]`")
+    assert refused(options.check_master, "lokal").startswith(
+        "`--master lokal` is no Spark master; give `local[4]`"
+    )
 
 
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [
         (["--data", "d"], {"data": "d"}),
-        (["--data=d", "--output", "o", "--rows=5", "--rate", "-0.5"], {"data": "d", "output": Path("o"), "rows": 5, "rate": -0.5}),
+        (
+            ["--data=d", "--output", "o", "--rows=5", "--rate", "-0.5"],
+            {"data": "d", "output": Path("o"), "rows": 5, "rate": -0.5},
+        ),
         (["--fast", "--data", "d"], {"data": "d", "fast": True}),
         (["--data", "d", "--no-deep-copy", "--fast=false"], {"data": "d", "deep_copy": False, "fast": False}),
         (["--data", "d", "--deep-copy", "--rate=1e3"], {"data": "d", "deep_copy": True, "rate": 1000.0}),
@@ -68,11 +110,15 @@ def test_arguments_of_an_application(texts, expected):
 
 
 def test_types_are_guessed_from_defaults():
-    found = options.application_arguments("app.py", guessed, ["--count", "4", "--name", "5", "--nothing", "6"])
+    found = options.application_arguments(
+        "app.py", guessed, ["--count", "4", "--name", "5", "--nothing", "6"]
+    )
     assert found == {"count": 4, "name": "5", "nothing": "6"}
 
 
-TAKES = "`app.py` takes `--data DATA`, `--output OUTPUT`, `--rows ROWS`, `--rate RATE`, `--fast`, `--deep-copy`"
+TAKES = (
+    "`app.py` takes `--data DATA`, `--output OUTPUT`, `--rows ROWS`, `--rate RATE`, `--fast`, `--deep-copy`"
+)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +127,10 @@ TAKES = "`app.py` takes `--data DATA`, `--output OUTPUT`, `--rows ROWS`, `--rate
         ([], "`app.py` needs `--data DATA`; give it after APP"),
         (["--dta", "x"], f"`app.py` takes no option `--dta`; did you mean `--data`? {TAKES}"),
         (["--mastr", "x"], f"`app.py` takes no option `--mastr`; did you mean `--master`? {TAKES}"),
-        (["--zzz", "x"], f"`app.py` takes no option `--zzz`, which is not an option of `ridgeline run` either; {TAKES}"),
+        (
+            ["--zzz", "x"],
+            f"`app.py` takes no option `--zzz`, which is not an option of `ridgeline run` either; {TAKES}",
+        ),
         (["--data"], "`--data` needs a value: `--data DATA`"),
         (["--data", "--fast"], "`--data` needs a value: `--data DATA`"),
         (["--data=1", "--data=2"], "`--data` is given twice; give it once"),
@@ -90,7 +139,10 @@ TAKES = "`app.py` takes `--data DATA`, `--output OUTPUT`, `--rows ROWS`, `--rate
             ["--data=1", "--rows", "many"],
             "`--rows` does not take `many`: input should be a valid integer, unable to parse string as an integer",
         ),
-        (["--data=1", "--fast=maybe"], "`--fast` does not take `maybe`: input should be a valid boolean, unable to interpret input"),
+        (
+            ["--data=1", "--fast=maybe"],
+            "`--fast` does not take `maybe`: input should be a valid boolean, unable to interpret input",
+        ),
     ],
 )
 def test_wrong_arguments_of_an_application(texts, expected):
@@ -98,4 +150,6 @@ def test_wrong_arguments_of_an_application(texts, expected):
 
 
 def test_a_function_without_parameters():
-    assert refused(options.application_arguments, "app.py", lambda: None, ["--x", "1"]).endswith("`app.py` takes no options")
+    assert refused(options.application_arguments, "app.py", lambda: None, ["--x", "1"]).endswith(
+        "`app.py` takes no options"
+    )

@@ -37,7 +37,10 @@ def unread(environment, broken_pipe):
 
 @pytest.fixture
 def running(serve):
-    serve(watch_of(PLAN, [event for number in range(3) for event in window(PLAN, number, at=0.5 * number)]), PLAN)
+    serve(
+        watch_of(PLAN, [event for number in range(3) for event in window(PLAN, number, at=0.5 * number)]),
+        PLAN,
+    )
 
 
 @pytest.mark.parametrize("words", [("plan", TINY), ("validate", TINY), ("--version",), ("list-apps",)])
@@ -46,7 +49,9 @@ def test_a_command_ends_quietly(unread, words):
 
 
 @pytest.mark.usefixtures("running")
-@pytest.mark.parametrize("words", [("progress", "--json"), ("latency",), ("top", "--json"), ("progress", "--watch")])
+@pytest.mark.parametrize(
+    "words", [("progress", "--json"), ("latency",), ("top", "--json"), ("progress", "--watch")]
+)
 def test_a_command_about_a_running_application_ends_quietly(unread, words):
     assert unread(*words) == (141, "")
 

@@ -25,11 +25,16 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x9b1m\u202e"
 
 def terminal(**more: Any) -> tuple[Output, io.StringIO]:
     file = io.StringIO()
-    return Output(lambda: None, file=file, force_terminal=True, width=200, color_system="truecolor", **more), file
+    return Output(
+        lambda: None, file=file, force_terminal=True, width=200, color_system="truecolor", **more
+    ), file
 
 
 def harmless(text: str) -> bool:
-    return not any(evil in text for evil in ("\x1b]", "\x1b[2J", "\x1b[31m", "\x07", "\x9b", "\u202e")) and "\\x1b[2J" in text
+    return (
+        not any(evil in text for evil in ("\x1b]", "\x1b[2J", "\x1b[31m", "\x07", "\x9b", "\u202e"))
+        and "\\x1b[2J" in text
+    )
 
 
 def test_a_console_shows_them_and_keeps_its_own() -> None:
@@ -48,7 +53,18 @@ def test_a_console_shows_them_and_keeps_its_own() -> None:
     "error",
     [
         RidgelineError(EVIL),
-        OperatorError(Failure("app", "step", 0, 1, "process", f"ValueError: {EVIL}", EVIL, f'File "x.py", line 1\n  {EVIL}\n')),
+        OperatorError(
+            Failure(
+                "app",
+                "step",
+                0,
+                1,
+                "process",
+                f"ValueError: {EVIL}",
+                EVIL,
+                f'File "x.py", line 1\n  {EVIL}\n',
+            )
+        ),
     ],
 )
 def test_errors(error: RidgelineError) -> None:
@@ -93,7 +109,9 @@ def test_the_console_operator(schema: Any, value: Any, string_format: str) -> No
     file = io.StringIO()
     app = Application("app")
     source = app.add_operator("source", ListInput(schema, [value]))
-    app.add_stream("rows", source.output, app.add_operator("console", ConsoleOutput(string_format=string_format)).input)
+    app.add_stream(
+        "rows", source.output, app.add_operator("console", ConsoleOutput(string_format=string_format)).input
+    )
     run_local(app, console=Console(file=file, force_terminal=True, width=400, color_system=None))
     assert harmless(file.getvalue())
     assert len(file.getvalue().splitlines()) == 1

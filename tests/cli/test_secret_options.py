@@ -15,8 +15,21 @@ def test_the_command_that_goes_on_shows_no_secret() -> None:
     command = RunSettings(
         "app.py",
         conf=[f"spark.hadoop.fs.s3a.secret.key={SECRET}", "spark.executor.memory=4g"],
-        properties=[f"rates.password={SECRET}", f"rates.options.access.key={SECRET}", f"rates.url=redis://:{SECRET}@cache", "rates.n=3"],
-        options=["--api-key", SECRET, f"--token={SECRET}", "--partition-key", "symbol", "--url", f"https://h/?sig={SECRET}&x=1"],
+        properties=[
+            f"rates.password={SECRET}",
+            f"rates.options.access.key={SECRET}",
+            f"rates.url=redis://:{SECRET}@cache",
+            "rates.n=3",
+        ],
+        options=[
+            "--api-key",
+            SECRET,
+            f"--token={SECRET}",
+            "--partition-key",
+            "symbol",
+            "--url",
+            f"https://h/?sig={SECRET}&x=1",
+        ],
     ).command("state")
     assert SECRET not in command
     for shown in (

@@ -42,12 +42,18 @@ def test_goes_on_once_the_disk_has_room_again(start, wait_until, tmp_path):
         driver = begin()
         with read_only(checkpoint / "manifests"):
             assert driver.wait() == 1, driver.text
-        assert f"checkpoint folder `{checkpoint}`: it cannot be written; give this user the right to write there {GO_ON}" in driver.text
+        assert (
+            f"checkpoint folder `{checkpoint}`: it cannot be written; give this user the right to write there {GO_ON}"
+            in driver.text
+        )
 
         windows = committed(checkpoint) + 5
         assert begin(windows).wait() == 0
         assert committed(checkpoint) == windows - 1
-        run_local(load_application(str(APPLICATION), ["--output", str(tmp_path / "whole")]), properties={"numbers.windows": str(windows)})
+        run_local(
+            load_application(str(APPLICATION), ["--output", str(tmp_path / "whole")]),
+            properties={"numbers.windows": str(windows)},
+        )
         assert multisets(output) == multisets(tmp_path / "whole")
 
 
@@ -58,6 +64,9 @@ def test_checkpoint_that_cannot_be_written_at_all(start, tmp_path):
         driver = start(APPLICATION, "--output", tmp_path / "output", "--checkpoint", folder / "checkpoint")
         assert driver.wait(30) == 1, driver.text
 
-    assert f"checkpoint folder `{folder}/checkpoint`: it cannot be written; give this user the right to write there" in driver.text
+    assert (
+        f"checkpoint folder `{folder}/checkpoint`: it cannot be written; give this user the right to write there"
+        in driver.text
+    )
     assert "Traceback" not in driver.text
     assert not list(tmp_path.rglob("*.jsonl"))

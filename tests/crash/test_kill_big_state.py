@@ -37,16 +37,31 @@ def kill_compactor(driver):
 
 
 def test_killed_with_a_million_keys(start, wait_until, tmp_path):
-    whole, output, folder, checkpoint = (tmp_path / name for name in ("whole", "output", "notes", "checkpoint"))
+    whole, output, folder, checkpoint = (
+        tmp_path / name for name in ("whole", "output", "notes", "checkpoint")
+    )
     folder.mkdir()
     run_local(load_application(str(APPLICATION), ["--output", str(whole)]))
-    options = ("--folder", folder, "--wait-in", "12,20,25,30", "--checkpoint", checkpoint, "--master", "local[2]")
+    options = (
+        "--folder",
+        folder,
+        "--wait-in",
+        "12,20,25,30",
+        "--checkpoint",
+        checkpoint,
+        "--master",
+        "local[2]",
+    )
     command = (APPLICATION, "--output", output, *options)
 
     def waits(driver, window):
         """Wait until the operator waits in a window; returns its process id."""
         pattern = f"pid-{window}-*"
-        wait_until(lambda: list(folder.glob(pattern)) or driver.exit_code is not None, f"window {window}", seconds=120)
+        wait_until(
+            lambda: list(folder.glob(pattern)) or driver.exit_code is not None,
+            f"window {window}",
+            seconds=120,
+        )
         assert driver.exit_code is None, driver.text
         return int(next(folder.glob(pattern)).name.rpartition("-")[2])
 
@@ -57,7 +72,10 @@ def test_killed_with_a_million_keys(start, wait_until, tmp_path):
     os.kill(waits(driver, 12), signal.SIGKILL)
     go(12)
     waits(driver, 20)
-    wait_until(lambda: len(list((checkpoint / "state").glob("*.snapshot"))) == 2, "the states of both partitions to be merged")
+    wait_until(
+        lambda: len(list((checkpoint / "state").glob("*.snapshot"))) == 2,
+        "the states of both partitions to be merged",
+    )
     go(20)
     waits(driver, 25)
     driver.kill()

@@ -44,7 +44,9 @@ def test_driver_killed_twenty_times(start, wait_until, tmp_path):
         "--quiet",
     )
 
-    uninterrupted = run_local(load_application(str(APPLICATION), ["--output", str(whole)]), properties=PROPERTIES)
+    uninterrupted = run_local(
+        load_application(str(APPLICATION), ["--output", str(whole)]), properties=PROPERTIES
+    )
 
     reader = Reader(output, checkpoint)
     reader.start()
@@ -56,7 +58,12 @@ def test_driver_killed_twenty_times(start, wait_until, tmp_path):
             moment = time.monotonic() + chance.uniform(0.0, 5.0)
         else:
             target = before + chance.randint(1, 3)
-            wait_until(lambda target=target, driver=driver: committed(checkpoint) >= target or driver.exit_code is not None, "a window")
+            wait_until(
+                lambda target=target, driver=driver: (
+                    committed(checkpoint) >= target or driver.exit_code is not None
+                ),
+                "a window",
+            )
             moment = time.monotonic() + chance.uniform(0.0, 0.2)
         wait_until(lambda moment=moment: time.monotonic() > moment, "the moment", every=0.001)
         assert driver.exit_code is None, f"it ended before kill {kill + 1}:\n{driver.text}"

@@ -17,13 +17,28 @@ APPLICATION = SUPPORT / "crash" / "rates.py"
 def logged(checkpoint):
     """The last window that Spark has noted as done, -1 before the first."""
     folder = checkpoint / "spark" / "commits"
-    return max((int(path.name) for path in folder.iterdir() if path.name.isdigit()), default=-1) if folder.is_dir() else -1
+    return (
+        max((int(path.name) for path in folder.iterdir() if path.name.isdigit()), default=-1)
+        if folder.is_dir()
+        else -1
+    )
 
 
 def test_killed_between_the_two_commits(start, wait_until, tmp_path):
     output, checkpoint, folder = tmp_path / "output", tmp_path / "checkpoint", tmp_path / "folder"
     folder.mkdir()
-    command = (APPLICATION, "--output", output, "--folder", folder, "--checkpoint", checkpoint, "--master", "local[2]", "--quiet")
+    command = (
+        APPLICATION,
+        "--output",
+        output,
+        "--folder",
+        folder,
+        "--checkpoint",
+        checkpoint,
+        "--master",
+        "local[2]",
+        "--quiet",
+    )
     hold = folder / "hold"
     reader = Reader(output, checkpoint)
     reader.start()
@@ -53,5 +68,7 @@ def test_killed_between_the_two_commits(start, wait_until, tmp_path):
     assert last.wait() == 0, last.text
     reader.finish()
     assert committed(checkpoint) == killed_in + 2
-    sums = [{"window": window, "sum": sum(range(1, 100 * window + 100, 2))} for window in range(killed_in + 3)]
+    sums = [
+        {"window": window, "sum": sum(range(1, 100 * window + 100, 2))} for window in range(killed_in + 3)
+    ]
     assert multisets(output) == {".": Counter(map(json.dumps, sums))}

@@ -16,15 +16,30 @@ pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 APPLICATION = SUPPORT / "crash" / "numbers.py"
 
 
-@pytest.mark.parametrize(("victim", "master"), [("worker", "local[2]"), ("executor", "local-cluster[2,1,1024]")])
+@pytest.mark.parametrize(
+    ("victim", "master"), [("worker", "local[2]"), ("executor", "local-cluster[2,1,1024]")]
+)
 def test_killed_in_mid_window(start, wait_until, tmp_path, victim, master):
     whole, output, folder = tmp_path / "whole", tmp_path / "output", tmp_path / "notes"
     folder.mkdir()
     run_local(load_application(str(APPLICATION), ["--output", str(whole)]))
 
-    options = ("--folder", folder, "--wait-in", "4", "--checkpoint", tmp_path / "checkpoint", "--master", master)
+    options = (
+        "--folder",
+        folder,
+        "--wait-in",
+        "4",
+        "--checkpoint",
+        tmp_path / "checkpoint",
+        "--master",
+        master,
+    )
     driver = start(APPLICATION, "--output", output, *options)
-    wait_until(lambda: list(folder.glob("pid-*")) or driver.exit_code is not None, "the operator to wait in window 4", seconds=120)
+    wait_until(
+        lambda: list(folder.glob("pid-*")) or driver.exit_code is not None,
+        "the operator to wait in window 4",
+        seconds=120,
+    )
     assert driver.exit_code is None, driver.text
     [note] = folder.glob("pid-*")
     worker = int(note.name.removeprefix("pid-"))

@@ -21,9 +21,22 @@ def waiting(start, tmp_path, wait_until):
     """A run whose operator waits in window 4: the driver, and the process of the worker."""
     folder = tmp_path / "notes"
     folder.mkdir()
-    options = ("--folder", folder, "--wait-in", "4", "--checkpoint", tmp_path / "checkpoint", "--master", "local[2]")
+    options = (
+        "--folder",
+        folder,
+        "--wait-in",
+        "4",
+        "--checkpoint",
+        tmp_path / "checkpoint",
+        "--master",
+        "local[2]",
+    )
     driver = start(APPLICATION, "--output", tmp_path / "output", *options)
-    wait_until(lambda: list(folder.glob("pid-*")) or driver.exit_code is not None, "the operator to wait in window 4", seconds=120)
+    wait_until(
+        lambda: list(folder.glob("pid-*")) or driver.exit_code is not None,
+        "the operator to wait in window 4",
+        seconds=120,
+    )
     assert driver.exit_code is None, driver.text
     [note] = folder.glob("pid-*")
     return driver, int(note.name.removeprefix("pid-"))
@@ -42,11 +55,21 @@ def test_sigterm_to_all_processes_ends_the_run_after_its_window(waiting, start, 
 
     assert driver.wait() == 0, driver.text
     assert "stopped by SIGTERM after 5 windows" in driver.text
-    assert [path.name for path in (tmp_path / "notes").glob("pid-*")] == [f"pid-{worker}"]  # nothing was run twice
+    assert [path.name for path in (tmp_path / "notes").glob("pid-*")] == [
+        f"pid-{worker}"
+    ]  # nothing was run twice
     assert "Traceback" not in driver.text
     wait_until(lambda: not driver.members(), "all processes of the run to end")
 
-    again = start(APPLICATION, "--output", tmp_path / "output", "--checkpoint", tmp_path / "checkpoint", "--master", "local[2]")
+    again = start(
+        APPLICATION,
+        "--output",
+        tmp_path / "output",
+        "--checkpoint",
+        tmp_path / "checkpoint",
+        "--master",
+        "local[2]",
+    )
     assert again.wait() == 0, again.text
     run_local(load_application(str(APPLICATION), ["--output", str(tmp_path / "whole")]))
     assert multisets(tmp_path / "output") == multisets(tmp_path / "whole")

@@ -14,9 +14,23 @@ APPLICATION = SUPPORT / "crash" / "numbers.py"
 
 
 def test_second_driver_is_refused_while_the_first_runs(start, wait_until, tmp_path):
-    whole, output, folder, checkpoint = (tmp_path / name for name in ("whole", "output", "notes", "checkpoint"))
+    whole, output, folder, checkpoint = (
+        tmp_path / name for name in ("whole", "output", "notes", "checkpoint")
+    )
     folder.mkdir()
-    command = (APPLICATION, "--output", output, "--folder", folder, "--wait-in", "4", "--checkpoint", checkpoint, "--master", "local[2]")
+    command = (
+        APPLICATION,
+        "--output",
+        output,
+        "--folder",
+        folder,
+        "--wait-in",
+        "4",
+        "--checkpoint",
+        checkpoint,
+        "--master",
+        "local[2]",
+    )
 
     first = start(*command)
     wait_until(lambda: list(folder.glob("pid-*")) or first.exit_code is not None, "window 4")

@@ -22,4 +22,6 @@ def test_the_page_is_up_to_date(script):
 
 
 def test_the_dashboard_is_up_to_date(script):
-    assert script.DASHBOARD.read_text() == script.render_dashboard(), "run `python scripts/write_metrics_page.py`"
+    assert script.DASHBOARD.read_text() == script.render_dashboard(), (
+        "run `python scripts/write_metrics_page.py`"
+    )

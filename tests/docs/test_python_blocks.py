@@ -15,7 +15,9 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize(
-    ("page", "number", "block"), BLOCKS, ids=lambda value: str(value) if not isinstance(value, str) or len(value) < 40 else ""
+    ("page", "number", "block"),
+    BLOCKS,
+    ids=lambda value: str(value) if not isinstance(value, str) or len(value) < 40 else "",
 )
 def test_it_runs(page, number, block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -20,7 +20,11 @@ SECONDS = 600
 @pytest.mark.slow
 def test_results_equal_an_independent_computation(tmp_path):
     log = tmp_path / "log"
-    environment = {**os.environ, "PYTHONPATH": str(Path(ridgeline.__file__).parent.parent), "PYSPARK_PYTHON": sys.executable}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(ridgeline.__file__).parent.parent),
+        "PYSPARK_PYTHON": sys.executable,
+    }
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, str(SCRIPT), str(tmp_path / "runs")],
@@ -36,7 +40,9 @@ def test_results_equal_an_independent_computation(tmp_path):
         code = f"none after {SECONDS} s"
     finally:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # Python daemons have groups of their own; they end with their executors
+            os.killpg(
+                process.pid, signal.SIGKILL
+            )  # Python daemons have groups of their own; they end with their executors
         process.wait()
     text = log.read_text(errors="replace")
     assert code == 0, text[-5000:]

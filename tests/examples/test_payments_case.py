@@ -16,7 +16,9 @@ def test_results_equal_an_independent_computation(partitions, tmp_path):
 def test_starting_again_after_every_window_changes_nothing(tmp_path):
     finished = False
     while not finished:
-        run = run_local(**case.build(None, tmp_path, count=20_001), windows=1, checkpoint=str(tmp_path / "checkpoint"))
+        run = run_local(
+            **case.build(None, tmp_path, count=20_001), windows=1, checkpoint=str(tmp_path / "checkpoint")
+        )
         finished = not run.windows_committed
     case.check(tmp_path, count=20_001)
 
@@ -28,7 +30,11 @@ def test_all_payments(tmp_path):
     assert run.tuples_in("check") == 100_000
     rejected = len(case.rows(f"{tmp_path}/rejected"))
     assert run.tuples_in("balances") == 100_000 - rejected
-    assert sum(run.errors(name) for name in [operator.name for operator in run.plan.logical.operators]) == rejected == 101
+    assert (
+        sum(run.errors(name) for name in [operator.name for operator in run.plan.logical.operators])
+        == rejected
+        == 101
+    )
 
 
 def test_the_oracle_agrees_with_sums_made_by_hand():

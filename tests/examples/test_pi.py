@@ -11,7 +11,9 @@ from support.examples.cases import MIXED
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, MIXED])
 def test_results_equal_an_independent_computation(partitions, tmp_path):
-    run = run_local(case.build(partitions, tmp_path, count=123_457, per_window=5_001), console=Console(file=io.StringIO()))
+    run = run_local(
+        case.build(partitions, tmp_path, count=123_457, per_window=5_001), console=Console(file=io.StringIO())
+    )
     assert run.windows_committed == 25
     case.check(tmp_path, partitions=partitions, count=123_457, per_window=5_001)
 

@@ -24,4 +24,6 @@ def test_the_whole_text_in_one_window(tmp_path):
 
 
 def test_the_oracle_agrees_with_a_counter():
-    assert dict(oracle.counts(case.TEXT, 500)) == Counter(case.TEXT.read_text(encoding="utf-8").lower().split())
+    assert dict(oracle.counts(case.TEXT, 500)) == Counter(
+        case.TEXT.read_text(encoding="utf-8").lower().split()
+    )

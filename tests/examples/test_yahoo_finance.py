@@ -9,9 +9,14 @@ from support.examples import yahoo_finance_case as case
 from support.examples.cases import MIXED
 
 
-@pytest.mark.parametrize(("partitions", "round_robin"), [(1, False), (2, False), (3, False), (2, True), (3, True), (MIXED, True)])
+@pytest.mark.parametrize(
+    ("partitions", "round_robin"), [(1, False), (2, False), (3, False), (2, True), (3, True), (MIXED, True)]
+)
 def test_results_equal_an_independent_computation(partitions, round_robin, tmp_path):
-    run = run_local(case.build(partitions, tmp_path, days=11, round_robin=round_robin), console=Console(file=io.StringIO()))
+    run = run_local(
+        case.build(partitions, tmp_path, days=11, round_robin=round_robin),
+        console=Console(file=io.StringIO()),
+    )
     assert run.windows_committed == 11 * 4
     case.check(tmp_path, days=11)
 
@@ -20,7 +25,9 @@ def test_starting_again_after_every_window_changes_nothing(tmp_path):
     finished = False
     while not finished:
         app = case.build(None, tmp_path, days=6)
-        run = run_local(app, windows=1, checkpoint=str(tmp_path / "checkpoint"), console=Console(file=io.StringIO()))
+        run = run_local(
+            app, windows=1, checkpoint=str(tmp_path / "checkpoint"), console=Console(file=io.StringIO())
+        )
         finished = not run.windows_committed
     case.check(tmp_path, days=6)
 
@@ -32,10 +39,19 @@ def test_the_main_job(tmp_path):
     assert run.windows_committed == 1000
     case.check(tmp_path)
     for symbol, days, close, high, low, volume in oracle.years(250):
-        assert f"YEAR  {symbol:4} {close:9.2f}   from {low:.2f} to {high:.2f}   {volume:,} shares in {days} days" in told.getvalue()
+        assert (
+            f"YEAR  {symbol:4} {close:9.2f}   from {low:.2f} to {high:.2f}   {volume:,} shares in {days} days"
+            in told.getvalue()
+        )
 
 
 def test_the_oracle_agrees_with_figures_known_from_elsewhere():
     years = {row[0]: row[1:] for row in oracle.years(250)}
-    assert years["AAPL"] == (250, 430.47, 705.07, 429.98, 4_859_729_700)  # its highest price ever until then: 2012-09-21
+    assert years["AAPL"] == (
+        250,
+        430.47,
+        705.07,
+        429.98,
+        4_859_729_700,
+    )  # its highest price ever until then: 2012-09-21
     assert years["FB"][:3] == (196, 27.78, 45.0)  # on the day it came to the exchange

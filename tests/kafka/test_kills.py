@@ -29,7 +29,11 @@ def test_each_message_is_in_the_files_once(broker, start, wait_until, tmp_path):
 
     def more(driver, windows):
         goal = committed(checkpoint) + windows
-        wait_until(lambda: committed(checkpoint) >= goal or driver.exit_code is not None, f"window {goal}", seconds=180)
+        wait_until(
+            lambda: committed(checkpoint) >= goal or driver.exit_code is not None,
+            f"window {goal}",
+            seconds=180,
+        )
         assert driver.exit_code is None, driver.text
 
     def kill(driver):
@@ -42,7 +46,10 @@ def test_each_message_is_in_the_files_once(broker, start, wait_until, tmp_path):
         kill(driver)
     driver = start(*command)
     more(driver, 3)
-    for by_force in (False, True):  # the broker goes while windows run; messages wait in the producer meanwhile
+    for by_force in (
+        False,
+        True,
+    ):  # the broker goes while windows run; messages wait in the producer meanwhile
         broker.stop(kill=by_force)
         broker.start()
         more(driver, 4)
@@ -51,7 +58,11 @@ def test_each_message_is_in_the_files_once(broker, start, wait_until, tmp_path):
     assert sum(broker.ends("ledger").values()) == len(written) > 0
 
     last = start(*command)
-    wait_until(lambda: len(entries(output)) >= len(written) or last.exit_code is not None, "all messages", seconds=180)
+    wait_until(
+        lambda: len(entries(output)) >= len(written) or last.exit_code is not None,
+        "all messages",
+        seconds=180,
+    )
     last.process.send_signal(signal.SIGINT)
     assert last.wait() == 0, last.text
     found = entries(output)

@@ -56,7 +56,10 @@ def test_verdict_and_backlog_are_the_truth(broker, start, wait_until, tmp_path, 
     broker.create_topic(topic)
     properties = ("--brokers", broker.address, "--topic", topic, "--counter", counter, "--window", window)
     driver = start(APPLICATION, *properties, "--checkpoint", tmp_path / "state", "--master", "local[2]")
-    wait_until(lambda: re.search(r"http://127\.0\.0\.1:\d+", driver.text) or driver.exit_code is not None, "the service")
+    wait_until(
+        lambda: re.search(r"http://127\.0\.0\.1:\d+", driver.text) or driver.exit_code is not None,
+        "the service",
+    )
     assert driver.exit_code is None, driver.text
     before = Feed(broker, topic, ARRIVING)  # until processes have started
     before.start()
@@ -71,7 +74,17 @@ def test_verdict_and_backlog_are_the_truth(broker, start, wait_until, tmp_path, 
         said = answer["application"]
         assert driver.exit_code is None, driver.text
         now = time.monotonic() - turned
-        samples.append(Sample(feed.is_alive(), answer["windowId"], said["verdict"], said["backlogRecords"], before, waiting(), now))
+        samples.append(
+            Sample(
+                feed.is_alive(),
+                answer["windowId"],
+                said["verdict"],
+                said["backlogRecords"],
+                before,
+                waiting(),
+                now,
+            )
+        )
         time.sleep(0.25)
         return samples[-1]
 
@@ -86,7 +99,11 @@ def test_verdict_and_backlog_are_the_truth(broker, start, wait_until, tmp_path, 
         pass
     feed.finish()
     turned = time.monotonic()
-    wait_until(lambda: sample().verdict == "keeping up" and waiting() == 0, "all messages taken, and it says so", seconds=20 * seconds)
+    wait_until(
+        lambda: sample().verdict == "keeping up" and waiting() == 0,
+        "all messages taken, and it says so",
+        seconds=20 * seconds,
+    )
     driver.process.send_signal(signal.SIGINT)
     assert driver.wait() == 0, driver.text
 
@@ -94,17 +111,26 @@ def test_verdict_and_backlog_are_the_truth(broker, start, wait_until, tmp_path, 
     print(*samples, sep="\n")
     rising = [one for one in samples if one.arriving and one.waiting > 5 * ARRIVING]
     assert rising, "the test's own feed fell behind"
-    # The first window may be in time, however much comes meanwhile; what the next one does shows by its heartbeats.
+    # The first window may be in time, however much comes meanwhile; what the next one does shows by its
+    # heartbeats.
     slow = [one for one in rising if one.seconds > max(10, seconds_of_next(samples) + 5)]
     assert slow
     said = [one for one in slow if one.verdict == "falling behind"]
-    assert all(one.verdict in {"falling behind", "unknown", "holding"} for one in slow), "it falls behind all the time"
+    assert all(one.verdict in {"falling behind", "unknown", "holding"} for one in slow), (
+        "it falls behind all the time"
+    )
     assert len(said) >= (0.8 if width < 60 else 0.3) * len(slow), "but for seconds"
-    held = max(5 * ARRIVING, 2 * width * CAPACITY + 3 * ARRIVING)  # what two windows drain, which is said to keep up; as of 3 seconds ago
+    held = max(
+        5 * ARRIVING, 2 * width * CAPACITY + 3 * ARRIVING
+    )  # what two windows drain, which is said to keep up; as of 3 seconds ago
     assert not [one for one in samples if one.verdict == "keeping up" and one.waiting > held]
     falling = [one for one in samples if not one.arriving and one.seconds > 5 and one.before > held]
     assert sum(one.verdict == "catching up" for one in falling) >= 0.8 * len(falling)
     known = [one for one in rising + falling if one.backlog is not None]
     assert len(known) >= 0.9 * len(rising + falling)
-    near = [one for one in known if one.waiting - 3 * ARRIVING <= one.backlog <= max(one.before, one.after) + 3 * ARRIVING]
+    near = [
+        one
+        for one in known
+        if one.waiting - 3 * ARRIVING <= one.backlog <= max(one.before, one.after) + 3 * ARRIVING
+    ]
     assert len(near) >= 0.9 * len(known), "the backlog is that of three seconds ago at most"

@@ -47,7 +47,10 @@ def test_after_ten_samples_two_drifting_hosts_agree(data, drift):
 def test_a_long_run_is_followed_although_old_samples_are_forgotten(drift):
     chance = random.Random(613)
     offsets = ClockOffsets()
-    delays = [chance.uniform(0.0002, 0.001) if chance.random() < 0.2 else chance.uniform(0.01, 0.05) for _ in range(500)]
+    delays = [
+        chance.uniform(0.0002, 0.001) if chance.random() < 0.2 else chance.uniform(0.01, 0.05)
+        for _ in range(500)
+    ]
     sending(offsets, "a", delays, 3600.0, drift)
     for true in (START + 450, START + 499, START + 501):
         assert corrected(offsets, "a", true, 3600.0, drift) == pytest.approx(true, abs=0.002)
@@ -60,14 +63,17 @@ def test_the_average_is_over_the_last_samples_and_contains_the_delay():
         offsets.add("a", sent, received)
     assert offsets.average("a") == pytest.approx(0.03)
     assert offsets.offset("a", 40) == pytest.approx(0.01)  # three are too few for a slope
-    assert offsets.as_dict() == {"a": {"offsetMs": pytest.approx(10), "averageMs": pytest.approx(30), "samples": 3}}
+    assert offsets.as_dict() == {
+        "a": {"offsetMs": pytest.approx(10), "averageMs": pytest.approx(30), "samples": 3}
+    }
 
 
 def test_the_line_below_the_points_is_the_edge_over_their_mean_time():
     offsets = ClockOffsets()
     for sent, difference in ((0, 0.100), (1, 0.130), (4, 0.104), (6, 0.150), (8, 0.112), (10, 0.125)):
         offsets.add("a", sent, sent + difference)
-    # The hull is (0, .100), (4, .104), (8, .112), (10, .125); the mean time 29/6 lies between 4 and 8, where it rises by 2 ms a second.
+    # The hull is (0, .100), (4, .104), (8, .112), (10, .125); the mean time 29/6 lies between 4 and 8, where
+    # it rises by 2 ms a second.
     assert offsets.minimum_delay("a", 5) == pytest.approx(0.106)
     assert offsets.minimum_delay("a", 12) == pytest.approx(0.120)
 

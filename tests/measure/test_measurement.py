@@ -29,7 +29,10 @@ def test_nothing_is_known_before_the_plan():
 def test_before_the_first_window_all_is_null_or_zero():
     measurement = measured()
     info = measurement.info(3.0)
-    assert {name: info[name] for name in ("id", "name", "user", "state", "windowSeconds", "elapsedTime", "master", "checkpoint")} == {
+    assert {
+        name: info[name]
+        for name in ("id", "name", "user", "state", "windowSeconds", "elapsedTime", "master", "checkpoint")
+    } == {
         "id": "app-1",
         "name": "app",
         "user": "ann",
@@ -51,11 +54,20 @@ def test_operators_and_the_application_after_three_windows():
 
     read, total, write = measurement.operators(now)
 
-    assert (total["operator"], total["logicalName"], total["kind"], total["status"]) == ("sum", "sum", "operator", "ACTIVE")
+    assert (total["operator"], total["logicalName"], total["kind"], total["status"]) == (
+        "sum",
+        "sum",
+        "operator",
+        "ACTIVE",
+    )
     assert (total["host"], total["pid"], total["container"], total["stage"]) == ("driver", 7, 1, 1)
     assert (total["currentWindowId"], total["recoveryWindowId"], total["windowsBehind"]) == (2, 2, 0)
-    assert (total["latencyMs"], total["computeMs"], total["latencyMA"]) == pytest.approx((100.0, 100.0, 100.0))
-    assert total["cpuPercentageMA"] == pytest.approx(10.0)  # 0.2 s in the 2 s between the first commit and the last
+    assert (total["latencyMs"], total["computeMs"], total["latencyMA"]) == pytest.approx(
+        (100.0, 100.0, 100.0)
+    )
+    assert total["cpuPercentageMA"] == pytest.approx(
+        10.0
+    )  # 0.2 s in the 2 s between the first commit and the last
     assert (total["totalTuplesProcessed"], total["totalTuplesEmitted"]) == (30, 30)
     assert total["tuplesProcessedPSMA"] == pytest.approx(10.0)
     assert [(port["name"], port["type"], port["totalTuples"]) for port in total["ports"]] == [
@@ -66,7 +78,12 @@ def test_operators_and_the_application_after_three_windows():
     stats = measurement.info(now)["stats"]
     assert (stats["latency"], stats["windowLatency"]) == pytest.approx((300.0, 550.0))
     assert stats["criticalPath"] == ["read", "sum", "write"]
-    assert (stats["windowsCommitted"], stats["windowsRetried"], stats["currentWindowId"], stats["recoveryWindowId"]) == (3, 0, 2, 2)
+    assert (
+        stats["windowsCommitted"],
+        stats["windowsRetried"],
+        stats["currentWindowId"],
+        stats["recoveryWindowId"],
+    ) == (3, 0, 2, 2)
     assert (stats["totalTuplesProcessed"], stats["totalTuplesEmitted"], stats["numOperators"]) == (60, 60, 3)
     assert (stats["allocatedContainers"], stats["plannedContainers"], stats["windowStartMillis"]) == (3, 3, 0)
     box = measurement.container(now, 1)
@@ -142,7 +159,12 @@ def test_a_long_window_shows_who_works_and_who_is_silent():
 
 
 def test_heartbeats_of_another_attempt_say_only_what_time_it_is():
-    measurement = measured(*windows(3), *begin(3), heartbeat(5.0, 0, 1, "running", window=2), heartbeat(5.0, 0, 1, "running", attempt=1))
+    measurement = measured(
+        *windows(3),
+        *begin(3),
+        heartbeat(5.0, 0, 1, "running", window=2),
+        heartbeat(5.0, 0, 1, "running", attempt=1),
+    )
 
     assert measurement.container(5.0, 0)["state"] == "IDLE"
     assert measurement.info(5.0)["stats"]["heartbeatsReceived"] == 2
@@ -150,10 +172,15 @@ def test_heartbeats_of_another_attempt_say_only_what_time_it_is():
 
 def test_rejected_heartbeats_are_counted_by_reason():
     measurement = measured(
-        HeartbeatRejected(1.0, "malformed", count=3), HeartbeatRejected(2.0, "late"), HeartbeatRejected(2.0, "malformed")
+        HeartbeatRejected(1.0, "malformed", count=3),
+        HeartbeatRejected(2.0, "late"),
+        HeartbeatRejected(2.0, "malformed"),
     )
     stats = measurement.info(3.0)["stats"]
-    assert (stats["heartbeatsRejected"], stats["heartbeatsRejectedByReason"]) == (5, {"malformed": 4, "late": 1})
+    assert (stats["heartbeatsRejected"], stats["heartbeatsRejectedByReason"]) == (
+        5,
+        {"malformed": 4, "late": 1},
+    )
 
 
 def test_windows_behind_are_those_that_should_be_over():
@@ -201,11 +228,16 @@ def test_ages_at_commit_have_the_time_to_the_commit_on_top():
     for offset, host in ((0.0, "driver"), (0.25, "other")):
         measurement = measured(*windows(6, ages=ages, host=host, offset=offset))
         emit, commit = measurement.record_age(6.0, "write")["operators"]
-        # The host's clock is ahead by the offset, so were its ages; write ends at 0.4 s, the commit is at 0.55 s.
+        # The host's clock is ahead by the offset, so were its ages; write ends at 0.4 s, the commit is at
+        # 0.55 s.
         ahead = offset * 1e3
         assert (emit["at"], emit["count"]) == ("emit", 12)
-        assert [emit[name] for name in ("minMs", "maxMs", "avgMs")] == pytest.approx([1000 - ahead, 3000 - ahead, 2000 - ahead], abs=1)
-        assert [commit[name] for name in ("minMs", "maxMs")] == pytest.approx([1150 - ahead, 3150 - ahead], abs=1)
+        assert [emit[name] for name in ("minMs", "maxMs", "avgMs")] == pytest.approx(
+            [1000 - ahead, 3000 - ahead, 2000 - ahead], abs=1
+        )
+        assert [commit[name] for name in ("minMs", "maxMs")] == pytest.approx(
+            [1150 - ahead, 3150 - ahead], abs=1
+        )
         assert commit["oldestMs"] == pytest.approx(3150 - ahead, abs=1)
     assert measurement.record_age(6.0, "read") == {"operators": []}
     silent = measurement.record_age(300.0)["operators"]
@@ -233,7 +265,11 @@ def test_an_application_that_is_over_is_answered_for_as_of_its_end():
     assert measurement.throughput(1000.0) == measurement.throughput(3.0)
     assert {row["status"] for row in measurement.operators(1000.0)} == {"INACTIVE"}
     failed = measured(
-        ApplicationEnded(3.0, "failed", "operator `sum` (partition 0) of application `app` failed in window 0 in `setup`: no")
+        ApplicationEnded(
+            3.0,
+            "failed",
+            "operator `sum` (partition 0) of application `app` failed in window 0 in `setup`: no",
+        )
     )
     assert (failed.info(3.0)["state"], failed.operator(3.0, 2)["failureCount"]) == ("FAILED", 1)
 
@@ -244,7 +280,9 @@ def test_a_new_plan_forgets_operators_that_vanished_and_keeps_the_others():
 
     measurement.apply(planned(other, at=3.0, version=1))
 
-    assert [row["totalTuplesEmitted"] + row["totalTuplesProcessed"] for row in measurement.operators(3.0)] == [30, 0, 30]
+    assert [
+        row["totalTuplesEmitted"] + row["totalTuplesProcessed"] for row in measurement.operators(3.0)
+    ] == [30, 0, 30]
     assert measurement.operator(3.0, 2)["status"] == "PENDING"
     for event in [*begin(3), *burst(3, topology=other)]:
         measurement.apply(event)
@@ -258,7 +296,12 @@ def test_off_means_counts_only():
     measurement = measured(*windows(3, ages=(age("emit"),)), metrics_recording_level="OFF")
     assert measurement.operator(3.0, 2)["totalTuplesProcessed"] == 30
     assert measurement.info(3.0)["stats"]["windowsCommitted"] == 3
-    assert measurement.latency(3.0)["operators"] == measurement.windows() == measurement.record_age(3.0)["operators"] == []
+    assert (
+        measurement.latency(3.0)["operators"]
+        == measurement.windows()
+        == measurement.record_age(3.0)["operators"]
+        == []
+    )
 
 
 def test_what_does_not_exist_is_named_with_what_does():
@@ -267,7 +310,9 @@ def test_what_does_not_exist_is_named_with_what_does():
         measurement.operator(2.0, 9)
     with pytest.raises(KeyError, match="there is no container 9; there are 0, 1, 2"):
         measurement.container(2.0, 9)
-    with pytest.raises(KeyError, match=r"`summ` is not an operator of this application; did you mean `sum`\?"):
+    with pytest.raises(
+        KeyError, match=r"`summ` is not an operator of this application; did you mean `sum`\?"
+    ):
         measurement.record_age(2.0, "summ")
     with pytest.raises(KeyError, match="window 5 is not known; kept are 0 to 1"):
         measurement.window(5)
@@ -282,7 +327,9 @@ def test_history_is_bounded_by_the_windows_lag():
 def test_errors_drops_and_state_are_kept_per_operator():
     def spoil(event):
         if isinstance(event, OperatorWindow) and event.operator == 2:
-            return dataclasses.replace(event, errors=2, error_tuples=("x",), dropped="why", state_bytes=70, queue=4)
+            return dataclasses.replace(
+                event, errors=2, error_tuples=("x",), dropped="why", state_bytes=70, queue=4
+            )
         return event
 
     row = measured(*map(spoil, windows(2)), *windows(3)[-8:]).operator(3.0, 2)
@@ -292,15 +339,25 @@ def test_errors_drops_and_state_are_kept_per_operator():
 
 def test_streams_name_both_ends():
     assert measured().streams() == [
-        {"logicalName": "s1", "source": {"operatorId": 1, "portName": "output"}, "sinks": [{"operatorId": 2, "portName": "input"}]},
-        {"logicalName": "s2", "source": {"operatorId": 2, "portName": "output"}, "sinks": [{"operatorId": 3, "portName": "input"}]},
+        {
+            "logicalName": "s1",
+            "source": {"operatorId": 1, "portName": "output"},
+            "sinks": [{"operatorId": 2, "portName": "input"}],
+        },
+        {
+            "logicalName": "s2",
+            "source": {"operatorId": 2, "portName": "output"},
+            "sinks": [{"operatorId": 3, "portName": "input"}],
+        },
     ]
 
 
 def test_lateness_that_the_driver_forgives_itself_still_counts_as_behind():
     measurement = measured()
     due = 0.0
-    for window in range(40):  # each takes three widths; the driver is never more than ten behind its own schedule
+    for window in range(
+        40
+    ):  # each takes three widths; the driver is never more than ten behind its own schedule
         at = 3.0 * window
         due = max(due + WIDTH, at - 10 * WIDTH) if window else 0.0
         measurement.apply(WindowPlanned(at, window, 0, due))
@@ -309,4 +366,6 @@ def test_lateness_that_the_driver_forgives_itself_still_counts_as_behind():
     measurement.apply(WindowPlanned(120.0, 40, 0, max(due + WIDTH, 110.0)))
     application = measurement.progress(120.0)["application"]["windowsBehind"]
     assert application == pytest.approx(120 - 40, abs=1)
-    assert measurement.windows_behind(120.0)[1] == pytest.approx(120 - 1, abs=1)  # operators that have completed none
+    assert measurement.windows_behind(120.0)[1] == pytest.approx(
+        120 - 1, abs=1
+    )  # operators that have completed none

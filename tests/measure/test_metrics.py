@@ -6,7 +6,9 @@ import pytest
 
 from ridgeline.measure.metrics import BY_NAME, GROUPS, METRICS, PREFIX, Kind
 
-LABELS = set("container host id level master operator partition port position stage state user verdict version what".split())  # noqa: SIM905
+LABELS = set(
+    "container host id level master operator partition port position stage state user verdict version what".split()  # noqa: SIM905
+)
 UNITS = {"seconds", "bytes", "records", "windows", "tasks"}
 OTHER_UNITS = ("milli", "micro", "nano", "_ms", "minutes", "hours", "kilo", "mega", "percent")
 every = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
@@ -24,7 +26,9 @@ def test_name(metric):
     assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
     assert metric.name.endswith("_info") == (metric.kind is Kind.INFO)
     assert not metric.name.endswith(("_count", "_sum", "_bucket"))
-    assert not set(metric.name.split("_")) & (set(metric.labels) - {"operator", "container", "state", "verdict"})
+    assert not set(metric.name.split("_")) & (
+        set(metric.labels) - {"operator", "container", "state", "verdict"}
+    )
 
 
 @every

@@ -42,12 +42,16 @@ def test_record_ages_have_a_row_an_operator_and_place():
 
 
 def test_progress_tells_of_sources_beside_their_operators():
-    measurement = measured(*windows(2), SourceProgress(1.6, 1, 1, 100.0, 50.0), SourceProgress(2.6, 1, 1, 150.0, 50.0), *begin(2))
+    measurement = measured(
+        *windows(2), SourceProgress(1.6, 1, 1, 100.0, 50.0), SourceProgress(2.6, 1, 1, 150.0, 50.0), *begin(2)
+    )
     table = tables.progress_table(measurement.progress(2.7))
     assert table["operator"].to_pylist() == ["read", "sum", "write"]
     assert table["backlog_records"].to_pylist() == [50.0, None, None]
     assert table["verdict"].to_pylist()[1:] == [None, None]
-    assert table["remaining_basis"].to_pylist() == [row["remainingSeconds"]["basis"] for row in measurement.progress(2.7)["operators"]]
+    assert table["remaining_basis"].to_pylist() == [
+        row["remainingSeconds"]["basis"] for row in measurement.progress(2.7)["operators"]
+    ]
 
 
 def test_infinite_and_unknown_are_told_apart():

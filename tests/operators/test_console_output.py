@@ -27,11 +27,17 @@ class Quote(NamedTuple):
 MORNING = datetime(2026, 1, 2, 9, 30, tzinfo=UTC)
 
 
-def printed(folder: Path, output: ConsoleOutput, *windows: pa.RecordBatch | list[pa.RecordBatch], partitions: int = 1) -> list[str]:
+def printed(
+    folder: Path, output: ConsoleOutput, *windows: pa.RecordBatch | list[pa.RecordBatch], partitions: int = 1
+) -> list[str]:
     parts = [Driven(output, partition=p, partitions=partitions) for p in range(partitions)]
     driver = Published(output, folder, name="console")
     for window, batches in enumerate(windows):
-        values = [value for part in parts for value in part.window(*(batches if isinstance(batches, list) else [batches]))[1]]
+        values = [
+            value
+            for part in parts
+            for value in part.window(*(batches if isinstance(batches, list) else [batches]))[1]
+        ]
         assert driver.publisher.stage(window, values) is None
         driver.publisher.publish(window)
         driver.publisher.publish(window)
@@ -65,13 +71,20 @@ def test_columns_are_aligned_over_windows_and_quiet_without_a_terminal(tmp_path:
     ],
 )
 def test_formats(tmp_path: Path, string_format: str, line: str) -> None:
-    assert printed(tmp_path, ConsoleOutput(string_format=string_format), quotes(("IBM", 12.3, 7, None))) == [line]
+    assert printed(tmp_path, ConsoleOutput(string_format=string_format), quotes(("IBM", 12.3, 7, None))) == [
+        line
+    ]
 
 
 def test_no_more_than_the_limit_a_window_and_partition(tmp_path: Path) -> None:
     numbers = [pa.RecordBatch.from_pydict({"n": list(range(start, start + 1_000))}) for start in (0, 1_000)]
-    lines = printed(tmp_path, ConsoleOutput(limit=3), numbers, numbers[:1], [numbers[0].slice(0, 2)], partitions=2)
-    assert lines[:7] == [*[f"console  n={n}" for n in [0, 1, 2, 0, 1, 2]], "console  ... and 3,994 more in window 0"]
+    lines = printed(
+        tmp_path, ConsoleOutput(limit=3), numbers, numbers[:1], [numbers[0].slice(0, 2)], partitions=2
+    )
+    assert lines[:7] == [
+        *[f"console  n={n}" for n in [0, 1, 2, 0, 1, 2]],
+        "console  ... and 3,994 more in window 0",
+    ]
     assert lines[13] == "console  ... and 1,994 more in window 1"
     assert lines[14:] == [f"console  n={n}" for n in [0, 1, 0, 1]]
     assert printed(tmp_path, ConsoleOutput(limit=0), numbers) == ["console  ... and 2,000 more in window 0"]
@@ -83,7 +96,9 @@ def test_streams_of_objects(tmp_path: Path) -> None:
         "console  a=1", "console  12.5", "console  'line\\nbreak'", "console  (1, 2)",
         "console  symbol=IBM  price=1  volume=2  time=2026-01-02 09:30:00Z", "console  -",
     ]  # fmt: skip
-    assert printed(tmp_path, ConsoleOutput(string_format="> {}"), Schema(object).encode(["[bold]x[/bold]"])) == ["> [bold]x[/bold]"]
+    assert printed(
+        tmp_path, ConsoleOutput(string_format="> {}"), Schema(object).encode(["[bold]x[/bold]"])
+    ) == ["> [bold]x[/bold]"]
 
 
 def test_long_values_do_not_push_the_others_aside(tmp_path: Path) -> None:
@@ -97,7 +112,9 @@ def test_colours_on_a_terminal_only(tmp_path: Path) -> None:
     output = ConsoleOutput()
     driver = Published(output, tmp_path)
     text = io.StringIO()
-    vars(driver.publisher)["_context"] = type("Context", (), {"operator": "console", "console": Console(file=text, force_terminal=True)})
+    vars(driver.publisher)["_context"] = type(
+        "Context", (), {"operator": "console", "console": Console(file=text, force_terminal=True)}
+    )
     driver.commit(0, Driven(output).window(quotes(("IBM", 1.0, 2, MORNING)))[1])
     assert "\x1b[" in text.getvalue()
 
@@ -111,7 +128,10 @@ def test_a_format_that_cannot_be_read_is_a_fault() -> None:
 
 def test_a_window_that_failed_prints_nothing() -> None:
     app = Application("test", window="100ms")
-    source = app.add_operator("source", ListInput(Quote, [("A", 1.0, 1, MORNING), END_WINDOW, ("B", 2.0, 2, MORNING), ABORT, END_WINDOW]))
+    source = app.add_operator(
+        "source",
+        ListInput(Quote, [("A", 1.0, 1, MORNING), END_WINDOW, ("B", 2.0, 2, MORNING), ABORT, END_WINDOW]),
+    )
     console = app.add_operator("console", ConsoleOutput(string_format="{symbol}"), application_window_count=2)
     app.add_stream("quotes", source.output, console.input)
     text = io.StringIO()

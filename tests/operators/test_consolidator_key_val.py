@@ -71,19 +71,23 @@ def test_values_are_placed_by_name_and_once_an_application_window(partitions):
         "in1": (HighLow, [[HighLow("a", 2.0, 1.0)], [HighLow("b", 4.0, 3.0)], [], []]),
         "in5": (Volume, [[], [Volume("a", 7)], [Volume("c", 8)], []]),
     }
-    got = collect(ConsolidatorKeyVal(schema=Chart), inputs, "out", partitions=partitions, application_window_count=2)
+    got = collect(
+        ConsolidatorKeyVal(schema=Chart), inputs, "out", partitions=partitions, application_window_count=2
+    )
     assert values(got) == [[], [("a", 7, 1.0, 2.0), ("b", None, 3.0, 4.0)], [], [("c", 8, None, None)]]
 
 
 def test_a_column_without_a_place_is_told():
-    message = (
-        r"column `high` of port `in1` has no place in the output; got a `schema` with the values \['price', 'volume'\]; add it, or rename"
-    )
+    message = r"column `high` of port `in1` has no place in the output; got a `schema` with the values \['price', 'volume'\]; add it, or rename"
     with pytest.raises(OperatorError, match=message):
         collect(ConsolidatorKeyVal(schema=Quote), {"in1": (HighLow, [[HighLow("a", 2.0, 1.0)]])}, "out")
 
 
 def test_round_robin_is_refused():
     inputs = {"in1": (Price, PRICES), "in2": (Volume, VOLUMES)}
-    with pytest.raises(OperatorError, match="`ConsolidatorKeyVal` needs all tuples of a key in one partition; got key "):
-        collect(ConsolidatorKeyVal(schema=Quote), inputs, "out", partitions=3, partitioner=RoundRobinPartitioner())
+    with pytest.raises(
+        OperatorError, match="`ConsolidatorKeyVal` needs all tuples of a key in one partition; got key "
+    ):
+        collect(
+            ConsolidatorKeyVal(schema=Quote), inputs, "out", partitions=3, partitioner=RoundRobinPartitioner()
+        )

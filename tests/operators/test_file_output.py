@@ -34,7 +34,9 @@ def visible(folder: Path, format: str = "parquet") -> list[Any]:
     assert files == sorted(folder.glob(f"*.{format}"))
     rows = [row for file in files for row in read(file)]
     if files and format == "parquet":
-        assert sorted(pyarrow.dataset.dataset(folder, format="parquet").to_table()["n"].to_pylist()) == sorted(rows)
+        assert sorted(
+            pyarrow.dataset.dataset(folder, format="parquet").to_table()["n"].to_pylist()
+        ) == sorted(rows)
     return rows
 
 
@@ -51,17 +53,25 @@ def hidden(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("format", ["parquet", "jsonl"])
-def test_many_windows_become_one_file_which_appears_when_the_oldest_segment_has_waited_long_enough(tmp_path: Path, format: str) -> None:
+def test_many_windows_become_one_file_which_appears_when_the_oldest_segment_has_waited_long_enough(
+    tmp_path: Path, format: str
+) -> None:
     output = FileOutput(path=tmp_path / "out", format=format, roll_seconds=10)
     partitions = [Driven(output, partition=p, partitions=2, rotate=True) for p in range(2)]
     driver = Published(output, tmp_path)
     for window in range(25):
-        values = [value for p, part in enumerate(partitions) for value in part.window(batch(n=[window * 2 + p]))[1]]
+        values = [
+            value for p, part in enumerate(partitions) for value in part.window(batch(n=[window * 2 + p]))[1]
+        ]
         assert len(values) == 2
         driver.commit(window, values)
         driver.clock.seconds += 1
-        assert visible(tmp_path / "out", format) == list(range(0 if window < 10 else 22 if window < 21 else 44))
-    assert names(tmp_path / "out") == [f"under_test-run1-{first:010d}-{last:010d}.{format}" for first, last in [(0, 10), (11, 21)]]
+        assert visible(tmp_path / "out", format) == list(
+            range(0 if window < 10 else 22 if window < 21 else 44)
+        )
+    assert names(tmp_path / "out") == [
+        f"under_test-run1-{first:010d}-{last:010d}.{format}" for first, last in [(0, 10), (11, 21)]
+    ]
     assert len(segments(tmp_path / "out")) == 6
 
     driver.publisher.close()
@@ -147,7 +157,10 @@ def test_a_schema_that_changes_between_two_runs_gets_a_file_of_its_own(tmp_path:
     driver.crash()
     driver.commit(2, part.window(batch(n=["three"]))[1])
     driver.publisher.close()
-    assert [pq.read_table(tmp_path / name)["n"].to_pylist() for name in names(tmp_path)] == [[1, 2], ["three"]]
+    assert [pq.read_table(tmp_path / name)["n"].to_pylist() for name in names(tmp_path)] == [
+        [1, 2],
+        ["three"],
+    ]
 
 
 def test_what_waits_is_published_where_it_belongs_when_path_and_format_change(tmp_path: Path) -> None:
@@ -209,7 +222,9 @@ def test_json_lines_hold_every_type(tmp_path: Path) -> None:
     rows = pa.RecordBatch.from_pylist([row, dict.fromkeys(row)], schema=schema)
     output = FileOutput(path=tmp_path, format="jsonl", roll_seconds=0)
     Published(output, tmp_path).commit(0, Driven(output).window(rows)[1])
-    first, second = [json.loads(line) for line in (tmp_path / names(tmp_path)[0]).read_text("utf-8").splitlines()]
+    first, second = [
+        json.loads(line) for line in (tmp_path / names(tmp_path)[0]).read_text("utf-8").splitlines()
+    ]
     at = "2026-01-01T12:30:00.000005Z"
     assert list(first) == schema.names
     assert first == {
@@ -224,7 +239,8 @@ def test_objects_have_no_columns(tmp_path: Path) -> None:
     from ridgeline.api.schema import Schema
 
     with pytest.raises(
-        RidgelineError, match="`under_test` cannot write a stream of `object`: it has no columns; give the output port upstream"
+        RidgelineError,
+        match="`under_test` cannot write a stream of `object`: it has no columns; give the output port upstream",
     ):
         Driven(FileOutput(path=tmp_path)).window(Schema(object).encode([1]))
 
@@ -237,7 +253,9 @@ def test_properties_are_checked() -> None:
     ]  # fmt: skip
 
 
-def test_a_relative_path_is_relative_to_the_folder_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_relative_to_the_folder_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     part, driver = Driven(FileOutput(path="out")), Published(FileOutput(path="out"), tmp_path)
     monkeypatch.chdir("/")
@@ -269,7 +287,9 @@ def test_a_disk_that_is_full_when_a_file_is_published(tmp_path: Path, format: st
     driver.commit(0, part.window(batch(n=[0]))[1])
     driver.clock.seconds += 1
     (tmp_path / ".ridgeline" / "under_test-run1" / "merged-e1.tmp").symlink_to("/dev/full")
-    with pytest.raises(RidgelineError, match=r"no space is left on the device .* nothing that was committed is lost"):
+    with pytest.raises(
+        RidgelineError, match=r"no space is left on the device .* nothing that was committed is lost"
+    ):
         driver.commit(1, part.window(batch(n=[1]))[1])
     assert visible(tmp_path, format) == []
     driver.crash()
@@ -286,23 +306,31 @@ def test_segments_that_another_host_keeps_for_itself_are_an_error_before_the_com
     output = FileOutput(path=tmp_path / "out", roll_seconds=0)
     driver = Published(output, tmp_path)
     with pytest.raises(
-        RidgelineError, match=r"a file that a container wrote, is not there .*; mount it again, or give a `path` on a file system that all"
+        RidgelineError,
+        match=r"a file that a container wrote, is not there .*; mount it again, or give a `path` on a file system that all",
     ):
         driver.stage(0, [("w0000000000-p0-a1.segment", 1, 100, "abc", 0)])
 
 
 def test_a_folder_that_a_host_does_not_have_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RidgelineError, match=r"its folder, or .*, is not there .*; mount it again, or give a `path` on a file system that"):
+    with pytest.raises(
+        RidgelineError,
+        match=r"its folder, or .*, is not there .*; mount it again, or give a `path` on a file system that",
+    ):
         Driven(FileOutput(path=tmp_path / "out")).window(batch(n=[1]))
 
 
 def test_a_replay_that_is_cut_off_and_goes_on_writes_every_row_once(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for part in range(3):
-        (tmp_path / "in" / f"{part}.jsonl").write_text("".join(f'{{"n": {part * 50 + n}}}\n' for n in range(50)))
+        (tmp_path / "in" / f"{part}.jsonl").write_text(
+            "".join(f'{{"n": {part * 50 + n}}}\n' for n in range(50))
+        )
     for windows in (3, 5, None):
         app = Application("copy", window="1s")
-        replay = FileReplayInput(path=tmp_path / "in", schema=pa.schema([("n", pa.int64())]), format="jsonl", rows_per_window=7)
+        replay = FileReplayInput(
+            path=tmp_path / "in", schema=pa.schema([("n", pa.int64())]), format="jsonl", rows_per_window=7
+        )
         source = app.add_operator("source", replay, partitions=2)
         sink = app.add_operator("sink", FileOutput(path=tmp_path / "out", roll_seconds=4), partitions=3)
         app.add_stream("rows", source.output, sink.input)

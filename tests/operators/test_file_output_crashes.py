@@ -40,7 +40,9 @@ class Reader:
         seen = visible(folder, self.read_before)
         assert len(set(seen + self.taken)) == len(seen + self.taken)
         assert set(seen) <= set(self.store.committed)
-        marked = max((int(path.name.removeprefix("published-")) for path in folder.rglob("published-*")), default=-1)
+        marked = max(
+            (int(path.name.removeprefix("published-")) for path in folder.rglob("published-*")), default=-1
+        )
         for file in folder.glob("out-*") if self.takes else ():
             if int(file.stem.rpartition("-")[2]) <= marked:
                 self.taken += read(file)
@@ -65,7 +67,13 @@ FORMS = pytest.mark.parametrize(
 
 @FORMS
 def test_a_driver_that_dies_at_any_step_loses_nothing_and_shows_nothing_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, partitions: int, roll: float, copying: bool, takes: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    format: str,
+    partitions: int,
+    roll: float,
+    copying: bool,
+    takes: bool,
 ) -> None:
     steps = Steps(monkeypatch, copying=copying)
     for survive in range(1000):
@@ -91,7 +99,11 @@ def test_a_driver_that_dies_at_any_step_loses_nothing_and_shows_nothing_twice(
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(gaps=st.lists(st.integers(0, 25), min_size=2, max_size=8), partitions=st.sampled_from([1, 2, 3]), copying=st.booleans())
+@given(
+    gaps=st.lists(st.integers(0, 25), min_size=2, max_size=8),
+    partitions=st.sampled_from([1, 2, 3]),
+    copying=st.booleans(),
+)
 def test_drivers_that_die_one_after_the_other(
     tmp_path_factory: pytest.TempPathFactory, gaps: list[int], partitions: int, copying: bool
 ) -> None:
@@ -119,11 +131,18 @@ def test_drivers_that_die_one_after_the_other(
 
 
 @pytest.mark.parametrize(
-    ("partitions", "roll", "copying", "takes"), [(2, 1, False, True), (1, 0, False, True), (2, 1, True, False), (1, 0, True, False)]
+    ("partitions", "roll", "copying", "takes"),
+    [(2, 1, False, True), (1, 0, False, True), (2, 1, True, False), (1, 0, True, False)],
 )
 @pytest.mark.parametrize("second_life", ["start", "window", "whole"])
 def test_a_driver_that_is_overtaken_at_any_step_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, roll: float, copying: bool, takes: bool, second_life: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    partitions: int,
+    roll: float,
+    copying: bool,
+    takes: bool,
+    second_life: str,
 ) -> None:
     """A second driver starts right before a step of the first one, and works for a while; then the first goes on with that step."""
     steps = Steps(monkeypatch, copying=copying)
@@ -132,7 +151,9 @@ def test_a_driver_that_is_overtaken_at_any_step_changes_nothing(
         output = FileOutput(path=store.folder, format="jsonl", roll_seconds=roll)
         reader = Reader(store, takes=takes)
 
-        def each(number: int, _what: str, moment: int = moment, store: Store = store, output=output, reader=reader) -> None:
+        def each(
+            number: int, _what: str, moment: int = moment, store: Store = store, output=output, reader=reader
+        ) -> None:
             reader.look()
             if number != moment:
                 return
@@ -155,7 +176,9 @@ def test_a_driver_that_is_overtaken_at_any_step_changes_nothing(
 
 
 @pytest.mark.parametrize("before", ["writing merged", "move merged", "commit", "touch rolling"])
-def test_a_driver_that_is_overtaken_by_one_that_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str) -> None:
+def test_a_driver_that_is_overtaken_by_one_that_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
     """The first driver stops before such a step, the second one is killed at each of its own, and the first goes on."""
     steps = Steps(monkeypatch)
     for survive in range(1000):
@@ -169,7 +192,14 @@ def test_a_driver_that_is_overtaken_by_one_that_dies(tmp_path: Path, monkeypatch
             if number == survive:
                 raise KilledError(what)
 
-        def each(_number: int, what: str, store: Store = store, output=output, reader=reader, second_life=second_life) -> None:
+        def each(
+            _number: int,
+            what: str,
+            store: Store = store,
+            output=output,
+            reader=reader,
+            second_life=second_life,
+        ) -> None:
             nonlocal died
             reader.look()
             if not what.startswith(before) or len(store.manifests) < 1 or store.epoch > 1:

@@ -84,7 +84,9 @@ def no_marker(store: Store) -> None:
 
 
 @pytest.mark.parametrize("harm", [empty_mount_point, no_hidden_folder, no_folder_of_the_run, no_marker])
-def test_a_folder_that_is_not_the_one_that_was_written_to_is_told(store: Store, harm: Callable[[Store], None]) -> None:
+def test_a_folder_that_is_not_the_one_that_was_written_to_is_told(
+    store: Store, harm: Callable[[Store], None]
+) -> None:
     output = waiting(store)
     harm(store)
     message = (
@@ -103,7 +105,9 @@ def test_an_empty_folder_is_told_also_when_all_was_published_before_an_orderly_e
     driver.publisher.close()
     assert go_on(store, output) == store.committed
     shutil.rmtree(store.folder)
-    with pytest.raises(RidgelineError, match=r"is not there; .*; mount it or put it back, and start again: nothing is lost"):
+    with pytest.raises(
+        RidgelineError, match=r"is not there; .*; mount it or put it back, and start again: nothing is lost"
+    ):
         go_on(store, output)
     hidden(store).mkdir(parents=True)
     (hidden(store) / "published-2").touch()
@@ -114,10 +118,14 @@ def test_a_folder_that_goes_while_the_run_goes_on_is_told_and_not_made_anew(stor
     driver = Driver(store, FileOutput(path=store.folder, format="jsonl", roll_seconds=WAIT))
     driver.window()
     elsewhere = store.folder.rename(store.folder.with_name("elsewhere"))
-    with pytest.raises(RidgelineError, match=r"its folder, or a file that a container wrote, is not there .*; mount it again, or give a"):
+    with pytest.raises(
+        RidgelineError,
+        match=r"its folder, or a file that a container wrote, is not there .*; mount it again, or give a",
+    ):
         driver.window()
     with pytest.raises(
-        RidgelineError, match=r"`out`: output folder `.*` is not there; as of the last commit rows of window 0 waited there"
+        RidgelineError,
+        match=r"`out`: output folder `.*` is not there; as of the last commit rows of window 0 waited there",
     ):
         driver.publisher.close()
     assert not store.folder.exists()
@@ -134,7 +142,9 @@ def test_a_segment_that_is_missing_or_cut_is_told_at_the_start(store: Store) -> 
     with pytest.raises(RidgelineError, match=re.escape(message)):
         go_on(store, output)
     segment.write_bytes(data[:-1])
-    with pytest.raises(RidgelineError, match=f"is damaged: it has {len(data) - 1} bytes, it was written with {len(data)}; .*"):
+    with pytest.raises(
+        RidgelineError, match=f"is damaged: it has {len(data) - 1} bytes, it was written with {len(data)}; .*"
+    ):
         go_on(store, output)
     segment.write_bytes(data)
     assert go_on(store, output) == store.committed
@@ -150,7 +160,8 @@ def test_a_segment_of_other_bytes_is_never_published(store: Store, format: str, 
     segment.write_bytes(data)
     before = visible(store.folder)
     with pytest.raises(
-        RidgelineError, match=rf"segment`, committed rows of window {windows - 1}, is damaged: the checksum of its \d+ bytes"
+        RidgelineError,
+        match=rf"segment`, committed rows of window {windows - 1}, is damaged: the checksum of its \d+ bytes",
     ):
         go_on(store, output)
     assert visible(store.folder) == before
@@ -169,7 +180,9 @@ def test_an_older_checkpoint_with_a_newer_output_folder_is_told(store: Store) ->
     with pytest.raises(RidgelineError, match=re.escape(message)):
         go_on(store, output)
     store.manifests[:] = []
-    with pytest.raises(RidgelineError, match="up to window 5 of this run, and it has committed no window; to go on"):
+    with pytest.raises(
+        RidgelineError, match="up to window 5 of this run, and it has committed no window; to go on"
+    ):
         go_on(store, output)
     store.manifests[:] = older
     assert go_on(store, output) == store.committed
@@ -202,11 +215,27 @@ def test_a_new_checkpoint_on_the_folder_of_another_run_is_told(tmp_path: Path) -
     )
     first.publisher.close()
     told = Published(output, tmp_path, run_id="33333333").text.getvalue()
-    assert "another run, `under_test-11111111`; it stays, and this run, whose checkpoint is new, adds its own\n" in told
+    assert (
+        "another run, `under_test-11111111`; it stays, and this run, whose checkpoint is new, adds its own\n"
+        in told
+    )
     assert Published(output, tmp_path, name="other", run_id="44444444").text.getvalue() == ""
 
 
-HARMS = ("flipped", "first flipped", "cut", "emptied", "zeroed", "longer", "swapped", "copied over", "deleted", "older", "folder", "link")
+HARMS = (
+    "flipped",
+    "first flipped",
+    "cut",
+    "emptied",
+    "zeroed",
+    "longer",
+    "swapped",
+    "copied over",
+    "deleted",
+    "older",
+    "folder",
+    "link",
+)
 
 
 def kinds(store: Store) -> dict[str, list[Path]]:
@@ -222,7 +251,9 @@ def kinds(store: Store) -> dict[str, list[Path]]:
 def changed(data: bytes, harm: str, other: bytes) -> bytes:
     middle = len(data) // 2
     return {
-        "flipped": data[:middle] + bytes(byte ^ 0x10 for byte in data[middle : middle + 1]) + data[middle + 1 :],
+        "flipped": data[:middle]
+        + bytes(byte ^ 0x10 for byte in data[middle : middle + 1])
+        + data[middle + 1 :],
         "first flipped": bytes(byte ^ 0x80 for byte in data[:1]) + data[1:],
         "cut": data[:middle],
         "emptied": b"",
@@ -251,7 +282,9 @@ def do_harm(path: Path, harm: str, other: Path) -> None:
 @pytest.mark.parametrize("partitions", [1, 2])
 @pytest.mark.parametrize("kind", ["segment", "marker", "merged", "decision"])
 @pytest.mark.parametrize("harm", HARMS)
-def test_whatever_is_damaged_the_rows_are_right_or_it_is_told(tmp_path: Path, format: str, partitions: int, kind: str, harm: str) -> None:
+def test_whatever_is_damaged_the_rows_are_right_or_it_is_told(
+    tmp_path: Path, format: str, partitions: int, kind: str, harm: str
+) -> None:
     """192 kinds of damage, each to every file of its kind."""
     for number in range(10):
         store = Store(tmp_path / f"out{number}", partitions)
@@ -269,5 +302,9 @@ def test_whatever_is_damaged_the_rows_are_right_or_it_is_told(tmp_path: Path, fo
             rows = go_on(store, output)
         except RidgelineError as error:
             told = str(error)
-        assert rows == store.committed if told is None else "`out`" in told and "; " in told and visible(store.folder) == before
+        assert (
+            rows == store.committed
+            if told is None
+            else "`out`" in told and "; " in told and visible(store.folder) == before
+        )
     assert number

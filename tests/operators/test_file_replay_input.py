@@ -4,70 +4,21 @@ import bz2
 import gzip
 import json
 import tempfile
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline.api import RidgelineError
 from ridgeline.api.operator import check_properties
-from ridgeline.api.schema import Schema
-from ridgeline.operators import FileOutput, FileReplayInput, Filter, _replay_lines, file_replay_input
-from support.operators.harness import Driven, HandClock, Published
+from ridgeline.operators import FileReplayInput, Filter, _replay_lines, file_replay_input
+from support.operators.harness import Driven, HandClock
 from support.operators.one_operator import ages
+from support.operators.replayed import Event, Line, Nested, replay, together, write
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class Line(NamedTuple):
-    text: str
-
-
-class Number(NamedTuple):
-    n: int
-
-
-class Event(NamedTuple):
-    n: int
-    time: datetime | None
-
-
-def write(folder: Path, format: str, files: list[list[int]], *, blank: int = 0, last_newline: bool = True, ending: str = "\n") -> None:
-    """Numbers in files that sort in order."""
-    for index, numbers in enumerate(files):
-        path = folder / f"{index:03d}.{format}"
-        if format == "parquet":
-            table = pa.table({"other": ["x"] * len(numbers), "n": pa.array(numbers, pa.int32())})
-            pq.write_table(table, path, row_group_size=max(3, len(numbers) // 7))
-            continue
-        lines = [f'{{"n": {n}, "other": null}}' if format == "jsonl" else f"x,{n}" if format == "csv" else str(n) for n in numbers]
-        if blank and format != "text":
-            lines = [text for number, line in enumerate(lines) for text in ([line, ""] if number % blank == 0 else [line])]
-        if format == "csv":
-            lines.insert(0, "other,n")
-        path.write_text(ending.join(lines) + (ending if last_newline and lines else ""), newline="")
-
-
-def replay(path: Any, format: str, **properties: Any) -> FileReplayInput:
-    return FileReplayInput(path=path, schema=Line if format == "text" else Number, format=format, **properties)
-
-
-def together(parts: list[Driven], windows: int = 10_000) -> list[list[tuple[int, ...]]]:
-    """The numbers of each window: a list for each partition; all partitions finish in the same window."""
-    result = []
-    for _ in range(windows):
-        emitted = [part.window()[0] for part in parts]
-        result.append([tuple(int(value) for batch in batches for value in batch.column(0).to_pylist()) for batches in emitted])
-        assert len({part.finished for part in parts}) == 1
-        if parts[0].finished:
-            return result
-    return result
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -85,7 +36,17 @@ def together(parts: list[Driven], windows: int = 10_000) -> list[list[tuple[int,
     failures=st.sets(st.integers(0, 20), max_size=5),
 )
 def test_any_split_into_windows_and_partitions_gives_all_rows_once_and_in_order(  # noqa: PLR0917  what is varied
-    format, sizes, rows_per_window, partitions, rotate, compressed, blank, last_newline, ending, block, failures
+    format,
+    sizes,
+    rows_per_window,
+    partitions,
+    rotate,
+    compressed,
+    blank,
+    last_newline,
+    ending,
+    block,
+    failures,
 ) -> None:
     total = sum(sizes)
     numbers = iter(range(total))
@@ -94,7 +55,12 @@ def test_any_split_into_windows_and_partitions_gives_all_rows_once_and_in_order(
         patch.setattr(_replay_lines, "BLOCK_BYTES", block)
         patch.setattr(_replay_lines, "HEAD_BYTES", block)
         write(
-            folder, format, [[next(numbers) for _ in range(size)] for size in sizes], blank=blank, last_newline=last_newline, ending=ending
+            folder,
+            format,
+            [[next(numbers) for _ in range(size)] for size in sizes],
+            blank=blank,
+            last_newline=last_newline,
+            ending=ending,
         )
         if compressed and format != "parquet":
             for number, path in enumerate(sorted(folder.iterdir())):
@@ -102,7 +68,9 @@ def test_any_split_into_windows_and_partitions_gives_all_rows_once_and_in_order(
                 path.with_name(f"{path.name}.{suffix}").write_bytes(codec.compress(path.read_bytes()))
                 path.unlink()
         operator = replay(folder, format, rows_per_window=rows_per_window)
-        parts = [Driven(operator, partition=p, partitions=partitions, rotate=rotate) for p in range(partitions)]
+        parts = [
+            Driven(operator, partition=p, partitions=partitions, rotate=rotate) for p in range(partitions)
+        ]
         windows = []
         while not (windows and parts[0].finished):
             for part in parts:
@@ -120,7 +88,9 @@ def test_any_split_into_windows_and_partitions_gives_all_rows_once_and_in_order(
 @pytest.mark.parametrize("rotate", [False, True])
 def test_as_fast_as_possible_a_chunk_a_window(tmp_path: Path, format: str, rotate: bool) -> None:
     write(tmp_path, format, [list(range(100_000)), list(range(100_000, 150_000))])
-    windows = together([Driven(replay(tmp_path, format), partition=p, partitions=2, rotate=rotate) for p in range(2)])
+    windows = together(
+        [Driven(replay(tmp_path, format), partition=p, partitions=2, rotate=rotate) for p in range(2)]
+    )
     assert [sum(map(len, shares)) for shares in windows] == [65_536, 65_536, 18_928]
     assert sorted(n for shares in windows for share in shares for n in share) == list(range(150_000))
 
@@ -128,7 +98,12 @@ def test_as_fast_as_possible_a_chunk_a_window(tmp_path: Path, format: str, rotat
 def test_a_rate_is_kept_by_the_clock_also_through_slow_windows_and_new_workers(tmp_path: Path) -> None:
     write(tmp_path, "text", [list(range(100))])
     clock = HandClock()
-    parts = [Driven(replay(tmp_path, "text", rows_per_second=10), partition=p, partitions=2, rotate=True, clock=clock) for p in range(2)]
+    parts = [
+        Driven(
+            replay(tmp_path, "text", rows_per_second=10), partition=p, partitions=2, rotate=True, clock=clock
+        )
+        for p in range(2)
+    ]
     counts = []
     for seconds in [0, 0.1, 0.1, 0.25, 0.05, 2, 0, 3, 0.5, 0.5, 3_600, 0.1, 0.1]:
         clock.seconds += seconds
@@ -143,10 +118,17 @@ def test_a_rate_is_kept_by_the_clock_also_through_slow_windows_and_new_workers(t
 
 
 @pytest.mark.parametrize(("rate", "window_seconds"), [(10, 1.0), (40, 0.25), (5, 2.0)])
-def test_a_pause_is_made_up_for_at_double_pace_and_for_ten_seconds_at_most(tmp_path: Path, rate: int, window_seconds: float) -> None:
+def test_a_pause_is_made_up_for_at_double_pace_and_for_ten_seconds_at_most(
+    tmp_path: Path, rate: int, window_seconds: float
+) -> None:
     write(tmp_path, "text", [list(range(3000))])
     clock = HandClock()
-    part = Driven(replay(tmp_path, "text", rows_per_second=rate), rotate=True, clock=clock, window_seconds=window_seconds)
+    part = Driven(
+        replay(tmp_path, "text", rows_per_second=rate),
+        rotate=True,
+        clock=clock,
+        window_seconds=window_seconds,
+    )
     assert together([part], 1) == [[()]]
     usual = round(rate * window_seconds)
     for pause, made_up in [(3_600, 10), (4, 4), (10, 10)]:
@@ -163,7 +145,10 @@ def test_event_times_too_are_made_up_for_at_double_pace(tmp_path: Path) -> None:
     rows = [f'{{"n": {n}, "time": "{(DAY + timedelta(minutes=n)).isoformat()}"}}' for n in range(100)]
     (tmp_path / "events.jsonl").write_text("\n".join(rows))
     clock = HandClock()
-    part = Driven(FileReplayInput(path=tmp_path, schema=Event, format="jsonl", event_time="time", speed_up=60), clock=clock)
+    part = Driven(
+        FileReplayInput(path=tmp_path, schema=Event, format="jsonl", event_time="time", speed_up=60),
+        clock=clock,
+    )
     assert together([part], 1) == [[(0,)]]
     clock.seconds += 600
     counts = []
@@ -175,13 +160,20 @@ def test_event_times_too_are_made_up_for_at_double_pace(tmp_path: Path) -> None:
 
 def test_event_times_set_the_pace(tmp_path: Path) -> None:
     offsets = [0, 0, 30, 60, 60, 45, 120, 121, 600]
-    rows = [f'{{"n": {n}, "time": "{(DAY + timedelta(seconds=s)).isoformat()}"}}' for n, s in enumerate(offsets)]
+    rows = [
+        f'{{"n": {n}, "time": "{(DAY + timedelta(seconds=s)).isoformat()}"}}' for n, s in enumerate(offsets)
+    ]
     rows.insert(0, '{"n": -1}')
     (tmp_path / "events.jsonl").write_text("\n".join(rows))
     clock = HandClock()
-    operator = FileReplayInput(path=tmp_path / "events.jsonl", schema=Event, format="jsonl", event_time="time", speed_up=60)
+    operator = FileReplayInput(
+        path=tmp_path / "events.jsonl", schema=Event, format="jsonl", event_time="time", speed_up=60
+    )
     for partitions, rotate in [(1, False), (1, True), (3, True)]:
-        parts = [Driven(operator, partition=p, partitions=partitions, rotate=rotate, clock=clock) for p in range(partitions)]
+        parts = [
+            Driven(operator, partition=p, partitions=partitions, rotate=rotate, clock=clock)
+            for p in range(partitions)
+        ]
         windows = []
         for _ in range(6):
             for part in parts:
@@ -193,11 +185,15 @@ def test_event_times_set_the_pace(tmp_path: Path) -> None:
         assert [n for shares in together(parts) for share in shares for n in share] == [8]
 
 
-def test_more_rows_than_a_window_takes_wait_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_rows_than_a_window_takes_wait_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(file_replay_input, "MOST_ROWS", 4)
     monkeypatch.setattr(file_replay_input, "_LOOK_AHEAD_ROWS", 3)
     (tmp_path / "events.csv").write_text("time,n\n" + "".join(f"2026-01-01,{n}\n" for n in range(10)))
-    part = Driven(FileReplayInput(path=tmp_path / "events.csv", schema=Event, format="csv", event_time="time"))
+    part = Driven(
+        FileReplayInput(path=tmp_path / "events.csv", schema=Event, format="csv", event_time="time")
+    )
     assert together([part]) == [[(0, 1, 2, 3, 4, 5)], [(6, 7, 8, 9)]]
     write(tmp_path, "text", [list(range(10))])
     clock = HandClock()
@@ -219,164 +215,10 @@ def test_a_pace_may_change_on_the_way(tmp_path: Path) -> None:
     assert together([other], 1) == [[(10, 11)]]
 
 
-class Everything(NamedTuple):
-    number: int
-    ratio: float
-    text: str
-    flag: bool
-    raw: bytes
-    at: datetime
-    day: date
-    hour: time
-    took: timedelta
-    money: Decimal
-
-
-ROW = Everything(1, 0.5, 'ä "quoted"', True, b"\x00\xff", DAY, DAY.date(), time(1, 2, 3), timedelta(seconds=1.5), Decimal("1.5"))
-
-
-class Nested(NamedTuple):
-    times: list[datetime]
-    by_day: dict[int, Decimal]
-    inner: Everything
-
-
-@pytest.mark.parametrize("format", ["jsonl", "parquet"])
-@pytest.mark.parametrize(("schema", "row"), [(Everything, ROW), (Nested, Nested([DAY], {5: Decimal("2.5")}, ROW))])
-def test_what_a_file_output_wrote_comes_back(tmp_path: Path, format: str, schema: type, row: Any) -> None:
-    output = FileOutput(path=tmp_path, format=format, roll_seconds=0)
-    rows = Schema(schema).encode([row, row])
-    Published(output, tmp_path).commit(0, Driven(output).window(rows)[1])
-    [[batch], _] = Driven(FileReplayInput(path=tmp_path, schema=schema, format=format)).window()
-    assert Schema(schema).decode(batch) == [row, row]
-
-
-def test_csv_columns_by_name_with_types_nulls_and_other_delimiters(tmp_path: Path) -> None:
-    schema = Schema(Everything).arrow
-    schema = schema.remove(schema.get_field_index("raw"))
-    fields = schema.names
-    (tmp_path / "a.csv").write_text(
-        "\ufeffnumber;extra;ratio;text;flag;at;day;hour;took;money\n"
-        '1;z;0.5;"a;""b""";true;2026-01-01T01:00:00+01:00;2026-01-01;01:02:03;1.5;1.50\n'
-        ';NA;-;"-";;2026-01-01;-;;;\n'
-        '2;;;";";0;2026-01-01 00:00:00.5;;;;\n',
-        encoding="utf-8",
-    )
-    part = Driven(FileReplayInput(path=tmp_path / "a.csv", schema=schema, format="csv", delimiter=";", null_values=["", "-"]))
-    [[batch], _] = part.window()
-    first, second, third = batch.to_pylist()
-    assert first == {**{name: getattr(ROW, name) for name in fields}, "text": 'a;"b"'}
-    assert second == {**dict.fromkeys(fields), "text": "-", "at": DAY}
-    assert third == {**dict.fromkeys(fields), "number": 2, "text": ";", "flag": False, "at": DAY + timedelta(seconds=0.5)}
-
-
-def fails(operator: FileReplayInput, windows: int = 5) -> str:
-    with pytest.raises(RidgelineError) as caught:
-        Driven(operator).rows(windows)
-    return str(caught.value)
-
-
-def test_a_line_that_does_not_fit_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "bad.csv"
-    path.write_text("other,n\n" + "\n".join(f"x,{n}" for n in range(1000)) + "\n\nx,12a\nx,12b\n")
-    for operator in (replay(path, "csv"), replay(path, "csv", rows_per_window=7)):
-        with pytest.raises(RidgelineError) as caught:
-            Driven(operator, partitions=2, partition=0).rows()
-        assert str(caught.value) == (
-            f"line 1003 (byte {path.read_bytes().index(b'x,12a')}) of `{path}` is not a Number(n: int64): column `n` cannot be converted "
-            "to int64: invalid value '12a'; got 'x,12a'; mend or remove the line, or change `schema`"
-        )
-    path.write_text("n,m\n1,1\n2\n")
-    assert f"line 3 (byte 8) of `{path}` is not a Number(n: int64): Expected 2 columns, got 1: 2; got '2'; mend" in fails(
-        replay(path, "csv")
-    )
-    for text in ['n,m\n1,"a\nb"\n2,c\n', 'm,n\n"a\nb",1\n2,5\n', 'n,m\n1,"a\n2,b"\n']:
-        path.write_text(text)
-        message = (
-            f"line 2 (byte 4) of `{path}` is not a Number(n: int64): a quoted value goes over the end of the line, which is not supported"
-        )
-        assert message in fails(replay(path, "csv"))
-        assert message in fails(replay(path, "csv", rows_per_window=1))
-    path.write_text('n,m\n1,5" pipe\n2,"5"" pipe"\n')
-    assert together([Driven(replay(path, "csv"))]) == [[(1, 2)]]
-    path.write_text('{"n": 1}\n{"n": 2]\n')
-    assert f"line 2 (byte 9) of `{path}` is not a JSON object for Number(n: int64): Missing a comma or" in fails(replay(path, "jsonl"))
-    path.write_text('{"n": 1}\n{"n": "x"}\n{"n": 3}')
-    assert f"line 2 (byte 9) of `{path}` is not a JSON object for Number(n: int64): Column(/n) changed from" in fails(replay(path, "jsonl"))
-    path.write_text('{"n": 1} {"n": 2}\n')
-    assert "1 lines are 2 objects; write one object a line" in fails(replay(path, "jsonl"))
-    path.write_text('{"inner": 5}\n')
-    assert f"line 1 (byte 0) of `{path}` is not a JSON object for Nested" in fails(
-        FileReplayInput(path=path, schema=Nested, format="jsonl")
-    )
-    path.write_bytes(b"fine\nb\xffd\n")
-    message = fails(replay(path, "text"))
-    assert f"line 2 (byte 5) of `{path}` is not UTF-8 text: " in message
-    assert "got 'b\\\\xffd'" in message
-    zipped = tmp_path / "bad.jsonl.gz"
-    zipped.write_bytes(gzip.compress(b'{"n": 1}\n{"n": 2.5}\n'))
-    assert f"line 2 (byte 9) of `{zipped}` is not a JSON object" in fails(replay(zipped, "jsonl"))
-
-
-def test_a_time_that_does_not_fit_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "bad.csv"
-    path.write_text("n,time\n1,2026-01-01\n2,yesterday\n")
-    message = fails(FileReplayInput(path=path, schema=Event, format="csv"))
-    assert message.startswith(f"line 3 (byte 20) of `{path}` is not a Event(")
-    assert "column `time` cannot be converted to timestamp[us, tz=UTC]: " in message
-
-
-def test_columns_that_are_missing_or_of_another_type(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("m,N\n1,2\n")
-    assert fails(replay(path, "csv")) == (
-        f"file `{path}` has no column `n`; its header is 'm,N'; known are `N`, `m` "
-        "Name the columns of `schema` as the header does, or set `delimiter`"
-    )
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"nn": [1]}), path)
-    assert fails(replay(path, "parquet")).startswith(f"file `{path}` has no column `n`; did you mean `nn`? Name the columns")
-    pq.write_table(pa.table({"n": ["a"]}), path)
-    message = fails(replay(path, "parquet"))
-    assert message.startswith(f"column `n` of file `{path}` is string, `schema` says int64: ")
-    assert message.endswith("(rows 0 to 0); change `schema`")
-
-
-def test_files_that_are_missing_or_corrupt(tmp_path: Path) -> None:
-    assert fails(replay(tmp_path / "no.csv", "csv")) == (
-        f"nothing to replay in `{tmp_path / 'no.csv'}`: there is no such file; "
-        "give the `path` of a file, a folder or a pattern such as `data/*.csv`"
-    )
-    assert f"`{tmp_path}/*.csv`: no file matches; give" in fails(replay(f"{tmp_path}/*.csv", "csv"))
-    assert f"`{tmp_path}`: the folder has no files; give" in fails(replay(tmp_path, "csv"))
-    path = tmp_path / "a.parquet"
-    path.write_text("this is not Parquet")
-    assert fails(replay(path, "parquet")).startswith(f"file `{path}` is no Parquet file or corrupt: ")
-    path = tmp_path / "a.text.gz"
-    path.write_bytes(gzip.compress(bytes(range(256)).hex().encode() * 10_000)[:-20])
-    assert fails(replay(path, "text")).startswith(f"file `{path}` is corrupt or cannot be read, after byte ")
-    path.write_bytes(b"not compressed")
-    assert fails(replay(path, "text")).startswith(f"file `{path}` is corrupt or cannot be read, after byte 0 of its text: ")
-    write(tmp_path, "text", [list(range(10))])
-    path = tmp_path / "000.text"
-    for change, message in [
-        (path.unlink, f"file `{path}` cannot be opened: "),
-        (
-            lambda: path.write_text("1\n"),
-            f"file `{path}` has shrunk: it was read up to byte 10 before; bring it back, or start on a fresh checkpoint",
-        ),
-    ]:
-        write(tmp_path, "text", [list(range(10))])
-        part = Driven(replay(path, "text", rows_per_window=5), rotate=True)
-        part.window()
-        change()
-        with pytest.raises(RidgelineError) as caught:
-            part.window()
-        assert str(caught.value).startswith(message)
-
-
 def test_files_of_folders_patterns_and_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number, name in enumerate(["b/2.txt", "a/1.txt", "a/_SUCCESS", "a/.hidden", "a/deep/3.txt", "a/0[1].txt"]):
+    for number, name in enumerate(
+        ["b/2.txt", "a/1.txt", "a/_SUCCESS", "a/.hidden", "a/deep/3.txt", "a/0[1].txt"]
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(f"{number}\n")
     monkeypatch.chdir(tmp_path)
@@ -430,7 +272,9 @@ def test_a_window_does_not_read_from_the_start(tmp_path: Path, monkeypatch: pyte
 def test_progress_adds_up_over_partitions(tmp_path: Path, format: str) -> None:
     write(tmp_path, format, [list(range(50)), list(range(50, 100))])
     size = sum(path.stat().st_size for path in tmp_path.iterdir())
-    parts = [Driven(replay(tmp_path, format, rows_per_window=30), partition=p, partitions=2) for p in range(2)]
+    parts = [
+        Driven(replay(tmp_path, format, rows_per_window=30), partition=p, partitions=2) for p in range(2)
+    ]
     seen = []
     while not (seen and parts[0].finished):
         together(parts, 1)
@@ -448,16 +292,32 @@ def faults(**properties: Any) -> list[tuple[str, Any, str]]:
 
 def test_what_does_not_go_together_is_a_fault() -> None:
     assert faults(path="a", schema=Event, format="csv", event_time="time", speed_up="2.5") == []
-    assert faults(path="a", schema=Event, format="csv", event_time="time", rows_per_window=5, rows_per_second=1) == [
-        ("event_time", "time", "sets the pace together with `rows_per_window` and `rows_per_second`; give one of them")
+    assert faults(
+        path="a", schema=Event, format="csv", event_time="time", rows_per_window=5, rows_per_second=1
+    ) == [
+        (
+            "event_time",
+            "time",
+            "sets the pace together with `rows_per_window` and `rows_per_second`; give one of them",
+        )
     ]
-    assert faults(path="a", schema=Line, speed_up=2) == [("speed_up", 2.0, "needs `event_time`, the column with the rows' times")]
+    assert faults(path="a", schema=Line, speed_up=2) == [
+        ("speed_up", 2.0, "needs `event_time`, the column with the rows' times")
+    ]
     assert faults(path="a", schema=Event) == [
-        ("schema", "Event(n: int64, time: timestamp[us, tz=UTC])", "must have one column, a `str`, for `format` text")
+        (
+            "schema",
+            "Event(n: int64, time: timestamp[us, tz=UTC])",
+            "must have one column, a `str`, for `format` text",
+        )
     ]
-    assert faults(path="a", schema=object)[0][2] == "must have columns: a NamedTuple, a dataclass or a `pyarrow.Schema`"
     assert (
-        faults(path="a", schema=Event, format="csv", event_time="n")[0][2] == "must be a column of the schema with a `datetime` or `date`"
+        faults(path="a", schema=object)[0][2]
+        == "must have columns: a NamedTuple, a dataclass or a `pyarrow.Schema`"
+    )
+    assert (
+        faults(path="a", schema=Event, format="csv", event_time="n")[0][2]
+        == "must be a column of the schema with a `datetime` or `date`"
     )
     assert [(name, rule) for name, _, rule in faults(path="a", schema=Nested, format="csv")] == [
         ("schema", "is a column that CSV cannot hold; use another `format`")
@@ -472,12 +332,20 @@ def test_the_times_of_the_rows_are_in_the_column_that_it_names(tmp_path: Path) -
     (tmp_path / "events.csv").write_text("n,time\n1,2025-12-31T23:59:58Z\n2,\n3,2025-12-31 23:59:53\n")
     source = FileReplayInput(path=tmp_path / "events.csv", schema=Event, format="csv", timestamp="time")
     assert ages(source, Filter(predicate=lambda _: True)) == [(2, 2, 7)]
-    assert ages(FileReplayInput(path=tmp_path / "events.csv", schema=Event, format="csv"), Filter(predicate=lambda _: True)) == []
+    assert (
+        ages(
+            FileReplayInput(path=tmp_path / "events.csv", schema=Event, format="csv"),
+            Filter(predicate=lambda _: True),
+        )
+        == []
+    )
 
 
 def test_json_of_the_checkpoint_is_small(tmp_path: Path) -> None:
     write(tmp_path, "text", [[1], [2]])
     part = Driven(replay(tmp_path, "text", rows_per_window=1))
     part.window()
-    assert json.loads(part.state["files"][0]) == [[str(tmp_path), str(tmp_path / f"00{n}.text"), 2] for n in range(2)]
+    assert json.loads(part.state["files"][0]) == [
+        [str(tmp_path), str(tmp_path / f"00{n}.text"), 2] for n in range(2)
+    ]
     assert tuple(part.state["position"][0]) == (1, 0, 1)

@@ -29,7 +29,11 @@ def is_even(number):
     [
         lambda: Filter(predicate=is_even),
         lambda: Filter(batch_predicate=lambda batch: pc.equal(pc.bit_wise_and(batch["value"], 1), 0)),
-        lambda: Filter(batch_predicate=lambda batch: [value is not None and value % 2 == 0 for value in batch["value"].to_pylist()]),
+        lambda: Filter(
+            batch_predicate=lambda batch: [
+                value is not None and value % 2 == 0 for value in batch["value"].to_pylist()
+            ]
+        ),
     ],
 )
 def test_only_what_the_predicate_likes(make, partitions):
@@ -40,14 +44,20 @@ def test_only_what_the_predicate_likes(make, partitions):
 
 
 def test_objects_are_filtered_too():
-    got = collect(Filter(predicate=lambda item: len(item) > 1), {"data": (object, [["a", "bc", [1, 2]]])}, "output")
+    got = collect(
+        Filter(predicate=lambda item: len(item) > 1), {"data": (object, [["a", "bc", [1, 2]]])}, "output"
+    )
     assert len(got[0]) == 2
 
 
 def test_one_predicate_is_needed():
-    with pytest.raises(TypeError, match="`Filter` needs one of `predicate` and `batch_predicate`; got neither; give one"):
+    with pytest.raises(
+        TypeError, match="`Filter` needs one of `predicate` and `batch_predicate`; got neither; give one"
+    ):
         Filter()
-    with pytest.raises(TypeError, match="`Filter` needs one of `predicate` and `batch_predicate`; got both; give one"):
+    with pytest.raises(
+        TypeError, match="`Filter` needs one of `predicate` and `batch_predicate`; got both; give one"
+    ):
         Filter(predicate=is_even, batch_predicate=is_even)
 
 
@@ -61,13 +71,19 @@ class Moment(NamedTuple):
     [
         lambda: Filter(predicate=is_even),
         lambda: Filter(batch_predicate=lambda batch: pc.equal(pc.bit_wise_and(batch["value"], 1), 0)),
-        lambda: Filter(batch_predicate=lambda batch: pc.equal(pc.bit_wise_and(batch["value"], 1), 0).to_pylist()),
-        lambda: Filter(batch_predicate=lambda batch: np.array([value in {2, 4} for value in batch["value"].to_pylist()])),
+        lambda: Filter(
+            batch_predicate=lambda batch: pc.equal(pc.bit_wise_and(batch["value"], 1), 0).to_pylist()
+        ),
+        lambda: Filter(
+            batch_predicate=lambda batch: np.array([value in {2, 4} for value in batch["value"].to_pylist()])
+        ),
         lambda: Filter(batch_predicate=lambda _: pa.array([False, True, None, True, False])),
     ],
 )
 def test_what_passes_keeps_its_time(make):
     start = datetime(2026, 1, 1, tzinfo=UTC)
     items = [(1, 9), (2, 3), (None, 8), (4, 5), (5, 1)]
-    source = ListInput(Moment, [Moment(value, start - timedelta(seconds=age)) for value, age in items], timestamp="time")
+    source = ListInput(
+        Moment, [Moment(value, start - timedelta(seconds=age)) for value, age in items], timestamp="time"
+    )
     assert ages(source, make()) == [(2, 3, 5)]

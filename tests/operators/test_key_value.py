@@ -11,7 +11,16 @@ from ridgeline.api import SchemaError
 from ridgeline.api.codec import hash_columns
 from ridgeline.api.schema import Schema
 from ridgeline.api.tuples import Tuples
-from ridgeline.operators.key_value import FirstColumnCodec, check_columns, distinct, extremes, first_rows, last_rows, sums, to_batch
+from ridgeline.operators.key_value import (
+    FirstColumnCodec,
+    check_columns,
+    distinct,
+    extremes,
+    first_rows,
+    last_rows,
+    sums,
+    to_batch,
+)
 
 
 class Price(NamedTuple):
@@ -43,7 +52,15 @@ def test_the_codec_hashes_the_first_column_like_a_key_of_its_name():
         pa.array([2.5, -0.5, None, 2.5, None]),
         pa.array([True, False, None, True, None]),
         pa.array([date(2020, 1, 2), date(2020, 1, 1), None, date(2020, 1, 2), None]),
-        pa.array([datetime(2020, 1, 2, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC), None, datetime(2020, 1, 2, tzinfo=UTC), None]),
+        pa.array(
+            [
+                datetime(2020, 1, 2, tzinfo=UTC),
+                datetime(2020, 1, 1, tzinfo=UTC),
+                None,
+                datetime(2020, 1, 2, tzinfo=UTC),
+                None,
+            ]
+        ),
         pa.array(["b", "a", None, "b", None]).dictionary_encode(),
     ],
 )
@@ -73,7 +90,10 @@ def test_sums_are_exact(column, expected):
 
 
 def test_what_has_no_sum_is_refused():
-    with pytest.raises(SchemaError, match="values of type string have no sum; got such a column after the key; put a `Map` before it"):
+    with pytest.raises(
+        SchemaError,
+        match="values of type string have no sum; got such a column after the key; put a `Map` before it",
+    ):
         sums(pa.array(["a"]), np.array([0]), 1)
 
 
@@ -83,7 +103,11 @@ def test_what_has_no_sum_is_refused():
         (pa.array([1, 2, 3, -4]), [1, 3], [-4, 2]),
         (pa.array([0.5, float("nan"), 1.0, 2.0]), [2.0, 1.0], [0.5, 1.0]),
         (pa.array(["b", "a", "c", "a"]), ["b", "c"], ["a", "a"]),
-        (pa.array([date(2020, 1, d) for d in (1, 2, 3, 4)]), [date(2020, 1, d) for d in (4, 3)], [date(2020, 1, d) for d in (1, 2)]),
+        (
+            pa.array([date(2020, 1, d) for d in (1, 2, 3, 4)]),
+            [date(2020, 1, d) for d in (4, 3)],
+            [date(2020, 1, d) for d in (1, 2)],
+        ),
     ],
 )
 def test_extremes(column, high, low):
@@ -98,11 +122,13 @@ def test_columns_that_do_not_fit_a_schema_are_told():
     with pytest.raises(SchemaError, match=message):
         to_batch(schema, [["a"], [1], [2]], "Sum")
     with pytest.raises(
-        SchemaError, match=r"`Sum` emits values that do not fit column `volume` \(int64\) of its `schema`; .*; give another"
+        SchemaError,
+        match=r"`Sum` emits values that do not fit column `volume` \(int64\) of its `schema`; .*; give another",
     ):
         to_batch(schema, [["a"], [2**63]], "Sum")
     with pytest.raises(
-        SchemaError, match=r"`Sum` emits values that do not fit column `volume` \(int64\) of its `schema`; .*; give another"
+        SchemaError,
+        match=r"`Sum` emits values that do not fit column `volume` \(int64\) of its `schema`; .*; give another",
     ):
         to_batch(schema, [["a"], [0.5]], "Sum")
 
@@ -111,7 +137,9 @@ def test_wrong_numbers_of_columns_are_told():
     batch = pa.record_batch({"a": [1], "b": [2], "c": [3]})
     check_columns(batch, 2, None, "Sum")
     check_columns(batch, 3, 3, "Sum")
-    message = r"`Sum` takes a key and 1 value; got tuples with the columns \['a', 'b', 'c'\]; put a `Map` before it"
+    message = (
+        r"`Sum` takes a key and 1 value; got tuples with the columns \['a', 'b', 'c'\]; put a `Map` before it"
+    )
     with pytest.raises(SchemaError, match=message):
         check_columns(batch, 2, 2, "Sum")
     with pytest.raises(SchemaError, match="`Sum` takes a key and at least 1 value"):

@@ -49,7 +49,11 @@ def test_a_tuple_of_another_schema_is_told():
 
 
 def test_one_function_is_needed():
-    with pytest.raises(TypeError, match="`Map` needs one of `function` and `batch_function`; got neither; give one"):
+    with pytest.raises(
+        TypeError, match="`Map` needs one of `function` and `batch_function`; got neither; give one"
+    ):
         Map(schema=Square)
-    with pytest.raises(TypeError, match="`Map` needs one of `function` and `batch_function`; got both; give one"):
+    with pytest.raises(
+        TypeError, match="`Map` needs one of `function` and `batch_function`; got both; give one"
+    ):
         Map(schema=Square, function=squares, batch_function=squares)

@@ -52,7 +52,10 @@ def test_the_order_of_syncs_outlives_a_power_cut(tmp_path: Path, synced: list[st
         "sync out",
         "move published--1 published-0",
     ]
-    assert synced[synced.index("move published--1 published-0") + 1 :][:2] == [f"delete {first}", f"delete {second}"]
+    assert synced[synced.index("move published--1 published-0") + 1 :][:2] == [
+        f"delete {first}",
+        f"delete {second}",
+    ]
 
 
 def test_a_checksum_covers_name_and_bytes_however_they_are_written(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ def generate(partitions=1, windows=None, **properties):
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("numbers", generator.integer_data, sink.input)
     run = run_local(app, windows=windows)
-    return [[row["value"] for row in run.collected("sink", window)] for window in range(run.windows_committed)]
+    return [
+        [row["value"] for row in run.collected("sink", window)] for window in range(run.windows_committed)
+    ]
 
 
 def splitmix64(seed, number):
@@ -35,7 +37,9 @@ def test_numbers_are_those_of_splitmix64(seed):
 
 
 def test_the_first_value_is_that_of_the_published_generator():
-    assert splitmix64(1234567, 0) == 6457827717110365317  # https://rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64
+    assert (
+        splitmix64(1234567, 0) == 6457827717110365317
+    )  # https://rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 7])
@@ -62,7 +66,10 @@ def test_none_at_all():
 
 
 def test_bounds_in_the_wrong_order_are_told():
-    with pytest.raises(ValidationError, match="property `minimum` of `RandomEventGenerator` is 5; must not be above `maximum`, which is 4"):
+    with pytest.raises(
+        ValidationError,
+        match="property `minimum` of `RandomEventGenerator` is 5; must not be above `maximum`, which is 4",
+    ):
         generate(minimum=5, maximum=4)
 
 

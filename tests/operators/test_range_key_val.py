@@ -39,7 +39,9 @@ def ranges(windows):
 @pytest.mark.parametrize("partitioner", [None, RoundRobinPartitioner()])
 def test_high_and_low_of_each_application_window(partitions, partitioner):
     operator = RangeKeyVal(schema=HighLow)
-    got = values(collect(operator, {"data": (Price, WINDOWS)}, "range", partitions=partitions, partitioner=partitioner))
+    got = values(
+        collect(operator, {"data": (Price, WINDOWS)}, "range", partitions=partitions, partitioner=partitioner)
+    )
     assert got == [ranges([window]) for window in WINDOWS]
     attributes = {"partitions": partitions, "partitioner": partitioner, "application_window_count": 3}
     got = values(collect(RangeKeyVal(schema=HighLow), {"data": (Price, WINDOWS)}, "range", **attributes))
@@ -68,13 +70,21 @@ def test_values_of_any_type_that_has_an_order():
         last: date
         first: date
 
-    windows = [[Day(1, date(2020, 1, 2)), Day(1, date(2020, 1, 3)), Day(2, date(2020, 1, 1)), Day(1, date(2020, 1, 1))]]
+    windows = [
+        [
+            Day(1, date(2020, 1, 2)),
+            Day(1, date(2020, 1, 3)),
+            Day(2, date(2020, 1, 1)),
+            Day(1, date(2020, 1, 1)),
+        ]
+    ]
     got = collect(RangeKeyVal(schema=Days), {"data": (Day, windows)}, "range", partitions=2)
     assert values(got) == [[(1, date(2020, 1, 3), date(2020, 1, 1)), (2, date(2020, 1, 1), date(2020, 1, 1))]]
 
 
 def test_a_schema_that_does_not_fit_is_told():
     with pytest.raises(
-        OperatorError, match=r"`RangeKeyVal` emits 3 columns; got a `schema` with 2: \['symbol', 'price'\]; give one of 3 columns"
+        OperatorError,
+        match=r"`RangeKeyVal` emits 3 columns; got a `schema` with 2: \['symbol', 'price'\]; give one of 3 columns",
     ):
         collect(RangeKeyVal(schema=Price), {"data": (Price, WINDOWS)}, "range")

@@ -106,8 +106,16 @@ BAD_JSON = [
     (b'{"id":1,"name":"a","other":"\xff"}', Row, "'utf-8' codec can't decode byte 0xff"),
     (b"null", Row, "not one object a line"),
     (b"null", Mapped, "not one object a line"),
-    (b'{"id":null,"name":"a"}', Row, "field `id` is null, which its type does not allow: declare it optional, such as `int | None`"),
-    (b'{"id":1,"name":null}', Row, "field `name` is null, which its type does not allow: declare it optional, such as `str | None`"),
+    (
+        b'{"id":null,"name":"a"}',
+        Row,
+        "field `id` is null, which its type does not allow: declare it optional, such as `int | None`",
+    ),
+    (
+        b'{"id":1,"name":null}',
+        Row,
+        "field `name` is null, which its type does not allow: declare it optional, such as `str | None`",
+    ),
     (b'{"id":1}', Row, "field `name` is missing"),
     (b'{"id":1,"nmae":"a"}', Row, "field `name` is missing; did you mean `nmae`?"),
     (b'{"inner":{"a":null},"some":[]}', Nested, "field `inner.a` is null"),
@@ -136,8 +144,14 @@ BAD_JSON = [
 
 
 @pytest.mark.parametrize(("line", "schema", "reason"), BAD_JSON)
-def test_a_json_line_that_does_not_fit_is_refused_by_its_number(tmp_path: Path, line: bytes, schema: type, reason: str) -> None:
-    good = {Row: b'{"id":7,"name":"z"}', Nested: b'{"inner":{"a":1},"some":[2]}', Mapped: b'{"m":{"k":1}}'}.get(schema, b"")
+def test_a_json_line_that_does_not_fit_is_refused_by_its_number(
+    tmp_path: Path, line: bytes, schema: type, reason: str
+) -> None:
+    good = {
+        Row: b'{"id":7,"name":"z"}',
+        Nested: b'{"inner":{"a":1},"some":[2]}',
+        Mapped: b'{"m":{"k":1}}',
+    }.get(schema, b"")
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"\n".join([*[good] * (2 if good else 0), line, *[good] * (2 if good else 0)]) + b"\n")
     text = refused(path, schema, "jsonl")
@@ -158,7 +172,9 @@ def test_json_objects_are_counted_by_lines_not_altogether(tmp_path: Path) -> Non
 
 def test_json_that_is_exact_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf {"id":1,"name":"x"} \r\n\r\n\t{"name":"a\\u0000\\ud83d\\ude00","id":9223372036854775807}')
+    path.write_bytes(
+        b'\xef\xbb\xbf {"id":1,"name":"x"} \r\n\r\n\t{"name":"a\\u0000\\ud83d\\ude00","id":9223372036854775807}'
+    )
     assert rows_of(path, Row, "jsonl") == [(1, "x"), (2**63 - 1, "a\x00\U0001f600")]
     path.write_text('{"x":NaN}\n{"x":-Infinity}\n{"x":3}\n')
     nan, infinity, three = [x for (x,) in rows_of(path, Number, "jsonl")]
@@ -198,7 +214,11 @@ def test_what_an_arrow_schema_says_of_nulls_holds(tmp_path: Path) -> None:
 
 
 BAD_CSV: list[tuple[bytes, type, str]] = [
-    (b"id,name,id\n1,a,2\n", Row, "has the column `id` twice; its header is 'id,name,id'; rename one of them"),
+    (
+        b"id,name,id\n1,a,2\n",
+        Row,
+        "has the column `id` twice; its header is 'id,name,id'; rename one of them",
+    ),
     (b"id,nmae\n1,a\n", Row, "has no column `name`; its header is 'id,nmae'; did you mean `nmae`?"),
     (b"id,name\r1,a\r2,b\r", Row, "its lines end with a carriage return alone"),
     (b"id,name\n,a\n", Row, "field `id` is null, which its type does not allow"),
@@ -246,22 +266,44 @@ def one(name: str, values: list[Any], kind: pa.DataType | None = None) -> pa.Tab
 
 
 BAD_PARQUET = [
-    (pa.table({"id": [1, None], "name": ["a", "b"]}), Row, "field `id` is null, which its type does not allow", "row 1"),
-    (pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array(["a"])], ["id", "id", "name"]), Row, "has the column `id` twice", ""),
+    (
+        pa.table({"id": [1, None], "name": ["a", "b"]}),
+        Row,
+        "field `id` is null, which its type does not allow",
+        "row 1",
+    ),
+    (
+        pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array(["a"])], ["id", "id", "name"]),
+        Row,
+        "has the column `id` twice",
+        "",
+    ),
     (pa.table({"id": ["1"], "name": ["a"]}), Row, "column `id` of file", "is string, `schema` says int64"),
     (pa.table({"id": [1], "name": [5]}), Row, "column `name` of file", "is int64, `schema` says string"),
     (pa.table({"id": [1.5], "name": ["a"]}), Row, "is double, `schema` says int64", "truncated"),
     (one("b", [5]), Flag, "is int64, `schema` says bool", ""),
     (one("b", ["true"]), Flag, "is string, `schema` says bool", ""),
-    (one("d", [datetime(2024, 1, 1, 5)], pa.timestamp("us")), Day, "is timestamp[us], `schema` says date32[day]", ""),  # noqa: DTZ001
-    (one("t", [1], pa.timestamp("ns")), Moment, "is timestamp[ns], `schema` says timestamp[us, tz=UTC]", "would lose data"),
+    (
+        one("d", [datetime(2024, 1, 1, 5)], pa.timestamp("us")),  # noqa: DTZ001
+        Day,
+        "is timestamp[us], `schema` says date32[day]",
+        "",
+    ),
+    (
+        one("t", [1], pa.timestamp("ns")),
+        Moment,
+        "is timestamp[ns], `schema` says timestamp[us, tz=UTC]",
+        "would lose data",
+    ),
     (one("t", [1]), Moment, "is int64, `schema` says timestamp[us, tz=UTC]", ""),
     (pa.table({"inner": [{"a": None}], "some": [[1]]}), Nested, "field `inner.a` is null", "row 0"),
 ]
 
 
 @pytest.mark.parametrize(("table", "schema", "reason", "detail"), BAD_PARQUET)
-def test_parquet_that_would_be_changed_is_refused(tmp_path: Path, table: pa.Table, schema: type, reason: str, detail: str) -> None:
+def test_parquet_that_would_be_changed_is_refused(
+    tmp_path: Path, table: pa.Table, schema: type, reason: str, detail: str
+) -> None:
     path = parquet(tmp_path / "a.parquet", table)
     text = refused(path, schema, "parquet")
     assert f"`{path}`" in text
@@ -271,9 +313,14 @@ def test_parquet_that_would_be_changed_is_refused(tmp_path: Path, table: pa.Tabl
 
 def test_parquet_that_stays_what_it_is_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    table = pa.table({"id": pa.array([1.0, 2.0]), "name": pa.array(["a", "b"]).dictionary_encode(), "other": [None, None]})
+    table = pa.table(
+        {"id": pa.array([1.0, 2.0]), "name": pa.array(["a", "b"]).dictionary_encode(), "other": [None, None]}
+    )
     assert rows_of(parquet(path, table), Row, "parquet") == [(1, "a"), (2, "b")]
-    assert rows_of(parquet(path, one("t", [date(2024, 1, 1)])), Moment, "parquet")[0][0].isoformat() == "2024-01-01T00:00:00+00:00"
+    assert (
+        rows_of(parquet(path, one("t", [date(2024, 1, 1)])), Moment, "parquet")[0][0].isoformat()
+        == "2024-01-01T00:00:00+00:00"
+    )
     assert rows_of(parquet(path, one("x", [3])), Number, "parquet") == [(3.0,)]
 
 
@@ -293,10 +340,14 @@ def replace(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [cut, grow, replace])
 @pytest.mark.parametrize("format", ["text", "csv", "jsonl"])
-def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, format: str, change: Callable[[Path], None]) -> None:
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    tmp_path: Path, format: str, change: Callable[[Path], None]
+) -> None:
     path = tmp_path / f"a.{format}"
     lines = {"text": "{}", "csv": "{}", "jsonl": '{{"name":"{}"}}'}[format]
-    path.write_text(("name\n" if format == "csv" else "") + "".join(lines.format(n) + "\n" for n in range(100, 50_000)))
+    path.write_text(
+        ("name\n" if format == "csv" else "") + "".join(lines.format(n) + "\n" for n in range(100, 50_000))
+    )
     part = Driven(FileReplayInput(path=path, schema=Line, format=format, rows_per_window=20_000))
     part.window()
     change(path)
@@ -320,7 +371,9 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, format:
     ),
     format=st.sampled_from(["csv", "jsonl", "parquet"]),
 )
-def test_whatever_is_written_comes_back_equal(tmp_path_factory: pytest.TempPathFactory, values: list[Any], format: str) -> None:
+def test_whatever_is_written_comes_back_equal(
+    tmp_path_factory: pytest.TempPathFactory, values: list[Any], format: str
+) -> None:
     path = tmp_path_factory.mktemp("values") / f"a.{format}"
     if format == "parquet":
         columns = dict(zip("nsb", map(list, zip(*values, strict=True)), strict=True))
@@ -329,8 +382,10 @@ def test_whatever_is_written_comes_back_equal(tmp_path_factory: pytest.TempPathF
         path.write_text("".join(json.dumps(dict(zip("nsb", row, strict=True))) + "\n" for row in values))
     else:
         text = io.StringIO()
-        csv.writer(text, quoting=csv.QUOTE_NOTNULL if hasattr(csv, "QUOTE_NOTNULL") else csv.QUOTE_MINIMAL, lineterminator="\n").writerows(
-            [("n", "s", "b"), *((n, s, "" if b is None else str(b).lower()) for n, s, b in values)]
-        )
+        csv.writer(
+            text,
+            quoting=csv.QUOTE_NOTNULL if hasattr(csv, "QUOTE_NOTNULL") else csv.QUOTE_MINIMAL,
+            lineterminator="\n",
+        ).writerows([("n", "s", "b"), *((n, s, "" if b is None else str(b).lower()) for n, s, b in values)])
         path.write_bytes(text.getvalue().encode())
     assert rows_of(path, Three, format) == values

@@ -55,12 +55,21 @@ def test_groups_of_three_words():
 @pytest.mark.parametrize("partitions", [2, 3])
 def test_each_partition_groups_the_values_that_it_gets(partitions):
     windows = numbers(7, 5, 6, 1, 9)
-    got = rows(collect(RoundRobinHashMap(keys=["x", "y"], schema=Point), {"data": (Number, windows)}, "map", partitions=partitions))
+    got = rows(
+        collect(
+            RoundRobinHashMap(keys=["x", "y"], schema=Point),
+            {"data": (Number, windows)},
+            "map",
+            partitions=partitions,
+        )
+    )
     carried = [[] for _ in range(partitions)]
     for number, (window, pairs) in enumerate(zip(windows, got, strict=True)):
         expected = []
         for partition in range(partitions):
-            dealt = window[(partition - number) % partitions :: partitions]  # each window begins with the next partition
+            dealt = window[
+                (partition - number) % partitions :: partitions
+            ]  # each window begins with the next partition
             values = carried[partition] + [row.value for row in dealt]
             complete = len(values) - len(values) % 2
             expected += list(zip(values[:complete:2], values[1:complete:2], strict=True))
@@ -70,13 +79,17 @@ def test_each_partition_groups_the_values_that_it_gets(partitions):
 
 def test_keys_and_schema_must_agree():
     with pytest.raises(
-        SchemaError, match=r"the columns of `schema` must be the `keys` \['a', 'b'\]; got \['x', 'y'\]; rename one or the other"
+        SchemaError,
+        match=r"the columns of `schema` must be the `keys` \['a', 'b'\]; got \['x', 'y'\]; rename one or the other",
     ):
         RoundRobinHashMap(keys=["a", "b"], schema=Point)
 
 
 def test_tuples_of_several_columns_are_refused():
-    with pytest.raises(OperatorError, match=r"`RoundRobinHashMap` takes tuples of one column; got \['x', 'y'\]; put a `Map` before it"):
+    with pytest.raises(
+        OperatorError,
+        match=r"`RoundRobinHashMap` takes tuples of one column; got \['x', 'y'\]; put a `Map` before it",
+    ):
         collect(RoundRobinHashMap(keys=["a"]), {"data": (Point, [[Point(1, 2)]])}, "map")
 
 
@@ -85,7 +98,9 @@ class Moment(NamedTuple):
 
 
 def test_a_tuple_is_as_old_as_its_last_value():
-    moments = [Moment(datetime(2026, 1, 1, tzinfo=UTC) - timedelta(seconds=age)) for age in (9, 1, 8, 3, 4, 2, 5)]
+    moments = [
+        Moment(datetime(2026, 1, 1, tzinfo=UTC) - timedelta(seconds=age)) for age in (9, 1, 8, 3, 4, 2, 5)
+    ]
     source = ListInput(Moment, [*moments[:5], END_WINDOW, *moments[5:]], timestamp="time")
     times = pa.schema([(name, pa.timestamp("us", "UTC")) for name in ("x", "y")])
     # 9 and 1, 8 and 3; a second later 4 and 2, while 5 waits

@@ -25,7 +25,10 @@ class Average(NamedTuple):
 
 RANDOM = np.random.default_rng(3)
 WINDOWS = [
-    [Price(f"s{k}", float(v)) for k, v in zip(RANDOM.integers(0, 9, n), RANDOM.normal(100, 1, n), strict=True)]
+    [
+        Price(f"s{k}", float(v))
+        for k, v in zip(RANDOM.integers(0, 9, n), RANDOM.normal(100, 1, n), strict=True)
+    ]
     for n in (40, 0, 17, 3, 0, 0, 0, 25, 60, 1)
 ]
 
@@ -40,7 +43,9 @@ def averages(windows):
 
 def close(got, expected):
     assert [[key for key, _ in rows] for rows in got] == [[key for key, _ in rows] for rows in expected]
-    assert [value for rows in got for _, value in rows] == pytest.approx([value for rows in expected for _, value in rows], rel=1e-9)
+    assert [value for rows in got for _, value in rows] == pytest.approx(
+        [value for rows in expected for _, value in rows], rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])
@@ -54,22 +59,38 @@ def test_average_over_the_last_windows(partitions, size):
 @pytest.mark.parametrize("partitions", [1, 2, 3])
 def test_application_windows_slide_as_a_whole(partitions):
     operator = SimpleMovingAverage(schema=Average, window_size=2)
-    got = values(collect(operator, {"data": (Price, WINDOWS)}, "average", partitions=partitions, application_window_count=3))
+    got = values(
+        collect(
+            operator, {"data": (Price, WINDOWS)}, "average", partitions=partitions, application_window_count=3
+        )
+    )
     borders = {2: (0, 3), 5: (0, 6), 8: (3, 9), 9: (6, 10)}
     close(got, [averages(WINDOWS[slice(*borders[i])]) if i in borders else [] for i in range(len(WINDOWS))])
 
 
 def test_keys_are_forgotten_when_all_their_values_are_old():
     windows = [[Count("a", 1), Count("a", 2)], [Count("b", 4)], [], [Count("b", None)], [Count("a", 7)]]
-    got = values(collect(SimpleMovingAverage(schema=Average, window_size=2), {"data": (Count, windows)}, "average"))
+    got = values(
+        collect(SimpleMovingAverage(schema=Average, window_size=2), {"data": (Count, windows)}, "average")
+    )
     assert got == [[("a", 1.5)], [("a", 1.5), ("b", 4.0)], [("b", 4.0)], [], [("a", 7.0)]]
 
 
 def test_windows_with_many_values_weigh_more():
     windows = [[Count("a", 10)], [Count("a", 1), Count("a", 2), Count("a", 3)]]
-    assert values(collect(SimpleMovingAverage(schema=Average), {"data": (Count, windows)}, "average"))[1] == [("a", 4.0)]
+    assert values(collect(SimpleMovingAverage(schema=Average), {"data": (Count, windows)}, "average"))[1] == [
+        ("a", 4.0)
+    ]
 
 
 def test_round_robin_is_refused():
-    with pytest.raises(OperatorError, match="`SimpleMovingAverage` needs all tuples of a key in one partition; got key "):
-        collect(SimpleMovingAverage(), {"data": (Price, WINDOWS)}, "average", partitions=2, partitioner=RoundRobinPartitioner())
+    with pytest.raises(
+        OperatorError, match="`SimpleMovingAverage` needs all tuples of a key in one partition; got key "
+    ):
+        collect(
+            SimpleMovingAverage(),
+            {"data": (Price, WINDOWS)},
+            "average",
+            partitions=2,
+            partitioner=RoundRobinPartitioner(),
+        )

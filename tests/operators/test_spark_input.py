@@ -33,15 +33,21 @@ def spark(spark_context: Any) -> Any:
 
 
 def rate(**properties: Any) -> SparkInput:
-    return SparkInput(format="rate-micro-batch", options={"rowsPerBatch": 10}, **{"schema": Number, **properties})
+    return SparkInput(
+        format="rate-micro-batch", options={"rowsPerBatch": 10}, **{"schema": Number, **properties}
+    )
 
 
 @pytest.mark.spark
 def test_columns_are_taken_by_name_and_in_the_order_of_the_schema(spark: Any) -> None:
-    frame = rate(transform=lambda frame: frame.where("value % 2 = 1").selectExpr("timestamp", "value")).frame(spark)
+    frame = rate(transform=lambda frame: frame.where("value % 2 = 1").selectExpr("timestamp", "value")).frame(
+        spark
+    )
     assert frame.isStreaming
     assert frame.schema.simpleString() == "struct<value:bigint>"
-    assert rate(schema=pa.schema([("timestamp", pa.timestamp("us", "UTC")), ("value", pa.int64())])).frame(spark).columns == [
+    assert rate(schema=pa.schema([("timestamp", pa.timestamp("us", "UTC")), ("value", pa.int64())])).frame(
+        spark
+    ).columns == [
         "timestamp",
         "value",
     ]
@@ -49,8 +55,17 @@ def test_columns_are_taken_by_name_and_in_the_order_of_the_schema(spark: Any) ->
 
 @pytest.mark.spark
 def test_what_loses_nothing_is_cast(spark: Any) -> None:
-    wide = pa.schema([("value", pa.decimal128(38, 18)), ("small", pa.int64()), ("ratio", pa.float64()), ("day", pa.timestamp("us", "UTC"))])
-    narrow = lambda frame: frame.selectExpr("value", "cast(1 as smallint) small", "cast(1 as int) ratio", "current_date() day")  # noqa: E731
+    wide = pa.schema(
+        [
+            ("value", pa.decimal128(38, 18)),
+            ("small", pa.int64()),
+            ("ratio", pa.float64()),
+            ("day", pa.timestamp("us", "UTC")),
+        ]
+    )
+    narrow = lambda frame: frame.selectExpr(  # noqa: E731
+        "value", "cast(1 as smallint) small", "cast(1 as int) ratio", "current_date() day"
+    )
     assert rate(schema=wide, transform=narrow).frame(spark).schema.simpleString() == (
         "struct<value:decimal(38,18),small:bigint,ratio:double,day:timestamp>"
     )
@@ -72,11 +87,18 @@ def test_columns_that_do_not_fit_are_named(spark: Any) -> None:
         "column `value` of Spark source `rate-micro-batch` is string; `schema` wants bigint; "
         "cast it in `transform`, for example `CAST(value AS BIGINT)`, or change `schema`"
     )
-    assert refusal(rate(transform=lambda frame: 5), spark) == "`transform` of source `rate-micro-batch` must return a DataFrame; got int"
+    assert (
+        refusal(rate(transform=lambda frame: 5), spark)
+        == "`transform` of source `rate-micro-batch` must return a DataFrame; got int"
+    )
     message = refusal(rate(transform=lambda frame: frame.select("nothing")), spark)
-    assert message.startswith("Spark source `rate-micro-batch` cannot be transformed; check `transform`; Spark says: [UNRESOLVED_COLUMN")
+    assert message.startswith(
+        "Spark source `rate-micro-batch` cannot be transformed; check `transform`; Spark says: [UNRESOLVED_COLUMN"
+    )
     message = refusal(SparkInput(format="no-such-thing", schema=Number), spark)
-    assert message.startswith("Spark source `no-such-thing` cannot be read; check `format` and `options`, and that its package is there")
+    assert message.startswith(
+        "Spark source `no-such-thing` cannot be read; check `format` and `options`, and that its package is there"
+    )
     with pytest.raises(ZeroDivisionError):
         rate(transform=lambda frame: 1 / 0).frame(spark)
 
@@ -85,7 +107,10 @@ def test_columns_that_do_not_fit_are_named(spark: Any) -> None:
 def test_file_sources_get_their_schema(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("symbol,price,count,time\nIBM,1.5,2,2026-01-01T00:00:00Z\n")
     given = SparkInput(format="csv", options={"path": str(tmp_path), "header": True}, schema=Trade)
-    assert given.frame(spark).schema.simpleString() == "struct<symbol:string,price:double,count:bigint,time:timestamp>"
+    assert (
+        given.frame(spark).schema.simpleString()
+        == "struct<symbol:string,price:double,count:bigint,time:timestamp>"
+    )
     other = SparkInput(
         format="csv",
         options={"path": str(tmp_path)},
@@ -93,7 +118,13 @@ def test_file_sources_get_their_schema(spark: Any, tmp_path: Path) -> None:
         source_schema="symbol string, price double, count long",
         transform=lambda frame: frame.selectExpr("count * 2 value"),
     )
-    query = other.frame(spark).writeStream.format("memory").queryName("numbers").trigger(availableNow=True).start()
+    query = (
+        other.frame(spark)
+        .writeStream.format("memory")
+        .queryName("numbers")
+        .trigger(availableNow=True)
+        .start()
+    )
     query.awaitTermination(60)
     assert [row.value for row in spark.table("numbers").collect()] == [None, 4]
 
@@ -102,8 +133,14 @@ def test_faults() -> None:
     assert check_properties(rate())[1] == []
     [(name, _, rule)] = check_properties(SparkInput(format="rate", schema=object))[1]
     assert (name, rule) == ("schema", "must have columns: a NamedTuple, a dataclass or a `pyarrow.Schema`")
-    [(name, value, rule)] = check_properties(SparkInput(format="rate", schema=pa.schema([("a", pa.month_day_nano_interval())])))[1]
-    assert (name, value, rule) == ("schema", "a: month_day_nano_interval", "is a column that Spark has no type for")
+    [(name, value, rule)] = check_properties(
+        SparkInput(format="rate", schema=pa.schema([("a", pa.month_day_nano_interval())]))
+    )[1]
+    assert (name, value, rule) == (
+        "schema",
+        "a: month_day_nano_interval",
+        "is a column that Spark has no type for",
+    )
     assert [fault[0] for fault in check_properties(rate(source_schema=5))[1]] == ["source_schema"]
     assert [fault[0] for fault in check_properties(SparkInput())[1]] == ["format", "schema"]
     assert rate().port_schema("output").arrow.names == ["value"]
@@ -120,7 +157,9 @@ def test_every_type_that_a_tuple_may_have_is_known_to_spark() -> None:
         a: int
         b: Decimal
 
-    nested = Schema(NamedTuple("Outer", [("inner", Inner), ("many", list[Inner]), ("by_name", dict[str, float])])).arrow
+    nested = Schema(
+        NamedTuple("Outer", [("inner", Inner), ("many", list[Inner]), ("by_name", dict[str, float])])
+    ).arrow
     assert [spark_type(field.type) for field in nested] == [
         "struct<a:bigint,b:decimal(38,18)>", "array<struct<a:bigint,b:decimal(38,18)>>", "map<string,double>",
     ]  # fmt: skip

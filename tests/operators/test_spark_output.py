@@ -27,7 +27,9 @@ class Spark:
         self.read = self
 
     def parquet(self, *paths: str) -> Any:
-        self.rows = [n for path in paths for n in pq.read_table(path.removeprefix("file://"))["n"].to_pylist()]
+        self.rows = [
+            n for path in paths for n in pq.read_table(path.removeprefix("file://"))["n"].to_pylist()
+        ]
         return self
 
     @property
@@ -59,11 +61,16 @@ def staged(folder: Path) -> list[Path]:
 
 
 def parts_of(output: SparkOutput, folder: Path, partitions: int) -> list[Driven]:
-    return [Driven(output, partition=p, partitions=partitions, staging=str(folder / "staging"), rotate=True) for p in range(partitions)]
+    return [
+        Driven(output, partition=p, partitions=partitions, staging=str(folder / "staging"), rotate=True)
+        for p in range(partitions)
+    ]
 
 
 def test_a_window_is_written_once_with_its_id_and_staged_no_longer(tmp_path: Path) -> None:
-    output = SparkOutput(format="delta", options={"path": "out/{window_id}", "mergeSchema": True}, mode="overwrite")
+    output = SparkOutput(
+        format="delta", options={"path": "out/{window_id}", "mergeSchema": True}, mode="overwrite"
+    )
     spark = Spark()
     driver = Published(output, tmp_path, spark=spark)
     parts = parts_of(output, tmp_path, 2)
@@ -76,8 +83,14 @@ def test_a_window_is_written_once_with_its_id_and_staged_no_longer(tmp_path: Pat
         driver.publisher.publish(window)
         assert staged(tmp_path) == []
     driver.commit(2, [])
-    options = [{"path": f"out/{w}", "mergeSchema": True, "txnAppId": "test/under_test/run1", "txnVersion": w} for w in range(2)]
-    assert spark.written == [("delta", options[0], "overwrite", [0, 0, 0, 1]), ("delta", options[1], "overwrite", [1, 0, 1, 1])]
+    options = [
+        {"path": f"out/{w}", "mergeSchema": True, "txnAppId": "test/under_test/run1", "txnVersion": w}
+        for w in range(2)
+    ]
+    assert spark.written == [
+        ("delta", options[0], "overwrite", [0, 0, 0, 1]),
+        ("delta", options[1], "overwrite", [1, 0, 1, 1]),
+    ]
 
 
 @pytest.mark.parametrize(("dies", "times"), [("before", 1), ("after", 2)])
@@ -99,7 +112,9 @@ def test_a_driver_that_dies_writes_the_window_again(tmp_path: Path, dies: str, t
     assert len(spark.written) == times
 
 
-def test_a_driver_that_dies_while_it_deletes_does_not_write_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_dies_while_it_deletes_does_not_write_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     output = SparkOutput(format="parquet")
     spark = Spark()
     driver = Published(output, tmp_path, spark=spark)
@@ -174,7 +189,10 @@ def test_staged_rows_that_are_gone_or_damaged_are_told_and_not_written(tmp_path:
     driver.crash()
     assert [rows for *_, rows in spark.written] == [[1, 1], [2, 2]]
     shutil.rmtree(tmp_path / "staging")
-    with pytest.raises(RidgelineError, match=r"to give these rows up, create the empty file `.*/staging/under_test/written-1`"):
+    with pytest.raises(
+        RidgelineError,
+        match=r"to give these rows up, create the empty file `.*/staging/under_test/written-1`",
+    ):
         driver.crash()
     (tmp_path / "staging" / "under_test").mkdir(parents=True)
     (tmp_path / "staging" / "under_test" / "written-1").touch()
@@ -189,7 +207,10 @@ def test_an_older_checkpoint_is_told(tmp_path: Path) -> None:
     driver.crash()
     driver.commit(2, [("w0000000002-p0-a9.parquet", *made(tmp_path, "w0000000002-p0-a9.parquet"))])
     driver.manifest = older
-    with pytest.raises(RidgelineError, match="window 2 was written, and the checkpoint's last committed window is 1: an older copy"):
+    with pytest.raises(
+        RidgelineError,
+        match="window 2 was written, and the checkpoint's last committed window is 1: an older copy",
+    ):
         driver.crash()
 
 
@@ -228,7 +249,8 @@ def test_a_type_that_spark_does_not_have(tmp_path: Path) -> None:
     [part] = parts_of(SparkOutput(format="parquet"), tmp_path, 1)
     rows = pa.RecordBatch.from_arrays([pa.array([(1, 2, 3)], pa.month_day_nano_interval())], names=["n"])
     with pytest.raises(
-        RidgelineError, match="`under_test` cannot write column `n`: Spark has no type for month_day_nano_interval; leave it out"
+        RidgelineError,
+        match="`under_test` cannot write column `n`: Spark has no type for month_day_nano_interval; leave it out",
     ):
         part.window(rows)
 
@@ -246,7 +268,10 @@ def test_spark_writes_windows_into_folders_of_their_own(spark_context: Any, tmp_
     )
     publisher = output.publisher()
     at = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    parts = [Driven(SparkOutput(format="parquet"), partition=p, partitions=2, staging=str(tmp_path / "staging")) for p in range(2)]
+    parts = [
+        Driven(SparkOutput(format="parquet"), partition=p, partitions=2, staging=str(tmp_path / "staging"))
+        for p in range(2)
+    ]
     driver = Published(SparkOutput(format="parquet"), tmp_path, spark=spark)
     driver.publisher = publisher
     publisher.open(driver.context, None)

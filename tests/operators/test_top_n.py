@@ -23,7 +23,9 @@ class Wide(NamedTuple):
 
 
 RANDOM = np.random.default_rng(5)
-WINDOWS = [[Route(f"r{k}", int(v)) for k, v in RANDOM.integers(0, 30, (n, 2))] for n in (40, 0, 17, 3, 25, 60, 1)]
+WINDOWS = [
+    [Route(f"r{k}", int(v)) for k, v in RANDOM.integers(0, 30, (n, 2))] for n in (40, 0, 17, 3, 25, 60, 1)
+]
 
 
 def rows(windows):
@@ -44,7 +46,15 @@ def test_largest_of_each_application_window(partitions, partitioner):
     attributes = {"partitions": partitions, "partitioner": partitioner}
     got = rows(collect(TopN(by="minutes", size=4), {"data": (Route, WINDOWS)}, "top", **attributes))
     assert got == [largest(window, 4) for window in WINDOWS]
-    got = rows(collect(TopN(by="minutes", size=4), {"data": (Route, WINDOWS)}, "top", **attributes, application_window_count=3))
+    got = rows(
+        collect(
+            TopN(by="minutes", size=4),
+            {"data": (Route, WINDOWS)},
+            "top",
+            **attributes,
+            application_window_count=3,
+        )
+    )
     assert got == [
         [],
         [],
@@ -60,7 +70,9 @@ def test_largest_of_each_application_window(partitions, partitioner):
 @pytest.mark.parametrize("partitioner", [None, RoundRobinPartitioner()])
 def test_largest_since_the_start(partitions, partitioner):
     operator = TopN(by="minutes", size=4, cumulative=True)
-    got = rows(collect(operator, {"data": (Route, WINDOWS)}, "top", partitions=partitions, partitioner=partitioner))
+    got = rows(
+        collect(operator, {"data": (Route, WINDOWS)}, "top", partitions=partitions, partitioner=partitioner)
+    )
     assert got == [largest(flat(WINDOWS[: i + 1]), 4) for i in range(len(WINDOWS))]
 
 
@@ -79,7 +91,15 @@ def test_newer_tuples_take_the_place_of_older_ones_with_the_same_key(partitions,
 @pytest.mark.parametrize("partitions", [1, 2, 3])
 def test_the_size_can_be_set_from_outside(partitions):
     properties = {"operator.size": "2"}
-    got = rows(collect(TopN(by="minutes", size=4), {"data": (Route, WINDOWS)}, "top", partitions=partitions, properties=properties))
+    got = rows(
+        collect(
+            TopN(by="minutes", size=4),
+            {"data": (Route, WINDOWS)},
+            "top",
+            partitions=partitions,
+            properties=properties,
+        )
+    )
     assert got == [largest(window, 2) for window in WINDOWS]
 
 
@@ -103,21 +123,35 @@ def test_nulls_are_left_out_and_nans_come_last():
 
 def test_the_schema_chooses_columns():
     windows = [[Wide("a", 1, 5), Wide("b", 2, 6)]]
-    assert rows(collect(TopN(schema=Route, by="minutes", size=1), {"data": (Wide, windows)}, "top")) == [[("b", 6)]]
+    assert rows(collect(TopN(schema=Route, by="minutes", size=1), {"data": (Wide, windows)}, "top")) == [
+        [("b", 6)]
+    ]
 
 
 def test_a_missing_column_is_told():
     with pytest.raises(
-        OperatorError, match=r"`TopN` needs column `delay`; got tuples with the columns \['route', 'minutes'\]; put a `Map`"
+        OperatorError,
+        match=r"`TopN` needs column `delay`; got tuples with the columns \['route', 'minutes'\]; put a `Map`",
     ):
         collect(TopN(by="delay"), {"data": (Route, WINDOWS)}, "top")
 
 
 def test_keyed_refuses_round_robin():
     with pytest.raises(OperatorError, match="`TopN` needs all tuples of a key in one partition; got key "):
-        collect(TopN(by="minutes", keyed=True), {"data": (Route, WINDOWS)}, "top", partitions=2, partitioner=RoundRobinPartitioner())
+        collect(
+            TopN(by="minutes", keyed=True),
+            {"data": (Route, WINDOWS)},
+            "top",
+            partitions=2,
+            partitioner=RoundRobinPartitioner(),
+        )
 
 
 def test_it_can_be_shipped():
     copy = pickle.loads(cloudpickle.dumps(TopN(by="minutes", size=3)))
-    assert (copy.size, copy.by, copy.unifier_of("top").size, copy.unifier_of("top").by) == (3, "minutes", 3, "minutes")
+    assert (copy.size, copy.by, copy.unifier_of("top").size, copy.unifier_of("top").by) == (
+        3,
+        "minutes",
+        3,
+        "minutes",
+    )

@@ -33,7 +33,9 @@ class AddTotals(Unifier):
         self.parts.append(part)
 
     def end_window(self) -> None:
-        self.output.emit(Total(sum(part.count for part in self.parts), sum(part.value for part in self.parts)))
+        self.output.emit(
+            Total(sum(part.count for part in self.parts), sum(part.value for part in self.parts))
+        )
 
 
 class CountAndAdd(Operator):
@@ -61,7 +63,15 @@ class CountAndAdd(Operator):
         self.count = self.value = 0
 
 
-NUMBERS = [[Number(1, 1), Number(2, 2)], [Number(3, 3)], [], [Number(4, 4), Number(1, 5)], [Number(5, 6)], [], [Number(2, 7)]]
+NUMBERS = [
+    [Number(1, 1), Number(2, 2)],
+    [Number(3, 3)],
+    [],
+    [Number(4, 4), Number(1, 5)],
+    [Number(5, 6)],
+    [],
+    [Number(2, 7)],
+]
 
 
 def items(windows: list[list[Number]]) -> list[Any]:
@@ -73,7 +83,13 @@ def totals(numbers: list[Any], partitions: int, count: int, **options: Any) -> L
     source = app.add_operator("source", ListInput(Number, numbers))
     early = options.pop("early", False)
     limit = options.pop("unifier_limit", None)
-    add = app.add_operator("add", CountAndAdd(early=early), partitions=partitions, application_window_count=count, unifier_limit=limit)
+    add = app.add_operator(
+        "add",
+        CountAndAdd(early=early),
+        partitions=partitions,
+        application_window_count=count,
+        unifier_limit=limit,
+    )
     sink = app.add_operator("sink", CollectorSink(Total))
     app.add_stream("numbers", source.output, add.numbers)
     app.add_stream("totals", add.total, sink.input)
@@ -85,7 +101,9 @@ def totals(numbers: list[Any], partitions: int, count: int, **options: Any) -> L
 def test_a_unifier_works_in_the_application_window(partitions: int, count: int) -> None:
     run = totals(items(NUMBERS), partitions, count)
     windows = [NUMBERS[start : start + count] for start in range(0, len(NUMBERS), count)]
-    expected = [(sum(map(len, window)), sum(number.value for part in window for number in part)) for window in windows]
+    expected = [
+        (sum(map(len, window)), sum(number.value for part in window for number in part)) for window in windows
+    ]
     assert run.collected("sink") == expected
     ends = [window for window in run.window_ids if run.collected("sink", window)]
     assert ends == [*range(count - 1, len(NUMBERS) - 1, count), len(NUMBERS) - 1]
@@ -109,7 +127,10 @@ def test_waiting_tuples_survive_the_death_of_containers(count: int) -> None:
 
 def test_waiting_tuples_survive_the_end_of_the_driver() -> None:
     clean, storage = totals(items(NUMBERS), 3, 3, early=True), MemoryStorage()
-    found = [totals(items(NUMBERS), 3, 3, early=True, checkpoint=storage, windows=1).collected("sink") for _ in NUMBERS]
+    found = [
+        totals(items(NUMBERS), 3, 3, early=True, checkpoint=storage, windows=1).collected("sink")
+        for _ in NUMBERS
+    ]
     assert [total for part in found for total in part] == clean.collected("sink")
 
 
@@ -117,7 +138,9 @@ def test_waiting_tuples_survive_another_application_window() -> None:
     storage = MemoryStorage()
     totals(items(NUMBERS), 3, 3, early=True, checkpoint=storage, windows=2)
     run = totals(items(NUMBERS), 3, 2, early=True, checkpoint=storage)
-    assert sum(total.value for total in run.collected("sink")) == sum(number.value for window in NUMBERS for number in window)
+    assert sum(total.value for total in run.collected("sink")) == sum(
+        number.value for window in NUMBERS for number in window
+    )
 
 
 class FailOnce(AddTotals):

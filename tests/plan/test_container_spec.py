@@ -54,7 +54,10 @@ def test_partitions_are_containers_that_know_who_sends_to_them():
     assert source.consumers == {step.id for step in steps}
     assert [step.producers for step in steps] == [{source.id}] * 2
     assert sink.producers == {step.id for step in steps}
-    assert [route.route for route in source.routes] == [PartitionKeys(1, frozenset({0})), PartitionKeys(1, frozenset({1}))]
+    assert [route.route for route in source.routes] == [
+        PartitionKeys(1, frozenset({0})),
+        PartitionKeys(1, frozenset({1})),
+    ]
     for spec in found:
         for (producer, number), schema in spec.incoming.items():
             route = found[producer].routes[number]
@@ -72,7 +75,9 @@ def test_routes_of_one_stream_share_their_codec_so_that_tuples_are_hashed_once()
 def test_who_wants_to_hear_of_commits(step, wants):
     (spec,) = specs(step)
     assert spec.wants_commit is wants
-    assert [operator.name for operator in spec.operators if has_committed(operator)] == (["step"] if wants else [])
+    assert [operator.name for operator in spec.operators if has_committed(operator)] == (
+        ["step"] if wants else []
+    )
 
 
 def test_specs_travel():
@@ -93,4 +98,6 @@ def test_the_recording_level_is_the_application_s(level):
     source = app.add_operator("source", ListInput(Item, []))
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("in", source.output, sink.input)
-    assert [spec.recording_level for spec in container_specs(plan_application(app))] == [RecordingLevel(level)]
+    assert [spec.recording_level for spec in container_specs(plan_application(app))] == [
+        RecordingLevel(level)
+    ]

@@ -55,7 +55,12 @@ def planned(app, properties):
     ("given", "properties", "name", "value"),
     [
         ({}, {"source.options.maxOffsetsPerTrigger": "1000"}, "options", {"maxOffsetsPerTrigger": "1000"}),
-        ({}, {"source.options.kafka.bootstrap.servers": "a:1,b:2"}, "options", {"kafka.bootstrap.servers": "a:1,b:2"}),
+        (
+            {},
+            {"source.options.kafka.bootstrap.servers": "a:1,b:2"},
+            "options",
+            {"kafka.bootstrap.servers": "a:1,b:2"},
+        ),
         (
             {"options": {"x": "1", "y": "2"}},
             {"source.options.y": "3", "source.options.z": "=4"},
@@ -65,7 +70,12 @@ def planned(app, properties):
         ({}, {"source.options.z": "3", "source.options": '{"y": "2"}'}, "options", {"y": "2", "z": "3"}),
         ({}, {"source.limits.rows": "5"}, "limits", {"rows": 5}),
         ({}, {"source.lists.a": "[1, 2]"}, "lists", {"a": [1, 2]}),
-        ({"pool": Pool(size=4)}, {"source.pool.retry.attempts": "7"}, "pool", Pool(size=4, retry=Retry(attempts=7))),
+        (
+            {"pool": Pool(size=4)},
+            {"source.pool.retry.attempts": "7"},
+            "pool",
+            Pool(size=4, retry=Retry(attempts=7)),
+        ),
         ({}, {"source.pool.labels.a.b": "c"}, "pool", Pool(labels={"a.b": "c"})),
     ],
 )
@@ -79,17 +89,32 @@ def test_options_of_a_spark_source_keep_their_text():
     app = Application("kafka")
     source = app.add_operator("source", SparkInput(schema=Row, format="kafka", options={"subscribe": "a"}))
     app.add_stream("rows", source.output, app.add_operator("console", ConsoleOutput()).input)
-    properties = {"source.options.maxOffsetsPerTrigger": "1000", "source.options.startingOffsets": '{"a": {"0": 5}}'}
-    assert planned(app, properties).options == {"subscribe": "a", "maxOffsetsPerTrigger": "1000", "startingOffsets": '{"a": {"0": 5}}'}
+    properties = {
+        "source.options.maxOffsetsPerTrigger": "1000",
+        "source.options.startingOffsets": '{"a": {"0": 5}}',
+    }
+    assert planned(app, properties).options == {
+        "subscribe": "a",
+        "maxOffsetsPerTrigger": "1000",
+        "startingOffsets": '{"a": {"0": 5}}',
+    }
 
 
 @pytest.mark.parametrize(
     ("name", "what", "remedy"),
     [
         ("option.a", "`Source` has no property `option`", "did you mean `options`?"),
-        ("count.a", "property `count` of `Source` has no entries", "give it as a whole, `-D source.count=...`"),
+        (
+            "count.a",
+            "property `count` of `Source` has no entries",
+            "give it as a whole, `-D source.count=...`",
+        ),
         ("pool.sice", "property `pool` of `Source` has no field `sice`", "did you mean `size`?"),
-        ("pool.retry.attemps", "property `pool.retry` of `Source` has no field `attemps`", "did you mean `attempts`?"),
+        (
+            "pool.retry.attemps",
+            "property `pool.retry` of `Source` has no field `attemps`",
+            "did you mean `attempts`?",
+        ),
         ("options.", "`options.` of `Source` names no entry", "write `-D source.options.key=value`"),
     ],
 )
@@ -101,9 +126,15 @@ def test_what_cannot_be_set(name, what, remedy):
 
 
 def test_a_value_that_does_not_fit_names_the_entry():
-    with pytest.raises(ValidationError, match=r"property `limits.rows` of `Source` is 'many'; input should be a valid integer"):
+    with pytest.raises(
+        ValidationError,
+        match=r"property `limits.rows` of `Source` is 'many'; input should be a valid integer",
+    ):
         planned(application(), {"source.limits.rows": "many"})
-    with pytest.raises(ValidationError, match=r"property `pool.retry.attempts` of `Source` is 'many'; input should be a valid integer"):
+    with pytest.raises(
+        ValidationError,
+        match=r"property `pool.retry.attempts` of `Source` is 'many'; input should be a valid integer",
+    ):
         planned(application(), {"source.pool.retry.attempts": "many"})
 
 

@@ -10,7 +10,10 @@ from support.plan.parts import Balances, Check, Filter, Follow, Join, Source, St
 def stages(plan: Plan) -> list[list[list[str]]]:
     """The titles of the operators of each container of each stage."""
     title = {operator.id: operator.title for operator in plan.physical.operators}
-    return [[[title[operator] for operator in box.operators] for box in stage.containers] for stage in plan.execution.stages]
+    return [
+        [[title[operator] for operator in box.operators] for box in stage.containers]
+        for stage in plan.execution.stages
+    ]
 
 
 def test_payments() -> None:
@@ -38,7 +41,9 @@ def diamond(*localities: Any, **partitions: int) -> Application:
     source = app.add_operator("source", Source())
     check = app.add_operator("check", Check(), partitions=partitions.get("check", 1))
     balances = app.add_operator("balances", Balances(), partitions=partitions.get("balances", 1))
-    join = app.add_operator("join", Join(), partitions=partitions.get("join", 1), partitioner=KeyedPartitioner())
+    join = app.add_operator(
+        "join", Join(), partitions=partitions.get("join", 1), partitioner=KeyedPartitioner()
+    )
     names = ("payments", "valid", "rejected", "balances")
     locality = dict(zip(names, [*localities, None, None, None, None], strict=False))
     app.add_stream("payments", source.payments, check.payments, locality=locality["payments"])
@@ -75,7 +80,10 @@ def test_apart(locality: str) -> None:
 
 def test_apart_even_if_another_way_leads_there() -> None:
     """`join` may not be with `check`, so not with `balances` either while that is fused with `check`."""
-    assert stages(plan_application(diamond(None, "NODE_LOCAL"))) == [[["source", "check", "balances"]], [["join"]]]
+    assert stages(plan_application(diamond(None, "NODE_LOCAL"))) == [
+        [["source", "check", "balances"]],
+        [["join"]],
+    ]
 
 
 def test_the_latest_upstream_is_the_one_to_join() -> None:
@@ -103,11 +111,17 @@ def two_sources(locality: str | None) -> Application:
 
 
 def test_two_inputs_meet_in_the_next_stage() -> None:
-    assert stages(plan_application(two_sources(None))) == [[["source", "keep"], ["other", "balances"]], [["join"]]]
+    assert stages(plan_application(two_sources(None))) == [
+        [["source", "keep"], ["other", "balances"]],
+        [["join"]],
+    ]
 
 
 def test_together_keeps_an_operator_out_of_its_inputs_container() -> None:
-    assert stages(plan_application(two_sources("THREAD_LOCAL"))) == [[["source"], ["other", "balances"]], [["keep", "join"]]]
+    assert stages(plan_application(two_sources("THREAD_LOCAL"))) == [
+        [["source"], ["other", "balances"]],
+        [["keep", "join"]],
+    ]
 
 
 def test_parallel_partitions_are_fused_one_by_one() -> None:

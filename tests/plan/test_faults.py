@@ -8,16 +8,39 @@ from ridgeline.api import Application, KeyedPartitioner, Operator, RoundRobinPar
 from ridgeline.api.operator import operator_type
 from ridgeline.plan import find_faults, validate
 from ridgeline.plan.check_callbacks import callback_faults
-from support.plan import faulty_attributes, faulty_callbacks, faulty_keys, faulty_operators, faulty_partitions, faulty_streams
+from support.plan import (
+    faulty_attributes,
+    faulty_callbacks,
+    faulty_keys,
+    faulty_operators,
+    faulty_partitions,
+    faulty_streams,
+)
 from support.plan.faulty import Faulty
 from support.plan.faulty_callbacks import Decorated, HonestSubclass, stored
-from support.plan.faulty_keys import ByCodec, ByMore, ByText, Counting, CountingAlong, CountingByKey, counting, joined
+from support.plan.faulty_keys import (
+    ByCodec,
+    ByMore,
+    ByText,
+    Counting,
+    CountingAlong,
+    CountingByKey,
+    counting,
+    joined,
+)
 from support.plan.faulty_operators import chain
 from support.plan.parts import Source
 
 CASES = [
     case
-    for module in (faulty_operators, faulty_streams, faulty_partitions, faulty_keys, faulty_callbacks, faulty_attributes)
+    for module in (
+        faulty_operators,
+        faulty_streams,
+        faulty_partitions,
+        faulty_keys,
+        faulty_callbacks,
+        faulty_attributes,
+    )
     for case in module.faulty.cases
 ]
 

@@ -144,7 +144,13 @@ NUMBERS = st.integers(-3, 3) | st.sampled_from([0.5, -1.5, 2**40])
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.dictionaries(st.sampled_from(["whole", "real", "exact", "column", "values"]), st.lists(NUMBERS, max_size=6), min_size=1))
+@given(
+    st.dictionaries(
+        st.sampled_from(["whole", "real", "exact", "column", "values"]),
+        st.lists(NUMBERS, max_size=6),
+        min_size=1,
+    )
+)
 def test_equal_numbers_of_all_types_meet(keys: dict[str, list[Any]]) -> None:
     made = {"whole": lambda n: Whole(int(n)), "real": lambda n: Real(float(n)), "values": lambda n: n}
     schemas: dict[str, Any] = {"whole": Whole, "real": Real, "values": object}
@@ -205,7 +211,11 @@ class Pairing(Operator):
             self.joined.emit(Row(key, sum(values.values())))
 
 
-ROWS = st.lists(st.lists(st.builds(Row, st.sampled_from("abcdefg"), st.integers(-9, 9)), max_size=6), min_size=1, max_size=4)
+ROWS = st.lists(
+    st.lists(st.builds(Row, st.sampled_from("abcdefg"), st.integers(-9, 9)), max_size=6),
+    min_size=1,
+    max_size=4,
+)
 COUNTS = st.sampled_from([1, 2, 3, 5])
 
 
@@ -231,7 +241,9 @@ JOINS = st.lists(
 )
 
 
-def wired(left: list[list[Row]], right: list[list[Row]], joins: list[Wiring], sources: int, *, single: bool) -> list[Counter[Row]]:
+def wired(
+    left: list[list[Row]], right: list[list[Row]], joins: list[Wiring], sources: int, *, single: bool
+) -> list[Counter[Row]]:
     """What the last join emits in each window. `single`: all of it in one partition."""
     app = Application("joins", window="1s")
     outputs: list[Any] = []
@@ -241,8 +253,12 @@ def wired(left: list[list[Row]], right: list[list[Row]], joins: list[Wiring], so
         outputs.append(source.output)
     entering: list[list[Any]] = [[], []]
     for number, wiring in enumerate(joins):
-        attributes: dict[str, Any] = {} if single else {"partitions": wiring.partitions, "unifier_limit": wiring.unifier_limit}
-        join = app.add_operator(f"join{number}", Pairing(), application_window_count=wiring.window_count, **attributes)
+        attributes: dict[str, Any] = (
+            {} if single else {"partitions": wiring.partitions, "unifier_limit": wiring.unifier_limit}
+        )
+        join = app.add_operator(
+            f"join{number}", Pairing(), application_window_count=wiring.window_count, **attributes
+        )
         for port, stream in zip(("one", "two", "three"), wiring.ports, strict=True):
             if stream >= 0:
                 entering[stream % len(outputs)].append(getattr(join, port))
@@ -253,9 +269,13 @@ def wired(left: list[list[Row]], right: list[list[Row]], joins: list[Wiring], so
         if ports:
             app.add_stream(f"stream{number}", output, *ports)
         elif number > 1:
-            app.add_stream(f"stream{number}", output, app.add_operator(f"sink{number}", CollectorSink(Row)).input)
+            app.add_stream(
+                f"stream{number}", output, app.add_operator(f"sink{number}", CollectorSink(Row)).input
+            )
         else:
-            app.add_stream(f"stream{number}", output, app.add_operator(f"unused{number}", CollectorSink(Row)).input)
+            app.add_stream(
+                f"stream{number}", output, app.add_operator(f"unused{number}", CollectorSink(Row)).input
+            )
     run = run_local(app)
     return [Counter(run.collected("sink", window)) for window in run.window_ids]
 

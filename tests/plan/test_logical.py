@@ -114,7 +114,14 @@ def test_properties_are_validated_on_copies() -> None:
 def test_settings_from_outside_win() -> None:
     app = chain(Application("test", window="1s", windows_kept=3), partitions=2)
     logical = validate(
-        app, {}, {"window": "50ms", "windows_kept": "9", "balances.partitions": "5", "store.processing_mode": "EXACTLY_ONCE"}
+        app,
+        {},
+        {
+            "window": "50ms",
+            "windows_kept": "9",
+            "balances.partitions": "5",
+            "store.processing_mode": "EXACTLY_ONCE",
+        },
     )
     assert logical.window_seconds == 0.05
     assert logical.attributes["windows_kept"] == 9
@@ -139,7 +146,9 @@ def test_operators_settle_on_the_copy() -> None:
 def test_localities_as_text() -> None:
     app = Application("test")
     source = app.add_operator("source", Source())
-    app.add_stream("payments", source.payments, app.add_operator("store", Store()).input, locality="container_local")
+    app.add_stream(
+        "payments", source.payments, app.add_operator("store", Store()).input, locality="container_local"
+    )
     assert validate(app).streams[0].locality is Locality.CONTAINER_LOCAL
 
 

@@ -18,9 +18,23 @@ from ridgeline.api import (
     StickyPartitioner,
 )
 from ridgeline.plan import find_notes, plan_application
-from support.plan.parts import Balance, Balances, Check, Filter, Follow, Join, MergeBalances, Payment, Source, Store, TopBalances
+from support.plan.parts import (
+    Balance,
+    Balances,
+    Check,
+    Filter,
+    Follow,
+    Join,
+    MergeBalances,
+    Payment,
+    Source,
+    Store,
+    TopBalances,
+)
 
-ROUND_ROBIN = "is divided round robin among 3 partitions: the order of a key's tuples is not kept from here on"
+ROUND_ROBIN = (
+    "is divided round robin among 3 partitions: the order of a key's tuples is not kept from here on"
+)
 
 
 def notes(*operators: Any, **attributes: Any) -> list[str]:
@@ -29,7 +43,9 @@ def notes(*operators: Any, **attributes: Any) -> list[str]:
     stream: Any = app.add_operator("source", Source(), partitions=attributes.pop("upstream", 1)).payments
     for number, (operator, port, out) in enumerate(operators):
         last = number == len(operators) - 1
-        app.add_operator(type(operator).__name__.lower(), operator, **(attributes if last else {"partitions": 2}))
+        app.add_operator(
+            type(operator).__name__.lower(), operator, **(attributes if last else {"partitions": 2})
+        )
         app.add_stream(f"stream{number}", stream, getattr(operator, port))
         stream = getattr(operator, out) if out else None
     if stream is not None:
@@ -74,7 +90,8 @@ class Following(Counting):
 
 
 @pytest.mark.parametrize(
-    "operator", [(Check(), "payments", "valid"), (Balances(), "payments", "balances"), (Counting(), "payments", "out")]
+    "operator",
+    [(Check(), "payments", "valid"), (Balances(), "payments", "balances"), (Counting(), "payments", "out")],
 )
 def test_one_partition_needs_no_note(operator: Any) -> None:
     assert notes(operator) == []
@@ -93,13 +110,21 @@ def test_round_robin() -> None:
 def test_inputs_side_by_side_and_what_follows_them() -> None:
     read = "`source`: 2 partitions read side by side: the order of a key's tuples is kept if all of them come from one partition"
     assert notes((Follow(), "payments", "valid"), upstream=2) == [read]
-    states = "state `totals` is right if all tuples of a key come from one partition of `source`, which it follows"
+    states = (
+        "state `totals` is right if all tuples of a key come from one partition of `source`, which it follows"
+    )
     alone = "each partition keeps state `count`, `recent` for itself, and no unifier merges what they emit on `out`"
-    assert notes((Following(), "payments", "out"), upstream=2) == [read, f"`following`: {states}", f"`following`: {alone}"]
+    assert notes((Following(), "payments", "out"), upstream=2) == [
+        read,
+        f"`following`: {states}",
+        f"`following`: {alone}",
+    ]
 
 
 def test_all_partitions_get_everything() -> None:
-    text = "`filter`: each of 2 partitions gets all tuples: what it emits of them comes from every one of them"
+    text = (
+        "`filter`: each of 2 partitions gets all tuples: what it emits of them comes from every one of them"
+    )
     assert notes((Filter(), "data", "passed"), partitions=2, partitioner=Broadcast()) == [text]
 
 
@@ -113,10 +138,15 @@ def test_another_key() -> None:
 
 def test_state_of_each_partition() -> None:
     alone = "each partition keeps state {} for itself, and no unifier merges what they emit on `out`"
-    assert notes((Counting(), "payments", "out"), partitions=2) == [f"`counting`: {alone.format('`count`, `recent`')}"]
+    assert notes((Counting(), "payments", "out"), partitions=2) == [
+        f"`counting`: {alone.format('`count`, `recent`')}"
+    ]
     assert notes((Merging(), "payments", "out"), partitions=2) == []
     dealt = notes((Counting(), "payments", "out"), partitions=3, partitioner=RoundRobinPartitioner())
-    assert dealt == [f"`counting`: port `payments` {ROUND_ROBIN}", f"`counting`: {alone.format('`totals`, `count`, `recent`')}"]
+    assert dealt == [
+        f"`counting`: port `payments` {ROUND_ROBIN}",
+        f"`counting`: {alone.format('`totals`, `count`, `recent`')}",
+    ]
 
 
 def test_a_join_divided_by_one_of_its_ports() -> None:

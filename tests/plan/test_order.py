@@ -10,7 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline.api import Application, InputOperator, InputPort, Operator, OutputPort, RoundRobinPartitioner, State
+from ridgeline.api import (
+    Application,
+    InputOperator,
+    InputPort,
+    Operator,
+    OutputPort,
+    RoundRobinPartitioner,
+    State,
+)
 from ridgeline.plan import find_notes
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 
@@ -53,14 +61,24 @@ class Deal(Operator):
         self.out.emit(event)
 
 
-WINDOWS = [[Event("aab"[number % 3], number) for number in range(start, start + 10)] for start in range(0, 40, 10)]
+WINDOWS = [
+    [Event("aab"[number % 3], number) for number in range(start, start + 10)] for start in range(0, 40, 10)
+]
 
 
 def items(windows: list[list[Event]], mark: object = None) -> list[Any]:
-    return [item for window in windows for item in (*window, *([mark] if mark is not None else []), END_WINDOW)]
+    return [
+        item for window in windows for item in (*window, *([mark] if mark is not None else []), END_WINDOW)
+    ]
 
 
-def ran(steps: list[tuple[Operator, dict[str, Any]]], windows: list[list[Event]], *, mark: object = None, **source: Any) -> LocalRun:
+def ran(
+    steps: list[tuple[Operator, dict[str, Any]]],
+    windows: list[list[Event]],
+    *,
+    mark: object = None,
+    **source: Any,
+) -> LocalRun:
     """A list through operators in a row to a sink."""
     app = Application("order", window="1s")
     stream: Any = app.add_operator("source", ListInput(Event, items(windows, mark)), **source).output
@@ -73,22 +91,39 @@ def ran(steps: list[tuple[Operator, dict[str, Any]]], windows: list[list[Event]]
 
 
 def by_key(events: list[Event]) -> dict[str, list[int]]:
-    return {key: [event.number for event in events if event.key == key] for key in sorted({event.key for event in events})}
+    return {
+        key: [event.number for event in events if event.key == key]
+        for key in sorted({event.key for event in events})
+    }
 
 
 @settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    st.lists(st.lists(st.builds(Event, st.sampled_from("abcd"), st.integers(0, 99)), max_size=7), min_size=1, max_size=4),
-    st.lists(st.tuples(st.sampled_from([1, 2, 3, 5, None]), st.booleans(), st.sampled_from([None, 2])), min_size=1, max_size=4),
+    st.lists(
+        st.lists(st.builds(Event, st.sampled_from("abcd"), st.integers(0, 99)), max_size=7),
+        min_size=1,
+        max_size=4,
+    ),
+    st.lists(
+        st.tuples(st.sampled_from([1, 2, 3, 5, None]), st.booleans(), st.sampled_from([None, 2])),
+        min_size=1,
+        max_size=4,
+    ),
 )
-def test_order_per_key_is_kept_from_source_to_sink(windows: list[list[Event]], steps: list[tuple[int | None, bool, int | None]]) -> None:
+def test_order_per_key_is_kept_from_source_to_sink(
+    windows: list[list[Event]], steps: list[tuple[int | None, bool, int | None]]
+) -> None:
     chain: list[tuple[Operator, dict[str, Any]]] = [
-        (Along(), {"unifier_limit": limit}) if count is None else (Pass(batches=batches), {"partitions": count, "unifier_limit": limit})
+        (Along(), {"unifier_limit": limit})
+        if count is None
+        else (Pass(batches=batches), {"partitions": count, "unifier_limit": limit})
         for count, batches, limit in steps
     ]
     run = ran(chain, windows)
     assert by_key(run.collected("sink")) == by_key([event for window in windows for event in window])
-    assert [len(run.collected("sink", window)) for window in range(len(windows))] == [len(window) for window in windows]
+    assert [len(run.collected("sink", window)) for window in range(len(windows))] == [
+        len(window) for window in windows
+    ]
     assert not find_notes(run.plan.logical, run.plan.physical)
 
 
@@ -99,7 +134,9 @@ def test_one_partition_keeps_the_order_of_the_stream() -> None:
 
 @pytest.mark.parametrize("partitions", [2, 3, 5])
 @pytest.mark.parametrize("operator", [(Deal, {}), (Pass, {"partitioner": RoundRobinPartitioner()})])
-def test_round_robin_loses_the_order_and_the_plan_says_so(partitions: int, operator: tuple[type[Operator], dict[str, Any]]) -> None:
+def test_round_robin_loses_the_order_and_the_plan_says_so(
+    partitions: int, operator: tuple[type[Operator], dict[str, Any]]
+) -> None:
     kind, attributes = operator
     run = ran([(kind(), {"partitions": partitions, **attributes}), (Pass(), {})], WINDOWS)
     for number, window in enumerate(WINDOWS):
@@ -142,7 +179,10 @@ def test_partitions_are_merged_window_by_window_in_their_order(partitions: int) 
     sink = app.add_operator("sink", CollectorSink(Event))
     app.add_stream("numbers", numbers.out, sink.input)
     run = run_local(app)
-    expected = [[Event(key, number) for key in "abcde"[:partitions] for number in range(start, start + 10)] for start in (0, 10, 20)]
+    expected = [
+        [Event(key, number) for key in "abcde"[:partitions] for number in range(start, start + 10)]
+        for start in (0, 10, 20)
+    ]
     assert [run.collected("sink", window) for window in run.window_ids] == expected
 
 
@@ -171,7 +211,9 @@ def test_each_stream_of_an_operator_keeps_its_own_order(partitions: int) -> None
     app.add_stream("out", both.out, app.add_operator("sink", CollectorSink(Event)).input)
     found = by_key(run_local(app).collected("sink"))
     expected = by_key([event for window in WINDOWS for event in window])
-    assert found == {f"{port} {key}": numbers for port in ("first", "second") for key, numbers in expected.items()}
+    assert found == {
+        f"{port} {key}": numbers for port in ("first", "second") for key, numbers in expected.items()
+    }
 
 
 class Last(Operator):
@@ -195,5 +237,11 @@ class Last(Operator):
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("partitions", [1, 2, 3, 5])
 def test_application_windows_keep_the_order_per_key(partitions: int, count: int) -> None:
-    run = ran([(Last(), {"partitions": partitions, "application_window_count": count}), (Pass(), {"partitions": 2})], WINDOWS)
+    run = ran(
+        [
+            (Last(), {"partitions": partitions, "application_window_count": count}),
+            (Pass(), {"partitions": 2}),
+        ],
+        WINDOWS,
+    )
     assert by_key(run.collected("sink")) == by_key([event for window in WINDOWS for event in window])

@@ -15,10 +15,24 @@ from ridgeline.api import (
 )
 from ridgeline.api.codec import ColumnCodec
 from ridgeline.plan import PhysicalOperator, PhysicalPlan, RoundRobin, build_physical, validate
-from support.plan.parts import Balances, Check, Filter, Follow, Join, MergeBalances, Payment, Source, Store, TopBalances, payments_app
+from support.plan.parts import (
+    Balances,
+    Check,
+    Filter,
+    Follow,
+    Join,
+    MergeBalances,
+    Payment,
+    Source,
+    Store,
+    TopBalances,
+    payments_app,
+)
 
 
-def pipeline(operator: Any, *, port: str, out: str, upstream: int = 1, store_partitions: int = 1, **attributes: Any) -> PhysicalPlan:
+def pipeline(
+    operator: Any, *, port: str, out: str, upstream: int = 1, store_partitions: int = 1, **attributes: Any
+) -> PhysicalPlan:
     """Source -> operator -> store."""
     app = Application("test")
     source = app.add_operator("source", Source(), partitions=upstream)
@@ -40,7 +54,11 @@ def of(plan: PhysicalPlan, name: str) -> list[PhysicalOperator]:
 def entering(plan: PhysicalPlan, title: str) -> list[tuple[str, Any]]:
     """The sources of an operator, with routes."""
     (identity,) = [operator.id for operator in plan.operators if operator.title == title]
-    return [(plan.operator(stream.source).title, stream.route) for stream in plan.streams if stream.sink == identity]
+    return [
+        (plan.operator(stream.source).title, stream.route)
+        for stream in plan.streams
+        if stream.sink == identity
+    ]
 
 
 def test_payments() -> None:
@@ -67,7 +85,9 @@ def test_payments() -> None:
     assert entering(plan, "check") == [("source.payments#unifier", None)]
     assert entering(plan, "source.payments#unifier") == [("source[0]", None), ("source[1]", None)]
     assert entering(plan, "balances[0]") == [("check", PartitionKeys(3, frozenset({0, 3})))]
-    assert entering(plan, "balances.balances#unifier[1]") == [(f"balances[{n}]", PartitionKeys(1, frozenset({1}))) for n in range(3)]
+    assert entering(plan, "balances.balances#unifier[1]") == [
+        (f"balances[{n}]", PartitionKeys(1, frozenset({1}))) for n in range(3)
+    ]
     assert entering(plan, "balances.balances#unifier[2]") == [(f"balances[{n}]", None) for n in range(3)]
     assert entering(plan, "top[1]") == [("balances.balances#unifier[1]", None)]
     assert len(plan.streams) == 22
@@ -76,7 +96,10 @@ def test_payments() -> None:
 def test_deterministic() -> None:
     first, second = (build_physical(validate(payments_app())) for _ in range(2))
     assert titles(first) == titles(second)
-    strip = [[(s.name, s.source, s.source_port, s.sink, s.sink_port, s.route) for s in plan.streams] for plan in (first, second)]
+    strip = [
+        [(s.name, s.source, s.source_port, s.sink, s.sink_port, s.route) for s in plan.streams]
+        for plan in (first, second)
+    ]
     assert strip[0] == strip[1]
 
 
@@ -92,23 +115,33 @@ def test_deterministic() -> None:
 def test_sticky_keys(count: int, mask: int, keys: list[set[int]]) -> None:
     plan = pipeline(Balances(), port="payments", out="balances", partitions=count)
     partitions = of(plan, "operator")
-    assert [operator.keys for operator in partitions] == [{"payments": PartitionKeys(mask, frozenset(part))} for part in keys]
-    assert [(operator.partition, operator.partitions) for operator in partitions] == [(n, count) for n in range(count)]
+    assert [operator.keys for operator in partitions] == [
+        {"payments": PartitionKeys(mask, frozenset(part))} for part in keys
+    ]
+    assert [(operator.partition, operator.partitions) for operator in partitions] == [
+        (n, count) for n in range(count)
+    ]
     routes = [stream.route for stream in plan.streams if stream.name == "in"]
     assert routes == ([None] if count == 1 else [PartitionKeys(mask, frozenset(part)) for part in keys])
     codecs = [stream.codec for stream in plan.streams if stream.name == "in"]
-    assert all(isinstance(codec, ColumnCodec) and codec.columns == ("account",) for codec in codecs) or (count == 1 and codecs == [None])
+    assert all(isinstance(codec, ColumnCodec) and codec.columns == ("account",) for codec in codecs) or (
+        count == 1 and codecs == [None]
+    )
 
 
 def test_round_robin_without_a_key() -> None:
     plan = pipeline(Check(), port="payments", out="valid", partitions=3)
-    assert [entering(plan, f"operator[{n}]") for n in range(3)] == [[("source", RoundRobin(n, 3))] for n in range(3)]
+    assert [entering(plan, f"operator[{n}]") for n in range(3)] == [
+        [("source", RoundRobin(n, 3))] for n in range(3)
+    ]
     assert of(plan, "operator")[0].round_robin == {"payments"}
     assert of(plan, "operator")[0].keys == {}
 
 
 def test_round_robin_in_spite_of_a_key() -> None:
-    plan = pipeline(Balances(), port="payments", out="balances", partitions=2, partitioner=RoundRobinPartitioner())
+    plan = pipeline(
+        Balances(), port="payments", out="balances", partitions=2, partitioner=RoundRobinPartitioner()
+    )
     assert entering(plan, "operator[1]") == [("source", RoundRobin(1, 2))]
 
 
@@ -125,9 +158,14 @@ def test_n_to_m_has_one_unifier_for_each_downstream_partition() -> None:
         "store[0]",
         "store[1]",
     ]
-    assert entering(plan, "source.payments#unifier[1]") == [(f"source[{n}]", PartitionKeys(1, frozenset({1}))) for n in range(3)]
+    assert entering(plan, "source.payments#unifier[1]") == [
+        (f"source[{n}]", PartitionKeys(1, frozenset({1}))) for n in range(3)
+    ]
     assert entering(plan, "operator[1]") == [("source.payments#unifier[1]", None)]
-    assert entering(plan, "operator.balances#unifier[0]") == [("operator[0]", RoundRobin(0, 2)), ("operator[1]", RoundRobin(0, 2))]
+    assert entering(plan, "operator.balances#unifier[0]") == [
+        ("operator[0]", RoundRobin(0, 2)),
+        ("operator[1]", RoundRobin(0, 2)),
+    ]
 
 
 def test_unifiers_are_operators_of_their_own() -> None:
@@ -163,7 +201,9 @@ class TopOfPayments(Operator):
 
 
 def test_a_unifier_that_merges_sees_all_tuples_before_they_are_divided() -> None:
-    plan = pipeline(TopOfPayments(), port="payments", out="top", partitions=3, store_partitions=2, unifier_limit=2)
+    plan = pipeline(
+        TopOfPayments(), port="payments", out="top", partitions=3, store_partitions=2, unifier_limit=2
+    )
     assert titles(plan)[1:] == [
         "operator[0]",
         "operator[1]",
@@ -173,7 +213,10 @@ def test_a_unifier_that_merges_sees_all_tuples_before_they_are_divided() -> None
         "store[0]",
         "store[1]",
     ]
-    assert entering(plan, "operator.top#unifier[1]") == [("operator.top#unifier[0]", None), ("operator[2]", None)]
+    assert entering(plan, "operator.top#unifier[1]") == [
+        ("operator.top#unifier[0]", None),
+        ("operator[2]", None),
+    ]
     assert entering(plan, "store[1]") == [("operator.top#unifier[1]", RoundRobin(1, 2))]
 
 
@@ -211,7 +254,10 @@ def test_only_the_last_unifiers_of_a_cascade_divide() -> None:
     assert titles(plan)[6:] == [*(f"operator.valid#unifier[{n}]" for n in range(5)), "store[0]", "store[1]"]
     assert entering(plan, "operator.valid#unifier[0]") == [("operator[0]", None), ("operator[1]", None)]
     assert entering(plan, "operator.valid#unifier[1]") == [("operator[2]", None), ("operator[3]", None)]
-    assert entering(plan, "operator.valid#unifier[2]") == [("operator.valid#unifier[0]", None), ("operator.valid#unifier[1]", None)]
+    assert entering(plan, "operator.valid#unifier[2]") == [
+        ("operator.valid#unifier[0]", None),
+        ("operator.valid#unifier[1]", None),
+    ]
     assert entering(plan, "operator.valid#unifier[4]") == [
         ("operator.valid#unifier[2]", RoundRobin(1, 2)),
         ("operator[4]", RoundRobin(1, 2)),
@@ -220,8 +266,15 @@ def test_only_the_last_unifiers_of_a_cascade_divide() -> None:
 
 def test_parallel_partitions_need_no_unifier() -> None:
     plan = pipeline(Follow(), port="payments", out="valid", upstream=3)
-    assert titles(plan) == [*(f"source[{n}]" for n in range(3)), *(f"operator[{n}]" for n in range(3)), "operator.valid#unifier", "store"]
-    assert [entering(plan, f"operator[{n}]") for n in range(3)] == [[(f"source[{n}]", None)] for n in range(3)]
+    assert titles(plan) == [
+        *(f"source[{n}]" for n in range(3)),
+        *(f"operator[{n}]" for n in range(3)),
+        "operator.valid#unifier",
+        "store",
+    ]
+    assert [entering(plan, f"operator[{n}]") for n in range(3)] == [
+        [(f"source[{n}]", None)] for n in range(3)
+    ]
     assert of(plan, "operator")[1].keys == {}
 
 
@@ -237,7 +290,10 @@ def join_app(**attributes: Any) -> PhysicalPlan:
 
 def test_other_ports_are_broadcast() -> None:
     plan = join_app(partitions=2, partitioner=StickyPartitioner("left"))
-    assert entering(plan, "join[1]") == [("source", PartitionKeys(1, frozenset({1}))), ("balances.balances#unifier[1]", None)]
+    assert entering(plan, "join[1]") == [
+        ("source", PartitionKeys(1, frozenset({1}))),
+        ("balances.balances#unifier[1]", None),
+    ]
     assert entering(plan, "balances.balances#unifier[1]") == [("balances[0]", None), ("balances[1]", None)]
     assert list(of(plan, "join")[0].keys) == ["left"]
 

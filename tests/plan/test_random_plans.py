@@ -18,7 +18,15 @@ from ridgeline.api import (
     StickyPartitioner,
 )
 from ridgeline.api.partitioner import assign_keys
-from ridgeline.plan import PhysicalOperator, PhysicalPlan, Plan, RoundRobin, find_faults, plan_application, plan_logical
+from ridgeline.plan import (
+    PhysicalOperator,
+    PhysicalPlan,
+    Plan,
+    RoundRobin,
+    find_faults,
+    plan_application,
+    plan_logical,
+)
 from ridgeline.plan.partitioning import check_cover
 from ridgeline.plan.topology import topological_order
 from support.plan.parts import Payment
@@ -51,21 +59,34 @@ def applications(draw: st.DrawFn) -> Application:
     sinks: dict[int, list[Any]] = {}
     limits = st.sampled_from([None, 2, 3])
     for number in range(draw(st.integers(1, 3))):
-        root = app.add_operator(f"root{number}", Root(), partitions=draw(st.integers(1, 3)), unifier_limit=draw(limits))
+        root = app.add_operator(
+            f"root{number}", Root(), partitions=draw(st.integers(1, 3)), unifier_limit=draw(limits)
+        )
         outputs.append(root.out)
     for number in range(draw(st.integers(0, 6))):
         attributes: dict[str, Any] = {"unifier_limit": draw(limits)}
-        ports = draw(st.lists(st.sampled_from(["keyed", "also_keyed", "dealt", "followed"]), min_size=1, max_size=4, unique=True))
+        ports = draw(
+            st.lists(
+                st.sampled_from(["keyed", "also_keyed", "dealt", "followed"]),
+                min_size=1,
+                max_size=4,
+                unique=True,
+            )
+        )
         if "followed" not in ports:
             attributes["partitions"] = draw(st.sampled_from([1, 1, 1, 2, 3, 5]))
         if "keyed" in ports and draw(st.booleans()):
-            attributes["partitioner"] = draw(st.sampled_from([KeyedPartitioner(), StickyPartitioner("keyed"), RoundRobinPartitioner()]))
+            attributes["partitioner"] = draw(
+                st.sampled_from([KeyedPartitioner(), StickyPartitioner("keyed"), RoundRobinPartitioner()])
+            )
         step = app.add_operator(f"step{number}", Step(), **attributes)
         for port in ports:
             sinks.setdefault(draw(st.integers(0, len(outputs) - 1)), []).append(getattr(step, port))
         outputs.append(step.out)
     for index, ports_of_stream in sinks.items():
-        app.add_stream(f"stream{index}", outputs[index], *ports_of_stream, locality=draw(st.sampled_from(LOCALITIES)))
+        app.add_stream(
+            f"stream{index}", outputs[index], *ports_of_stream, locality=draw(st.sampled_from(LOCALITIES))
+        )
     return app
 
 
@@ -77,7 +98,9 @@ def plan_of(app: Application) -> Plan:
     return plan_application(app)
 
 
-many = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+many = settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
 
 
 @many
@@ -100,7 +123,11 @@ def test_containers(app: Application) -> None:
     assert [box.id for box in execution.containers] == list(range(len(execution.containers)))
     assert [stage.index for stage in execution.stages] == list(range(len(execution.stages)))
     assert all(stage.containers for stage in execution.stages)
-    edges = [(home[stream.source].id, home[stream.sink].id) for stream in physical.streams if home[stream.source] is not home[stream.sink]]
+    edges = [
+        (home[stream.source].id, home[stream.sink].id)
+        for stream in physical.streams
+        if home[stream.source] is not home[stream.sink]
+    ]
     assert len(topological_order(len(execution.containers), edges)) == len(execution.containers)
 
 
@@ -127,7 +154,9 @@ def taken(route: Any, hashed: int, turn: int) -> bool:
     return not isinstance(route, RoundRobin) or turn % route.of == route.index
 
 
-def arrivals(physical: PhysicalPlan, name: str, source: int, hashed: int, turn: int) -> Counter[tuple[str, str, int]]:
+def arrivals(
+    physical: PhysicalPlan, name: str, source: int, hashed: int, turn: int
+) -> Counter[tuple[str, str, int]]:
     """How often a tuple arrives at which operators, ports and partitions of a stream."""
     arrived: Counter[tuple[str, str, int]] = Counter()
     todo = [source]
@@ -159,14 +188,20 @@ def test_every_tuple_arrives_where_it_must(app: Application, hashed: int, turn: 
             assert set(arrived.values()) == {1}
             for sink in stream.sinks:
                 keyed = {"keyed", "also_keyed"}.intersection(plan.logical.operator(sink.operator).inputs)
-                takers = [op.partition for op in partitions[sink.operator] if arrived[op.name, sink.port, op.partition]]
+                takers = [
+                    op.partition
+                    for op in partitions[sink.operator]
+                    if arrived[op.name, sink.port, op.partition]
+                ]
                 first = partitions[sink.operator][0]
                 if sink.port == "followed":
                     assert takers == [source.partition]
                 elif "followed" not in first.inputs and first.attributes["partitioner"] is None and keyed:
                     assert set(first.keys) == keyed
                     meeting = [
-                        op.partition for op in partitions[sink.operator] if hashed & op.keys[min(keyed)].mask in op.keys[min(keyed)].keys
+                        op.partition
+                        for op in partitions[sink.operator]
+                        if hashed & op.keys[min(keyed)].mask in op.keys[min(keyed)].keys
                     ]
                     assert takers == (meeting if sink.port in keyed else list(range(first.partitions)))
                 elif sink.port in first.keys or sink.port in first.round_robin:

@@ -129,7 +129,10 @@ def test_json_of_partitioners_and_dealing() -> None:
     app.add_stream("payments", source.payments, keep.data)
     app.add_stream("kept", keep.passed, app.add_operator("store", Store()).input)
     plan = to_dict(plan_application(app))
-    assert plan["logical"]["operators"][1]["attributes"] == {"partitions": 2, "partitioner": "RoundRobinPartitioner()"}
+    assert plan["logical"]["operators"][1]["attributes"] == {
+        "partitions": 2,
+        "partitioner": "RoundRobinPartitioner()",
+    }
     assert plan["physical"]["streams"][1]["route"] == {"index": 1, "of": 2}
 
 

@@ -41,7 +41,9 @@ def test_a_replayed_run_has_the_figures_of_the_live_one(tmp_path, run, name):
     assert replayed.windows() == run.watch.windows()
     assert replayed.containers(now) == run.watch.containers()
     assert replayed.throughput(now) == run.watch.throughput()
-    assert [replayed.critical_path(window) for window in range(12)] == [run.watch.critical_path(window) for window in range(12)]
+    assert [replayed.critical_path(window) for window in range(12)] == [
+        run.watch.critical_path(window) for window in range(12)
+    ]
 
 
 def test_json_lines_are_on_disk_after_every_window(tmp_path, run):
@@ -86,7 +88,10 @@ def test_any_other_line_that_is_no_event_is_named(tmp_path, run, line, text):
     lines[1] = line
     path.write_text("\n".join(lines) + "\n")
 
-    with pytest.raises(RidgelineError, match=f"^event log `.*log.jsonl`, {text}.*; was the file changed, or written by another version"):
+    with pytest.raises(
+        RidgelineError,
+        match=f"^event log `.*log.jsonl`, {text}.*; was the file changed, or written by another version",
+    ):
         replay(str(path))
 
 
@@ -127,7 +132,9 @@ def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch, na
     log.close()
     log.close()
 
-    assert told == [f"event log `{tmp_path / name}` cannot be written: No space left on device; the run goes on without it"]
+    assert told == [
+        f"event log `{tmp_path / name}` cannot be written: No space left on device; the run goes on without it"
+    ]
     monkeypatch.undo()
     assert len(list(read_event_log(str(tmp_path / name)))) <= 1
 
@@ -138,7 +145,10 @@ def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch, na
         ("log.txt", r"must end in `.jsonl`, `.json` or `.parquet`; did you mean `.*log.jsonl`\?"),
         ("there.jsonl", "exists already; give another name, or remove it"),
         ("there.parquet", "exists already; give another name, or remove it"),
-        ("no/log.jsonl", "cannot be written: No such file or directory; give a path in a folder that exists and may be written to"),
+        (
+            "no/log.jsonl",
+            "cannot be written: No such file or directory; give a path in a folder that exists and may be written to",
+        ),
         ("no/log.parquet", "cannot be written: No such file or directory; give a path in a folder"),
     ],
 )
@@ -165,6 +175,8 @@ def test_what_is_no_log_is_refused(tmp_path, name, text):
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "empty.parquet").mkdir()
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 and so on")
-    write(tmp_path / "late.jsonl", [HeartbeatRejected(1.0, "malformed"), ApplicationEnded(2.0, "finished")]).close()
+    write(
+        tmp_path / "late.jsonl", [HeartbeatRejected(1.0, "malformed"), ApplicationEnded(2.0, "finished")]
+    ).close()
     with pytest.raises(RidgelineError, match=text):
         replay(str(tmp_path / name))

@@ -30,7 +30,12 @@ def get(url):
 def test_a_notebook_watches_an_application(spark_context, tmp_path, wait_until):
     app = sum_application()
     app.window = "50ms"
-    handle = app.start(context=spark_context, checkpoint=str(tmp_path / "checkpoint"), event_log=str(tmp_path / "log.jsonl"), quiet=True)
+    handle = app.start(
+        context=spark_context,
+        checkpoint=str(tmp_path / "checkpoint"),
+        event_log=str(tmp_path / "log.jsonl"),
+        quiet=True,
+    )
 
     assert [entry.url for entry in registry.running()] == [handle.url]
     assert registry.find(handle.name).checkpoint == handle.checkpoint == str(tmp_path / "checkpoint")
@@ -38,12 +43,17 @@ def test_a_notebook_watches_an_application(spark_context, tmp_path, wait_until):
     wait_until(lambda: handle.windows().num_rows, "a window")
     assert isinstance(handle.latency(), pa.Table)
     assert handle.critical_path()["operator"].to_pylist()[-1] == "store"
-    with pytest.raises(KeyError, match=r"`stor` is not an operator of this application; did you mean `store`\?"):
+    with pytest.raises(
+        KeyError, match=r"`stor` is not an operator of this application; did you mean `store`\?"
+    ):
         handle.record_age("stor")
     outcome = handle.wait(60)
 
     assert outcome.ended
-    assert (handle.state, handle.watch.info()["stats"]["windowsCommitted"]) == ("FINISHED", outcome.windows_committed)
+    assert (handle.state, handle.watch.info()["stats"]["windowsCommitted"]) == (
+        "FINISHED",
+        outcome.windows_committed,
+    )
     assert repr(handle) == f"<{handle.name}: FINISHED, window 9 committed, {handle.url}>"
     assert handle.windows()["window_id"].to_pylist() == list(range(10))
     assert registry.running() == []
@@ -55,11 +65,15 @@ def test_a_notebook_watches_an_application(spark_context, tmp_path, wait_until):
 
 
 def test_it_stops_after_the_window_that_runs(spark_context, tmp_path, wait_until):
-    with forever().start(context=spark_context, checkpoint=str(tmp_path / "checkpoint"), port=None, quiet=True) as handle:
+    with forever().start(
+        context=spark_context, checkpoint=str(tmp_path / "checkpoint"), port=None, quiet=True
+    ) as handle:
         assert handle.url is None
         assert registry.running() == []
         wait_until(lambda: handle.windows().num_rows, "a window")
-        with pytest.raises(TimeoutError, match=r"`lists` still runs after 0.1 s; wait longer, or `stop\(\)` it"):
+        with pytest.raises(
+            TimeoutError, match=r"`lists` still runs after 0.1 s; wait longer, or `stop\(\)` it"
+        ):
             handle.wait(0.1)
         assert handle.state == "RUNNING"
 
@@ -75,7 +89,10 @@ def forever() -> Application:
 
 
 def test_an_error_in_the_block_is_not_hidden(spark_context, tmp_path):
-    with pytest.raises(ZeroDivisionError), forever().start(context=spark_context, checkpoint=str(tmp_path / "c"), quiet=True) as handle:
+    with (
+        pytest.raises(ZeroDivisionError),
+        forever().start(context=spark_context, checkpoint=str(tmp_path / "c"), quiet=True) as handle,
+    ):
         raise ZeroDivisionError
     assert handle.state == "STOPPED"
 
@@ -91,13 +108,19 @@ def test_what_keeps_an_application_from_starting_is_raised_at_once(spark_context
         with pytest.raises(RidgelineError, match=f"port {port} of `127.0.0.1` is in use"):
             sum_application().start(context=spark_context, port=port, event_log=str(log))
         assert not log.exists()  # nothing is in the way of the next try
-    assert [thread.name for thread in threading.enumerate() if thread.name in {"ridgeline-windows", "ridgeline-heartbeats"}] == []
+    assert [
+        thread.name
+        for thread in threading.enumerate()
+        if thread.name in {"ridgeline-windows", "ridgeline-heartbeats"}
+    ] == []
 
 
 def test_a_failure_is_raised_by_who_waits(spark_context, tmp_path, wait_until):
     app = list_application([(1,), END_WINDOW, ("no number",)])
     log = tmp_path / "log.parquet"
-    handle = app.start(context=spark_context, checkpoint=str(tmp_path / "checkpoint"), event_log=str(log), quiet=True)
+    handle = app.start(
+        context=spark_context, checkpoint=str(tmp_path / "checkpoint"), event_log=str(log), quiet=True
+    )
 
     with pytest.raises(OperatorError):
         handle.wait(60)

@@ -4,7 +4,17 @@ from typing import NamedTuple
 
 import pytest
 
-from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OperatorError, OutputPort, RidgelineError, State
+from ridgeline import (
+    Application,
+    InputOperator,
+    InputPort,
+    KeyedState,
+    Operator,
+    OperatorError,
+    OutputPort,
+    RidgelineError,
+    State,
+)
 from ridgeline.testing import CollectorSink
 
 pytestmark = pytest.mark.spark
@@ -77,7 +87,10 @@ def test_what_a_collector_got(spark_context):
     assert isinstance(handle.collected("sink")[0], Total)
     with pytest.raises(KeyError, match=r"`totals` is not a CollectorSink; there are \['sink'\]"):
         handle.collected("totals")
-    with pytest.raises(RuntimeError, match="`collected` runs no more; ask while it runs, or let a `CollectorSink` keep the tuples"):
+    with pytest.raises(
+        RuntimeError,
+        match="`collected` runs no more; ask while it runs, or let a `CollectorSink` keep the tuples",
+    ):
         handle.tail("values")
 
 
@@ -122,8 +135,11 @@ def test_applications_share_the_spark_of_the_process(spark_context):
     first.stop(120)
     assert spark_context.parallelize([1]).count() == 1, "somebody else's context stays"
     with pytest.raises(
-        RidgelineError, match=r"Spark runs in this process already, on `local\[2,4\]`, .*; `local\[7\]` was given: leave it out"
+        RidgelineError,
+        match=r"Spark runs in this process already, on `local\[2,4\]`, .*; `local\[7\]` was given: leave it out",
     ):
         application("other").start("local[7]", port=None)
-    with pytest.raises(RidgelineError, match=r"Spark runs in this process already, with another `spark.x` or none"):
+    with pytest.raises(
+        RidgelineError, match=r"Spark runs in this process already, with another `spark.x` or none"
+    ):
         application("other").start(conf={"spark.x": "1"}, port=None)

@@ -10,7 +10,14 @@ from time import perf_counter
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from ridgeline.measure.events import ApplicationEnded, ContainerHeartbeat, RunningOperator, WindowCommitted, WindowRetried, WindowStarted
+from ridgeline.measure.events import (
+    ApplicationEnded,
+    ContainerHeartbeat,
+    RunningOperator,
+    WindowCommitted,
+    WindowRetried,
+    WindowStarted,
+)
 from support.service.large import fed, wide, window
 from support.service.watched import BASE, feed, payments, serving, watched
 
@@ -57,7 +64,9 @@ def test_500_operators(many):
         assert len(first["partitions"]) == 249
         assert first["totalTuplesProcessed"] == 60 * 4
         path = client.get("/criticalPath")
-        times = {row["id"]: row["computeMs"] + row["transferMs"] for row in client.get("/latency")["operators"]}
+        times = {
+            row["id"]: row["computeMs"] + row["transferMs"] for row in client.get("/latency")["operators"]
+        }
         seconds = [times[operator.id] for operator in plan.physical.operators if operator.name == "second"]
         assert path["path"][2]["latencyMs"] <= max(seconds)
         assert path["latencyMs"] == pytest.approx(sum(step["latencyMs"] for step in path["path"]))
@@ -74,7 +83,9 @@ def test_a_scrape_of_500_operators_is_bounded_and_exact(many):
         compute = families["ridgeline_operator_compute_seconds"].samples
         rows = watch.scrape().latencies
         assert len(compute) == len(rows) == 501
-        assert sum(sample.value for sample in compute) == pytest.approx(sum(total.compute for _, total in rows))
+        assert sum(sample.value for sample in compute) == pytest.approx(
+            sum(total.compute for _, total in rows)
+        )
         assert {len(family.samples) <= 501 * 21 for family in families.values()} == {True}
 
 
@@ -94,7 +105,10 @@ def test_of_10_000_windows_the_last_1_000_are_kept():
         assert [one["windowId"] for one in windows] == list(range(9_000, 10_000))
         assert [one["windowId"] for one in client.get("/windows?limit=3")["windows"]] == [9_997, 9_998, 9_999]
         assert client.get("/windows/9000")["windowId"] == 9_000
-        assert client.get("/windows/8999", 404) == {"error": "window 8999 is not known", "hint": "kept are 9000 to 9999"}
+        assert client.get("/windows/8999", 404) == {
+            "error": "window 8999 is not known",
+            "hint": "kept are 9000 to 9999",
+        }
         families = {family.name: family for family in parse(client.ask("/metrics")[2].decode())}
         assert families["ridgeline_windows_committed"].samples[0].value == 10_000
         counts = {
@@ -111,8 +125,15 @@ def test_while_a_window_is_retried_everything_answers():
     window_id = rest[1].window_id
     running = (RunningOperator(1, "running", seconds=1.0),)
     retries = [
-        ContainerHeartbeat(now.seconds + 1, 0, "other", 7, now.seconds + 1, window_id, 0, now.seconds, running, "in emit"),
-        WindowRetried(now.seconds + 2, window_id, 1, "operator `balances` (partition 1) of application `payments` failed"),
+        ContainerHeartbeat(
+            now.seconds + 1, 0, "other", 7, now.seconds + 1, window_id, 0, now.seconds, running, "in emit"
+        ),
+        WindowRetried(
+            now.seconds + 2,
+            window_id,
+            1,
+            "operator `balances` (partition 1) of application `payments` failed",
+        ),
         WindowStarted(now.seconds + 2, window_id, 1),
     ]
     with serving(watch, plan) as client:
@@ -131,7 +152,10 @@ def test_while_a_window_is_retried_everything_answers():
             status, _, body = client.ask("/metrics")
             assert status == 200
             assert b'ridgeline_windows_committed_total{application="payments"} 2\n' in body
-        assert b'ridgeline_operator_failures_total{application="payments",operator="balances",partition="1"} 1\n' in body
+        assert (
+            b'ridgeline_operator_failures_total{application="payments",operator="balances",partition="1"} 1\n'
+            in body
+        )
         assert client.get("/windows")["windows"][-1]["windowId"] == 1
 
 
@@ -160,11 +184,15 @@ def test_many_ask_while_windows_commit():
             found = {family.name: family for family in parse(body)}
             committed = found["ridgeline_windows_committed"].samples[0].value
             counted = {
-                sample.value for sample in found["ridgeline_operator_window_latency_seconds"].samples if sample.name.endswith("_count")
+                sample.value
+                for sample in found["ridgeline_operator_window_latency_seconds"].samples
+                if sample.name.endswith("_count")
             }
             assert counted == {committed}  # no scrape either
             seen.append(committed)
-            status, _, _ = client.ask(BASE + PATHS[number % len(PATHS)].replace("first", "balances").replace("/7", "/2"))
+            status, _, _ = client.ask(
+                BASE + PATHS[number % len(PATHS)].replace("first", "balances").replace("/7", "/2")
+            )
             assert status == 200
         assert seen == sorted(seen)
         return seen[-1]

@@ -42,7 +42,9 @@ def run(spark_context, tmp_path):
         plan = plan_application(sum_application(), {}, attributes or {})
         options = Options(checkpoint=str(tmp_path / "checkpoint"), windows=windows)
         console = Console(file=told, width=200)
-        outcome = run_measured(plan, options, service, observe=hear, console=console, context=spark_context, started=started)
+        outcome = run_measured(
+            plan, options, service, observe=hear, console=console, context=spark_context, started=started
+        )
         return outcome, events, told.getvalue()
 
     return run
@@ -74,7 +76,10 @@ def test_a_run_is_told_from_its_plan_to_its_end(run, tmp_path):
 
 def test_a_token_is_asked_for_beyond_loopback_and_told(run):
     urls = []
-    _, _, told = run(ServiceOptions(host="0.0.0.0"), started=lambda _run, _watch, url: urls.append((url, registry.running()[0].token)))
+    _, _, told = run(
+        ServiceOptions(host="0.0.0.0"),
+        started=lambda _run, _watch, url: urls.append((url, registry.running()[0].token)),
+    )
     [(url, token)] = urls
     assert told == f"the web service at {url} asks for the token {token}\n"
 
@@ -87,7 +92,9 @@ def test_a_log_whose_disk_is_full_is_told_once_and_the_run_goes_on(run, tmp_path
     log = tmp_path / "log.jsonl"
     outcome, _, told = run(ServiceOptions(port=None, event_log=str(log)))
     assert outcome.windows_committed == 3
-    assert told == f"event log `{log}` cannot be written: No space left on device; the run goes on without it\n"
+    assert (
+        told == f"event log `{log}` cannot be written: No space left on device; the run goes on without it\n"
+    )
 
 
 def test_figures_that_fail_are_told_once_and_the_run_goes_on(run, monkeypatch):
@@ -143,7 +150,11 @@ def test_an_error_of_who_starts_is_the_end_and_everything_is_closed(run):
 
 def test_without_measurement_tuples_are_counted_all_the_same(run):
     watches = []
-    run(ServiceOptions(port=None), attributes={"metrics_recording_level": "OFF"}, started=lambda _run, watch, _url: watches.append(watch))
+    run(
+        ServiceOptions(port=None),
+        attributes={"metrics_recording_level": "OFF"},
+        started=lambda _run, watch, _url: watches.append(watch),
+    )
     stats = watches[0].info()["stats"]
     assert stats["windowsCommitted"] == 3
     assert stats["totalTuplesEmitted"] > 0

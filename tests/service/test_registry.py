@@ -80,7 +80,16 @@ def test_other_hosts_cannot_be_checked():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"id": "x"}', json.dumps({"id": 1, "name": "x", "url": "y"}), "\x00" * 1000, "9" * 200_000]
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"id": "x"}',
+        json.dumps({"id": 1, "name": "x", "url": "y"}),
+        "\x00" * 1000,
+        "9" * 200_000,
+    ],
 )
 def test_corrupt_files_are_removed(text):
     register(entry())
@@ -106,13 +115,17 @@ def test_a_url_that_is_not_registered_is_taken_as_it_is():
 
 
 def test_none_is_running():
-    with pytest.raises(RidgelineError, match="no application of yours is running; start one with `ridgeline run FILE`"):
+    with pytest.raises(
+        RidgelineError, match="no application of yours is running; start one with `ridgeline run FILE`"
+    ):
         find()
 
 
 def test_the_nearest_name_is_named():
     register(entry())
-    with pytest.raises(RidgelineError, match=r"no application `payment` is running; did you mean `payments`\?"):
+    with pytest.raises(
+        RidgelineError, match=r"no application `payment` is running; did you mean `payments`\?"
+    ):
         find("payment")
 
 
@@ -121,7 +134,8 @@ def test_of_several_one_has_to_be_chosen():
     register(entry(id="payments-2", port=4041))
     register(entry(id="rates-1", name="rates", port=4042))
     with pytest.raises(
-        RidgelineError, match="several applications `payments` are running; say which by its id: `payments-1`, `payments-2`"
+        RidgelineError,
+        match="several applications `payments` are running; say which by its id: `payments-1`, `payments-2`",
     ):
         find("payments")
     with pytest.raises(RidgelineError, match=r"several applications are running; .* `rates-1` \(rates\)"):
@@ -140,7 +154,10 @@ def test_where_it_is(tmp_path, monkeypatch):
 
 def test_a_folder_that_cannot_be_made_is_told(home):
     home.write_text("a file")
-    with pytest.raises(RidgelineError, match=r"cannot be registered in .*; set `RIDGELINE_HOME` to a folder that you may write"):
+    with pytest.raises(
+        RidgelineError,
+        match=r"cannot be registered in .*; set `RIDGELINE_HOME` to a folder that you may write",
+    ):
         register(entry())
     assert running() == []
 
@@ -150,7 +167,9 @@ def test_a_registry_that_somebody_else_made_is_refused():
     folder().mkdir(parents=True, mode=0o777)
     os.chown(folder(), 65534, 65534)
     for use in (running, lambda: register(entry())):
-        with pytest.raises(RidgelineError, match=r"the registry of applications is refused: .* \(owner `nobody`, mode 0755"):
+        with pytest.raises(
+            RidgelineError, match=r"the registry of applications is refused: .* \(owner `nobody`, mode 0755"
+        ):
             use()
     assert files() == []
 
@@ -158,5 +177,7 @@ def test_a_registry_that_somebody_else_made_is_refused():
 def test_a_registry_that_others_can_write_to_is_refused():
     register(entry())
     folder().chmod(0o777)
-    with pytest.raises(RidgelineError, match=r"can be written by others .*; run `chmod -R go-w .*set `RIDGELINE_HOME` to"):
+    with pytest.raises(
+        RidgelineError, match=r"can be written by others .*; run `chmod -R go-w .*set `RIDGELINE_HOME` to"
+    ):
         running()

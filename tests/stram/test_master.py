@@ -84,12 +84,21 @@ def handled(failures, **attributes) -> list[type]:
 
 def test_the_same_failure_on_the_same_tuple_twice_is_enough():
     assert handled([raised(), raised()]) == [RunWindow, GiveUp]
-    assert handled([raised("ValueError: <object at 0x7f01>"), raised("ValueError: <object at 0x7fa2>")]) == [RunWindow, GiveUp]
+    assert handled([raised("ValueError: <object at 0x7f01>"), raised("ValueError: <object at 0x7fa2>")]) == [
+        RunWindow,
+        GiveUp,
+    ]
 
 
 @pytest.mark.parametrize(
     "other",
-    [raised("ValueError: yes"), raised("KeyError: no"), raised(tuple="Number(value=2)"), raised(operator="step2"), raised(partition=1)],
+    [
+        raised("ValueError: yes"),
+        raised("KeyError: no"),
+        raised(tuple="Number(value=2)"),
+        raised(operator="step2"),
+        raised(partition=1),
+    ],
 )
 def test_other_failures_count_as_recovery_attempts_allow(other):
     assert handled([raised(), other, raised(), other]) == [RunWindow, RunWindow, RunWindow, GiveUp]
@@ -125,7 +134,15 @@ def test_it_gives_up_after_the_operator_s_recovery_attempts(attempts):
 
 @pytest.mark.parametrize(
     ("blamed", "attempts"),
-    [("source1", 1), ("step1", 2), ("step1[1]", 2), ("step1.out#unifier", 2), ("step1.out#unifier[0]", 2), ("", 2), ("nobody", 2)],
+    [
+        ("source1", 1),
+        ("step1", 2),
+        ("step1[1]", 2),
+        ("step1.out#unifier", 2),
+        ("step1.out#unifier[0]", 2),
+        ("", 2),
+        ("nobody", 2),
+    ],
 )
 def test_each_operator_has_its_own_number_of_attempts(blamed, attempts):
     master = Master(plan(recovery_attempts=2), epoch=1)
@@ -177,7 +194,9 @@ def test_a_consumer_that_saw_another_attempt_of_its_producer_fails_the_attempt()
     assert again.reason.endswith("container 2 saw another attempt of container 0 than the one that reported")
     given_up = run(master, again, seen={(1, 0): "t0.of-another-task"})
     assert isinstance(given_up, GiveUp)
-    assert given_up.failure.error == "container 1 saw another attempt of container 0 than the one that reported"
+    assert (
+        given_up.failure.error == "container 1 saw another attempt of container 0 than the one that reported"
+    )
     assert given_up.attempts == 2
 
 
@@ -262,7 +281,9 @@ def test_a_restart_goes_on_with_the_states_of_the_last_commit():
     one = ids(tiny, "step1")[0]
     finished = frozenset(ids(tiny, "source1"))
     master = Master(tiny, epoch=7, committed=3, states={one: ("s", "d")}, finished=finished)
-    assert master.handle(WindowDue(4)) == RunWindow(WindowRequest(4, 0, 7, finished=finished, states={one: ("s", "d")}))
+    assert master.handle(WindowDue(4)) == RunWindow(
+        WindowRequest(4, 0, 7, finished=finished, states={one: ("s", "d")})
+    )
     assert Master(tiny, epoch=7, committed=3, finished=master.inputs).ended
 
 
@@ -284,7 +305,11 @@ def test_events_out_of_order_are_errors_of_the_engine():
 
 def test_state_keys_depend_on_names_and_partitions_only():
     tiny = plan(partitions=2)
-    assert [operator.state_key for operator in tiny.physical.operators] == ["source1/0/1", "step1/0/2", "step1/1/2"]
+    assert [operator.state_key for operator in tiny.physical.operators] == [
+        "source1/0/1",
+        "step1/0/2",
+        "step1/1/2",
+    ]
 
 
 # Merged states ---------------------------------------------------------------------------------------------------------

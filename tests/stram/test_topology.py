@@ -14,18 +14,27 @@ def test_partitions_containers_and_stages():
     source, *steps = topology.operators
     assert (source.kind, source.title, source.inputs, source.outputs) == ("input", "source1", (), ("out",))
     assert [step.title for step in steps] == ["step1[0]", "step1[1]"]
-    assert [(step.kind, step.partitions, step.stage, step.unifier) for step in steps] == [("output", 2, 1, False)] * 2
-    assert {step.container for step in steps} == {container.id for container in planned.execution.stages[1].containers}
+    assert [(step.kind, step.partitions, step.stage, step.unifier) for step in steps] == [
+        ("output", 2, 1, False)
+    ] * 2
+    assert {step.container for step in steps} == {
+        container.id for container in planned.execution.stages[1].containers
+    }
     assert source.class_name == "support.stram.plans.Source"
     assert [step.id for step in steps] == ids(planned, "step1")
-    assert topology.streams == tuple(StreamEdge("items1", source.id, "out", step.id, "data") for step in steps)
+    assert topology.streams == tuple(
+        StreamEdge("items1", source.id, "out", step.id, "data") for step in steps
+    )
     assert topology.upstream[steps[0].id] == (source.id,)
 
 
 def test_state_errors_and_unifiers():
     topology = topology_of(plan_application(balances([(1, 1)])))
 
-    kinds = {operator.title: (operator.kind, operator.stateful, operator.error_outputs) for operator in topology.operators}
+    kinds = {
+        operator.title: (operator.kind, operator.stateful, operator.error_outputs)
+        for operator in topology.operators
+    }
     assert kinds["source"] == ("input", True, ())
     assert kinds["balances[0]"] == ("operator", True, ())  # its error port is not connected
     assert kinds["sink"][0] == "output"

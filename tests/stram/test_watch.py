@@ -45,30 +45,61 @@ def test_answers_are_those_of_the_measurement_at_the_clocks_time():
 
 def test_every_answer_is_plain_json():
     watch = watched(*windows(2), *begin(2))
-    answers = [watch.frame(), watch.containers(), watch.streams(), watch.throughput(), watch.windows(), watch.window(1)]
+    answers = [
+        watch.frame(),
+        watch.containers(),
+        watch.streams(),
+        watch.throughput(),
+        watch.windows(),
+        watch.window(1),
+    ]
     assert json.loads(json.dumps(answers, allow_nan=False)) == answers
 
 
 def test_a_frame_is_of_one_moment():
     frame = watched(*windows(3)).frame()
     assert frame["at"] == 3.0
-    assert frame["windowId"] == frame["latency"]["windowId"] == frame["criticalPath"]["windowId"] == frame["progress"]["windowId"] == 2
+    assert (
+        frame["windowId"]
+        == frame["latency"]["windowId"]
+        == frame["criticalPath"]["windowId"]
+        == frame["progress"]["windowId"]
+        == 2
+    )
     assert frame["info"]["stats"]["recoveryWindowId"] == 2
     assert {row["recoveryWindowId"] for row in frame["operators"]} == {2}
     assert frame["window"]["windowId"] == 2
-    assert list(frame) == ["windowId", "at", "window", "info", "latency", "criticalPath", "recordAge", "progress", "operators"]
+    assert list(frame) == [
+        "windowId",
+        "at",
+        "window",
+        "info",
+        "latency",
+        "criticalPath",
+        "recordAge",
+        "progress",
+        "operators",
+    ]
 
 
 def test_subscribers_hear_of_events_in_order_once_they_are_folded():
     watch, heard = watched(), []
-    first = watch.subscribe(lambda event: heard.append(("first", event, watch.info()["stats"]["windowsCommitted"])))
+    first = watch.subscribe(
+        lambda event: heard.append(("first", event, watch.info()["stats"]["windowsCommitted"]))
+    )
     watch.subscribe(lambda event: heard.append(("second", event, None)))
 
     story = windows(2)
     for event in story:
         watch.observe(event)
-    assert [event for who, event, _ in heard if who == "first"] == [event for who, event, _ in heard if who == "second"] == story
-    assert [count for who, event, count in heard if who == "first" and isinstance(event, WindowCommitted)] == [1, 2]
+    assert (
+        [event for who, event, _ in heard if who == "first"]
+        == [event for who, event, _ in heard if who == "second"]
+        == story
+    )
+    assert [
+        count for who, event, count in heard if who == "first" and isinstance(event, WindowCommitted)
+    ] == [1, 2]
     first()
     first()
     watch.observe(ApplicationEnded(2.0, "stopped"))
@@ -147,5 +178,9 @@ def test_a_scrape_holds_frame_containers_and_sums():
     scrape = watched(*windows(3)).scrape()
     assert scrape.frame["windowId"] == 2
     assert [container["id"] for container in scrape.containers] == [0, 1, 2]
-    assert [(node.title, round(total.compute, 6)) for node, total in scrape.latencies] == [("read", 0.3), ("sum", 0.3), ("write", 0.3)]
+    assert [(node.title, round(total.compute, 6)) for node, total in scrape.latencies] == [
+        ("read", 0.3),
+        ("sum", 0.3),
+        ("write", 0.3),
+    ]
     assert scrape.last_window["windowId"] == 2

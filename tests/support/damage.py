@@ -1,7 +1,7 @@
 """What can befall the files of a folder: for tests that restart on every kind of damage.
 
-`cases(folder, earlier)` gives (name, function) for each file and each kind of damage; calling the function with another copy of the folder
-does the damage there. `earlier`: a copy of the folder from before.
+`cases(folder, earlier)` gives (name, function) for each file and each kind of damage; calling the function
+with another copy of the folder does the damage there. `earlier`: a copy of the folder from before.
 """
 
 import shutil
@@ -29,7 +29,9 @@ def is_told(error, *names):
 
 def _of(folder, earlier, name, kind):
     data = (folder / name).read_bytes()
-    siblings = sorted(path.name for path in (folder / name).parent.iterdir() if path.is_file() and path.name != name.name)
+    siblings = sorted(
+        path.name for path in (folder / name).parent.iterdir() if path.is_file() and path.name != name.name
+    )
     siblings = [sibling for sibling in siblings if not sibling.startswith(".")][:3]
     if kind in ("flipped", "cut"):
         yield from _in_part(name, len(data), kind)
@@ -51,10 +53,18 @@ def _of(folder, earlier, name, kind):
 def _in_part(name, size, kind):
     if kind == "flipped":
         places = {part * size // 6 for part in range(6)} | {size - 2}
-        yield from ((f"{name} flipped at {place}", partial(_flip, name, place)) for place in sorted(places) if 0 <= place < size)
+        yield from (
+            (f"{name} flipped at {place}", partial(_flip, name, place))
+            for place in sorted(places)
+            if 0 <= place < size
+        )
     else:
         lengths = {1, size // 2, size - 1}
-        yield from ((f"{name} cut to {length}", partial(_cut, name, length)) for length in sorted(lengths) if 0 < length < size)
+        yield from (
+            (f"{name} cut to {length}", partial(_cut, name, length))
+            for length in sorted(lengths)
+            if 0 < length < size
+        )
 
 
 def _write(name, data, folder):

@@ -31,10 +31,20 @@ def _resolve(pom, folder):
     maven = shutil.which("mvn")
     if maven is None:
         pytest.skip(f"the jars of {pom.name} need Maven, and there is no `mvn` on the PATH")
-    # Beside the folder, then renamed: whoever is interrupted leaves nothing that looks whole, and two may do it at once.
+    # Beside the folder, then renamed: whoever is interrupted leaves nothing that looks whole, and two may do
+    # it at once.
     hidden = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
     hidden.mkdir(parents=True)
-    command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={hidden}", "-DincludeScope=runtime"]
+    command = [
+        maven,
+        "-q",
+        "-B",
+        "-f",
+        str(pom),
+        "dependency:copy-dependencies",
+        f"-DoutputDirectory={hidden}",
+        "-DincludeScope=runtime",
+    ]
     try:
         ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
         if ran.returncode:

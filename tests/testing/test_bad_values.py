@@ -40,14 +40,18 @@ class Money(NamedTuple):
     m: Decimal
 
 
-def through(make: Callable[[], Operator], rows: list[Any], schema: Any = Number, *, partitions: int = 1) -> list[Any]:
+def through(
+    make: Callable[[], Operator], rows: list[Any], schema: Any = Number, *, partitions: int = 1
+) -> list[Any]:
     app = Application("values", window="1s")
     source = app.add_operator("source", ListInput(schema, rows))
     middle = app.add_operator("middle", make(), partitions=partitions)
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("in", source.output, middle.data)
     app.add_stream("out", middle.output, sink.input)
-    return [next(iter(row.values())) if isinstance(row, dict) else row for row in run_local(app).collected("sink")]
+    return [
+        next(iter(row.values())) if isinstance(row, dict) else row for row in run_local(app).collected("sink")
+    ]
 
 
 def fails(*arguments: Any, **options: Any) -> str:
@@ -85,7 +89,11 @@ def test_a_predicate_needs_neither_a_name_nor_a_keyword(predicate: Callable[[Any
 
 
 def test_a_function_needs_neither_a_name_nor_a_keyword() -> None:
-    for function in (Number._make, functools.partial(lambda more, row: Number(row.n + more), 0), lambda row: row):
+    for function in (
+        Number._make,
+        functools.partial(lambda more, row: Number(row.n + more), 0),
+        lambda row: row,
+    ):
         assert through(lambda function=function: Map(function, schema=Number), [(1,), (2,)]) == [1, 2]
     assert through(lambda: Filter(operator.itemgetter(0)), [(0,), (2,)]) == [2]
     assert through(lambda: Filter(bool), [(0,), (2,)]) == [0, 2]
@@ -93,11 +101,23 @@ def test_a_function_needs_neither_a_name_nor_a_keyword() -> None:
 
 def test_what_is_given_without_its_name_is_told() -> None:
     for make, text in [
-        (lambda: Filter(AtLeast(1), predicate=AtLeast(2)), "`Filter` got `predicate` twice, once without its name; give it once"),
-        (lambda: Filter(AtLeast(1), 5), "`Filter` takes `predicate` and, by name, its properties; got 2 values without a name"),
-        (lambda: Map(AtLeast(1), Number), "`Map` takes `function` and, by name, its properties; got 2 values without a name"),
+        (
+            lambda: Filter(AtLeast(1), predicate=AtLeast(2)),
+            "`Filter` got `predicate` twice, once without its name; give it once",
+        ),
+        (
+            lambda: Filter(AtLeast(1), 5),
+            "`Filter` takes `predicate` and, by name, its properties; got 2 values without a name",
+        ),
+        (
+            lambda: Map(AtLeast(1), Number),
+            "`Map` takes `function` and, by name, its properties; got 2 values without a name",
+        ),
         (Filter, "`Filter` needs one of `predicate` and `batch_predicate`; got neither; give one"),
-        (lambda: RandomEventGenerator(5), "`RandomEventGenerator` takes its properties by name; got 5 without one; write"),
+        (
+            lambda: RandomEventGenerator(5),
+            "`RandomEventGenerator` takes its properties by name; got 5 without one; write",
+        ),
     ]:
         with pytest.raises(TypeError) as caught:
             make()
@@ -109,27 +129,47 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (Number, 2**63, "`n` must be int64; got 9223372036854775808"),
     (Number, 10**5_000, "`n` must be int64; got <int whose repr raised ValueError>"),
     (Number, float("inf"), "`n` must be int64; got inf"),
-    (Moment, MIN.replace(tzinfo=timezone(timedelta(hours=5))), "in UTC it is not between the years 1 and 9999"),
-    (Moment, MAX.replace(tzinfo=timezone(timedelta(hours=-5))), "in UTC it is not between the years 1 and 9999"),
+    (
+        Moment,
+        MIN.replace(tzinfo=timezone(timedelta(hours=5))),
+        "in UTC it is not between the years 1 and 9999",
+    ),
+    (
+        Moment,
+        MAX.replace(tzinfo=timezone(timedelta(hours=-5))),
+        "in UTC it is not between the years 1 and 9999",
+    ),
     (
         pa.schema([("t", pa.timestamp("ms", "UTC"))]),
         MAX.replace(microsecond=0, tzinfo=timezone(timedelta(hours=-5))),
         "the years 1 and",
     ),
-    (pa.schema([("t", pa.timestamp("ns"))]), datetime(9999, 1, 1), "`t` must be timestamp[ns]; got datetime.datetime(9999, 1, 1, 0, 0)"),  # noqa: DTZ001
+    (
+        pa.schema([("t", pa.timestamp("ns"))]),
+        datetime(9999, 1, 1),  # noqa: DTZ001
+        "`t` must be timestamp[ns]; got datetime.datetime(9999, 1, 1, 0, 0)",
+    ),
     (Day, datetime(2024, 1, 1, 5), "a datetime is no date, since it has a time of day"),  # noqa: DTZ001
     (Money, Decimal("NaN"), "`m` must be decimal128(38, 18); got Decimal('NaN')"),
-    (Money, Decimal(10) ** 30, "`m` must be decimal128(38, 18); got Decimal('1.000000000000000000000000000E+30')"),
+    (
+        Money,
+        Decimal(10) ** 30,
+        "`m` must be decimal128(38, 18); got Decimal('1.000000000000000000000000000E+30')",
+    ),
     (Money, Decimal("1e-30"), "`m` must be decimal128(38, 18); got Decimal('1E-30')"),
 ]
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
 @pytest.mark.parametrize(("schema", "value", "text"), REFUSED, ids=range(len(REFUSED)))
-def test_a_value_that_its_column_cannot_hold_is_refused_where_it_is_emitted(schema: Any, value: Any, text: str, partitions: int) -> None:
+def test_a_value_that_its_column_cannot_hold_is_refused_where_it_is_emitted(
+    schema: Any, value: Any, text: str, partitions: int
+) -> None:
     row = {"t": value} if isinstance(schema, pa.Schema) else (value,)
     error = fails(everything, [row], schema, partitions=partitions)
-    assert error.startswith("operator `source` (partition 0) of application `values` failed in window 0 in `emit`: SchemaError: ")
+    assert error.startswith(
+        "operator `source` (partition 0) of application `values` failed in window 0 in `emit`: SchemaError: "
+    )
     assert text in error
 
 
@@ -147,7 +187,9 @@ def test_values_at_the_borders_arrive_as_they_are() -> None:
             arrived = through(everything, rows, schema, partitions=partitions)
             assert len(arrived) == len(values)
             if schema is Moment:
-                assert {value.timestamp() for value in arrived[2:]} <= {moment.timestamp() for moment in arrived}
+                assert {value.timestamp() for value in arrived[2:]} <= {
+                    moment.timestamp() for moment in arrived
+                }
             elif schema is not object:
                 assert sorted(arrived) == sorted(values)
 
@@ -187,13 +229,19 @@ def test_values_and_exceptions_whose_methods_raise_do_not_hide_the_error() -> No
     assert len(through(everything, [Raising(), Raising()], object, partitions=2)) == 2
     text = fails(lambda: Filter(lambda row: 1 / 0), [Raising()], object)
     assert "operator `middle`" in text
-    assert "ZeroDivisionError: division by zero; the tuple was <Raising whose repr raised RefusedError>" in text
-    assert "RefusedError; the tuple was <Raising" in fails(lambda: Filter(lambda row: {row}), [Raising()], object)
+    assert (
+        "ZeroDivisionError: division by zero; the tuple was <Raising whose repr raised RefusedError>" in text
+    )
+    assert "RefusedError; the tuple was <Raising" in fails(
+        lambda: Filter(lambda row: {row}), [Raising()], object
+    )
 
     def fail(row: Any) -> bool:
         raise RaisingError
 
-    assert "RaisingError: <its text cannot be had: RefusedError>; the tuple was 1" in fails(lambda: Filter(fail), [1], object)
+    assert "RaisingError: <its text cannot be had: RefusedError>; the tuple was 1" in fails(
+        lambda: Filter(fail), [1], object
+    )
     text = fails(lambda: Map(lambda _: NotPickled(), schema=object), [1], object, partitions=2)
     assert "operator `middle` (partition " in text
     assert "of application `values` failed in window 0 in `emit`: SchemaError: <NotPickled whose repr" in text
@@ -216,10 +264,25 @@ def test_a_key_that_is_none_is_told_with_the_operator_and_the_tuple() -> None:
         ({"key": Raising()}, "TypeError: a Raising cannot be a key"),
     ]:
         text = fails(Keyed, [{"key": 1}, row], object, partitions=2)
-        assert "operator `source` (partition 0) of application `values` failed in window 0 in `emit`: RidgelineError: the key of " in text
+        assert (
+            "operator `source` (partition 0) of application `values` failed in window 0 in `emit`: RidgelineError: the key of "
+            in text
+        )
         assert f"cannot be told: {what}" in text
         assert "give the port another `key`" in text
-    keys = [Decimal(1), Decimal("NaN"), None, True, 1.0, "\ud800", b"", (None, float("nan")), MAX, date.min, 10**40]
+    keys = [
+        Decimal(1),
+        Decimal("NaN"),
+        None,
+        True,
+        1.0,
+        "\ud800",
+        b"",
+        (None, float("nan")),
+        MAX,
+        date.min,
+        10**40,
+    ]
     for partitions in (1, 2, 3, 5):
         assert len(through(Keyed, [{"key": key} for key in keys], object, partitions=partitions)) == len(keys)
 
@@ -228,7 +291,9 @@ class Source(ListInput):
     """Emits batches that are beyond what Python's types hold."""
 
     def emit_tuples(self) -> None:
-        self.output.emit_batch(pa.RecordBatch.from_arrays([pa.array([2**62], pa.timestamp("us", "UTC"))], names=["t"]))
+        self.output.emit_batch(
+            pa.RecordBatch.from_arrays([pa.array([2**62], pa.timestamp("us", "UTC"))], names=["t"])
+        )
         self.finish()
 
 
@@ -241,7 +306,11 @@ def test_a_batch_that_python_cannot_hold_is_refused_where_it_is_read_tuple_by_tu
     app.add_stream("out", middle.output, sink.input)
     with pytest.raises(OperatorError) as caught:
         run_local(app)
-    assert "operator `middle` (partition 0) of application `values` failed in window 0 in `process of port data`: OverflowError: " in str(
-        caught.value
+    assert (
+        "operator `middle` (partition 0) of application `values` failed in window 0 in `process of port data`: OverflowError: "
+        in str(caught.value)
     )
-    assert "column `t` of Moment(t: timestamp[us, tz=UTC]) has a value that Python's types cannot hold" in str(caught.value)
+    assert (
+        "column `t` of Moment(t: timestamp[us, tz=UTC]) has a value that Python's types cannot hold"
+        in str(caught.value)
+    )

@@ -84,7 +84,10 @@ class InProgress(Counting):
 def test_emission_outside_of_a_window_is_refused(kind: type[Counting]) -> None:
     callback = kind.__name__.removeprefix("In").lower()
     text = fails(kind())
-    assert f"in `{callback}`: RidgelineError: `out` cannot emit outside of a window; emit in `begin_window`, `process`" in text
+    assert (
+        f"in `{callback}`: RidgelineError: `out` cannot emit outside of a window; emit in `begin_window`, `process`"
+        in text
+    )
 
 
 def in_thread(function: Callable[[], None]) -> Exception | None:
@@ -132,7 +135,9 @@ class ThreadWithin(Counting):
 
 
 @pytest.mark.parametrize("kind", [ThreadBetween, ThreadBefore, ThreadAtTheEnd, ThreadWithin])
-def test_emission_from_another_thread_fails_the_operator_and_not_only_the_thread(kind: type[Counting]) -> None:
+def test_emission_from_another_thread_fails_the_operator_and_not_only_the_thread(
+    kind: type[Counting],
+) -> None:
     assert f"in `emit`: RidgelineError: {STRAY} that `emit_tuples` empties" in fails(kind())
 
 
@@ -202,8 +207,9 @@ class ReusedDict(Counting):
 
 
 def test_a_tuple_that_is_changed_after_it_was_emitted_is_found() -> None:
-    assert "a tuple was changed after `out.emit`, to which it belongs since; it is now {'n': 2}; emit a new one each time" in fails(
-        ReusedDict()
+    assert (
+        "a tuple was changed after `out.emit`, to which it belongs since; it is now {'n': 2}; emit a new one each time"
+        in fails(ReusedDict())
     )
 
 

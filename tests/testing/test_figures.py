@@ -32,14 +32,18 @@ def test_the_critical_path_goes_where_the_time_goes():
     assert windows["path"].to_pylist() == [["A", "C", "E"]] * 20
     assert windows["latency_ms"].to_pylist() == pytest.approx([sum(BUSY.values())] * 20, abs=1e-3)
     assert windows["tuples_in"].to_pylist() == [1] * 20
-    assert sum(step["ms"] for step in run.watch.critical_path()["blame"]) == pytest.approx(sum(BUSY.values()), abs=1e-3)
+    assert sum(step["ms"] for step in run.watch.critical_path()["blame"]) == pytest.approx(
+        sum(BUSY.values()), abs=1e-3
+    )
 
 
 def test_the_critical_path_moves_with_the_work():
     run = run_local(diamond(then=180.0, moved_at=10), windows=20)
 
     paths = [run.watch.critical_path(window)["path"] for window in range(20)]
-    assert [[step["operator"] for step in path] for path in paths] == [["A", "C", "E"]] * 10 + [["A", "B", "D"]] * 10
+    assert [[step["operator"] for step in path] for path in paths] == [["A", "C", "E"]] * 10 + [
+        ["A", "B", "D"]
+    ] * 10
     assert run.watch.critical_path()["average"]["path"] == ["A", "B", "D"]
 
 
@@ -68,7 +72,9 @@ def test_two_hosts_clocks_that_disagree_and_drift_change_no_latency():
     clock = SteppingClock()
     hosts = [("left", SkewedClock(clock, -0.125, -0.002)), ("right", SkewedClock(clock, 0.125, 0.002))]
 
-    skewed = run_local(diamond(), windows=windows, clock=clock, container_clock=lambda container: hosts[container % 2])
+    skewed = run_local(
+        diamond(), windows=windows, clock=clock, container_clock=lambda container: hosts[container % 2]
+    )
 
     for window in range(10, windows):
         expected, found = (latencies(run, window) for run in (true, skewed))

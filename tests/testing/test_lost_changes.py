@@ -42,7 +42,9 @@ class Passing(Operator):
 
 def run(operator: Operator, windows: int = 3) -> Any:
     app = Application("changes", window="1s")
-    source = app.add_operator("source", ListInput(Word, [item for n in range(windows) for item in ((f"w{n}",), END_WINDOW)]))
+    source = app.add_operator(
+        "source", ListInput(Word, [item for n in range(windows) for item in ((f"w{n}",), END_WINDOW)])
+    )
     app.add_operator("noting", operator)
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("in", source.output, operator.words)
@@ -116,7 +118,9 @@ CHANGES: list[tuple[str, Callable[[], Any], Callable[[Any, Word], Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "make", "change"), CHANGES, ids=[name for name, _, _ in CHANGES])
-def test_what_setup_made_and_a_window_changes_is_found(name: str, make: Callable[[], Any], change: Callable[[Any, Word], Any]) -> None:
+def test_what_setup_made_and_a_window_changes_is_found(
+    name: str, make: Callable[[], Any], change: Callable[[Any, Word], Any]
+) -> None:
     if name == "array of objects":
         make, change = lambda: np.array([[1], None], object), lambda kept, word: kept[0].append(word.text)
     with pytest.raises(OperatorError) as caught:
@@ -160,7 +164,10 @@ class InProperty(Passing):
 @pytest.mark.parametrize(
     ("operator", "text"),
     [
-        (InInit(), "`InInit.seen` was changed in place and the change would be lost in a crash: what is not declared is made again"),
+        (
+            InInit(),
+            "`InInit.seen` was changed in place and the change would be lost in a crash: what is not declared is made again",
+        ),
         (
             InClass(),
             "`InClass.seen` was changed in place and the change would be lost in a crash: what is not declared belongs to the class",
@@ -261,6 +268,7 @@ def test_a_cache_is_made_for_each_instance_and_never_shipped() -> None:
     assert one.stateless is False
     assert "known" not in one.cells
     with pytest.raises(
-        TypeError, match=r"^`Cache` takes a callable without arguments that makes what is missing; got \{\}; such as `Cache\(dict\)`$"
+        TypeError,
+        match=r"^`Cache` takes a callable without arguments that makes what is missing; got \{\}; such as `Cache\(dict\)`$",
     ):
         Cache({})

@@ -35,10 +35,20 @@ class Entry(NamedTuple):
 
 def ages(run: LocalRun, operator: str, place: str) -> list[AgeSample | None]:
     """The ages of an operator's first partition at a place, window by window; at `commit` as of the end-window timestamp."""
-    ids = [physical.id for physical in run.plan.physical.operators if physical.name == operator and not physical.unifier]
+    ids = [
+        physical.id
+        for physical in run.plan.physical.operators
+        if physical.name == operator and not physical.unifier
+    ]
     events = [event for event in run.events if isinstance(event, OperatorWindow) and event.operator == ids[0]]
-    found = [(event.ended, next((sample for sample in event.ages if sample.place == place), None)) for event in events]
-    return [sample if sample is None or not sample.as_of else later(sample, ended - sample.as_of) for ended, sample in found]
+    found = [
+        (event.ended, next((sample for sample in event.ages if sample.place == place), None))
+        for event in events
+    ]
+    return [
+        sample if sample is None or not sample.as_of else later(sample, ended - sample.as_of)
+        for ended, sample in found
+    ]
 
 
 def later(sample: AgeSample, seconds: float) -> AgeSample:
@@ -105,9 +115,17 @@ BATCH_FORM = (
 )
 
 
-@pytest.mark.parametrize(("make_filter", "make_map"), [TUPLE_FORM, BATCH_FORM, (TUPLE_FORM[0], BATCH_FORM[1])])
+@pytest.mark.parametrize(
+    ("make_filter", "make_map"), [TUPLE_FORM, BATCH_FORM, (TUPLE_FORM[0], BATCH_FORM[1])]
+)
 def test_ages_through_filter_map_and_aggregate_at_two_sinks(make_filter, make_map):
-    first = [Event("a", 2, ago(1)), Event("a", 3, ago(4)), Event("b", 4, ago(2)), Event("a", 6, ago(5)), Event("b", 8, None)]
+    first = [
+        Event("a", 2, ago(1)),
+        Event("a", 3, ago(4)),
+        Event("b", 4, ago(2)),
+        Event("a", 6, ago(5)),
+        Event("b", 8, None),
+    ]
     second = [Event("b", 2, ago(-1)), Event("a", 1, ago(0)), Event("a", 2, ago(-3))]
     app = Application("app", window="1s")
     source = app.add_operator("source", ListInput(Event, [*first, END_WINDOW, *second], timestamp="time"))
@@ -125,13 +143,29 @@ def test_ages_through_filter_map_and_aggregate_at_two_sinks(make_filter, make_ma
     run = run_local(app)
 
     # Window 0 begins at 0. Read at once: 1 + 4 + 2 + 5; then half a second later without the 4.
-    # The sums of both keys are of records from 1 to 5 seconds ago; after 0.5 + 0.1, and a quarter more when the window ends.
-    # Window 1 begins at 1.85, a second after the end of window 0. Records of +1, 0, +3 seconds: ages 0.85, 1.85, -1.15.
-    assert [figures(sample) for sample in ages(run, "source", "source")] == [(4, 1, 5, 12, 5), (3, -1.15, 1.85, 1.55, 1.85)]
-    assert [figures(sample) for sample in ages(run, "each", "emit")] == [(3, 1.5, 5.5, 9.5, 5.5), (2, -0.65, 1.35, 0.7, 1.35)]
-    assert [figures(sample) for sample in ages(run, "each", "commit")] == [(3, 1.5, 5.5, 9.5, 5.5), (2, -0.65, 1.35, 0.7, 1.35)]
-    assert [figures(sample) for sample in ages(run, "total", "emit")] == [(2, 1.6, 1.6, 3.2, 5.6), (2, -0.55, -0.55, -1.1, 1.45)]
-    assert [figures(sample) for sample in ages(run, "total", "commit")] == [(2, 1.85, 1.85, 3.7, 5.85), (2, -0.3, -0.3, -0.6, 1.7)]
+    # The sums of both keys are of records from 1 to 5 seconds ago; after 0.5 + 0.1, and a quarter more when
+    # the window ends. Window 1 begins at 1.85, a second after the end of window 0. Records of +1, 0, +3
+    # seconds: ages 0.85, 1.85, -1.15.
+    assert [figures(sample) for sample in ages(run, "source", "source")] == [
+        (4, 1, 5, 12, 5),
+        (3, -1.15, 1.85, 1.55, 1.85),
+    ]
+    assert [figures(sample) for sample in ages(run, "each", "emit")] == [
+        (3, 1.5, 5.5, 9.5, 5.5),
+        (2, -0.65, 1.35, 0.7, 1.35),
+    ]
+    assert [figures(sample) for sample in ages(run, "each", "commit")] == [
+        (3, 1.5, 5.5, 9.5, 5.5),
+        (2, -0.65, 1.35, 0.7, 1.35),
+    ]
+    assert [figures(sample) for sample in ages(run, "total", "emit")] == [
+        (2, 1.6, 1.6, 3.2, 5.6),
+        (2, -0.55, -0.55, -1.1, 1.45),
+    ]
+    assert [figures(sample) for sample in ages(run, "total", "commit")] == [
+        (2, 1.85, 1.85, 3.7, 5.85),
+        (2, -0.3, -0.3, -0.6, 1.7),
+    ]
     assert [sample.negative for sample in ages(run, "each", "emit")] == [0, 1]
     assert places(run) == {
         ("source", "source", "INFO"), ("each", "emit", "INFO"), ("each", "commit", "INFO"),
@@ -162,11 +196,21 @@ class BatchBalances(Balances):
         self.out.emit_batch(batch.take(pa.array(backwards)), rows=backwards)
 
 
-def chain(operator: Operator, windows: Sequence[Sequence[Event]], attributes: dict[str, Any] | None = None, **of_operator: Any) -> LocalRun:
+def chain(
+    operator: Operator,
+    windows: Sequence[Sequence[Event]],
+    attributes: dict[str, Any] | None = None,
+    **of_operator: Any,
+) -> LocalRun:
     """Events without their time, through the operator, to a collector `sink`."""
     app = Application("app", window="1s", **(attributes or {}))
-    source = app.add_operator("source", ListInput(Event, [item for window in windows for item in (*window, END_WINDOW)], timestamp="time"))
-    entries = app.add_operator("entries", Map(schema=Entry, function=lambda event: Entry(event.key, event.value)))
+    source = app.add_operator(
+        "source",
+        ListInput(Event, [item for window in windows for item in (*window, END_WINDOW)], timestamp="time"),
+    )
+    entries = app.add_operator(
+        "entries", Map(schema=Entry, function=lambda event: Entry(event.key, event.value))
+    )
     step = app.add_operator("step", operator, **of_operator)
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("events", source.output, entries.data)
@@ -202,7 +246,9 @@ class Totals(Operator):
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
-def test_a_result_of_an_application_window_is_as_new_as_its_newest_and_as_old_as_its_oldest_record(partitions):
+def test_a_result_of_an_application_window_is_as_new_as_its_newest_and_as_old_as_its_oldest_record(
+    partitions,
+):
     windows = [
         [Event("a", 1, ago(3)), Event("b", 2, ago(7))],
         [],
@@ -212,7 +258,8 @@ def test_a_result_of_an_application_window_is_as_new_as_its_newest_and_as_old_as
     ]
     run = chain(Totals(), windows, application_window_count=3, partitions=partitions)
     seen = [figures(sample) for sample in ages(run, "sink", "emit")]
-    # At 2 s: newest 1 s ago is 3 s old, oldest 7 s ago is 9 s old. With two partitions a has 1 and 3, b has 2 and 7 s ago.
+    # At 2 s: newest 1 s ago is 3 s old, oldest 7 s ago is 9 s old. With two partitions a has 1 and 3, b has 2
+    # and 7 s ago.
     first = (1, 3, 3, 3, 9) if partitions == 1 else (2, 3, 4, 7, 9)
     assert seen[:3] == [None, None, first]
     # The last application window is closed where the input ends; it got one record, 9 s before the start.
@@ -222,8 +269,12 @@ def test_a_result_of_an_application_window_is_as_new_as_its_newest_and_as_old_as
 
 def test_a_result_of_results_is_as_old_as_the_oldest_record_in_any():
     app = Application("app", window="1s")
-    source = app.add_operator("source", ListInput(Event, [Event("a", 1, ago(3)), Event("b", 2, ago(7))], timestamp="time"))
-    entries = app.add_operator("entries", Map(schema=Entry, function=lambda event: Entry(event.key, event.value)))
+    source = app.add_operator(
+        "source", ListInput(Event, [Event("a", 1, ago(3)), Event("b", 2, ago(7))], timestamp="time")
+    )
+    entries = app.add_operator(
+        "entries", Map(schema=Entry, function=lambda event: Entry(event.key, event.value))
+    )
     first, second = app.add_operator("first", Totals(), partitions=2), app.add_operator("second", Totals())
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("events", source.output, entries.data)
@@ -254,7 +305,13 @@ def test_times_given_with_a_tuple_go_with_objects_too():
     app.add_stream("out", source.out, sink.input)
     run = run_local(app)
     assert figures(ages(run, "source", "source")[0]) == (2, 2, 4, 6, 4)
-    both = [sample for event in run.events if isinstance(event, OperatorWindow) for sample in event.ages if sample.place == "emit"]
+    both = [
+        sample
+        for event in run.events
+        if isinstance(event, OperatorWindow)
+        for sample in event.ages
+        if sample.place == "emit"
+    ]
     assert sorted(map(figures, both)) == [(2, 2, 4, 6, 4)]  # dealt in turn: the one in the middle has no time
 
 
@@ -311,10 +368,16 @@ def test_a_window_that_a_sink_loses_has_no_ages():
     app = Application("app", window="1s")
     items = [Event("a", 1, ago(3)), END_WINDOW, Event("a", 2, ago(3)), END_WINDOW, Event("a", 1, ago(3))]
     source = app.add_operator("source", ListInput(Event, items, timestamp="time"))
-    entries = app.add_operator("entries", Map(schema=Entry, function=lambda event: Entry(event.key, event.value)))
+    entries = app.add_operator(
+        "entries", Map(schema=Entry, function=lambda event: Entry(event.key, event.value))
+    )
     sink = app.add_operator("sink", Dropping(), processing_mode="AT_MOST_ONCE")
     app.add_stream("events", source.output, entries.data)
     app.add_stream("entries", entries.output, sink.data)
     run = run_local(app)
-    assert [figures(sample) for sample in ages(run, "sink", "emit")] == [(1, 3, 3, 3, 3), None, (1, 5, 5, 5, 5)]
+    assert [figures(sample) for sample in ages(run, "sink", "emit")] == [
+        (1, 3, 3, 3, 3),
+        None,
+        (1, 5, 5, 5, 5),
+    ]
     assert [figures(sample) for sample in ages(run, "source", "source")][1] == (1, 4, 4, 4, 4)

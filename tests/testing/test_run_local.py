@@ -21,7 +21,16 @@ from ridgeline import (
 )
 from ridgeline.api.operator import SparkSource
 from ridgeline.measure.events import OperatorWindow, WindowCommitted
-from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, LocalRun, SteppingClock, run_local
+from ridgeline.testing import (
+    ABORT,
+    END_WINDOW,
+    EOF,
+    CollectorSink,
+    ListInput,
+    LocalRun,
+    SteppingClock,
+    run_local,
+)
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -95,13 +104,17 @@ def counted() -> Application:
 
 
 def test_balances_survive_a_crash():
-    run = run_local(balances([(1, 100), (2, 50), END_WINDOW, (1, 1), ABORT, END_WINDOW, (2, 5)]), clock=SteppingClock())
+    run = run_local(
+        balances([(1, 100), (2, 50), END_WINDOW, (1, 1), ABORT, END_WINDOW, (2, 5)]), clock=SteppingClock()
+    )
     assert run.windows_committed == 3
     assert sorted(run.collected("sink", window=0)) == [Balance(1, 100), Balance(2, 50)]
     assert run.collected("sink", window=1) == [Balance(1, 101)]
     assert run.collected("sink", window=2) == [Balance(2, 55)]
     assert [(window, attempt) for window, attempt, _ in run.retries] == [(1, 1)]
-    assert run.retries[0][2].endswith("failed in window 1 in `emit_tuples`: `source` aborts in window 1, as its list says")
+    assert run.retries[0][2].endswith(
+        "failed in window 1 in `emit_tuples`: `source` aborts in window 1, as its list says"
+    )
     assert [event.attempts for event in run.events if isinstance(event, WindowCommitted)] == [1, 2, 1]
 
 
@@ -185,7 +198,10 @@ def test_a_checkpoint_folder_is_gone_on_from(tmp_path, as_path):
 
 def test_a_checkpoint_of_another_application_is_refused(tmp_path):
     run_local(counted(), windows=1, checkpoint=str(tmp_path))
-    with pytest.raises(CheckpointError, match=r"belongs to application `counted`; this is `test`; give another `--checkpoint`$"):
+    with pytest.raises(
+        CheckpointError,
+        match=r"belongs to application `counted`; this is `test`; give another `--checkpoint`$",
+    ):
         run_local(balances([]), checkpoint=str(tmp_path))
     run_local(counted(), windows=1, checkpoint=str(tmp_path))
 
@@ -193,7 +209,8 @@ def test_a_checkpoint_of_another_application_is_refused(tmp_path):
 def test_a_checkpoint_of_other_partitions_is_refused(tmp_path):
     run_local(counted(), windows=1, checkpoint=str(tmp_path))
     with pytest.raises(
-        CheckpointError, match=r"holds state of `balances`, partition [01] of 2, which this application has not; run it with the same"
+        CheckpointError,
+        match=r"holds state of `balances`, partition [01] of 2, which this application has not; run it with the same",
     ):
         run_local(counted(), attributes={"balances.partitions": 3}, checkpoint=str(tmp_path))
 
@@ -218,13 +235,19 @@ def test_a_tuple_that_fails_is_named():
 
 
 def test_at_most_once_drops_the_window_of_the_operator_and_goes_on():
-    app = balances([(1, 1), END_WINDOW, (1, 5), (1, -5), END_WINDOW, (1, 2)], processing_mode="AT_MOST_ONCE", partitions=1)
+    app = balances(
+        [(1, 1), END_WINDOW, (1, 5), (1, -5), END_WINDOW, (1, 2)],
+        processing_mode="AT_MOST_ONCE",
+        partitions=1,
+    )
     run = run_local(app, attributes={"sink.processing_mode": "AT_MOST_ONCE"})
     assert run.retries == []
     assert run.collected("sink") == [Balance(1, 1), Balance(1, 3)]
     [dropped] = [event for event in operator_windows(run) if event.dropped]
     assert dropped.window_id == 1
-    assert dropped.dropped.startswith("operator `balances` (partition 0) of application `test` failed in window 1")
+    assert dropped.dropped.startswith(
+        "operator `balances` (partition 0) of application `test` failed in window 1"
+    )
     assert dropped.dropped.endswith("the tuple was Payment(account=1, cents=-5)")
 
 
@@ -268,8 +291,15 @@ def test_what_is_collected_has_the_schema_asked_for():
     app = Application("kinds", window="1s")
     source = app.add_operator("source", ListInput(Payment, [(1, 5)]))
     arrow = pa.schema([("account", pa.int64()), ("cents", pa.int64())])
-    collectors = {"same": CollectorSink(Payment), "arrow": CollectorSink(arrow), "object": CollectorSink(object), "any": CollectorSink()}
-    app.add_stream("payments", source.output, *(app.add_operator(name, sink).input for name, sink in collectors.items()))
+    collectors = {
+        "same": CollectorSink(Payment),
+        "arrow": CollectorSink(arrow),
+        "object": CollectorSink(object),
+        "any": CollectorSink(),
+    }
+    app.add_stream(
+        "payments", source.output, *(app.add_operator(name, sink).input for name, sink in collectors.items())
+    )
     run = run_local(app)
     assert run.collected("same") == run.collected("object") == [Payment(1, 5)]
     assert type(run.collected("object")[0]) is Payment
@@ -292,7 +322,10 @@ def test_lists_play_inputs_by_name():
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("sources", r"^`inputs` names `sources`, which is not an operator of `counted`; there are \['balances', 'sink', 'source'\]$"),
+        (
+            "sources",
+            r"^`inputs` names `sources`, which is not an operator of `counted`; there are \['balances', 'sink', 'source'\]$",
+        ),
         (
             "sink",
             r"^`inputs` names `sink`, which is a `CollectorSink`; a list can play an input operator with one output port of a schema$",
@@ -352,7 +385,8 @@ def test_a_full_disk_is_explained(tmp_path, monkeypatch):
 
         patch.setattr(LocalStorage, "write", write)
         with pytest.raises(
-            OperatorError, match=r"in window 2 in `state`: checkpoint folder `.*`: no space is left; free some room and run again"
+            OperatorError,
+            match=r"in window 2 in `state`: checkpoint folder `.*`: no space is left; free some room and run again",
         ):
             run_local(counted(), checkpoint=str(tmp_path))
     assert run_local(counted(), checkpoint=str(tmp_path)).windows_committed == 8

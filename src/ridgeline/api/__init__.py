@@ -16,7 +16,14 @@ from ridgeline.api.errors import (
     ValidationError,
 )
 from ridgeline.api.operator import InputOperator, Operator, Unifier
-from ridgeline.api.partitioner import KeyedPartitioner, Partition, Partitioner, PartitionKeys, RoundRobinPartitioner, StickyPartitioner
+from ridgeline.api.partitioner import (
+    KeyedPartitioner,
+    Partition,
+    Partitioner,
+    PartitionKeys,
+    RoundRobinPartitioner,
+    StickyPartitioner,
+)
 from ridgeline.api.ports import InputPort, OutputPort
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.state import KeyedState, ListState, State

@@ -38,9 +38,10 @@ class AddedStream:
 class Application:
     """Operators and streams under one name: `Application("payments", window="200ms")`.
 
-    `window` is the width of a streaming window: a number of seconds or a text such as `"200ms"`, `"1s"`, `"5m"`; `0` runs windows as fast
-    as they get. Further keyword arguments are application attributes. Nothing is checked here: `ridgeline.plan.validate` finds all
-    faults at once, and every way to run an application calls it first.
+    `window` is the width of a streaming window: a number of seconds or a text such as `"200ms"`, `"1s"`,
+    `"5m"`; `0` runs windows as fast as they get. Further keyword arguments are application attributes.
+    Nothing is checked here: `ridgeline.plan.validate` finds all faults at once, and every way to run an
+    application calls it first.
     """
 
     def __init__(self, name: str, window: str | float = "500ms", **attributes: Any) -> None:
@@ -51,7 +52,10 @@ class Application:
         self.attributes = attributes
 
     def add_operator(self, name: str, operator: Op, **attributes: Any) -> Op:
-        """Add an operator under a unique name, with attributes such as `partitions=2`. Returns the operator, for its ports."""
+        """Add an operator under a unique name, with attributes such as `partitions=2`.
+
+        Returns the operator, for its ports.
+        """
         self.operators.append(AddedOperator(name, operator, attributes))
         return operator
 
@@ -76,7 +80,8 @@ class Application:
         """Run the application on Spark in a thread of this process; returns when its first window is about to run.
 
         Args:
-            master: Spark's master. Default: that of `spark-submit`, if it started this program; else `local[*]`.
+            master: Spark's master. Default: that of `spark-submit`, if it started this program; else
+                `local[*]`.
             checkpoint: The checkpoint folder; it is gone on from if it holds a run. Default: a fresh one.
             windows: Stop after so many windows. Default: when all inputs have finished, or at `stop()`.
             conf: Settings of Spark.
@@ -96,6 +101,14 @@ class Application:
         """
         # By name at call time: what authors write imports nothing of what runs it.
         service = importlib.import_module("ridgeline.service.handle")
-        options = {"checkpoint": checkpoint, "windows": windows, "conf": conf, "properties": properties, "attributes": attributes}
-        handle: Handle = service.start(self, master, **options, port=port, event_log=event_log, quiet=quiet, context=context)
+        options = {
+            "checkpoint": checkpoint,
+            "windows": windows,
+            "conf": conf,
+            "properties": properties,
+            "attributes": attributes,
+        }
+        handle: Handle = service.start(
+            self, master, **options, port=port, event_log=event_log, quiet=quiet, context=context
+        )
         return handle

@@ -1,4 +1,7 @@
-"""Attributes: what belongs to the platform, not to the operator's function. The one list of names, types, defaults and rules."""
+"""Attributes: what belongs to the platform, not to the operator's function.
+
+The one list of names, types, defaults and rules.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,8 @@ class Locality(enum.StrEnum):
 class Attribute:
     """One attribute: its `scope` is `operator` or `application`, `kind` its type, `minimum` and `maximum` the numbers allowed.
 
-    Of kind `float` are durations in seconds: from a millisecond to a year, as a number or a text such as "500ms".
+    Of kind `float` are durations in seconds: from a millisecond to a year, as a number or a text such as
+    "500ms".
     """
 
     name: str
@@ -116,16 +120,52 @@ def _check_duration(value: Any) -> tuple[Any, str | None]:
 _ALL = (
     Attribute("partitions", "operator", int, 1, "number of instances of the operator", 1, 2**16),
     Attribute(
-        "partitioner", "operator", Partitioner, None, "who gets which tuples; default: sticky by key on every connected port that has one"
+        "partitioner",
+        "operator",
+        Partitioner,
+        None,
+        "who gets which tuples; default: sticky by key on every connected port that has one",
     ),
-    Attribute("application_window_count", "operator", int, 1, "streaming windows that the operator sees as one", 1),
-    Attribute("processing_mode", "operator", ProcessingMode, ProcessingMode.AT_LEAST_ONCE, "what happens to a window in which it fails"),
-    Attribute("on_error", "operator", OnError, OnError.STOP, "a tuple on which it fails: STOP (tried twice), SKIP it, or RETRY it"),
     Attribute(
-        "callback_timeout", "operator", float, None, "seconds without a tuple in or out after which a callback is stuck; default: never"
+        "application_window_count", "operator", int, 1, "streaming windows that the operator sees as one", 1
     ),
-    Attribute("recovery_attempts", "operator", int, 3, "how often a window that failed is started again before the application fails", 0),
-    Attribute("unifier_limit", "operator", int, None, "greatest number of partitions that one unifier merges; more make a cascade", 2),
+    Attribute(
+        "processing_mode",
+        "operator",
+        ProcessingMode,
+        ProcessingMode.AT_LEAST_ONCE,
+        "what happens to a window in which it fails",
+    ),
+    Attribute(
+        "on_error",
+        "operator",
+        OnError,
+        OnError.STOP,
+        "a tuple on which it fails: STOP (tried twice), SKIP it, or RETRY it",
+    ),
+    Attribute(
+        "callback_timeout",
+        "operator",
+        float,
+        None,
+        "seconds without a tuple in or out after which a callback is stuck; default: never",
+    ),
+    Attribute(
+        "recovery_attempts",
+        "operator",
+        int,
+        3,
+        "how often a window that failed is started again before the application fails",
+        0,
+    ),
+    Attribute(
+        "unifier_limit",
+        "operator",
+        int,
+        None,
+        "greatest number of partitions that one unifier merges; more make a cascade",
+        2,
+    ),
     Attribute(
         "partition_parallel",
         "operator",
@@ -133,19 +173,73 @@ _ALL = (
         default=False,
         help="partitions follow the upstream operator's, one to one, without a shuffle",
     ),
-    Attribute("error_tuples_kept", "operator", int, 0, "how many tuples of error ports are kept per window and shown", 0),
-    Attribute("snapshot_interval", "application", int, 16, "deltas of an operator's state before they are merged, beside the windows", 1),
-    Attribute("windows_kept", "application", int, 5, "committed windows whose manifests and state are kept before they are purged", 1),
-    Attribute("heartbeat_interval", "application", float, 1.0, "seconds between a container's messages in a long window"),
-    Attribute("heartbeat_timeout", "application", float, 30.0, "seconds without a heartbeat after which a container counts as silent"),
-    Attribute("throughput_calculation_interval", "application", float, 10.0, "seconds over which tuples per second are averaged"),
     Attribute(
-        "stats_max_allowable_windows_lag", "application", int, 1000, "windows after which an operator's latency is taken from its lag", 10
+        "error_tuples_kept",
+        "operator",
+        int,
+        0,
+        "how many tuples of error ports are kept per window and shown",
+        0,
     ),
-    Attribute("metrics_recording_level", "application", RecordingLevel, RecordingLevel.INFO, "how much is measured: OFF, INFO or TRACE"),
+    Attribute(
+        "snapshot_interval",
+        "application",
+        int,
+        16,
+        "deltas of an operator's state before they are merged, beside the windows",
+        1,
+    ),
+    Attribute(
+        "windows_kept",
+        "application",
+        int,
+        5,
+        "committed windows whose manifests and state are kept before they are purged",
+        1,
+    ),
+    Attribute(
+        "heartbeat_interval",
+        "application",
+        float,
+        1.0,
+        "seconds between a container's messages in a long window",
+    ),
+    Attribute(
+        "heartbeat_timeout",
+        "application",
+        float,
+        30.0,
+        "seconds without a heartbeat after which a container counts as silent",
+    ),
+    Attribute(
+        "throughput_calculation_interval",
+        "application",
+        float,
+        10.0,
+        "seconds over which tuples per second are averaged",
+    ),
+    Attribute(
+        "stats_max_allowable_windows_lag",
+        "application",
+        int,
+        1000,
+        "windows after which an operator's latency is taken from its lag",
+        10,
+    ),
+    Attribute(
+        "metrics_recording_level",
+        "application",
+        RecordingLevel,
+        RecordingLevel.INFO,
+        "how much is measured: OFF, INFO or TRACE",
+    ),
 )
-OPERATOR_ATTRIBUTES: Mapping[str, Attribute] = {attribute.name: attribute for attribute in _ALL if attribute.scope == "operator"}
-APPLICATION_ATTRIBUTES: Mapping[str, Attribute] = {attribute.name: attribute for attribute in _ALL if attribute.scope == "application"}
+OPERATOR_ATTRIBUTES: Mapping[str, Attribute] = {
+    attribute.name: attribute for attribute in _ALL if attribute.scope == "operator"
+}
+APPLICATION_ATTRIBUTES: Mapping[str, Attribute] = {
+    attribute.name: attribute for attribute in _ALL if attribute.scope == "application"
+}
 _ELSEWHERE = {
     "checkpoint_window_count": "every window is a checkpoint here; leave it out",
     "locality": "locality belongs to a stream: `add_stream(..., locality=...)`",

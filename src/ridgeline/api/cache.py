@@ -16,8 +16,8 @@ T = TypeVar("T")
 class Cache(PerInstance, Generic[T]):
     """A value that windows may change and that may be lost between any two of them: `known = Cache(dict)`.
 
-    `make`, a callable without arguments, makes it when it is first read in a container, and again in another one. It is never saved: no
-    result may depend on what is in it. Raises TypeError if `make` is not callable.
+    `make`, a callable without arguments, makes it when it is first read in a container, and again in another
+    one. It is never saved: no result may depend on what is in it. Raises TypeError if `make` is not callable.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:

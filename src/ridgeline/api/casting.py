@@ -7,7 +7,10 @@ import pyarrow.compute as pc
 
 
 def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """An array as `kind`. Raises ArrowInvalid if a value would change, or become text, a number or a moment that it only stands for."""
+    """An array as `kind`.
+
+    Raises ArrowInvalid if a value would change, or become text, a number or a moment that it only stands for.
+    """
     if array.type == kind:
         return array
     source, wanted = _family(array.type), _family(kind)
@@ -19,7 +22,9 @@ def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
         msg = f"{array.type} and {kind} are different kinds of values"
         raise pa.ArrowInvalid(msg)
     made = array.cast(kind)
-    if (source, wanted) == ("time", "date") and not pc.all(pc.equal(made.cast(array.type), array), min_count=0).as_py():
+    if (source, wanted) == ("time", "date") and not pc.all(
+        pc.equal(made.cast(array.type), array), min_count=0
+    ).as_py():
         msg = f"the times of day would be lost in {kind}"
         raise pa.ArrowInvalid(msg)
     return made
@@ -34,7 +39,12 @@ def is_text(kind: pa.DataType) -> bool:
 def is_bytes(kind: pa.DataType) -> bool:
     """True for every Arrow type of bytes."""
     types = pa.types
-    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind) or types.is_binary_view(kind))
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+        or types.is_binary_view(kind)
+    )
 
 
 _EXACT = {("bool", "number"), ("date", "time"), ("time", "date")}
@@ -52,6 +62,8 @@ def _family(kind: pa.DataType) -> str:
         "time": types.is_timestamp,
         "date": types.is_date,
         "hour": types.is_time,
-        "list": lambda kind: types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind),
+        "list": lambda kind: (
+            types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+        ),
     }
     return next((name for name, is_one in families.items() if is_one(kind)), str(kind.id))

@@ -1,8 +1,8 @@
 """What the engine sees of a declared state: a cell for each instance of an operator.
 
-The engine knows cells by this small interface only: `begin`, `changes`, `snapshot`, `apply`, `reset`. A change is a plain picklable value;
-a version of a cell is a snapshot and the changes since. A cell that was brought to a version is the same as the one that lived through the
-windows, order included.
+The engine knows cells by this small interface only: `begin`, `changes`, `snapshot`, `apply`, `reset`. A
+change is a plain picklable value; a version of a cell is a snapshot and the changes since. A cell that was
+brought to a version is the same as the one that lived through the windows, order included.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 Change = tuple[Any, ...]
 MISSING: Any = type("Missing", (), {"__repr__": lambda _self: "<missing>", "__bool__": lambda _self: False})()
-IMMUTABLE = frozenset({int, float, str, bytes, bool, type(None), datetime, date, time, timedelta, Decimal, complex, frozenset})
+IMMUTABLE = frozenset(
+    {int, float, str, bytes, bool, type(None), datetime, date, time, timedelta, Decimal, complex, frozenset}
+)
 _EQUAL: Any = object.__eq__
 
 

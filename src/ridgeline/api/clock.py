@@ -21,7 +21,10 @@ class Clock(ABC):
 
     @abstractmethod
     def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:
-        """Block until `seconds` have passed or `stop` is set; True if it was set. `seconds` <= 0 returns at once."""
+        """Block until `seconds` have passed or `stop` is set; True if it was set.
+
+        `seconds` <= 0 returns at once.
+        """
 
     def now(self) -> datetime:
         """The wall clock as an aware datetime in UTC."""

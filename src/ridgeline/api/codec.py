@@ -54,14 +54,17 @@ def _decimal_bits(value: Decimal) -> int:
     if isinstance(exponent, int) and exponent >= 0:
         return (-1 if sign else 1) * number * pow(10, exponent, 1 << 64) & _MASK64
     as_float = float(value)
-    return _bits(as_float) if Decimal(as_float) == value else zlib.crc32(f"{sign}:{number}:{exponent}".encode())
+    return (
+        _bits(as_float) if Decimal(as_float) == value else zlib.crc32(f"{sign}:{number}:{exponent}".encode())
+    )
 
 
 def stable_hash(value: Any) -> int:  # noqa: PLR0911  one return per kind of value
     """A 64-bit hash of a key that never depends on process, machine or PYTHONHASHSEED.
 
-    Equal numbers have equal hashes: 1, 1.0, True, `Decimal("1.00")`; all NaN are one number. Equal to what `hash_columns` gives
-    for the same key in an Arrow column. Raises TypeError for a value that cannot be a key.
+    Equal numbers have equal hashes: 1, 1.0, True, `Decimal("1.00")`; all NaN are one number. Equal to what
+    `hash_columns` gives for the same key in an Arrow column. Raises TypeError for a value that cannot be a
+    key.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -99,7 +102,9 @@ def _float_bits(values: npt.NDArray[np.float64]) -> Hashes:
     if not whole.any():
         return values.view(np.uint64)
     small = np.abs(values) < _INT64
-    bits = np.where(whole & small, np.where(small, values, 0.0).astype(np.int64).view(np.uint64), values.view(np.uint64))
+    bits = np.where(
+        whole & small, np.where(small, values, 0.0).astype(np.int64).view(np.uint64), values.view(np.uint64)
+    )
     for position in np.flatnonzero(whole & ~small & np.isfinite(values)).tolist():
         bits[position] = int(values[position]) & _MASK64
     return bits
@@ -110,7 +115,12 @@ def hash_column(column: pa.Array) -> Hashes:
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = column.dictionary_decode(), kind.value_type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+    ):
         encoded = column.dictionary_encode()
         words = encoded.dictionary.cast(pa.large_binary()).to_pylist()
         table = np.append(_mix(np.fromiter(map(zlib.crc32, words), np.uint64, len(words))), np.uint64(0))
@@ -122,7 +132,9 @@ def hash_column(column: pa.Array) -> Hashes:
         wide = pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
         hashes = _mix(column.cast(wide).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64))
     elif pa.types.is_timestamp(kind):
-        whole = column.cast(pa.timestamp("us", kind.tz), safe=False)  # what is finer than a microsecond does not count
+        whole = column.cast(
+            pa.timestamp("us", kind.tz), safe=False
+        )  # what is finer than a microsecond does not count
         hashes = _mix(whole.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64))
     elif pa.types.is_date32(kind):
         days = column.cast(pa.int32()).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
@@ -135,7 +147,10 @@ def hash_column(column: pa.Array) -> Hashes:
 
 
 def hash_columns(batch: pa.RecordBatch, names: Sequence[str]) -> Hashes:
-    """The stable hash of each row's key columns; several columns hash like the tuple of their values. Raises KeyError."""
+    """The stable hash of each row's key columns; several columns hash like the tuple of their values.
+
+    Raises KeyError.
+    """
     total = hash_column(batch.column(names[0]))
     for name in names[1:]:
         total = _mix(total * np.uint64(31) + hash_column(batch.column(name)))
@@ -143,7 +158,10 @@ def hash_columns(batch: pa.RecordBatch, names: Sequence[str]) -> Hashes:
 
 
 class StreamCodec(ABC):
-    """Decides the partition key of a port's tuples. Write `hash`; override `hashes` where whole batches are faster."""
+    """Decides the partition key of a port's tuples.
+
+    Write `hash`; override `hashes` where whole batches are faster.
+    """
 
     @abstractmethod
     def hash(self, tuple: Any) -> int:

@@ -1,4 +1,7 @@
-"""One column of a port: how its Python values become an Arrow array, and come back. Worked out once a port, not once a value."""
+"""One column of a port: how its Python values become an Arrow array, and come back.
+
+Worked out once a port, not once a value.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,8 @@ class Column:
     def settle(self, values: list[Any]) -> tuple[bool, pa.Array | list[Any]]:
         """Whether Arrow gives these values back just as they are; and they themselves if so, or the array that was made to find it out.
 
-        Raises what Arrow raises, and for what Arrow would take but change: 1.5 as an integer, a number as a time.
+        Raises what Arrow raises, and for what Arrow would take but change: 1.5 as an integer, a number as a
+        time.
         """
         if self._nested:
             values = [_plain(value, self.type) for value in values]
@@ -68,7 +72,11 @@ class Column:
             return False, _in_range(pa.array(values, self.type))
         if self.exact is str and not (text := "".join(values)).isascii():
             text.encode()  # half a character is none
-        if self.exact is float and (total := sum(values)) != total and any(value != value and value is not NAN for value in values):  # noqa: PLR0124
+        if (
+            self.exact is float
+            and (total := sum(values)) != total
+            and any(value != value and value is not NAN for value in values)  # noqa: PLR0124
+        ):
             return False, pa.array(values, self.type)  # so that all NaN are one
         return True, values
 
@@ -77,7 +85,9 @@ class Column:
         if not isinstance(settled, list):
             return settled
         if self.exact is datetime:
-            return pa.array([value - _EPOCH for value in settled], _PASSED).view(self.type)  # three times as fast as times themselves
+            return pa.array([value - _EPOCH for value in settled], _PASSED).view(
+                self.type
+            )  # three times as fast as times themselves
         return pa.array(settled, self.type)
 
     def read(self, array: pa.Array) -> list[Any]:
@@ -96,7 +106,10 @@ def _in_range(array: pa.Array) -> pa.Array:
     if pa.types.is_date32(array.type):
         numbers, (least, most) = array.cast(pa.int32()), _DATES
     elif pa.types.is_timestamp(array.type) and array.type.unit in _PER_UNIT:
-        numbers, (least, most) = array.cast(pa.int64()), (moment // _PER_UNIT[array.type.unit] for moment in _TIMES)
+        numbers, (least, most) = (
+            array.cast(pa.int64()),
+            (moment // _PER_UNIT[array.type.unit] for moment in _TIMES),
+        )
     else:
         return array
     bounds = pc.min_max(numbers).as_py()
@@ -106,7 +119,10 @@ def _in_range(array: pa.Array) -> pa.Array:
 
 
 def _since(epoch: Any, array: pa.Array) -> list[Any]:
-    """An array of dates or times, by what has passed since 1970: thirty times as fast as `to_pylist`. Raises OverflowError."""
+    """An array of dates or times, by what has passed since 1970: thirty times as fast as `to_pylist`.
+
+    Raises OverflowError.
+    """
     moments = array.to_numpy(zero_copy_only=False)
     passed = moments.view(moments.dtype.str.replace("M8", "m8")).tolist()
     if array.null_count:
@@ -130,7 +146,13 @@ def builder(kind: Any) -> Callable[[Any], Any] | None:
         inners = {name: builder(part) for name, part in record_fields(kind).items()}
 
         def build(value: dict[str, Any] | None) -> Any:
-            return None if value is None else kind(**{name: inner(value[name]) if inner else value[name] for name, inner in inners.items()})
+            return (
+                None
+                if value is None
+                else kind(
+                    **{name: inner(value[name]) if inner else value[name] for name, inner in inners.items()}
+                )
+            )
 
         return build
     return None
@@ -149,7 +171,11 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_map(kind):
         pairs = value.items() if isinstance(value, dict) else _items(value, kind)
         return [(_plain(key, kind.key_type), _plain(item, kind.item_type)) for key, item in pairs]
-    return [_plain(item, kind.value_type) for item in _items(value, kind)] if hasattr(kind, "value_type") else value
+    return (
+        [_plain(item, kind.value_type) for item in _items(value, kind)]
+        if hasattr(kind, "value_type")
+        else value
+    )
 
 
 def _fields(value: Any, kind: pa.DataType) -> dict[str, Any]:
@@ -186,7 +212,11 @@ def _check_values(column: Sequence[Any], kind: pa.DataType) -> None:
         return
     kinds = set(map(type, column))
     if pa.types.is_integer(kind) and any(issubclass(found, (float, Decimal, np.floating)) for found in kinds):
-        broken = [value for value in column if isinstance(value, (float, Decimal, np.floating)) and value != int(value)]
+        broken = [
+            value
+            for value in column
+            if isinstance(value, (float, Decimal, np.floating)) and value != int(value)
+        ]
         if broken:
             msg = f"{broken[0]} is not a whole number"
             raise ValueError(msg)
@@ -199,7 +229,9 @@ def _check_values(column: Sequence[Any], kind: pa.DataType) -> None:
     if pa.types.is_date(kind) and any(issubclass(found, datetime) for found in kinds):
         msg = "a datetime is no date, since it has a time of day"
         raise TypeError(msg)
-    if pa.types.is_temporal(kind) and any(issubclass(found, (int, float, Decimal, np.number, np.bool_)) for found in kinds):
+    if pa.types.is_temporal(kind) and any(
+        issubclass(found, (int, float, Decimal, np.number, np.bool_)) for found in kinds
+    ):
         msg = "a number is no date or time"
         raise TypeError(msg)
 

@@ -11,10 +11,11 @@ from ridgeline.api.clock import Clock
 class OperatorContext:
     """`self.context` of a running operator.
 
-    `name` (logical), `application`, `partition` (0 to `partitions` - 1), `window_id` (of the streaming window that runs; -1 before the
-    first), `window_seconds` (the width of one), `clock`; `attempt` counts how often this window has been tried before, `container_attempt`
-    is unique to the attempt; `run_id` is the same for all runs on one checkpoint; `staging` is the URI of a folder inside of the checkpoint
-    for files that wait for the commit.
+    `name` (logical), `application`, `partition` (0 to `partitions` - 1), `window_id` (of the streaming window
+    that runs; -1 before the first), `window_seconds` (the width of one), `clock`; `attempt` counts how often
+    this window has been tried before, `container_attempt` is unique to the attempt; `run_id` is the same for
+    all runs on one checkpoint; `staging` is the URI of a folder inside of the checkpoint for files that wait
+    for the commit.
     """
 
     def __init__(  # noqa: PLR0913  all that the engine tells
@@ -65,8 +66,9 @@ class OperatorContext:
     def expect_outputs(self, port: str, remaining: float) -> None:
         """Say how many tuples are still to come on an output port for what is being processed: the tuple, the batch, or an input's window.
 
-        For callbacks that take long: progress and seconds left follow from it. Say it again as the estimate gets better; what is emitted
-        afterwards is subtracted. Negative: there is no end. Costs about a microsecond. Raises nothing.
+        For callbacks that take long: progress and seconds left follow from it. Say it again as the estimate
+        gets better; what is emitted afterwards is subtracted. Negative: there is no end. Costs about a
+        microsecond. Raises nothing.
         """
         if self.on_expected is not None:
             self.on_expected(port, remaining)

@@ -24,7 +24,8 @@ class RidgelineError(Exception):
 class Fault:
     """One thing that is wrong with an application.
 
-    `where` is the operator, port, stream or attribute (`balances.payments`); `what` is what is wrong; `remedy` is what to do.
+    `where` is the operator, port, stream or attribute (`balances.payments`); `what` is what is wrong;
+    `remedy` is what to do.
     """
 
     where: str
@@ -77,8 +78,9 @@ class ContainerAbortError(RidgelineError):
 class Failure:
     """Why an attempt at a window failed: picklable, so that it travels from a container to STRAM.
 
-    `callback` is what ran (`process`, `emit_tuples`, `end_window`, ...), `tuple` the shortened text of the tuple being processed or "".
-    `raised`: the operator's own code raised it, so the same tuple is expected to fail again.
+    `callback` is what ran (`process`, `emit_tuples`, `end_window`, ...), `tuple` the shortened text of the
+    tuple being processed or "". `raised`: the operator's own code raised it, so the same tuple is expected to
+    fail again.
     """
 
     application: str
@@ -100,7 +102,10 @@ class Failure:
             object.__setattr__(self, name, text if name == "tuple" else mask_text(text))
 
     def same_as(self, other: Failure | None) -> bool:
-        """True if the operator's code failed in the same way on the same tuple. Addresses of objects in the texts do not count."""
+        """True if the operator's code failed in the same way on the same tuple.
+
+        Addresses of objects in the texts do not count.
+        """
         return other is not None and self.raised and other.raised and self.cause == other.cause
 
     @property

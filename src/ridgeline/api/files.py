@@ -17,7 +17,10 @@ _s3: dict[str, Any] = {}
 
 
 def s3_settings() -> dict[str, Any]:
-    """How this process reaches S3: arguments of pyarrow's S3FileSystem, secrets among them. Empty: by the AWS_* environment alone."""
+    """How this process reaches S3: arguments of pyarrow's S3FileSystem, secrets among them.
+
+    Empty: by the AWS_* environment alone.
+    """
     return dict(_s3)
 
 
@@ -40,7 +43,10 @@ def local_path(uri: str) -> str:
 
 
 def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
-    """The file system of a path or URI, and the path in it. Raises RidgelineError if pyarrow cannot reach it."""
+    """The file system of a path or URI, and the path in it.
+
+    Raises RidgelineError if pyarrow cannot reach it.
+    """
     if is_local(uri):
         return pyarrow.fs.LocalFileSystem(), local_path(uri)
     scheme = urlsplit(uri).scheme
@@ -49,7 +55,9 @@ def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
             return _resolve_s3(uri)
         filesystem, path = pyarrow.fs.FileSystem.from_uri(_ALIASES.get(scheme, scheme) + uri[len(scheme) :])
     except (OSError, ValueError, pyarrow.ArrowException) as error:
-        remedy = "give a path, or a URI such as `file:`, `s3a:` or `hdfs:` whose client libraries are installed"
+        remedy = (
+            "give a path, or a URI such as `file:`, `s3a:` or `hdfs:` whose client libraries are installed"
+        )
         msg = f"`{mask_text(uri)}` cannot be reached: {mask_text(str(error))}; {remedy}"
         raise RidgelineError(msg) from error
     return filesystem, path

@@ -50,7 +50,9 @@ def users_frames(text: str, limit: int = 12) -> str:
 
 def last_frames(error: BaseException) -> str:
     """The user's frames of an exception that was caught here."""
-    return users_frames("".join(traceback.format_exception(type(error), error, _without_ours(error.__traceback__))))
+    return users_frames(
+        "".join(traceback.format_exception(type(error), error, _without_ours(error.__traceback__)))
+    )
 
 
 def users_line(text: str) -> str:

@@ -30,13 +30,18 @@ def listed_keys(keys: Any) -> Sequence[Any]:
     if isinstance(keys, np.ndarray):
         plain = keys.dtype.kind in "iubSU" or (keys.dtype.kind == "f" and not np.isnan(keys).any())
     else:
-        plain = isinstance(keys, (pa.Array, pa.ChunkedArray)) and (pa.types.is_integer(keys.type) or pa.types.is_string(keys.type))
+        plain = isinstance(keys, (pa.Array, pa.ChunkedArray)) and (
+            pa.types.is_integer(keys.type) or pa.types.is_string(keys.type)
+        )
     values = listed(keys)
     return values if plain else one_nan(values, inside=False)
 
 
 def listed_values(values: Any, kind: Kind, keys: Sequence[Any]) -> Sequence[Any]:
-    """Python values of an array or any iterable, one for each key. Raises StateError for one that is not of the kind, ValueError."""
+    """Python values of an array or any iterable, one for each key.
+
+    Raises StateError for one that is not of the kind, ValueError.
+    """
     typed = isinstance(values, np.ndarray) and values.dtype != object
     values = listed(values)
     if len(keys) != len(values):

@@ -17,7 +17,10 @@ Mask = npt.NDArray[np.bool_]
 
 
 class KeyedBase(Protocol):
-    """An immutable mapping with an order, such as runs in files. A key of a kind that it cannot hold is not in it."""
+    """An immutable mapping with an order, such as runs in files.
+
+    A key of a kind that it cannot hold is not in it.
+    """
 
     def __len__(self) -> int:
         """Number of keys."""
@@ -42,7 +45,10 @@ class KeyedBase(Protocol):
 
 
 class Overlay(MutableMapping[Any, Any]):
-    """A dict whose beginning lies in a base. Costs what is written to it; reads of the base are not kept, save values that can change."""
+    """A dict whose beginning lies in a base.
+
+    Costs what is written to it; reads of the base are not kept, save values that can change.
+    """
 
     __slots__ = ("_held", "_unplaced", "_updated", "base", "removed", "values_set")
 
@@ -53,7 +59,9 @@ class Overlay(MutableMapping[Any, Any]):
         self.removed: dict[Any, None] = {}
         """Keys of the base that were removed; those that were set again are new ones."""
         self._updated: set[Any] = set()  # keys set that keep their place in the base, as far as it is known
-        self._unplaced: list[Any] = []  # keys set of which it may not be known, removed ones and repetitions included
+        self._unplaced: list[
+            Any
+        ] = []  # keys set of which it may not be known, removed ones and repetitions included
         self._held: dict[Any, Any] = {}  # values of the base that can change in place and were read
 
     def __getitem__(self, key: Any) -> Any:
@@ -76,7 +84,9 @@ class Overlay(MutableMapping[Any, Any]):
 
     def _hold(self, key: Any, value: Any) -> Any:
         """A value of the base: the one that was read before if it can change in place, which is kept then."""
-        return self._held.setdefault(key, value) if type(value) not in IMMUTABLE and is_mutable(value) else value
+        return (
+            self._held.setdefault(key, value) if type(value) not in IMMUTABLE and is_mutable(value) else value
+        )
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if key not in self.values_set:
@@ -129,7 +139,11 @@ class Overlay(MutableMapping[Any, Any]):
         """The keys set that keep their place in the base."""
         if self._unplaced:
             there, placed, removed = self.values_set, self._updated, self.removed
-            keys = [key for key in set(self._unplaced) if key in there and key not in placed and key not in removed]
+            keys = [
+                key
+                for key in set(self._unplaced)
+                if key in there and key not in placed and key not in removed
+            ]
             placed.update(compress(keys, self.base.has_many(keys)))
             self._unplaced.clear()
         return self._updated
@@ -161,7 +175,11 @@ class Overlay(MutableMapping[Any, Any]):
     def find_all(self, keys: Sequence[Any]) -> list[Any]:
         """The values of many keys; `MISSING` where there is none."""
         values = list(map(self.values_set.get, keys, repeat(MISSING)))
-        places = [place for place, value in enumerate(values) if value is MISSING and keys[place] not in self.removed]
+        places = [
+            place
+            for place, value in enumerate(values)
+            if value is MISSING and keys[place] not in self.removed
+        ]
         asked = [keys[place] for place in places]
         there, array = self.base.find_many(asked)
         found = array.tolist()
@@ -186,7 +204,9 @@ class Overlay(MutableMapping[Any, Any]):
         if self.removed:
             below &= ~np.fromiter(map(self.removed.__contains__, names), np.bool_, len(names))
         places = np.flatnonzero(below)
-        there, found = self.base.find_many(keys[places] if isinstance(keys, np.ndarray) else [names[place] for place in places.tolist()])
+        there, found = self.base.find_many(
+            keys[places] if isinstance(keys, np.ndarray) else [names[place] for place in places.tolist()]
+        )
         values[places[there]] = found[there]
         return values
 

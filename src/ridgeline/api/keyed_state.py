@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, overl
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.api.cell import IMMUTABLE, MISSING, Change, Declaration, StateCell, cell_of, differs, is_mutable
+from ridgeline.api.cell import (
+    IMMUTABLE,
+    MISSING,
+    Change,
+    Declaration,
+    StateCell,
+    cell_of,
+    differs,
+    is_mutable,
+)
 from ridgeline.api.errors import StateError, shorten
 from ridgeline.api.keyed_arrays import ARRAY_TYPES, array_of, listed_keys, listed_values
 from ridgeline.api.keyed_overlay import KeyedBase, Overlay
@@ -26,16 +35,19 @@ T = TypeVar("T")
 class KeyedState(Declaration, Generic[T]):
     """A value per key: `totals = KeyedState(int, default=0)`; a mutable mapping, split by key when the operator is repartitioned.
 
-    `type` is the values' type. `default` (a value, copied, or a callable without arguments) is what a missing key starts from.
+    `type` is the values' type. `default` (a value, copied, or a callable without arguments) is what a missing
+    key starts from.
 
-    It reads as a dict does, order included, and may hold more keys than memory would as a dict: from some 50,000 keys on, most of them lie
-    in files that are mapped into memory. That takes keys that have the same hash in every process: None, numbers, str, bytes, date,
-    datetime, timedelta, UUID, members of an Enum, and tuples of these; with any other key (or a NaN) the state stays in memory.
-    Values of one plain type (int, float, bool, str, bytes, or tuples of these) are held in columns, others as pickles.
+    It reads as a dict does, order included, and may hold more keys than memory would as a dict: from some
+    50,000 keys on, most of them lie in files that are mapped into memory. That takes keys that have the same
+    hash in every process: None, numbers, str, bytes, date, datetime, timedelta, UUID, members of an Enum, and
+    tuples of these; with any other key (or a NaN) the state stays in memory. Values of one plain type (int,
+    float, bool, str, bytes, or tuples of these) are held in columns, others as pickles.
 
-    Keys that are equal are one key: 1, 1.0 and True, 0.0 and -0.0. So are all NaN. In a tuple that is a key the NaN must be one from a
-    tuple's float column, or `math.nan`; another one raises StateError at the end of the window. A value that is not of `type` raises
-    StateError when it is set; an int may stand for a float, and numpy's scalars become Python's.
+    Keys that are equal are one key: 1, 1.0 and True, 0.0 and -0.0. So are all NaN. In a tuple that is a key
+    the NaN must be one from a tuple's float column, or `math.nan`; another one raises StateError at the end
+    of the window. A value that is not of `type` raises StateError when it is set; an int may stand for a
+    float, and numpy's scalars become Python's.
     """
 
     def __init__(self, type: type[T], *, default: T | Callable[[], T] = MISSING) -> None:  # noqa: A002  what it is
@@ -56,12 +68,17 @@ class KeyedState(Declaration, Generic[T]):
 
     def __set__(self, instance: Operator, value: object) -> None:
         if value is not cell_of(instance, self):  # which `|=` assigns
-            msg = f"`{type(instance).__name__}.{self.name}` is keyed state; assign to its keys, or `clear()` it"
+            msg = (
+                f"`{type(instance).__name__}.{self.name}` is keyed state; assign to its keys, or `clear()` it"
+            )
             raise AttributeError(msg)
 
 
 class Held(NamedTuple):
-    """What a keyed cell holds of its own, to be written as a file of its base. The cell's own objects: not to be changed."""
+    """What a keyed cell holds of its own, to be written as a file of its base.
+
+    The cell's own objects: not to be changed.
+    """
 
     application_window: int
     base: KeyedBase | None
@@ -82,7 +99,17 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
     (int64, float64, bool for those value types; objects otherwise).
     """
 
-    __slots__ = ("_application_window", "_changed", "_data", "_default", "_kind", "_known", "_removed", "_touched", "_watched")
+    __slots__ = (
+        "_application_window",
+        "_changed",
+        "_data",
+        "_default",
+        "_kind",
+        "_known",
+        "_removed",
+        "_touched",
+        "_watched",
+    )
 
     _data: dict[Any, Any] | Overlay
     _application_window: int
@@ -170,7 +197,10 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         return value
 
     def pop(self, key: Any, default: Any = MISSING) -> Any:
-        """Remove a key; its value, `default` (never the declared one) if there is none. Raises KeyError without either."""
+        """Remove a key; its value, `default` (never the declared one) if there is none.
+
+        Raises KeyError without either.
+        """
         value = self._data.get(one(key) if key != key else key, MISSING)  # noqa: PLR0124  a NaN
         if value is not MISSING:
             del self[key]
@@ -208,7 +238,10 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         return zip(*self._changed_lists(), strict=True)
 
     def get_many(self, keys: Any) -> npt.NDArray[Any]:
-        """The values of many keys, as one array. Raises KeyError for a missing key if no default was declared."""
+        """The values of many keys, as one array.
+
+        Raises KeyError for a missing key if no default was declared.
+        """
         kind = self._kind.type
         if kind in ARRAY_TYPES and self._default is not MISSING:
             dtype, default = ARRAY_TYPES[kind], self._default() if callable(self._default) else self._default
@@ -226,7 +259,9 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
     def _found(self, keys: Sequence[Any]) -> list[Any]:
         """The values of many keys, `MISSING` where there is none."""
         data = self._data
-        values = data.find_all(keys) if isinstance(data, Overlay) else list(map(data.get, keys, repeat(MISSING)))
+        values = (
+            data.find_all(keys) if isinstance(data, Overlay) else list(map(data.get, keys, repeat(MISSING)))
+        )
         if not IMMUTABLE.issuperset(map(type, values)):
             for key, value in zip(keys, values, strict=True):
                 if value is not MISSING:
@@ -234,7 +269,10 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         return values
 
     def put_many(self, keys: Any, values: Any) -> None:
-        """Set the values of many keys; later ones win. Raises ValueError if the lengths differ, StateError for a value of another type."""
+        """Set the values of many keys; later ones win.
+
+        Raises ValueError if the lengths differ, StateError for a value of another type.
+        """
         keys = listed_keys(keys)
         values = listed_values(values, self._kind, keys)
         if self._removed:
@@ -265,18 +303,21 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
 
     def begin(self, application_window: int) -> None:
         """A streaming window begins."""
-        self._changed = self._changed | self._in_order() if application_window == self._application_window else {}
+        self._changed = (
+            self._changed | self._in_order() if application_window == self._application_window else {}
+        )
         self._start(application_window)
 
     def changes(self) -> Change | None:
-        """(full=False, application window, new values by key, keys to remove before they are set). Raises StateError for a bad key."""
+        """(full=False, application window, new values by key, keys to remove before they are set).
+
+        Raises StateError for a bad key.
+        """
         self._settle()
         if not self._touched:
             return None
         if (bad := odd_tuple(self._touched)) is not None:
-            msg = (
-                f"{self._kind.state} has the key {shorten(bad)}, in which a NaN stands that equals no other; use `math.nan` for it, or None"
-            )
+            msg = f"{self._kind.state} has the key {shorten(bad)}, in which a NaN stands that equals no other; use `math.nan` for it, or None"
             raise StateError(msg)
         own = self._own
         touched = [key for key in self._touched if key in own] if self._removed else self._touched
@@ -286,7 +327,12 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
     def snapshot(self) -> Change:
         """(full=True, application window, all values by key, keys that it changed so far)."""
         self._settle()
-        return (True, self._application_window, dict(self._data.items()), list(self._changed | self._in_order()))
+        return (
+            True,
+            self._application_window,
+            dict(self._data.items()),
+            list(self._changed | self._in_order()),
+        )
 
     def apply(self, change: Change) -> None:
         """Add a snapshot's or a window's values."""
@@ -299,7 +345,9 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
             self._data, self._changed = dict(values), dict.fromkeys(keys)
         else:
             goes_on = application_window == self._application_window
-            before = self._changed | self._in_order() if goes_on else {}  # the latter: of the last window, if this very cell ran it
+            before = (
+                self._changed | self._in_order() if goes_on else {}
+            )  # the latter: of the last window, if this very cell ran it
             self._remove(keys)
             self._data.update(values)
             touched = dict.fromkeys([*values, *keys]) if keys else dict.fromkeys(values)
@@ -327,7 +375,9 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         changed = list(self._changed | self._in_order())
         data = self._data
         if isinstance(data, Overlay):
-            return Held(self._application_window, data.base, data.values_set, data.updated, data.removed, changed)
+            return Held(
+                self._application_window, data.base, data.values_set, data.updated, data.removed, changed
+            )
         return Held(self._application_window, None, data, set(), {}, changed)
 
     def reset(self) -> None:

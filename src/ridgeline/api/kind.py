@@ -12,9 +12,12 @@ from ridgeline.api.errors import StateError, shorten
 
 
 class Kind:
-    """A declared type. `known`: the types of values that need no closer look; it grows. `state`: the state's name, for errors.
+    """A declared type.
 
-    Of `list[int]` only the list is checked, of `int | None` both; of `Any`, a type variable or a protocol nothing.
+    `known`: the types of values that need no closer look; it grows. `state`: the state's name, for errors.
+
+    Of `list[int]` only the list is checked, of `int | None` both; of `Any`, a type variable or a protocol
+    nothing.
     """
 
     __slots__ = ("_classes", "known", "state", "type")
@@ -26,7 +29,10 @@ class Kind:
         self.known: set[type] = set()
 
     def fit(self, value: Any, key: Any = None) -> Any:
-        """The value, a numpy scalar as the Python value that it is. Raises StateError if it is not of the type."""
+        """The value, a numpy scalar as the Python value that it is.
+
+        Raises StateError if it is not of the type.
+        """
         if type(value) in self.known:
             return value
         if self._classes is None or type(value) in self._classes:

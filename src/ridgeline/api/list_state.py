@@ -96,7 +96,10 @@ class ListCell(StateCell, MutableSequence[T]):
         self._same = self._length = len(self._items)
 
     def changes(self) -> Change | None:
-        """(number of first items that stay, the items from there). Raises StateError for an item that is not of the declared type."""
+        """(number of first items that stay, the items from there).
+
+        Raises StateError for an item that is not of the declared type.
+        """
         if self._same == self._length == len(self._items):
             return None
         items = self._items[self._same :]

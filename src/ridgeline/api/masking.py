@@ -22,15 +22,24 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 """A name of one or two words, in quotes or not, and what makes the following its value."""
-_QUOTED = r"[bu]?(?P<quote>\\*['\"])(?P<inner>(?:(?!(?P=quote))(?:\\.|.))*)"  # to the end of the line if it was cut
+_QUOTED = (
+    r"[bu]?(?P<quote>\\*['\"])(?P<inner>(?:(?!(?P=quote))(?:\\.|.))*)"  # to the end of the line if it was cut
+)
 _BRACKETS = r"\{[^}\n]*\}?|\[[^\]\n]*\]?|[\w.]*\([^)\n]*\)?"
-_VALUE = re.compile(rf"(?!\.\.\.)(?:{_QUOTED}|(?P<bare>{_BRACKETS}|[^\s;'\"]*[^\s;'\",.)\]}}]))", re.IGNORECASE)
+_VALUE = re.compile(
+    rf"(?!\.\.\.)(?:{_QUOTED}|(?P<bare>{_BRACKETS}|[^\s;'\"]*[^\s;'\",.)\]}}]))", re.IGNORECASE
+)
 _QUERY_VALUE = re.compile(r"[^\s&;#'\"]+")
-_HEADER = re.compile(r"\b((?:proxy-)?authorization|(?:set-)?cookie)(\\*['\"]?\s*[:=]\s*)(\\*['\"]?)([^'\"\r\n\\]+)", re.IGNORECASE)
+_HEADER = re.compile(
+    r"\b((?:proxy-)?authorization|(?:set-)?cookie)(\\*['\"]?\s*[:=]\s*)(\\*['\"]?)([^'\"\r\n\\]+)",
+    re.IGNORECASE,
+)
 _OPTION = re.compile(r"(?<!\S)(--?[A-Za-z][\w.-]*+)([ \t]+)(?!-)(\S+)")
 _SQL = re.compile(r"\b(password|identified by)(\s+)(?:'[^'\n]*'?|\"[^\"\n]*\"?)", re.IGNORECASE)
 _ELEMENT = re.compile(r"<([\w.:-]++)>([^<]+)</")
-_BEARER = re.compile(r"\b(bearer|basic(?=\s+[\w+/-]*(?:=|\d|(?-i:[a-z][A-Z]))))(\s+)[\w.~+/=-]+", re.IGNORECASE)
+_BEARER = re.compile(
+    r"\b(bearer|basic(?=\s+[\w+/-]*(?:=|\d|(?-i:[a-z][A-Z]))))(\s+)[\w.~+/=-]+", re.IGNORECASE
+)
 _PEM = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _FORMS = re.compile(
     r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{35}|ya29\.[\w-]{20,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}"
@@ -48,15 +57,21 @@ _PLAIN_USER = re.compile(
 """`user:password@host` without a scheme."""
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
 _CONTROLS |= {ord("\r"): "\\r", ord("\b"): "\\b"}
-_CONTROLS |= {code: f"\\u{code:04x}" for code in (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF)}
-_CONTROLS |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}  # halves of surrogate pairs, which no terminal can be sent
+_CONTROLS |= {
+    code: f"\\u{code:04x}"
+    for code in (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF)
+}
+_CONTROLS |= {
+    code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)
+}  # halves of surrogate pairs, which no terminal can be sent
 _JSON_CONTROLS = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= ord(" ")}
 
 
 def mask(name: str, value: Any) -> Any:  # noqa: PLR0911  a case each
     """A property's or option's value without secrets: `***` if its name is a secret's, else secrets within it masked.
 
-    Lists, tuples and mappings keep their form; of other objects it is the text of their `repr`, with secrets masked.
+    Lists, tuples and mappings keep their form; of other objects it is the text of their `repr`, with secrets
+    masked.
 
     >>> mask("options", {"user": "ann", "password": "x", "nothing": None})
     {'user': 'ann', 'password': '***', 'nothing': None}
@@ -66,7 +81,10 @@ def mask(name: str, value: Any) -> Any:  # noqa: PLR0911  a case each
     if isinstance(value, _SECRET_TYPES):
         return MASK
     if isinstance(value, dict):
-        return {mask_text(key) if isinstance(key, str) else key: mask(_within(name, key), part) for key, part in value.items()}
+        return {
+            mask_text(key) if isinstance(key, str) else key: mask(_within(name, key), part)
+            for key, part in value.items()
+        }
     if type(value) in {list, tuple, set, frozenset}:
         return _parts(name, value)
     if value is None or isinstance(value, bool) or value in ("", b""):
@@ -96,7 +114,11 @@ def shown(name: str, value: Any) -> str:
     >>> shown("limit", -1), shown("password", "x"), shown("options.pass.str", "x")
     ('-1', "'***'", "'***'")
     """
-    masked = MASK if any(map(is_secret, name.split("."))) and isinstance(value, (str, bytes)) else mask(name, value)
+    masked = (
+        MASK
+        if any(map(is_secret, name.split("."))) and isinstance(value, (str, bytes))
+        else mask(name, value)
+    )
     is_text = isinstance(masked, str) and not isinstance(value, (str, bytes)) and masked != MASK
     return shorten(_AsItIs(masked) if is_text else masked)
 
@@ -110,7 +132,9 @@ class _AsItIs(str):
 
 def is_secret_type(kind: Any) -> bool:
     """True if values of an annotated type are secrets, or hold some: `SecretStr`, `dict[str, SecretStr] | None`."""
-    return (isinstance(kind, type) and issubclass(kind, _SECRET_TYPES)) or any(map(is_secret_type, get_args(kind)))
+    return (isinstance(kind, type) and issubclass(kind, _SECRET_TYPES)) or any(
+        map(is_secret_type, get_args(kind))
+    )
 
 
 def _within(name: str, key: object) -> str:
@@ -128,15 +152,17 @@ def secrets_in(name: str, value: Any) -> Iterator[str | bytes]:
     elif type(value) in {list, tuple, set, frozenset}:
         for part, masked in zip(value, _parts(name, value), strict=True):
             yield from secrets_in("secret" if masked == MASK else name, part)
-    elif isinstance(value, (str, bytes)) and (is_secret(name) or (isinstance(value, str) and mask_text(value) != value)):
+    elif isinstance(value, (str, bytes)) and (
+        is_secret(name) or (isinstance(value, str) and mask_text(value) != value)
+    ):
         yield value
 
 
 def mask_text(text: str) -> str:
     """A text without the secrets that it names or that show their form. Time is linear in the text's length.
 
-    `password=x`, `"apiKey": "x"`, `--token x`, `Authorization: ...`, `scheme://user:x@host` (with `@` in the password too), `?sig=x`,
-    private keys, tokens of well-known services.
+    `password=x`, `"apiKey": "x"`, `--token x`, `Authorization: ...`, `scheme://user:x@host` (with `@` in the
+    password too), `?sig=x`, private keys, tokens of well-known services.
 
     >>> mask_text("jdbc:postgresql://ann:p@ss@db/sales?sslpassword=y&ssl=true")
     'jdbc:postgresql://ann:***@db/sales?sslpassword=***&ssl=true'
@@ -171,7 +197,9 @@ def printable_json(document: str) -> str:
     return document.translate(_JSON_CONTROLS)
 
 
-def _spans_hidden(text: str, head: re.Pattern[str], span_of: Callable[[str, re.Match[str]], tuple[int, int]]) -> str:
+def _spans_hidden(
+    text: str, head: re.Pattern[str], span_of: Callable[[str, re.Match[str]], tuple[int, int]]
+) -> str:
     """Mask the spans that `span_of` gives for each `head`; empty ones are nothing."""
     parts, done, found = [], 0, head.search(text)
     while found is not None:
@@ -196,7 +224,10 @@ def _named_value(text: str, found: re.Match[str]) -> tuple[int, int]:
 
 
 def _password_in_url(text: str, found: re.Match[str]) -> tuple[int, int]:
-    """The password that follows `scheme://user:`, if there is one. It may hold an `@`, and a `/` where no `@` stands before."""
+    """The password that follows `scheme://user:`, if there is one.
+
+    It may hold an `@`, and a `/` where no `@` stands before.
+    """
     start = found.end()
     found_rest = _URL_REST.match(text, start)
     rest = found_rest[0] if found_rest is not None else ""

@@ -23,7 +23,11 @@ _FLOATS = (float, complex, Decimal, np.floating)
 def one_nan(values: Sequence[Any], *, inside: bool = True) -> Sequence[Any]:
     """These values, with `NAN` in the place of every NaN; those in tuples too, if `inside`."""
     kinds = set(map(type, values))
-    return list(map(one, values)) if _may_be_nan(values, kinds) or (inside and _may_hold_nan(values, kinds)) else values
+    return (
+        list(map(one, values))
+        if _may_be_nan(values, kinds) or (inside and _may_hold_nan(values, kinds))
+        else values
+    )
 
 
 def one(value: Any) -> Any:
@@ -61,7 +65,11 @@ def _may_hold_nan(values: Iterable[Any], kinds: set[type]) -> bool:
     """False if none of these values, which are of these types, is a tuple with a NaN; costs some nanoseconds a value."""
     if not any(issubclass(kind, tuple) for kind in kinds):
         return False
-    flat = list(chain.from_iterable(values if kinds == {tuple} else (value for value in values if isinstance(value, tuple))))
+    flat = list(
+        chain.from_iterable(
+            values if kinds == {tuple} else (value for value in values if isinstance(value, tuple))
+        )
+    )
     inner = set(map(type, flat))
     return _may_be_nan(flat, inner) or _may_hold_nan(flat, inner)
 

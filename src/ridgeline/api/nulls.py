@@ -18,17 +18,23 @@ Rows = npt.NDArray[np.int64]
 
 
 class MisplacedNullError(ValueError):
-    """A null in a column that is not optional. `field`: its name (`address.street`), `row`: the number of the row in the batch."""
+    """A null in a column that is not optional.
+
+    `field`: its name (`address.street`), `row`: the number of the row in the batch.
+    """
 
     def __init__(self, field: str, row: int, kind: str) -> None:
         self.field, self.row = field, row
-        super().__init__(f"field `{field}` is null, which its type does not allow: declare it optional, such as `{kind} | None`")
+        super().__init__(
+            f"field `{field}` is null, which its type does not allow: declare it optional, such as `{kind} | None`"
+        )
 
 
 def refuse_nulls(schema: Schema, batch: pa.RecordBatch) -> None:
     """Raise MisplacedNullError for the first null of the first column that must not have any.
 
-    A field of a NamedTuple or dataclass may be null if its type is a union with None, one of a `pyarrow.Schema` if it is nullable.
+    A field of a NamedTuple or dataclass may be null if its type is a union with None, one of a
+    `pyarrow.Schema` if it is nullable.
     """
     for array, (name, kind) in zip(batch.columns, _declared(schema), strict=True):
         _check(array, kind, name, None)
@@ -42,7 +48,9 @@ def optional_columns(schema: Schema) -> set[str]:
 def _declared(schema: Schema) -> list[tuple[str, Any]]:
     """Columns with their Python types, or with their Arrow fields where the schema is one of Arrow."""
     fields = (
-        zip(schema.arrow.names, schema.arrow, strict=True) if isinstance(schema.type, pa.Schema) else record_fields(schema.type).items()
+        zip(schema.arrow.names, schema.arrow, strict=True)
+        if isinstance(schema.type, pa.Schema)
+        else record_fields(schema.type).items()
     )
     return list(fields)
 
@@ -51,7 +59,9 @@ def _is_optional(declared: Any) -> bool:
     """Whether a field of this Python type or of this Arrow field may be null."""
     if isinstance(declared, pa.Field):
         return bool(declared.nullable)
-    return typing.get_origin(declared) in (typing.Union, types.UnionType) and type(None) in typing.get_args(declared)
+    return typing.get_origin(declared) in (typing.Union, types.UnionType) and type(None) in typing.get_args(
+        declared
+    )
 
 
 def _check(array: pa.Array, declared: Any, name: str, rows: Rows | None) -> None:
@@ -73,17 +83,30 @@ def _check(array: pa.Array, declared: Any, name: str, rows: Rows | None) -> None
 def _check_inside(array: pa.Array, kind: Any, name: str, rows: Rows | None) -> None:
     inner = kind.type if isinstance(kind, pa.Field) else kind
     if pa.types.is_struct(array.type):
-        fields = {field.name: field for field in inner} if isinstance(inner, pa.DataType) else record_fields(inner)
+        fields = (
+            {field.name: field for field in inner} if isinstance(inner, pa.DataType) else record_fields(inner)
+        )
         for number, (part, declared) in enumerate(fields.items()):
             _check(pc.struct_field(array, number), declared, f"{name}.{part}", rows)
         return
     if pa.types.is_map(array.type):
-        declared, what = inner.item_field if isinstance(inner, pa.DataType) else typing.get_args(inner)[1], "{}"
+        declared, what = (
+            inner.item_field if isinstance(inner, pa.DataType) else typing.get_args(inner)[1],
+            "{}",
+        )
         array = pa.ListArray.from_arrays(array.offsets, array.items)
     else:
-        declared, what = inner.value_field if isinstance(inner, pa.DataType) else typing.get_args(inner)[0], "[]"
+        declared, what = (
+            inner.value_field if isinstance(inner, pa.DataType) else typing.get_args(inner)[0],
+            "[]",
+        )
     lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False).astype(np.int64)
-    _check(array.flatten(), declared, name + what, np.repeat(np.arange(len(array)) if rows is None else rows, lengths))
+    _check(
+        array.flatten(),
+        declared,
+        name + what,
+        np.repeat(np.arange(len(array)) if rows is None else rows, lengths),
+    )
 
 
 def _name_of(kind: Any) -> str:

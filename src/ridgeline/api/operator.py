@@ -60,7 +60,9 @@ def operator_type(cls: type[Operator]) -> OperatorType:
         properties = {
             name: found.get(name, REQUIRED)
             for name, kind in annotated.items()
-            if not name.startswith("_") and "ClassVar" not in str(kind) and not isinstance(found.get(name), PerInstance)
+            if not name.startswith("_")
+            and "ClassVar" not in str(kind)
+            and not isinstance(found.get(name), PerInstance)
         }
         known = _TYPES[cls] = OperatorType(
             {name: port for name, port in ports.items() if isinstance(port, InputPort)},
@@ -79,20 +81,33 @@ _NOT_DECLARED = (
 
 def _stored_names(cls: type) -> set[str]:
     """Attributes that methods of an operator class assign, in whichever window or worker that may be."""
-    functions = [value for base in cls.__mro__ if base is not object for value in vars(base).values() if inspect.isfunction(value)]
-    return {str(step.argval) for function in functions for step in dis.get_instructions(function) if step.opname == "STORE_ATTR"}
+    functions = [
+        value
+        for base in cls.__mro__
+        if base is not object
+        for value in vars(base).values()
+        if inspect.isfunction(value)
+    ]
+    return {
+        str(step.argval)
+        for function in functions
+        for step in dis.get_instructions(function)
+        if step.opname == "STORE_ATTR"
+    }
 
 
 class Operator:
     """One step of an application: ports, properties, declared state, callbacks.
 
-    Life cycle, all in one thread: `setup(context)`, [`activate()`], (`begin_window(id)`, the ports' `process` methods, `end_window()`)*,
-    [`deactivate()`], `teardown()`. With an application window, `begin_window` and `end_window` are called at its borders only.
+    Life cycle, all in one thread: `setup(context)`, [`activate()`], (`begin_window(id)`, the ports' `process`
+    methods, `end_window()`)*, [`deactivate()`], `teardown()`. With an application window, `begin_window` and
+    `end_window` are called at its borders only.
 
-    Properties are plain annotated fields (`limit: int = Field(10, gt=0)`), given as keyword arguments; they are checked, all together,
-    when the application is validated. What is not declared as state lives until the end of its window; what `setup` makes lives
-    until the container goes, which may be between any two windows, and is made again. `known = Cache(dict)` declares what windows may
-    change and lose. `docs/values.md` says what is checked, and where.
+    Properties are plain annotated fields (`limit: int = Field(10, gt=0)`), given as keyword arguments; they
+    are checked, all together, when the application is validated. What is not declared as state lives until
+    the end of its window; what `setup` makes lives until the container goes, which may be between any two
+    windows, and is made again. `known = Cache(dict)` declares what windows may change and lose.
+    `docs/values.md` says what is checked, and where.
     """
 
     partitioner_default: ClassVar[Any] = None
@@ -126,7 +141,10 @@ class Operator:
     # What authors override -----------------------------------------------------------------------------------------
 
     def setup(self, context: OperatorContext) -> None:
-        """Make what is not state: connections, files, caches. Called before the first window in a container, and again in another."""
+        """Make what is not state: connections, files, caches.
+
+        Called before the first window in a container, and again in another.
+        """
 
     def activate(self) -> None:
         """The operator is about to see its first window in this container."""
@@ -144,7 +162,9 @@ class Operator:
         """Release what `setup` made."""
 
     def committed(self, window_id: int) -> None:
-        """The window is committed: its results can never be taken back. Called after the commit, at least once; no emission.
+        """The window is committed: its results can never be taken back.
+
+        Called after the commit, at least once; no emission.
 
         Windows may be passed over: every window up to `window_id` is committed.
         """
@@ -156,46 +176,62 @@ class Operator:
     def property_faults(self) -> list[tuple[str, Any, str]]:
         """What is wrong with properties together, beyond their types: (property, value, rule) each, such as ("speed_up", 2.0, "needs ...").
 
-        Called when the application is validated, on a copy with validated properties, only if each of them is right by itself.
-        No I/O; raises nothing.
+        Called when the application is validated, on a copy with validated properties, only if each of them is
+        right by itself. No I/O; raises nothing.
         """
         return []
 
     def settle_properties(self) -> None:
         """Settle what depends on the driver's surroundings, such as relative paths: they are relative to the folder the command runs in.
 
-        Called on the driver, once the application is valid, on the copy that is shipped to the containers; again if it is validated
-        again, so it must be idempotent. No I/O; raises nothing.
+        Called on the driver, once the application is valid, on the copy that is shipped to the containers;
+        again if it is validated again, so it must be idempotent. No I/O; raises nothing.
         """
 
     def unifier_of(self, port: str) -> Unifier | type[Unifier] | None:
-        """What merges the partitions' outputs on a port: what the port declares. Override it where it depends on properties."""
+        """What merges the partitions' outputs on a port: what the port declares.
+
+        Override it where it depends on properties.
+        """
         return operator_type(type(self)).outputs[port].unifier
 
     def timestamp_of(self, port: str) -> str | None:
-        """The column that holds the records' times on an output port: what the port declares. Override it where properties say so."""
+        """The column that holds the records' times on an output port: what the port declares.
+
+        Override it where properties say so.
+        """
         return operator_type(type(self)).outputs[port].timestamp
 
     # What the platform uses ----------------------------------------------------------------------------------------
 
     def declare_schema(self, port: str, schema: Any) -> None:
-        """Give a port declared as `typing.Any` the schema of this instance. Call it in `__init__`. Raises KeyError for an unknown port."""
+        """Give a port declared as `typing.Any` the schema of this instance.
+
+        Call it in `__init__`. Raises KeyError for an unknown port.
+        """
         declared = operator_type(type(self))
         if port not in declared.inputs and port not in declared.outputs:
             raise KeyError(port)
         self.__dict__.setdefault("_schemas", {})[port] = schema
 
     def port_schema(self, port: str) -> Schema | None:
-        """The schema of a port of this instance; None if it takes whatever stream it is connected to. Raises SchemaError."""
+        """The schema of a port of this instance; None if it takes whatever stream it is connected to.
+
+        Raises SchemaError.
+        """
         declared = operator_type(type(self))
         definition: Port[Any] = declared.inputs.get(port) or declared.outputs[port]
         schema = self.__dict__.get("_schemas", {}).get(port, definition.declared)
-        return None if schema is Any else definition.schema if schema is definition.declared else Schema(schema)
+        return (
+            None if schema is Any else definition.schema if schema is definition.declared else Schema(schema)
+        )
 
     @property
     def cells(self) -> dict[str, StateCell]:
         """The state cells of this instance, by name."""
-        return {name: cell_of(self, declaration) for name, declaration in operator_type(type(self)).states.items()}
+        return {
+            name: cell_of(self, declaration) for name, declaration in operator_type(type(self)).states.items()
+        }
 
     @property
     def stateless(self) -> bool:
@@ -228,7 +264,11 @@ class Operator:
     def __getstate__(self) -> dict[str, Any]:
         """Properties and what `__init__` made: neither ports, state, context nor anything of a window."""
         hidden = {"_forgotten", "context"}
-        return {name: value for name, value in self.__dict__.items() if name not in hidden and not name.startswith(OWN)}
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in hidden and not name.startswith(OWN)
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -249,7 +289,10 @@ class InputOperator(Operator):
         raise NotImplementedError(msg)
 
     def finish(self) -> None:
-        """Nothing more will come: `emit_tuples` is not called again. When all inputs have finished, the application ends by itself."""
+        """Nothing more will come: `emit_tuples` is not called again.
+
+        When all inputs have finished, the application ends by itself.
+        """
         self.__dict__["_finished"] = True
 
     def progress(self) -> tuple[float, float | None] | None:
@@ -260,7 +303,8 @@ class InputOperator(Operator):
 class SparkSource(InputOperator):
     """An input operator whose tuples Spark reads: one of the sources of the application's Structured Streaming query.
 
-    The engine calls `frame` once, on the driver; in the containers it emits the rows of each micro-batch on `output`.
+    The engine calls `frame` once, on the driver; in the containers it emits the rows of each micro-batch on
+    `output`.
     """
 
     output = OutputPort(Any)
@@ -276,9 +320,10 @@ class SparkSource(InputOperator):
 class Unifier(Operator):
     """Merges the outputs of an operator's partitions: one input port, one output port, of the schema of the port that it unifies.
 
-    It works in the application window of the operator whose partitions it merges. One that overrides `begin_window` or `end_window` gets
-    all tuples of an application window at its end: `begin_window`, the tuples, `end_window`, all in its last streaming window, so that what
-    it keeps meanwhile need not be state. Any other gets them as they come.
+    It works in the application window of the operator whose partitions it merges. One that overrides
+    `begin_window` or `end_window` gets all tuples of an application window at its end: `begin_window`, the
+    tuples, `end_window`, all in its last streaming window, so that what it keeps meanwhile need not be state.
+    Any other gets them as they come.
     """
 
     _waiting: ListState[Any] = ListState()
@@ -294,19 +339,29 @@ class PassThroughUnifier(Unifier):
 
 
 def property_types(cls: type[Operator]) -> dict[str, Any]:
-    """The annotated types of an operator's properties, resolved. Raises NameError for a type that cannot be resolved."""
+    """The annotated types of an operator's properties, resolved.
+
+    Raises NameError for a type that cannot be resolved.
+    """
     names = [name for name in operator_type(cls).properties if name != "context"]
     hints = typing.get_type_hints(cls, include_extras=True)
     return {name: hints[name] for name in names}
 
 
 def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str, Any, str]]]:
-    """Validated values of all properties, and what is wrong: (property, value, rule). Strings are converted, as on a command line."""
+    """Validated values of all properties, and what is wrong: (property, value, rule).
+
+    Strings are converted, as on a command line.
+    """
     declared = operator_type(type(operator))
     values = vars(operator)
     given = values.get("_given", {})
     faults = [
-        (name, value, f"there is no such property; {did_you_mean(name, set(declared.properties) - {'context'})}")
+        (
+            name,
+            value,
+            f"there is no such property; {did_you_mean(name, set(declared.properties) - {'context'})}",
+        )
         for name, value in given.items()
         if name not in declared.properties and name != "context"
     ]
@@ -320,7 +375,9 @@ def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str
         fields[name] = (kind, ... if default is REQUIRED else default)
     config = pydantic.ConfigDict(arbitrary_types_allowed=True, protected_namespaces=())
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Field name .* shadows", UserWarning)  # `schema` and the like are good names of properties
+        warnings.filterwarnings(
+            "ignore", "Field name .* shadows", UserWarning
+        )  # `schema` and the like are good names of properties
         model = pydantic.create_model(type(operator).__name__, __config__=config, **fields)
     current = {name: values[name] for name in fields if name in values}
     try:
@@ -332,7 +389,13 @@ def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str
             if problem["type"] == "missing":
                 faults.append((name, REQUIRED, "is required"))
             else:
-                faults.append((name, MASK if is_secret_type(hints.get(str(problem["loc"][0]))) else problem["input"], rule))
+                faults.append(
+                    (
+                        name,
+                        MASK if is_secret_type(hints.get(str(problem["loc"][0]))) else problem["input"],
+                        rule,
+                    )
+                )
         return {}, faults
     validated = {name: getattr(checked, name) for name in fields}
     probe = copy.copy(operator)

@@ -29,7 +29,8 @@ class PortInfo:
 class Partition:
     """What one partition gets of each input port.
 
-    Ports in `keys` are sticky; ports in `round_robin` are dealt out tuple by tuple; all others are broadcast: every partition gets all.
+    Ports in `keys` are sticky; ports in `round_robin` are dealt out tuple by tuple; all others are broadcast:
+    every partition gets all.
     """
 
     keys: Mapping[str, PartitionKeys] = field(default_factory=dict)
@@ -50,7 +51,10 @@ class Partitioner(ABC):
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in sorted(vars(self).items()))})"
 
     def merge_state(self, states: Sequence[Any]) -> Any:
-        """What becomes of state that has no key when partitions change. Repartitioning while running is not there yet."""
+        """What becomes of state that has no key when partitions change.
+
+        Repartitioning while running is not there yet.
+        """
         msg = "repartitioning while running is not available yet"
         raise NotImplementedError(msg)
 
@@ -64,8 +68,8 @@ def assign_keys(count: int) -> list[PartitionKeys]:
 class StickyPartitioner(Partitioner):
     """Sticky by key on the named ports, round robin on those of them without a key; the rest is broadcast.
 
-    Without names, the default of operators: sticky on every connected port that has a key, so that equal keys meet. If none has one, the
-    first connected port is divided round robin.
+    Without names, the default of operators: sticky on every connected port that has a key, so that equal keys
+    meet. If none has one, the first connected port is divided round robin.
     """
 
     def __init__(self, *ports: str) -> None:
@@ -83,7 +87,10 @@ class StickyPartitioner(Partitioner):
         else:
             chosen = [port for port in connected if port.keyed] or connected[:1]
         in_turn = frozenset(port.name for port in chosen if not port.keyed)
-        return [Partition({port.name: keys for port in chosen if port.keyed}, in_turn) for keys in assign_keys(count)]
+        return [
+            Partition({port.name: keys for port in chosen if port.keyed}, in_turn)
+            for keys in assign_keys(count)
+        ]
 
 
 class KeyedPartitioner(Partitioner):
@@ -101,7 +108,10 @@ class KeyedPartitioner(Partitioner):
 
 
 class RoundRobinPartitioner(Partitioner):
-    """Deal the tuples of the first connected port out in turn, whatever its key; the rest is broadcast. Needs a unifier that merges."""
+    """Deal the tuples of the first connected port out in turn, whatever its key; the rest is broadcast.
+
+    Needs a unifier that merges.
+    """
 
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:
         """Round robin on the first connected port."""

@@ -12,8 +12,9 @@ OWN = "_own_"
 class PerInstance(property):
     """A descriptor that gives each instance its own, made by `make` when it is first asked for; the class itself gives the descriptor.
 
-    Ports and state are read for every tuple. A property whose getter is an `attrgetter` is read without a Python call, in a third of the
-    time. The instance's class calls `make_own` where the getter finds nothing, in its `__getattr__`.
+    Ports and state are read for every tuple. A property whose getter is an `attrgetter` is read without a
+    Python call, in a third of the time. The instance's class calls `make_own` where the getter finds nothing,
+    in its `__getattr__`.
     """
 
     name = ""
@@ -38,6 +39,9 @@ class PerInstance(property):
 
 
 def make_own(instance: Any, name: str) -> Any:
-    """Make what `instance` keeps under `name`, which begins with `OWN`. Raises AttributeError if its class has nothing of that name."""
+    """Make what `instance` keeps under `name`, which begins with `OWN`.
+
+    Raises AttributeError if its class has nothing of that name.
+    """
     made = vars(instance)[name] = getattr(type(instance), name.removeprefix(OWN)).make(instance)
     return made

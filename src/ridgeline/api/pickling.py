@@ -11,7 +11,10 @@ loads = pickle.loads
 
 
 def dumps(value: Any) -> bytes:
-    """Bytes that `loads` turns back. Raises what cloudpickle raises for a value that cannot be pickled at all."""
+    """Bytes that `loads` turns back.
+
+    Raises what cloudpickle raises for a value that cannot be pickled at all.
+    """
     try:
         return pickle.dumps(value, 5)
     except (pickle.PicklingError, AttributeError, TypeError):

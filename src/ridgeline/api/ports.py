@@ -27,7 +27,10 @@ BoundPort = TypeVar("BoundPort", bound="InputPoint | OutputPoint")
 
 
 class Port(PerInstance, Generic[BoundPort]):
-    """What input and output ports share: a schema, and a name that the class body gives. A descriptor: one `BoundPort` an instance."""
+    """What input and output ports share: a schema, and a name that the class body gives.
+
+    A descriptor: one `BoundPort` an instance.
+    """
 
     def __init__(self, schema: Any, *, optional: bool) -> None:
         self.declared = schema
@@ -59,14 +62,23 @@ class Port(PerInstance, Generic[BoundPort]):
 
 
 class InputPort(Port["InputPoint"]):
-    """Where tuples enter. `schema`: NamedTuple, dataclass, `pyarrow.Schema` or `object` (any picklable value).
+    """Where tuples enter.
 
-    `key`: the column, columns or function by which tuples stick to a partition; `codec` instead decides all by itself; neither means
-    round robin. `optional`: need not be connected. `parallel`: partitions follow the upstream operator's, one to one, without a shuffle.
+    `schema`: NamedTuple, dataclass, `pyarrow.Schema` or `object` (any picklable value).
+
+    `key`: the column, columns or function by which tuples stick to a partition; `codec` instead decides all
+    by itself; neither means round robin. `optional`: need not be connected. `parallel`: partitions follow the
+    upstream operator's, one to one, without a shuffle.
     """
 
     def __init__(
-        self, schema: Any, *, key: Key | None = None, codec: StreamCodec | None = None, optional: bool = False, parallel: bool = False
+        self,
+        schema: Any,
+        *,
+        key: Key | None = None,
+        codec: StreamCodec | None = None,
+        optional: bool = False,
+        parallel: bool = False,
     ) -> None:
         super().__init__(schema, optional=optional)
         self.key = key
@@ -84,7 +96,9 @@ class InputPort(Port["InputPoint"]):
         return self._register("process_batch_name", function)
 
     def _register(self, attribute: str, function: Function) -> Function:
-        if self.name:  # the class is made already, so this is the body of a subclass; `operator_type` sees to it
+        if (
+            self.name
+        ):  # the class is made already, so this is the body of a subclass; `operator_type` sees to it
             vars(function).setdefault("_processes", []).append((self, attribute))
         else:
             setattr(self, attribute, function.__name__)
@@ -94,7 +108,9 @@ class InputPort(Port["InputPoint"]):
     def names_columns(self) -> bool:
         """True if the key is a column or several."""
         names = (self.key,) if isinstance(self.key, str) else self.key
-        return isinstance(names, (list, tuple)) and bool(names) and all(isinstance(name, str) for name in names)
+        return (
+            isinstance(names, (list, tuple)) and bool(names) and all(isinstance(name, str) for name in names)
+        )
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -116,10 +132,13 @@ class InputPort(Port["InputPoint"]):
 
 
 class OutputPort(Port["OutputPoint"]):
-    """Where tuples leave. `unifier`: the class or instance that merges the outputs of partitions (default: pass through).
+    """Where tuples leave.
 
-    `optional=False`: must be connected; `optional=True`: need not be; None: at least one of the operator's outputs must be, unless
-    all are optional. `error`: an error port; its tuples are counted as errors. `timestamp`: the column that holds the record's time.
+    `unifier`: the class or instance that merges the outputs of partitions (default: pass through).
+
+    `optional=False`: must be connected; `optional=True`: need not be; None: at least one of the operator's
+    outputs must be, unless all are optional. `error`: an error port; its tuples are counted as errors.
+    `timestamp`: the column that holds the record's time.
     """
 
     def __init__(
@@ -195,10 +214,10 @@ class OutputPoint:
     def emit(self, value: Any, timestamp: datetime | None = None) -> None:
         """Send one tuple downstream. Allowed in `begin_window`, `process`, `emit_tuples` and `end_window`.
 
-        `timestamp`: when it happened, if that is neither in the port's timestamp column nor the time of what is being processed; see
-        `ridgeline.api.times`. Without a zone it is UTC. A tuple belongs to the stream once emitted: do not change it afterwards.
-        Emit in the thread that calls the callbacks only. Raises RidgelineError outside of a window, SchemaError for a `timestamp` that
-        is none.
+        `timestamp`: when it happened, if that is neither in the port's timestamp column nor the time of what
+        is being processed; see `ridgeline.api.times`. Without a zone it is UTC. A tuple belongs to the stream
+        once emitted: do not change it afterwards. Emit in the thread that calls the callbacks only. Raises
+        RidgelineError outside of a window, SchemaError for a `timestamp` that is none.
         """
         if timestamp is not None:
             self._stamp(timestamp)
@@ -217,12 +236,15 @@ class OutputPoint:
     def emit_batch(self, batch: pa.RecordBatch, rows: Any = None) -> None:
         """Send an Arrow batch downstream: columns by name, cast to the port's schema where every value stays equal.
 
-        The port takes the batch's memory over, also that of numpy arrays that Arrow did not copy: do not change it afterwards.
+        The port takes the batch's memory over, also that of numpy arrays that Arrow did not copy: do not
+        change it afterwards.
 
-        `rows`: while a batch is processed, from which of its rows the tuples came, so that they have these rows' times: a boolean mask over
-        the processed batch (Arrow or numpy; null is False) or, for each tuple, a position in it (Arrow, numpy or a list). Without it, a
-        batch of as many tuples as the processed one is taken to be made from it row by row; tuples of any other have the newest and the
-        oldest time of the processed batch. Raises RidgelineError outside of a window, SchemaError for what does not fit.
+        `rows`: while a batch is processed, from which of its rows the tuples came, so that they have these
+        rows' times: a boolean mask over the processed batch (Arrow or numpy; null is False) or, for each
+        tuple, a position in it (Arrow, numpy or a list). Without it, a batch of as many tuples as the
+        processed one is taken to be made from it row by row; tuples of any other have the newest and the
+        oldest time of the processed batch. Raises RidgelineError outside of a window, SchemaError for what
+        does not fit.
         """
         if not self._open:
             self._refuse()
@@ -240,7 +262,9 @@ class OutputPoint:
     def _refuse(self) -> NoReturn:
         if get_ident() != self.thread:
             remedy = "hand its tuples over, such as in a `queue.Queue` that `emit_tuples` empties"
-            self.stray = msg = f"`{self.name}` was emitted to by another thread than the operator's, `{current_thread().name}`; {remedy}"
+            self.stray = msg = (
+                f"`{self.name}` was emitted to by another thread than the operator's, `{current_thread().name}`; {remedy}"
+            )
             raise RidgelineError(msg)
         msg = f"`{self.name}` cannot emit outside of a window; emit in `begin_window`, `process`, `emit_tuples` or `end_window`"
         raise RidgelineError(msg)
@@ -268,14 +292,18 @@ class OutputPoint:
         self._open = False
 
     def begin(self, processing: Processing) -> Sized:
-        """What is emitted until `end` inherits the times of what is processed. Returns what grows by one with each `emit` until then."""
+        """What is emitted until `end` inherits the times of what is processed.
+
+        Returns what grows by one with each `emit` until then.
+        """
         self._processing, self._start = processing, len(self._rows)
         return self._rows
 
     def end(self, lengths: Sequence[int] | None = None) -> None:
         """What `begin` was told has been processed.
 
-        If tuple by tuple, `lengths` says how long what it returned was after each of them; None if each made it one longer.
+        If tuple by tuple, `lengths` says how long what it returned was after each of them; None if each made
+        it one longer.
         """
         processing, start, count = self._processing, self._start, len(self._rows) - self._start
         self._processing = None
@@ -294,7 +322,10 @@ class OutputPoint:
         return sum(len(part) for _, part in list(self._batches)) + len(self._rows)
 
     def drain(self) -> list[Tuples]:
-        """What was emitted since the last call, in order. Raises SchemaError for the first tuple that does not fit."""
+        """What was emitted since the last call, in order.
+
+        Raises SchemaError for the first tuple that does not fit.
+        """
         rows, batches, times = self._rows, self._batches, self._row_times()
         stamped, stamps = np.array(self._stamped, np.int64), to_times(self._stamps)
         opened = self._open
@@ -306,9 +337,13 @@ class OutputPoint:
         for stop, batch in [*batches, (len(rows), None)]:
             if stop > start:
                 piece = rows[start:stop] if batches else rows
-                part = Tuples.of_rows(schema, piece, times.take(slice(start, stop)) if isinstance(times, Times) else times)
+                part = Tuples.of_rows(
+                    schema, piece, times.take(slice(start, stop)) if isinstance(times, Times) else times
+                )
                 mine = slice(*np.searchsorted(stamped, (start, stop)))
-                parts.append(part.restamped(stamped[mine] - start, stamps[mine]) if mine.start < mine.stop else part)
+                parts.append(
+                    part.restamped(stamped[mine] - start, stamps[mine]) if mine.start < mine.stop else part
+                )
             if batch is not None:
                 parts.append(batch)
             start = stop

@@ -44,7 +44,10 @@ def is_record(kind: object) -> bool:
 
 
 def record_fields(kind: Any) -> Mapping[str, Any]:
-    """Names and types of a NamedTuple's or dataclass's fields. Raises SchemaError for anything else, or a field without a type."""
+    """Names and types of a NamedTuple's or dataclass's fields.
+
+    Raises SchemaError for anything else, or a field without a type.
+    """
     if not is_record(kind):
         msg = f"{shorten(kind)} cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
         raise SchemaError(msg)
@@ -53,7 +56,11 @@ def record_fields(kind: Any) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=1024)
 def _record_fields(kind: Any) -> Mapping[str, Any]:
-    names = kind._fields if is_named_tuple(kind) else [field.name for field in dataclasses.fields(kind) if field.init]
+    names = (
+        kind._fields
+        if is_named_tuple(kind)
+        else [field.name for field in dataclasses.fields(kind) if field.init]
+    )
     try:
         hints = typing.get_type_hints(kind)
     except NameError as error:
@@ -61,7 +68,9 @@ def _record_fields(kind: Any) -> Mapping[str, Any]:
         raise SchemaError(msg) from error
     missing = [name for name in names if name not in hints]
     if missing:
-        msg = f"field `{missing[0]}` of `{kind.__name__}` has no type; use `typing.NamedTuple` with annotations"
+        msg = (
+            f"field `{missing[0]}` of `{kind.__name__}` has no type; use `typing.NamedTuple` with annotations"
+        )
         raise SchemaError(msg)
     _settle_annotations(kind, hints)
     return {name: hints[name] for name in names}
@@ -85,7 +94,9 @@ def without_none(kind: Any) -> Any:
 
 
 def to_arrow(kind: Any, where: str, within: tuple[Any, ...] = ()) -> pa.DataType:
-    """The Arrow type of a field's Python type; `where` names the field in errors. Raises SchemaError if there is none.
+    """The Arrow type of a field's Python type; `where` names the field in errors.
+
+    Raises SchemaError if there is none.
 
     `within`: the records that the field lies in.
     """
@@ -104,7 +115,12 @@ def to_arrow(kind: Any, where: str, within: tuple[Any, ...] = ()) -> pa.DataType
         raise SchemaError(msg)
     if is_record(kind):
         inside = (*within, kind)
-        return pa.struct([pa.field(name, to_arrow(part, f"{where}.{name}", inside)) for name, part in record_fields(kind).items()])
+        return pa.struct(
+            [
+                pa.field(name, to_arrow(part, f"{where}.{name}", inside))
+                for name, part in record_fields(kind).items()
+            ]
+        )
     known = ", ".join(scalar.__name__ for scalar in _SCALARS)
     msg = (
         f"`{where}` has type {shorten(kind)}, which has no column type; "

@@ -27,8 +27,8 @@ _MISFITS = (pa.ArrowException, TypeError, ValueError, AttributeError, KeyError, 
 class Schema:
     """The type of a stream's tuples, and how they become Arrow batches and come back.
 
-    `type` is what the author gave, `arrow` its Arrow schema. Tuples of a `pyarrow.Schema` port are plain dictionaries.
-    Raises SchemaError for a type that cannot be a schema.
+    `type` is what the author gave, `arrow` its Arrow schema. Tuples of a `pyarrow.Schema` port are plain
+    dictionaries. Raises SchemaError for a type that cannot be a schema.
     """
 
     def __init__(self, declared: Any) -> None:
@@ -40,7 +40,9 @@ class Schema:
             self.arrow = declared if not _is_marked(declared) else _unmarked(declared)
         else:
             fields = record_fields(declared).items()
-            self.arrow = pa.schema([pa.field(name, to_arrow(kind, f"{declared.__name__}.{name}")) for name, kind in fields])
+            self.arrow = pa.schema(
+                [pa.field(name, to_arrow(kind, f"{declared.__name__}.{name}")) for name, kind in fields]
+            )
 
     def __reduce__(self) -> tuple[type[Schema], tuple[Any]]:
         return type(self), (self.type,)
@@ -57,7 +59,11 @@ class Schema:
     @property
     def name(self) -> str:
         """The name of the declared type (`Payment`), `pyarrow.Schema` or `object`."""
-        return "pyarrow.Schema" if isinstance(self.type, pa.Schema) else str(getattr(self.type, "__name__", self.type))
+        return (
+            "pyarrow.Schema"
+            if isinstance(self.type, pa.Schema)
+            else str(getattr(self.type, "__name__", self.type))
+        )
 
     def describe(self) -> str:
         """The name with its columns: `Balance(account: int64, cents: int64)`."""
@@ -66,7 +72,9 @@ class Schema:
         return f"{self.name}({', '.join(f'{field.name}: {field.type}' for field in self.arrow)})"
 
     def difference(self, consumer: Schema) -> str | None:
-        """What differs, seen from the consumer of this schema's tuples; None if nothing does. `object` consumers take anything.
+        """What differs, seen from the consumer of this schema's tuples; None if nothing does.
+
+        `object` consumers take anything.
 
         Columns are compared by position: name, then type.
         """
@@ -98,7 +106,10 @@ class Schema:
             return True, ()
         kinds = set(map(type, rows))
         try:
-            settled = [column.settle(values) for column, values in zip(self._columns, self._values(rows, kinds), strict=True)]
+            settled = [
+                column.settle(values)
+                for column, values in zip(self._columns, self._values(rows, kinds), strict=True)
+            ]
         except _MISFITS as error:
             raise self._misfit(rows, error) from error
         canonical = self._restorable and kinds == {self.type} and all(exact for exact, _ in settled)
@@ -107,7 +118,9 @@ class Schema:
     def assemble(self, rows: Sequence[Any], settled: Sequence[Any]) -> pa.RecordBatch:
         """The batch of `rows` from what `settle` made of them. Raises SchemaError as `encode` does."""
         if self.pickled:
-            return pa.RecordBatch.from_arrays([pa.array(list(map(_pickled, rows)), pa.binary())], schema=self.arrow)
+            return pa.RecordBatch.from_arrays(
+                [pa.array(list(map(_pickled, rows)), pa.binary())], schema=self.arrow
+            )
         try:
             arrays = [column.to_array(values) for column, values in zip(self._columns, settled, strict=True)]
             return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
@@ -123,14 +136,18 @@ class Schema:
             return [loads(value) for value in batch.column(0).to_pylist()]
         if not batch.num_columns:
             return [{} if isinstance(self.type, pa.Schema) else self.type() for _ in range(batch.num_rows)]
-        columns = [self._read(column, array) for column, array in zip(self._columns, batch.columns, strict=True)]
+        columns = [
+            self._read(column, array) for column, array in zip(self._columns, batch.columns, strict=True)
+        ]
         if isinstance(self.type, pa.Schema):
             return [dict(zip(self.arrow.names, values, strict=True)) for values in zip(*columns, strict=True)]
         if is_named_tuple(self.type):
             return list(map(tuple.__new__, repeat(self.type), zip(*columns, strict=True)))
         if any(field.kw_only for field in dataclasses.fields(self.type)):
             names = self.arrow.names
-            return [self.type(**dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)]
+            return [
+                self.type(**dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)
+            ]
         return list(map(self.type, *columns))
 
     def _read(self, column: Column, array: pa.Array) -> list[Any]:
@@ -153,7 +170,9 @@ class Schema:
             remedy = "emit tuples one by one, or give the port a schema with columns"
             msg = f"a batch with columns {batch.schema.names} was emitted; {what}; {remedy}"
             raise SchemaError(msg)
-        if holds_pickles(batch):  # says the file that it was read from, say: its bytes must not be taken for pickles
+        if holds_pickles(
+            batch
+        ):  # says the file that it was read from, say: its bytes must not be taken for pickles
             batch = batch.replace_schema_metadata(self.arrow.metadata)
         if batch.schema.equals(self.arrow):
             return batch
@@ -193,7 +212,10 @@ class Schema:
         return list(map(itemgetter if isinstance(self.type, pa.Schema) else attrgetter, self.arrow.names))
 
     def _values(self, rows: Sequence[Any], kinds: set[type]) -> list[list[Any]]:
-        """The columns of tuples of these types. Raises ValueError, TypeError or AttributeError for what is no such tuple."""
+        """The columns of tuples of these types.
+
+        Raises ValueError, TypeError or AttributeError for what is no such tuple.
+        """
         if isinstance(self.type, pa.Schema):
             names = set(self.arrow.names)
             for row in rows:
@@ -222,7 +244,9 @@ class Schema:
                         return SchemaError(f"{shorten(row)} does not fit {self.describe()}: {what}")
             except (TypeError, ValueError, AttributeError, KeyError) as cause:
                 wanted = "dictionary of its columns" if isinstance(self.type, pa.Schema) else f"`{self.name}`"
-                return SchemaError(f"{shorten(row)} does not fit {self.describe()}; emit a {wanted} ({cause})")
+                return SchemaError(
+                    f"{shorten(row)} does not fit {self.describe()}; emit a {wanted} ({cause})"
+                )
         return SchemaError(f"tuples do not fit {self.describe()}: {error}")
 
 
@@ -235,7 +259,10 @@ def _pickled(row: Any) -> bytes:
 
 
 def holds_pickles(batch: pa.RecordBatch) -> bool:
-    """True for a batch of a stream of `object`. What comes from outside is not marked so: `conform` sees to that."""
+    """True for a batch of a stream of `object`.
+
+    What comes from outside is not marked so: `conform` sees to that.
+    """
     return _is_marked(batch.schema)
 
 

@@ -37,13 +37,29 @@ _COUNTS = frozenset({"max", "min", "num", "number", "count", "total"})
 
 @lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
-    """True if what has this name is a secret. Words may be joined by `_`, `-`, `.`, spaces, capital letters, or nothing.
+    """True if what has this name is a secret.
 
-    >>> [is_secret(name) for name in ("fs.s3a.access.key", "accessKey", "dbpassword", "partition_key", "password_file", "key")]
+    Words may be joined by `_`, `-`, `.`, spaces, capital letters, or nothing.
+
+    >>> [
+    ...     is_secret(name)
+    ...     for name in (
+    ...         "fs.s3a.access.key",
+    ...         "accessKey",
+    ...         "dbpassword",
+    ...         "partition_key",
+    ...         "password_file",
+    ...         "key",
+    ...     )
+    ... ]
     [True, True, True, False, False, False]
     """
     words = [word.lower() for word in _WORD.findall(name[:1000])]
-    if not words or (len(words) > 1 and words[-1] in _HARMLESS_ENDS) or (words[-1] == "tokens" and _COUNTS.intersection(words)):
+    if (
+        not words
+        or (len(words) > 1 and words[-1] in _HARMLESS_ENDS)
+        or (words[-1] == "tokens" and _COUNTS.intersection(words))
+    ):
         return False
     pairs = set(pairwise(words))
     return (

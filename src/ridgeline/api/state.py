@@ -1,4 +1,6 @@
-"""Declared state: what an operator keeps from one window to the next. Everything else is forgotten when the window ends.
+"""Declared state: what an operator keeps from one window to the next.
+
+Everything else is forgotten when the window ends.
 
 Each declaration is a descriptor; an operator instance holds one `StateCell` for it (see `api/cell.py`).
 """
@@ -8,20 +10,43 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from ridgeline.api.cell import IMMUTABLE, MISSING, Change, Declaration, StateCell, cell_of, differs, is_mutable
+from ridgeline.api.cell import (
+    IMMUTABLE,
+    MISSING,
+    Change,
+    Declaration,
+    StateCell,
+    cell_of,
+    differs,
+    is_mutable,
+)
 from ridgeline.api.keyed_state import KeyedCell, KeyedState
 from ridgeline.api.list_state import ListCell, ListState
 
 if TYPE_CHECKING:
     from ridgeline.api.operator import Operator
 
-__all__ = ["Change", "Declaration", "KeyedCell", "KeyedState", "ListCell", "ListState", "State", "StateCell", "ValueCell", "cell_of"]
+__all__ = [
+    "Change",
+    "Declaration",
+    "KeyedCell",
+    "KeyedState",
+    "ListCell",
+    "ListState",
+    "State",
+    "StateCell",
+    "ValueCell",
+    "cell_of",
+]
 
 T = TypeVar("T")
 
 
 class State(Declaration, Generic[T]):
-    """One value that survives windows: `position = State(0)`; read and assign it as an attribute. The default is copied."""
+    """One value that survives windows: `position = State(0)`; read and assign it as an attribute.
+
+    The default is copied.
+    """
 
     def __init__(self, default: T) -> None:
         self.default = default

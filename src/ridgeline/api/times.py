@@ -3,15 +3,18 @@
 Where a record's time comes from, strongest first:
 
 1. `emit(value, timestamp=...)`;
-2. the column that the output port declares (`OutputPort(..., timestamp="column")`) or the operator names (`Operator.timestamp_of`);
-3. inheritance: what is emitted while a tuple is processed has that tuple's time. Of a batch that is emitted while a batch is processed,
-   each tuple has the time of the row from which it came: by `emit_batch(batch, rows=...)`; without `rows`, row by row if both batches
-   are equally long. Everything else that is emitted while a batch is processed has the newest time of that batch, and its oldest beside
-   it. What is emitted in `end_window` has the newest and the oldest time of all that came in the (application) window;
+2. the column that the output port declares (`OutputPort(..., timestamp="column")`) or the operator names
+   (`Operator.timestamp_of`);
+3. inheritance: what is emitted while a tuple is processed has that tuple's time. Of a batch that is emitted
+   while a batch is processed, each tuple has the time of the row from which it came: by `emit_batch(batch,
+   rows=...)`; without `rows`, row by row if both batches are equally long. Everything else that is emitted
+   while a batch is processed has the newest time of that batch, and its oldest beside it. What is emitted in
+   `end_window` has the newest and the oldest time of all that came in the (application) window;
 4. otherwise a record has no time: input operators without a column, `begin_window`, a null in the column.
 
-The range of an open application window is kept in memory: if its container is moved to another worker, the range starts anew there, while
-state is kept. An operator's first result after that may therefore seem younger than the oldest record in it.
+The range of an open application window is kept in memory: if its container is moved to another worker, the
+range starts anew there, while state is kept. An operator's first result after that may therefore seem younger
+than the oldest record in it.
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ class Span(NamedTuple):
     def of_each(self, count: int) -> Times:
         """These times for `count` records; they take no memory."""
         newest = np.broadcast_to(np.int64(self.newest), count)
-        return Times(newest, None if self.oldest == self.newest else np.broadcast_to(np.int64(self.oldest), count))
+        return Times(
+            newest, None if self.oldest == self.newest else np.broadcast_to(np.int64(self.oldest), count)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +92,10 @@ def no_times(count: int) -> Microseconds:
 
 
 def joined_times(parts: Sequence[tuple[int, Times | None]]) -> Times | None:
-    """The times of runs of records as those of one run: (number of records, their times) each. None if none has any."""
+    """The times of runs of records as those of one run: (number of records, their times) each.
+
+    None if none has any.
+    """
     parts = [part for part in parts if part[0]]
     if all(times is None for _, times in parts):
         return None
@@ -97,7 +105,9 @@ def joined_times(parts: Sequence[tuple[int, Times | None]]) -> Times | None:
     newest = np.concatenate([times.newest for times in every])
     if all(times.oldest is None for times in every):
         return Times(newest)
-    return Times(newest, np.concatenate([times.newest if times.oldest is None else times.oldest for times in every]))
+    return Times(
+        newest, np.concatenate([times.newest if times.oldest is None else times.oldest for times in every])
+    )
 
 
 def joined_spans(first: Span | None, second: Span | None) -> Span | None:
@@ -123,7 +133,8 @@ def to_times(values: Sequence[datetime | None]) -> Microseconds:
 def column_times(column: pa.Array) -> Microseconds:
     """A timestamp column's times, of any unit, with a zone or in UTC; null is none, nanoseconds are rounded down.
 
-    Times beyond the years that microseconds can tell are the last of them. A column of another type has no times.
+    Times beyond the years that microseconds can tell are the last of them. A column of another type has no
+    times.
     """
     kind = column.type
     if not pa.types.is_timestamp(kind):
@@ -180,8 +191,8 @@ def to_positions(rows: Any, emitted: int, processed: int, port: str) -> Position
 class Processing:
     """What an operator processes while it emits: a batch of `size` rows, as many tuples one by one, or a window as a whole (`size` 0).
 
-    `times` is asked for the times of what is processed, only if something is emitted. `remaining` tells how many tuples remain after
-    the one being processed; None if they are not processed one by one.
+    `times` is asked for the times of what is processed, only if something is emitted. `remaining` tells how
+    many tuples remain after the one being processed; None if they are not processed one by one.
     """
 
     times: Callable[[], Times | None]
@@ -191,7 +202,11 @@ class Processing:
     def of_tuples(self, emitted: Positions | None) -> Times | None:
         """The times of tuples that were emitted tuple by tuple: so many for each of them, None for one each."""
         times = self.times()
-        return times if times is None or emitted is None else times.take(np.repeat(np.arange(self.size), emitted))
+        return (
+            times
+            if times is None or emitted is None
+            else times.take(np.repeat(np.arange(self.size), emitted))
+        )
 
     def of_all(self, count: int) -> Times | None:
         """The times of `count` tuples, each made from all that is processed."""
@@ -200,7 +215,10 @@ class Processing:
         return None if span is None else span.of_each(count)
 
     def of_batch(self, count: int, rows: Any, port: str) -> Times | None:
-        """The times of a batch of `count` tuples, emitted by now; `rows` as in `emit_batch`. Raises SchemaError."""
+        """The times of a batch of `count` tuples, emitted by now; `rows` as in `emit_batch`.
+
+        Raises SchemaError.
+        """
         if rows is not None and (self.remaining is not None or not self.size):
             what = "no batch is" if self.remaining is None else "tuples are"
             remedy = "leave `rows` out"
@@ -208,10 +226,19 @@ class Processing:
             raise SchemaError(msg)
         if rows is not None:
             times = self.times()
-            if times is None and isinstance(rows, pa.BooleanArray) and len(rows) == self.size and rows.true_count == count:
+            if (
+                times is None
+                and isinstance(rows, pa.BooleanArray)
+                and len(rows) == self.size
+                and rows.true_count == count
+            ):
                 return None  # a filter's mask over records without times: it fits, and where they came from does not matter
             positions = to_positions(rows, count, self.size, port)
             return None if times is None else times.take(positions)
         if self.remaining is not None:
-            return None if (times := self.times()) is None else times.take(np.full(count, self.size - 1 - self.remaining()))
+            return (
+                None
+                if (times := self.times()) is None
+                else times.take(np.full(count, self.size - 1 - self.remaining()))
+            )
         return self.times() if count == self.size else self.of_all(count)

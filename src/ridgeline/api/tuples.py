@@ -8,18 +8,34 @@ from typing import Any
 import pyarrow as pa
 
 from ridgeline.api.schema import Schema
-from ridgeline.api.times import Microseconds, Positions, Times, column_times, joined_times, no_times, row_times
+from ridgeline.api.times import (
+    Microseconds,
+    Positions,
+    Times,
+    column_times,
+    joined_times,
+    no_times,
+    row_times,
+)
 
 
 class Tuples:
-    """Tuples of one schema, in order. Not to be changed once made: several consumers may hold it by reference.
+    """Tuples of one schema, in order.
+
+    Not to be changed once made: several consumers may hold it by reference.
 
     `times`: when they happened, as `Times`, or the name of the column that tells it.
     """
 
     __slots__ = ("_batch", "_rows", "_settled", "_times", "schema", "time_column")
 
-    def __init__(self, schema: Schema, rows: list[Any] | None, batch: pa.RecordBatch | None, times: Times | str | None = None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        rows: list[Any] | None,
+        batch: pa.RecordBatch | None,
+        times: Times | str | None = None,
+    ) -> None:
         self.schema = schema
         self._rows = rows
         self._batch = batch
@@ -62,7 +78,9 @@ class Tuples:
         """As one Arrow batch."""
         if self._batch is None:
             settled, self._settled = self._settled, None
-            self._batch = self.schema.encode(self.rows) if settled is None else self.schema.assemble(self.rows, settled)
+            self._batch = (
+                self.schema.encode(self.rows) if settled is None else self.schema.assemble(self.rows, settled)
+            )
         return self._batch
 
     def last(self, count: int) -> Tuples:

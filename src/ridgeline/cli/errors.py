@@ -43,7 +43,9 @@ _BACKTICKS = _Backticks()
 
 def make_console() -> Console:
     """A console for standard error: names in backticks are coloured on a terminal; elsewhere lines are not wrapped."""
-    console = Output(lambda: None, stderr=True, theme=_THEME, highlighter=_BACKTICKS, emoji=False, markup=False)
+    console = Output(
+        lambda: None, stderr=True, theme=_THEME, highlighter=_BACKTICKS, emoji=False, markup=False
+    )
     console.soft_wrap = not console.is_terminal
     return console
 
@@ -97,12 +99,16 @@ def tell_unexpected(error: BaseException, console: Console) -> None:
     if os.environ.get(DEBUG):
         console.print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"))
     else:
-        console.print(f"nobody expected this error; {DEBUG}=1 in the environment shows where it arises: please report that")
+        console.print(
+            f"nobody expected this error; {DEBUG}=1 in the environment shows where it arises: please report that"
+        )
 
 
 def _tell_faults(error: ValidationError, console: Console) -> None:
     count = len(error.faults)
-    _print_error(f"application `{error.application}` is not valid; {count} fault{'s' if count != 1 else ''}:", console)
+    _print_error(
+        f"application `{error.application}` is not valid; {count} fault{'s' if count != 1 else ''}:", console
+    )
     for number, fault in enumerate(error.faults, 1):
         console.print()
         console.print(Text.assemble(f"{number:3}. ", (fault.where, "bold")))

@@ -155,15 +155,23 @@ def _import_attribute(target: str) -> Any:
     if missing:
         msg = f"there is no module `{module_name}` in this folder or among what is installed; {_FORMS}"
         raise CommandError(msg)
-    return _attribute(_guarded(module_name, lambda: importlib.import_module(module_name)), attribute, module_name)
+    return _attribute(
+        _guarded(module_name, lambda: importlib.import_module(module_name)), attribute, module_name
+    )
 
 
 def _attribute(module: ModuleType, name: str, where: str) -> Any:
     value: Any = module
     for part in name.split("."):
         if not hasattr(value, part):
-            usable = [known for known, other in vars(module).items() if isinstance(other, Application) or known == _FUNCTION]
-            msg = f"`{where}` has no `{name}`; " + (did_you_mean(name, usable) if usable else "it has no application either")
+            usable = [
+                known
+                for known, other in vars(module).items()
+                if isinstance(other, Application) or known == _FUNCTION
+            ]
+            msg = f"`{where}` has no `{name}`; " + (
+                did_you_mean(name, usable) if usable else "it has no application either"
+            )
             raise CommandError(msg)
         value = getattr(value, part)
     if isinstance(value, Application) or (callable(value) and not isinstance(value, type)):
@@ -201,11 +209,15 @@ def _code_failed(where: str, error: BaseException) -> CommandError:
         place = f"line {error.lineno} of `{error.filename}`"
         line = (error.text or "").rstrip("\n")
         caret = " " * max(0, (error.offset or 1) - 1) + "^" if line else ""
-        return CommandError(f"`{where}` cannot be read: {error.msg}, {place}; mend the file", f"{line}\n{caret}".strip("\n"))
+        return CommandError(
+            f"`{where}` cannot be read: {error.msg}, {place}; mend the file", f"{line}\n{caret}".strip("\n")
+        )
     what = f"{type(error).__name__}: {error}"
     remedy = "mend it, then try again"
     if isinstance(error, SystemExit):
         remedy = 'put what a script does below `if __name__ == "__main__":`'
     elif isinstance(error, ModuleNotFoundError) and error.name:
-        remedy = f"install the package that has `{error.name.partition('.')[0]}`, or put its folder on PYTHONPATH"
+        remedy = (
+            f"install the package that has `{error.name.partition('.')[0]}`, or put its folder on PYTHONPATH"
+        )
     return CommandError(f"`{where}` failed while it was loaded: {what}; {remedy}", last_frames(error))

@@ -72,7 +72,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _ridgeline(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the versions and exit.", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Print the versions and exit.", callback=_print_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     """Options of all commands."""
@@ -95,7 +98,11 @@ def run(  # noqa: PLR0913, PLR0917  options
     ] = None,
     conf: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A setting of Spark: `--conf spark.executor.memory=4g`.", show_default=False),
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="A setting of Spark: `--conf spark.executor.memory=4g`.",
+            show_default=False,
+        ),
     ] = None,
     checkpoint: Annotated[
         str | None,
@@ -108,13 +115,20 @@ def run(  # noqa: PLR0913, PLR0917  options
     properties: Properties = None,
     attributes: Attributes = None,
     windows: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Stop after N windows committed in this run.", show_default=False)
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Stop after N windows committed in this run.", show_default=False
+        ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and what operators print.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print nothing but errors and what operators print.")
+    ] = False,
     event_log: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Write all events to FILE, `.jsonl` or `.parquet`, for `ridgeline replay FILE`.", show_default=False
+            metavar="FILE",
+            help="Write all events to FILE, `.jsonl` or `.parquet`, for `ridgeline replay FILE`.",
+            show_default=False,
         ),
     ] = None,
     otlp_endpoint: Annotated[
@@ -128,19 +142,34 @@ def run(  # noqa: PLR0913, PLR0917  options
     profile: Annotated[
         bool,
         typer.Option(
-            "--profile", help="Say at the end where a window's time goes, and write flame graphs of the driver and of a worker (by py-spy)."
+            "--profile",
+            help="Say at the end where a window's time goes, and write flame graphs of the driver and of a worker (by py-spy).",
         ),
     ] = False,
     profile_folder: Annotated[
-        str, typer.Option(metavar="FOLDER", help="Where `--profile` writes its files; those of a run before are replaced.")
+        str,
+        typer.Option(
+            metavar="FOLDER", help="Where `--profile` writes its files; those of a run before are replaced."
+        ),
     ] = DEFAULT_PROFILE,
     profile_seconds: Annotated[
-        int, typer.Option(min=1, metavar="N", help="How long flame graphs are recorded at most, from when windows are warm.")
+        int,
+        typer.Option(
+            min=1, metavar="N", help="How long flame graphs are recorded at most, from when windows are warm."
+        ),
     ] = DEFAULT_PROFILE_SECONDS,
-    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="Port of the web service; 0: a free one, named at start.")] = 0,
+    port: Annotated[
+        int,
+        typer.Option(
+            min=0, max=65535, metavar="N", help="Port of the web service; 0: a free one, named at start."
+        ),
+    ] = 0,
     host: Annotated[
         str,
-        typer.Option(metavar="ADDRESS", help="Where the web service listens. Elsewhere than on a loopback address it asks for a token."),
+        typer.Option(
+            metavar="ADDRESS",
+            help="Where the web service listens. Elsewhere than on a loopback address it asks for a token.",
+        ),
     ] = DEFAULT_HOST,
     token: Annotated[
         str | None,
@@ -153,21 +182,28 @@ def run(  # noqa: PLR0913, PLR0917  options
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A name by which requests may ask for the web service, such as a proxy's.", show_default=False),
+        typer.Option(
+            metavar="NAME",
+            help="A name by which requests may ask for the web service, such as a proxy's.",
+            show_default=False,
+        ),
     ] = None,
     no_service: Annotated[bool, typer.Option("--no-service", help="Start no web service.")] = False,
 ) -> None:
     """Run an application on Spark until its inputs have finished.
 
-    Ctrl-C or SIGTERM ends it after the window that runs: all results are published, and the same command with `--checkpoint` goes on from
-    there. While it runs, `ridgeline top`, `critical-path`, `progress` and other commands show where its time goes.
+    Ctrl-C or SIGTERM ends it after the window that runs: all results are published, and the same command with
+    `--checkpoint` goes on from there. While it runs, `ridgeline top`, `critical-path`, `progress` and other
+    commands show where its time goes.
 
-    Example: `ridgeline run payments.py --master local[2] --checkpoint state -D payments.count=1000 --windows 20`
+    Example: `ridgeline run payments.py --master local[2] --checkpoint state -D payments.count=1000 --windows
+    20`
 
-    If what it prints is read by another program (`| head`) that goes away, the run ends after its window as on Ctrl-C.
+    If what it prints is read by another program (`| head`) that goes away, the run ends after its window as
+    on Ctrl-C.
 
-    Exit codes: 0 finished or stopped, 1 the application failed, 2 the application or the command is not valid, 130 killed by a second
-    Ctrl-C, 143 by a second SIGTERM, 141 nobody reads its output any more.
+    Exit codes: 0 finished or stopped, 1 the application failed, 2 the application or the command is not
+    valid, 130 killed by a second Ctrl-C, 143 by a second SIGTERM, 141 nobody reads its output any more.
     """
     with told():
         from ridgeline.cli.load import load_application
@@ -224,7 +260,9 @@ def plan(
 
 
 @app.command(context_settings=_OWN_OPTIONS, epilog=_OPTIONS_OF_APP)
-def validate(context: typer.Context, target: App, properties: Properties = None, attributes: Attributes = None) -> None:
+def validate(
+    context: typer.Context, target: App, properties: Properties = None, attributes: Attributes = None
+) -> None:
     """Check an application without starting anything: all faults at once, each with its remedy.
 
     Example: `ridgeline validate payments.py -D payments.per_window=0`
@@ -244,9 +282,19 @@ def validate(context: typer.Context, target: App, properties: Properties = None,
 
 @app.command()
 def replay(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What `ridgeline run --event-log FILE` has written.", show_default=False)],
-    window: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only the window of this id, in full.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the last frame, or the window.")] = False,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="What `ridgeline run --event-log FILE` has written.", show_default=False
+        ),
+    ],
+    window: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Only the window of this id, in full.", show_default=False),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON: the last frame, or the window.")
+    ] = False,
 ) -> None:
     """Compute a run's figures again from its event log.
 

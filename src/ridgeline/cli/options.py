@@ -18,8 +18,13 @@ COMMAND_OPTIONS = (*RUN_OPTIONS, "--json")
 _OF_COMMAND = "is not an option of `ridgeline run` either"
 
 
-def assignments(option: str, texts: Sequence[str], form: str, example: str, *, dotted: bool = False) -> dict[str, str]:
-    """`name=value` texts as a mapping; of a name that is given twice the last value counts. Raises CommandError naming the form."""
+def assignments(
+    option: str, texts: Sequence[str], form: str, example: str, *, dotted: bool = False
+) -> dict[str, str]:
+    """`name=value` texts as a mapping; of a name that is given twice the last value counts.
+
+    Raises CommandError naming the form.
+    """
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -38,7 +43,10 @@ def properties(texts: Sequence[str]) -> dict[str, str]:
 
 
 def attributes(texts: Sequence[str]) -> dict[str, str]:
-    """The values of `--attribute`; without an operator's name they are the application's. Raises CommandError."""
+    """The values of `--attribute`; without an operator's name they are the application's.
+
+    Raises CommandError.
+    """
     return assignments("--attribute", texts, "operator.name=value", "balances.partitions=3")
 
 
@@ -65,7 +73,8 @@ def check_master(master: str) -> str:
 def application_arguments(target: str, function: Callable[..., Any], texts: Sequence[str]) -> dict[str, Any]:
     """Keyword arguments for the function from `--name value`, `--name=value`, `--flag` and `--no-flag`, by its annotations.
 
-    Raises CommandError for options that the function does not take, values that do not fit and required ones that are missing.
+    Raises CommandError for options that the function does not take, values that do not fit and required ones
+    that are missing.
     """
     parameters = _parameters(function)
     found: dict[str, Any] = {}
@@ -92,7 +101,11 @@ def application_arguments(target: str, function: Callable[..., Any], texts: Sequ
                 raise CommandError(msg)
             value = rest.pop(0)
         found[name] = _convert(option, kind, value)
-    missing = [name for name, (_, default) in parameters.items() if default is inspect.Parameter.empty and name not in found]
+    missing = [
+        name
+        for name, (_, default) in parameters.items()
+        if default is inspect.Parameter.empty and name not in found
+    ]
     if missing:
         needed = ", ".join(f"`{_shown(name, parameters[name])}`" for name in missing)
         msg = f"`{target}` needs {needed}; give {'it' if len(missing) == 1 else 'them'} after APP"
@@ -109,7 +122,11 @@ def _parameters(function: Callable[..., Any]) -> Parameters:
         hints = typing.get_type_hints(function)
     except (NameError, TypeError, AttributeError):
         hints = {}
-    skipped = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+    skipped = (
+        inspect.Parameter.VAR_POSITIONAL,
+        inspect.Parameter.VAR_KEYWORD,
+        inspect.Parameter.POSITIONAL_ONLY,
+    )
     found = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind not in skipped:
@@ -122,7 +139,11 @@ def _parameters(function: Callable[..., Any]) -> Parameters:
 def _name(option: str, parameters: Parameters) -> tuple[str, bool]:
     """The parameter that an option means, and whether it is `--no-...`."""
     name = option.removeprefix("--").replace("-", "_")
-    if name not in parameters and name.startswith("no_") and parameters.get(name.removeprefix("no_"), (None, None))[0] is bool:
+    if (
+        name not in parameters
+        and name.startswith("no_")
+        and parameters.get(name.removeprefix("no_"), (None, None))[0] is bool
+    ):
         return name.removeprefix("no_"), True
     return name, False
 
@@ -150,7 +171,9 @@ def _unknown(option: str, target: str, parameters: Parameters) -> str:
 def _takes(target: str, parameters: Parameters) -> str:
     if not parameters:
         return f"`{target}` takes no options"
-    return f"`{target}` takes " + ", ".join(f"`{_shown(name, parameter)}`" for name, parameter in parameters.items())
+    return f"`{target}` takes " + ", ".join(
+        f"`{_shown(name, parameter)}`" for name, parameter in parameters.items()
+    )
 
 
 def _shown(name: str, parameter: tuple[Any, Any]) -> str:

@@ -73,13 +73,17 @@ class RunSettings:
     def command(self, checkpoint: str) -> str:
         """The same command that goes on from a checkpoint.
 
-        Secrets are masked: give them again. Without the token, which belongs into no log, and without the event log and
-        the profile, which are there already.
+        Secrets are masked: give them again. Without the token, which belongs into no log, and without the
+        event log and the profile, which are there already.
         """
         words = ["ridgeline", "run", self.target]
         if self.master != DEFAULT_MASTER:
             words += ["--master", self.master]
-        for option, values in (("--conf", self.conf), ("-D", self.properties), ("--attribute", self.attributes)):
+        for option, values in (
+            ("--conf", self.conf),
+            ("-D", self.properties),
+            ("--attribute", self.attributes),
+        ):
             for value in values:
                 words += [option, _masked(value)]
         if self.windows is not None:

@@ -12,7 +12,9 @@ Columns = dict[str, list[Text]]
 """Cells by column, in order; empty columns have no place in it."""
 
 
-def fitted(columns: Columns, width: int, dispensable: Sequence[str] = (), left: Sequence[str] = ("operator",)) -> Table:
+def fitted(
+    columns: Columns, width: int, dispensable: Sequence[str] = (), left: Sequence[str] = ("operator",)
+) -> Table:
     """A table without lines; columns that are not in `left` are aligned to the right.
 
     Where `width` does not do, `dispensable` columns are left out, the first ones first.

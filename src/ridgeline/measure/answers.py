@@ -54,7 +54,9 @@ def operator_answer(status: OperatorStatus, container: ContainerStatus, moment: 
         "unifierClass": node.class_name if node.unifier else None,
         "kind": node.kind,
         "status": _operator_state(status, moment),
-        "currentWindowId": moment.current_window if moment.states.get(node.id) in _RUNNING else status.last_window,
+        "currentWindowId": moment.current_window
+        if moment.states.get(node.id) in _RUNNING
+        else status.last_window,
         "recoveryWindowId": status.last_window,
         "totalTuplesProcessed": totals.tuples_in,
         "totalTuplesEmitted": totals.tuples_out,
@@ -105,7 +107,9 @@ def container_answer(container: ContainerStatus, topology: Topology, moment: Mom
         "operators": {str(operator): topology.by_id[operator].title for operator in operators},
         "numOperators": len(operators),
         "lastHeartbeat": container.last_word,
-        "heartbeatAgeSeconds": max(0.0, moment.now - container.last_word) if container.last_word is not None else None,
+        "heartbeatAgeSeconds": max(0.0, moment.now - container.last_word)
+        if container.last_word is not None
+        else None,
         "startedTime": container.started,
         "stack": container.stack,
         "bytesOut": container.bytes_out,
@@ -120,7 +124,12 @@ def age_answer(node: OperatorNode, place: str, figures: AgeFigures | None) -> di
         return {**head, **dict.fromkeys(_AGES), "count": 0, "negative": 0}
     f = figures
     seconds = (f.minimum, f.maximum, f.average, f.p50, f.p90, f.p99, f.p999, f.oldest_maximum)
-    return {**head, **dict(zip(_AGES, map(milliseconds, seconds), strict=True)), "count": f.count, "negative": f.negative}
+    return {
+        **head,
+        **dict(zip(_AGES, map(milliseconds, seconds), strict=True)),
+        "count": f.count,
+        "negative": f.negative,
+    }
 
 
 def streams_answer(topology: Topology) -> list[dict[str, Any]]:
@@ -146,19 +155,26 @@ def _operator_state(status: OperatorStatus, moment: Moment) -> str:
         return "INACTIVE"
     if status.node.container in moment.silent:
         return "SILENT"
-    return _RUNNING.get(moment.states.get(status.node.id, ""), "PENDING" if status.last_window is None else "ACTIVE")
+    return _RUNNING.get(
+        moment.states.get(status.node.id, ""), "PENDING" if status.last_window is None else "ACTIVE"
+    )
 
 
 def _container_state(container: ContainerStatus, operators: Iterable[int], moment: Moment) -> str:
     if container.id in moment.silent:
         return "SILENT"
-    if container.heard and any(moment.states.get(operator) in {"running", "waiting"} for operator in operators):
+    if container.heard and any(
+        moment.states.get(operator) in {"running", "waiting"} for operator in operators
+    ):
         return "RUNNING"
     return "PENDING" if container.last_word is None else "IDLE"
 
 
 def _ports(status: OperatorStatus, totals: Totals, rates: Rates) -> list[dict[str, Any]]:
-    """Ports that are connected or have had tuples. The queue is known of the operator: of its port if there is one."""
+    """Ports that are connected or have had tuples.
+
+    The queue is known of the operator: of its port if there is one.
+    """
     node = status.node
     queue = status.queue if len(node.inputs) == 1 else None
     return [

@@ -1,11 +1,13 @@
 """How far the hosts' clocks are from STRAM's, from messages that go one way.
 
-A message that was sent at s (the host's clock) and received at r (STRAM's) says r - s = offset + delay, and a delay is never negative.
+A message that was sent at s (the host's clock) and received at r (STRAM's) says r - s = offset + delay, and a
+delay is never negative.
 
-The average of that over the last messages is Apex's estimate: it takes the mean delay for a part of the offset. The minimum-delay
-estimate draws a line below all points (s, r - s), as near to them as it can be: its height is the offset and the smallest delay, its
-slope the drift (V. Paxson, "On Calibrating Measurements of Packet Transit Times", 1998; S. Moon, P. Skelly, D. Towsley, "Estimation and
-Removal of Clock Skew from Network Delay Measurements", 1999).
+The average of that over the last messages is Apex's estimate: it takes the mean delay for a part of the
+offset. The minimum-delay estimate draws a line below all points (s, r - s), as near to them as it can be: its
+height is the offset and the smallest delay, its slope the drift (V. Paxson, "On Calibrating Measurements of
+Packet Transit Times", 1998; S. Moon, P. Skelly, D. Towsley, "Estimation and Removal of Clock Skew from
+Network Delay Measurements", 1999).
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from dataclasses import dataclass
 STEEPEST_SLOPE = 1e-2
 """The greatest drift that is believed: 10 ms per second.
 
-A quartz drifts by less than 0.1 ms per second and NTP slews by at most 0.5, virtual machines by some more; twice 5 ms per second passes. A
-steeper line comes of delays, or of a clock that was set, and would be far off where there are no points.
+A quartz drifts by less than 0.1 ms per second and NTP slews by at most 0.5, virtual machines by some more;
+twice 5 ms per second passes. A steeper line comes of delays, or of a clock that was set, and would be far off
+where there are no points.
 """
 FEWEST_SAMPLES = 5
 SHORTEST_SECONDS = 2.0
@@ -46,8 +49,8 @@ class _Line:
 class ClockOffsets:
     """The clock offset of every host, from its last `samples` messages. One thread at a time.
 
-    All offsets are seconds to add to the host's timestamps to get STRAM's time. `own_host` is where STRAM runs: one clock, so its offset is
-    exactly 0 and its messages are no samples.
+    All offsets are seconds to add to the host's timestamps to get STRAM's time. `own_host` is where STRAM
+    runs: one clock, so its offset is exactly 0 and its messages are no samples.
     """
 
     def __init__(self, samples: int = 100, own_host: str = "") -> None:
@@ -62,7 +65,10 @@ class ClockOffsets:
         self._lines: dict[str, _Line] = {}
 
     def add(self, host: str, sent: float, received: float) -> None:
-        """Note a message: `sent` on the host's clock, `received` on STRAM's, seconds. Times that cannot be are left out."""
+        """Note a message: `sent` on the host's clock, `received` on STRAM's, seconds.
+
+        Times that cannot be are left out.
+        """
         if host == self.own_host or not abs(received - sent) < _FARTHEST_SECONDS:  # nor is NaN
             return
         points = self._points.get(host)
@@ -83,12 +89,13 @@ class ClockOffsets:
     def minimum_delay(self, host: str, at: float) -> float:
         """The minimum-delay estimate when the host's clock showed `at`; it contains the smallest delay. 0 for an unknown host.
 
-        The line is the edge of the points' lower convex hull that spans their mean time: of all lines below the points it has the least
-        sum of distances. It is followed beyond the samples for no longer than they span. Where it cannot be trusted
-        (`FEWEST_SAMPLES`, `SHORTEST_SECONDS`, `STEEPEST_SLOPE`), it is level through the lowest point.
+        The line is the edge of the points' lower convex hull that spans their mean time: of all lines below
+        the points it has the least sum of distances. It is followed beyond the samples for no longer than
+        they span. Where it cannot be trusted (`FEWEST_SAMPLES`, `SHORTEST_SECONDS`, `STEEPEST_SLOPE`), it is
+        level through the lowest point.
 
-        Limits: a delay that all messages share counts as offset; that can only be told from an offset by an answer. Of a clock that was set
-        back, the old samples have to go first.
+        Limits: a delay that all messages share counts as offset; that can only be told from an offset by an
+        answer. Of a clock that was set back, the old samples have to go first.
         """
         points = self._points.get(host)
         if not points:
@@ -130,7 +137,10 @@ def _line_below(points: list[Point]) -> _Line:
 
 
 def _lower_hull(points: list[Point]) -> list[Point]:
-    """The lower convex hull of sorted points, from left to right (A. M. Andrew's monotone chain, 1979); each time occurs once."""
+    """The lower convex hull of sorted points, from left to right (A.
+
+    M. Andrew's monotone chain, 1979); each time occurs once.
+    """
     hull: list[Point] = []
     for time, height in points:
         if hull and hull[-1][0] == time:

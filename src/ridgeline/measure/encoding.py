@@ -14,11 +14,17 @@ from ridgeline.measure.events import EVENT_TYPES, Event
 
 def to_dict(event: Any) -> dict[str, Any]:
     """An event as plain data for JSON; `event` names its type."""
-    return {"event": type(event).__name__, **{field.name: _plain(getattr(event, field.name)) for field in dataclasses.fields(event)}}
+    return {
+        "event": type(event).__name__,
+        **{field.name: _plain(getattr(event, field.name)) for field in dataclasses.fields(event)},
+    }
 
 
 def from_dict(data: Mapping[str, Any]) -> Event:
-    """The event of plain data. Raises ValueError naming what does not fit; fields that are unknown here are ignored, for newer logs."""
+    """The event of plain data.
+
+    Raises ValueError naming what does not fit; fields that are unknown here are ignored, for newer logs.
+    """
     name = data.get("event")
     kind = EVENT_TYPES.get(name) if isinstance(name, str) else None
     if kind is None:
@@ -42,7 +48,10 @@ def _fields(kind: type) -> Mapping[str, tuple[Any, bool]]:
     """Type and necessity of a dataclass's fields."""
     hints = typing.get_type_hints(kind)
     return {
-        field.name: (hints[field.name], field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING)
+        field.name: (
+            hints[field.name],
+            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
+        )
         for field in dataclasses.fields(kind)
     }
 

@@ -1,7 +1,7 @@
 """The typed events that every figure is a fold of.
 
-All `at` are STRAM's wall clock, seconds since 1970-01-01 UTC. Times that a container read are on its own host's clock until a fold corrects
-them (`ridgeline.measure.clocks`); each field says which it is.
+All `at` are STRAM's wall clock, seconds since 1970-01-01 UTC. Times that a container read are on its own
+host's clock until a fold corrects them (`ridgeline.measure.clocks`); each field says which it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ Counts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class ApplicationPlanned:
-    """A run begins, or its plan has changed: the topology that later events refer to. `attributes` are the application's."""
+    """A run begins, or its plan has changed: the topology that later events refer to.
+
+    `attributes` are the application's.
+    """
 
     at: float
     application: str
@@ -33,7 +36,10 @@ class ApplicationPlanned:
 
 @dataclass(frozen=True, slots=True)
 class WindowPlanned:
-    """The window's driver has fired. `due`: when it should have, by the application's schedule (wall clock of STRAM)."""
+    """The window's driver has fired.
+
+    `due`: when it should have, by the application's schedule (wall clock of STRAM).
+    """
 
     at: float
     window_id: int
@@ -52,7 +58,10 @@ class WindowStarted:
 
 @dataclass(frozen=True, slots=True)
 class WindowRetried:
-    """An attempt did not count; `attempt` is the number of the next one. `final`: no failure, the last window is run again to be closed."""
+    """An attempt did not count; `attempt` is the number of the next one.
+
+    `final`: no failure, the last window is run again to be closed.
+    """
 
     at: float
     window_id: int
@@ -65,10 +74,11 @@ class WindowRetried:
 class ContainerWindow:
     """What a container as a whole did in the attempt that counts; times on the clock of its host.
 
-    In this order: `task_began` (Spark's task entered Python), `began` (this container's turn in the task), `restored`
-    (state is at the version asked for), `ran` (its operators are done), `written` (state file written), `sent` (its messages were handed to
-    Spark: the report's last clock read). `received`: STRAM's clock when the report was there. `worker_began`, `daemon_began`: the task's
-    process and the daemon that it was forked from began to run. 0: not known.
+    In this order: `task_began` (Spark's task entered Python), `began` (this container's turn in the task),
+    `restored` (state is at the version asked for), `ran` (its operators are done), `written` (state file
+    written), `sent` (its messages were handed to Spark: the report's last clock read). `received`: STRAM's
+    clock when the report was there. `worker_began`, `daemon_began`: the task's process and the daemon that it
+    was forked from began to run. 0: not known.
     """
 
     at: float
@@ -95,11 +105,11 @@ class ContainerWindow:
 class AgeSample:
     """The ages of the records of one operator in one window, at one `place`: `source`, `state`, `emit`, or `commit`.
 
-    Seconds. At `commit` they are as of `as_of`, the host's clock (0: the operator's end-window timestamp); whoever folds them adds the time
-    from there to the commit.
-    `oldest_maximum`: the greatest age of the oldest record that went into a result. `buckets`: (bucket, count) pairs of a
-    `ridgeline.measure.age.histogram.Histogram` with `TRANSPORT_BITS`, of the ages that are not negative, less `base`, the least of them;
-    `ahead`: of the negative ones, less `minimum`.
+    Seconds. At `commit` they are as of `as_of`, the host's clock (0: the operator's end-window timestamp);
+    whoever folds them adds the time from there to the commit. `oldest_maximum`: the greatest age of the
+    oldest record that went into a result. `buckets`: (bucket, count) pairs of a
+    `ridgeline.measure.age.histogram.Histogram` with `TRANSPORT_BITS`, of the ages that are not negative, less
+    `base`, the least of them; `ahead`: of the negative ones, less `minimum`.
     """
 
     place: str
@@ -120,11 +130,12 @@ class AgeSample:
 class OperatorWindow:
     """What one physical operator did in the attempt that counts.
 
-    `began`, `ended` (the end-window timestamp: `end_window()` has returned and the output is routed): clock of its host. Within
-    its container: `wait_seconds` from the restored state to its turn (its siblings ran), `compute_seconds` in its own callbacks,
-    `transfer_seconds` the rest between `began` and `ended` (decode, encode, route), of which `encode_seconds` went into blocks of its
-    output and `state_seconds` into what of its state had changed.
-    Of `compute_seconds`, `end_seconds` were spent in `end_window`. `queue`: tuples that waited when its turn came.
+    `began`, `ended` (the end-window timestamp: `end_window()` has returned and the output is routed): clock
+    of its host. Within its container: `wait_seconds` from the restored state to its turn (its siblings ran),
+    `compute_seconds` in its own callbacks, `transfer_seconds` the rest between `began` and `ended` (decode,
+    encode, route), of which `encode_seconds` went into blocks of its output and `state_seconds` into what of
+    its state had changed. Of `compute_seconds`, `end_seconds` were spent in `end_window`. `queue`: tuples
+    that waited when its turn came.
     """
 
     at: float
@@ -156,9 +167,10 @@ class OperatorWindow:
 class WindowCommitted:
     """The window is committed and published. All times are STRAM's wall clock, in this order.
 
-    `began`: `foreachBatch` or the tick entered Ridgeline; `planned`: the attempt that counts was begun (earlier ones had failed before);
-    `launched`: its job was given to Spark; `returned`: its reports were there; `staged`: outputs had staged; `committed`: the manifest is
-    durable; `published`: outputs had published. `tasks_retried`: how often Spark had repeated tasks of the attempt that counts, since their
+    `began`: `foreachBatch` or the tick entered Ridgeline; `planned`: the attempt that counts was begun
+    (earlier ones had failed before); `launched`: its job was given to Spark; `returned`: its reports were
+    there; `staged`: outputs had staged; `committed`: the manifest is durable; `published`: outputs had
+    published. `tasks_retried`: how often Spark had repeated tasks of the attempt that counts, since their
     processes were lost.
     """
 
@@ -177,10 +189,12 @@ class WindowCommitted:
 
 @dataclass(frozen=True, slots=True)
 class OutputPublished:
-    """Readers may see the results of an output operator up to a window. `operator` is its name: all partitions are published at once.
+    """Readers may see the results of an output operator up to a window.
 
-    With a window it comes after the window's `OperatorWindow` and before its `WindowCommitted`; results that were held back may also be
-    published between windows, and when the run ends.
+    `operator` is its name: all partitions are published at once.
+
+    With a window it comes after the window's `OperatorWindow` and before its `WindowCommitted`; results that
+    were held back may also be published between windows, and when the run ends.
     """
 
     at: float
@@ -190,10 +204,12 @@ class OutputPublished:
 
 @dataclass(frozen=True, slots=True)
 class SparkTrigger:
-    """Spark's own account of a micro-batch, once it is over (applications with Spark sources). `triggered`: STRAM's wall clock.
+    """Spark's own account of a micro-batch, once it is over (applications with Spark sources).
 
-    `phases`: seconds by Spark's names (`latestOffset`, `getBatch`, `queryPlanning`, `walCommit`, `addBatch`, `commitOffsets`,
-    `triggerExecution`).
+    `triggered`: STRAM's wall clock.
+
+    `phases`: seconds by Spark's names (`latestOffset`, `getBatch`, `queryPlanning`, `walCommit`, `addBatch`,
+    `commitOffsets`, `triggerExecution`).
     """
 
     at: float
@@ -206,8 +222,9 @@ class SparkTrigger:
 class SourceProgress:
     """How far an input operator is: `consumed` and `remaining` in `unit` (`records`, `bytes` or what else the operator counts), cumulative.
 
-    Since the run's start. None means unknown; a negative `remaining` means infinite. `remaining_bytes` where it is known beside records. Of
-    one partition, or of the whole source (`operator` is then its first partition, `whole` is true).
+    Since the run's start. None means unknown; a negative `remaining` means infinite. `remaining_bytes` where
+    it is known beside records. Of one partition, or of the whole source (`operator` is then its first
+    partition, `whole` is true).
     """
 
     at: float
@@ -222,10 +239,13 @@ class SourceProgress:
 
 @dataclass(frozen=True, slots=True)
 class SourceAsked:
-    """What a Spark source answers when it is asked on a timer, beside the windows. In records; `operator` is its first partition.
+    """What a Spark source answers when it is asked on a timer, beside the windows.
 
-    `taken` since the run's start, into windows that are done or run; `held` of these are in the window that runs (`window_id`, -1: none
-    does); `waiting` are there and in no window. None: unknown. `problem`: why the source could not be asked; the last answer stays then.
+    In records; `operator` is its first partition.
+
+    `taken` since the run's start, into windows that are done or run; `held` of these are in the window that
+    runs (`window_id`, -1: none does); `waiting` are there and in no window. None: unknown. `problem`: why the
+    source could not be asked; the last answer stays then.
     """
 
     at: float
@@ -241,11 +261,12 @@ class SourceAsked:
 class RunningOperator:
     """One operator in a window that runs, for heartbeats. `state` is `waiting`, `running` or `done`.
 
-    Beam's figures: `seconds` spent in its own callbacks so far; per input port `consumed` tuples and `queued` ones (delivered to it and not
-    consumed, active ones left out); `active` tuples being processed; per output port `produced` for consumed tuples, `active_produced` for
-    active ones, `active_remaining` expected for active ones (missing: not reported; negative: infinite); `work` (consumed, remaining or
-    None) as an input operator's `progress()` says; `watermarks` the lowest time of the records in flight per output, seconds since 1970;
-    `end_seconds` how many of `seconds` were spent in `end_window`, None before it.
+    Beam's figures: `seconds` spent in its own callbacks so far; per input port `consumed` tuples and `queued`
+    ones (delivered to it and not consumed, active ones left out); `active` tuples being processed; per output
+    port `produced` for consumed tuples, `active_produced` for active ones, `active_remaining` expected for
+    active ones (missing: not reported; negative: infinite); `work` (consumed, remaining or None) as an input
+    operator's `progress()` says; `watermarks` the lowest time of the records in flight per output, seconds
+    since 1970; `end_seconds` how many of `seconds` were spent in `end_window`, None before it.
     """
 
     id: int
@@ -264,7 +285,9 @@ class RunningOperator:
 
 @dataclass(frozen=True, slots=True)
 class ContainerHeartbeat:
-    """A container's running figures. `sent`, `began` (of its window) are its host's clock, `at` is STRAM's when it was received.
+    """A container's running figures.
+
+    `sent`, `began` (of its window) are its host's clock, `at` is STRAM's when it was received.
 
     `container` -1: no container runs, the message only carries its clock. `stack`: where its thread is.
     """

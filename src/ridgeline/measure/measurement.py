@@ -9,7 +9,15 @@ from typing import Any
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.age.publish_age import PublishAges
 from ridgeline.measure.age.record_age import AgeTotals, RecordAges
-from ridgeline.measure.answers import Moment, age_answer, container_answer, no_such, operator_answer, streams_answer, throughput_answer
+from ridgeline.measure.answers import (
+    Moment,
+    age_answer,
+    container_answer,
+    no_such,
+    operator_answer,
+    streams_answer,
+    throughput_answer,
+)
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import (
     ApplicationEnded,
@@ -45,14 +53,17 @@ _STATES = {"finished": "FINISHED", "stopped": "STOPPED", "failed": "FAILED"}
 class Measurement:
     """Feed it all events of one application in order (`apply`), and ask.
 
-    Answers are plain data for JSON: camelCase names with units, times of day in seconds since 1970, null for what is not known. Those that
-    depend on the time take `now`, STRAM's wall clock; those of an application that is over are as of its end. Windows count once they are
-    committed, all at once: no answer holds half of one.
+    Answers are plain data for JSON: camelCase names with units, times of day in seconds since 1970, null for
+    what is not known. Those that depend on the time take `now`, STRAM's wall clock; those of an application
+    that is over are as of its end. Windows count once they are committed, all at once: no answer holds half
+    of one.
 
-    `own_host` is where STRAM runs, whose clock needs no correction; default: `info["host"]` of the plan's event.
+    `own_host` is where STRAM runs, whose clock needs no correction; default: `info["host"]` of the plan's
+    event.
 
-    Memory is bounded: what single windows were is kept for `stats_max_allowable_windows_lag` windows (1,000). With
-    `metrics_recording_level` OFF only tuples, errors and states are folded. One thread at a time (`ridgeline.stram.watch` is for several).
+    Memory is bounded: what single windows were is kept for `stats_max_allowable_windows_lag` windows (1,000).
+    With `metrics_recording_level` OFF only tuples, errors and states are folded. One thread at a time
+    (`ridgeline.stram.watch` is for several).
     """
 
     def __init__(self, own_host: str = "") -> None:
@@ -98,7 +109,10 @@ class Measurement:
         """Make the folds, whose settings are a run's."""
         interval = float(attributes.get("throughput_calculation_interval", 10.0))
         self._measures = str(attributes.get("metrics_recording_level", "INFO")) != "OFF"
-        self._latency = LatencyFold(AVERAGE_WINDOWS, max(AVERAGE_WINDOWS, int(attributes.get("stats_max_allowable_windows_lag", 1000))))
+        self._latency = LatencyFold(
+            AVERAGE_WINDOWS,
+            max(AVERAGE_WINDOWS, int(attributes.get("stats_max_allowable_windows_lag", 1000))),
+        )
         self._ages = RecordAges()
         self._publish = PublishAges()
         width = window_seconds or _NO_WIDTH
@@ -206,7 +220,9 @@ class Measurement:
     def _fold_times(self, events: Iterable[Event]) -> None:
         times = assemble(self.topology, events, self._clocks)
         width = self.plan.window_seconds if self.plan is not None else 0.0
-        self._latency.add(self.topology, times, window_seconds=width, behind=self.windows_behind(times.published))
+        self._latency.add(
+            self.topology, times, window_seconds=width, behind=self.windows_behind(times.published)
+        )
 
     def _fold_ages(self, events: Iterable[Event], commit: WindowCommitted) -> None:
         for event in events:
@@ -214,12 +230,16 @@ class Measurement:
                 continue
             for sample in event.ages:
                 if sample.place != "commit":
-                    self._ages.add(event.operator, sample, commit.at, self._clocks.offset(event.host, event.ended))
+                    self._ages.add(
+                        event.operator, sample, commit.at, self._clocks.offset(event.host, event.ended)
+                    )
                 else:
                     as_of = sample.as_of or event.ended
                     self._ages.add_committed(event.operator, sample, commit.committed - as_of, commit.at)
                     name = self.topology.by_id[event.operator].name
-                    for found in self._publish.committed(name, event.operator, event.window_id, as_of, sample):
+                    for found in self._publish.committed(
+                        name, event.operator, event.window_id, as_of, sample
+                    ):
                         self._ages.add_committed(*found, commit.at)
 
     def _publish_output(self, event: OutputPublished) -> None:
@@ -232,12 +252,18 @@ class Measurement:
     # Answers out: windows ------------------------------------------------------------------------------------------
 
     def latency(self, now: float, window_id: int | None = None) -> dict[str, Any]:
-        """Latencies of all operators in a window (default: the last). Raises KeyError for a window that is not kept."""
+        """Latencies of all operators in a window (default: the last).
+
+        Raises KeyError for a window that is not kept.
+        """
         found = self._latency.latency(window_id, self.windows_behind(now))
         return {**found, "clamps": self._latency.clamps + self._clocks.clamps}
 
     def critical_path(self, window_id: int | None = None) -> dict[str, Any]:
-        """Critical path, slack and blame chain of a window (default: the last). Raises KeyError for a window that is not kept."""
+        """Critical path, slack and blame chain of a window (default: the last).
+
+        Raises KeyError for a window that is not kept.
+        """
         return self._latency.critical_path(window_id)
 
     def windows(self, limit: int | None = None) -> list[dict[str, Any]]:
@@ -254,23 +280,43 @@ class Measurement:
         A window is over when the next one is due. Windows without a width have no schedule.
         """
         first, last, plan = self._first, self._schedule, self.plan
-        if first is None or last is None or plan is None or plan.window_seconds <= 0 or self._ended is not None:
+        if (
+            first is None
+            or last is None
+            or plan is None
+            or plan.window_seconds <= 0
+            or self._ended is not None
+        ):
             return dict.fromkeys(self._statuses.operators, 0)
         late = now - last.due + self._progress.forgiven_seconds
         over = last.window_id + math.floor(late / plan.window_seconds) - 1
         done = ((operator, status.last_window) for operator, status in self._statuses.operators.items())
-        return {operator: max(0, over - (first.window_id - 1 if window is None else window)) for operator, window in done}
+        return {
+            operator: max(0, over - (first.window_id - 1 if window is None else window))
+            for operator, window in done
+        }
 
     # Answers out: records, progress, throughput --------------------------------------------------------------------
 
     def record_age(self, now: float, operator: str | None = None) -> dict[str, Any]:
-        """Record ages of all operators or of one (name or title) over the last minute. Raises KeyError naming the operators there are."""
+        """Record ages of all operators or of one (name or title) over the last minute.
+
+        Raises KeyError naming the operators there are.
+        """
         now = self._as_of(now)
         if operator is not None:
             self._check_name(operator)
-        nodes = (node for node in self.topology.operators if operator is None or operator in {node.name, node.title})
+        nodes = (
+            node
+            for node in self.topology.operators
+            if operator is None or operator in {node.name, node.title}
+        )
         ages = self._ages
-        rows = (age_answer(node, place, ages.figures(node.id, place, now)) for node in nodes for place in ages.places(node.id))
+        rows = (
+            age_answer(node, place, ages.figures(node.id, place, now))
+            for node in nodes
+            for place in ages.places(node.id)
+        )
         return {"operators": list(rows)}
 
     def age_totals(self) -> list[tuple[OperatorNode, str, AgeTotals]]:
@@ -294,7 +340,9 @@ class Measurement:
     def throughput(self, now: float) -> dict[str, Any]:
         """Tuples of every operator since the start, and per second over the last `seconds` (`throughput_calculation_interval`)."""
         moment = self._moment(now, self._statuses.operators)
-        return {"operators": [throughput_answer(status, moment) for status in self._statuses.operators.values()]}
+        return {
+            "operators": [throughput_answer(status, moment) for status in self._statuses.operators.values()]
+        }
 
     def _check_name(self, operator: str) -> None:
         names = dict.fromkeys(name for node in self.topology.operators for name in (node.name, node.title))
@@ -373,7 +421,10 @@ class Measurement:
     def containers(self, now: float) -> list[dict[str, Any]]:
         """All containers."""
         moment = self._moment(now, progress=self._doing(now))
-        return [container_answer(container, self.topology, moment) for container in self._statuses.containers.values()]
+        return [
+            container_answer(container, self.topology, moment)
+            for container in self._statuses.containers.values()
+        ]
 
     def container(self, now: float, container_id: int) -> dict[str, Any]:
         """One container. Raises KeyError naming the ids there are."""
@@ -388,11 +439,17 @@ class Measurement:
 
     def _doing(self, now: float) -> dict[str, Any] | None:
         """The progress if it says what operators do: a window runs and a heartbeat of it has come."""
-        heard = self._running is not None and any(container.heard for container in self._statuses.containers.values())
+        heard = self._running is not None and any(
+            container.heard for container in self._statuses.containers.values()
+        )
         return self.progress(now) if heard else None
 
     def _moment(
-        self, now: float, tuples_of: Iterable[int] = (), latency: Mapping[str, Any] | None = None, progress: Mapping[str, Any] | None = None
+        self,
+        now: float,
+        tuples_of: Iterable[int] = (),
+        latency: Mapping[str, Any] | None = None,
+        progress: Mapping[str, Any] | None = None,
     ) -> Moment:
         """What answers of one moment share, as far as they need it."""
         now = self._as_of(now)
@@ -402,9 +459,14 @@ class Measurement:
             current_window=self._running.window_id if self._running is not None else self._committed,
             latencies={row["id"]: row for row in latency["operators"]} if latency is not None else {},
             behind=self.windows_behind(now) if latency is not None else {},
-            tuples={number: (self._throughput.totals(number), self._throughput.rates(number, now)) for number in tuples_of},
+            tuples={
+                number: (self._throughput.totals(number), self._throughput.rates(number, now))
+                for number in tuples_of
+            },
             states={row["id"]: row["state"] for row in progress["operators"]} if progress is not None else {},
-            silent=frozenset(row["id"] for row in progress["containers"] if row["silent"]) if progress is not None else frozenset(),
+            silent=frozenset(row["id"] for row in progress["containers"] if row["silent"])
+            if progress is not None
+            else frozenset(),
         )
 
     def frame(self, now: float, *, latencies: bool = True) -> dict[str, Any]:
@@ -412,9 +474,16 @@ class Measurement:
 
         Without `latencies` those of operators are left out, the most of the work.
         """
-        nothing: dict[str, Any] = {"windowId": None, "operators": [], "logical": [], "clamps": self._latency.clamps + self._clocks.clamps}
+        nothing: dict[str, Any] = {
+            "windowId": None,
+            "operators": [],
+            "logical": [],
+            "clamps": self._latency.clamps + self._clocks.clamps,
+        }
         latency, progress = self.latency(now) if latencies else nothing, self.progress(now)
-        moment = self._moment(now, self._statuses.operators, latency, progress if self._running is not None else None)
+        moment = self._moment(
+            now, self._statuses.operators, latency, progress if self._running is not None else None
+        )
         last = next(iter(self.windows(1)), None)
         return {
             "windowId": self._committed,

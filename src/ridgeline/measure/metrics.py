@@ -1,8 +1,9 @@
 """The one registry of metrics: `/metrics`, OTLP export, `docs/metrics.md` and the Grafana dashboard are made of it.
 
-Names follow Prometheus' rules: base units, `_total` for counters, one quantity a metric, nothing in a name that is a label. Every metric
-has the label `application` and those that it names here; labels are bounded by the plan, never by data. `operator` is the name of a
-logical operator, or `NAME.PORT#unifier`; `partition` counts from 0.
+Names follow Prometheus' rules: base units, `_total` for counters, one quantity a metric, nothing in a name
+that is a label. Every metric has the label `application` and those that it names here; labels are bounded by
+the plan, never by data. `operator` is the name of a logical operator, or `NAME.PORT#unifier`; `partition`
+counts from 0.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ STATES = ("RUNNING", "FINISHED", "STOPPED", "FAILED")
 
 
 class Kind(StrEnum):
-    """What a metric is. `info`: a gauge that is 1 and says all with its labels; `state`: a gauge, 1 for the state that holds, else 0."""
+    """What a metric is.
+
+    `info`: a gauge that is 1 and says all with its labels; `state`: a gauge, 1 for the state that holds, else
+    0.
+    """
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -37,9 +42,10 @@ class Kind(StrEnum):
 class Metric:
     """One metric.
 
-    `name` is without `PREFIX`, `labels` are those besides `application`. `unit` is the base unit, empty for what is only counted by its
-    name. `advice` says what to do about it. `aliases` are the names that users of other products know. `bounds` are the upper bounds of a
-    histogram, in the metric's unit; `states` the values that the last label of a `state` takes.
+    `name` is without `PREFIX`, `labels` are those besides `application`. `unit` is the base unit, empty for
+    what is only counted by its name. `advice` says what to do about it. `aliases` are the names that users of
+    other products know. `bounds` are the upper bounds of a histogram, in the metric's unit; `states` the
+    values that the last label of a `state` takes.
     """
 
     name: str
@@ -396,7 +402,11 @@ _SOURCES = (
         _SOURCE,
         "Records that a source has not given to the application yet. Absent where unknown.",
         "If it grows, the application is too slow for this source.",
-        aliases=("Flink `pendingRecords`", "Spark `avgOffsetsBehindLatest`", "Databricks `STREAMING_BACKLOG_RECORDS`"),
+        aliases=(
+            "Flink `pendingRecords`",
+            "Spark `avgOffsetsBehindLatest`",
+            "Databricks `STREAMING_BACKLOG_RECORDS`",
+        ),
     ),
     Metric(
         "source_backlog_bytes",

@@ -85,15 +85,21 @@ class Statuses:
         self.failed_containers = 0
 
     def planned(self, topology: Topology) -> list[int]:
-        """Go on with a plan. Returns the ids of the operators that are forgotten: those that it has not, or has given to another."""
+        """Go on with a plan.
+
+        Returns the ids of the operators that are forgotten: those that it has not, or has given to another.
+        """
         titles = {node.id: node.title for node in topology.operators}
-        gone = [number for number, status in self.operators.items() if titles.get(number) != status.node.title]
+        gone = [
+            number for number, status in self.operators.items() if titles.get(number) != status.node.title
+        ]
         kept = {number: status for number, status in self.operators.items() if number not in set(gone)}
         self.operators = {node.id: kept.get(node.id) or OperatorStatus(node) for node in topology.operators}
         for node in topology.operators:
             self.operators[node.id].node = node
         self.containers = {
-            container: self.containers.get(container) or ContainerStatus(container, topology.stage_of[container])
+            container: self.containers.get(container)
+            or ContainerStatus(container, topology.stage_of[container])
             for container in topology.containers
         }
         for container, status in self.containers.items():

@@ -1,7 +1,7 @@
 """Answers as Arrow tables, for notebooks: one row an operator, step or window; columns are snake_case with units.
 
-Of each table a list says which field of the answer becomes which column. Times of day are timestamps in UTC; an infinite remaining time is
-an infinite number; null is what is not known.
+Of each table a list says which field of the answer becomes which column. Times of day are timestamps in UTC;
+an infinite remaining time is an infinite number; null is what is not known.
 """
 
 from __future__ import annotations
@@ -97,7 +97,10 @@ def latency_table(answer: Mapping[str, Any]) -> pa.Table:
 
 def critical_path_table(answer: Mapping[str, Any]) -> pa.Table:
     """The critical path of a window, a row a step from the input on; `share`: in which part of the last windows it was on the path."""
-    steps = [{**step, "step": number, "share": answer["share"].get(step["operator"])} for number, step in enumerate(answer["path"], 1)]
+    steps = [
+        {**step, "step": number, "share": answer["share"].get(step["operator"])}
+        for number, step in enumerate(answer["path"], 1)
+    ]
     return _table(steps, (*_ID, *_STEP, *_PATH), windowId=answer["windowId"])
 
 
@@ -109,7 +112,10 @@ def record_age_table(answer: Mapping[str, Any]) -> pa.Table:
 def progress_table(answer: Mapping[str, Any]) -> pa.Table:
     """How far the window that runs is, a row a physical operator; the backlog of those that are sources stands beside it."""
     sources = {source["operator"]: source for source in answer["sources"]}
-    rows = ({**{name: None for _, name, _ in _SOURCE}, **sources.get(row["operator"], {}), **row} for row in answer["operators"])
+    rows = (
+        {**{name: None for _, name, _ in _SOURCE}, **sources.get(row["operator"], {}), **row}
+        for row in answer["operators"]
+    )
     return _table(rows, (*_ID, *_PROGRESS, *_SOURCE), windowId=answer["windowId"])
 
 
@@ -120,7 +126,9 @@ def windows_table(answer: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 def _table(rows: Iterable[Mapping[str, Any]], columns: _Columns, **more: Any) -> pa.Table:
     rows = [{**row, **more} for row in rows]
-    return pa.table({name: pa.array([_value(row, field, kind) for row in rows], kind) for name, field, kind in columns})
+    return pa.table(
+        {name: pa.array([_value(row, field, kind) for row in rows], kind) for name, field, kind in columns}
+    )
 
 
 def _value(row: Mapping[str, Any], field: str, kind: pa.DataType) -> Any:

@@ -11,8 +11,9 @@ from functools import cached_property
 class OperatorNode:
     """A physical operator: one partition of a logical operator, or one unifier of its outputs (`unifier`, then `name` is whose).
 
-    `title` is what people read (`book[1]`), `kind` is `input`, `operator` or `output` (no output port is connected), `stateful` says that
-    it declares state. `inputs` and `outputs` are the names of its connected ports.
+    `title` is what people read (`book[1]`), `kind` is `input`, `operator` or `output` (no output port is
+    connected), `stateful` says that it declares state. `inputs` and `outputs` are the names of its connected
+    ports.
     """
 
     id: int
@@ -67,7 +68,10 @@ class Topology:
     @cached_property
     def streams_into(self) -> dict[int, tuple[StreamEdge, ...]]:
         """The streams that end at each operator."""
-        return {operator.id: tuple(stream for stream in self.streams if stream.sink == operator.id) for operator in self.operators}
+        return {
+            operator.id: tuple(stream for stream in self.streams if stream.sink == operator.id)
+            for operator in self.operators
+        }
 
     @cached_property
     def leaves(self) -> tuple[int, ...]:
@@ -99,7 +103,9 @@ class Topology:
 
     def partitions_of(self, name: str) -> tuple[OperatorNode, ...]:
         """The partitions of a logical operator, without unifiers."""
-        return tuple(operator for operator in self.operators if operator.name == name and not operator.unifier)
+        return tuple(
+            operator for operator in self.operators if operator.name == name and not operator.unifier
+        )
 
     def unifiers_of(self, name: str) -> tuple[OperatorNode, ...]:
         """The unifiers of a logical operator's outputs."""
@@ -114,12 +120,30 @@ class Topology:
 
 def chain(*titles: str, stages: Sequence[int] | None = None) -> Topology:
     """A chain of operators, one container each: for examples and tests."""
-    edges = tuple(StreamEdge(f"s{number}", number, "output", number + 1, "input") for number in range(1, len(titles)))
+    edges = tuple(
+        StreamEdge(f"s{number}", number, "output", number + 1, "input") for number in range(1, len(titles))
+    )
     last = len(titles)
     nodes = []
     for number, title in enumerate(titles, 1):
         kind = "input" if number == 1 else "output" if number == last else "operator"
         inputs, outputs = (("input",) if number > 1 else ()), (("output",) if number < last else ())
         stage = stages[number - 1] if stages else number - 1
-        nodes.append(OperatorNode(number, title, title, "Operator", 0, 1, False, kind, False, number - 1, stage, inputs, outputs))  # noqa: FBT003
+        nodes.append(
+            OperatorNode(
+                number,
+                title,
+                title,
+                "Operator",
+                0,
+                1,
+                False,  # noqa: FBT003
+                kind,
+                False,  # noqa: FBT003
+                number - 1,
+                stage,
+                inputs,
+                outputs,
+            )
+        )
     return Topology(tuple(nodes), edges)

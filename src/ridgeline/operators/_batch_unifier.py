@@ -27,7 +27,9 @@ class BatchUnifier(Unifier):
     def end_window(self) -> None:
         """Emit what is merged, if there is anything."""
         if self.batches:
-            self.output.emit_batch(self.merge(pa.Table.from_batches(self.batches).combine_chunks().to_batches()[0]))
+            self.output.emit_batch(
+                self.merge(pa.Table.from_batches(self.batches).combine_chunks().to_batches()[0])
+            )
 
     def merge(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One batch, not empty, of all partitions' tuples in the partitions' order, as one of the same schema."""

@@ -1,20 +1,24 @@
 """The driver's half of `FileOutput`: which segments are published, when, and what a crash leaves behind.
 
-Exactly once rests on the order of operations. A segment is known by the manifest only (`stage`); the manifest is the commit. What is
-published, and under which name, is decided before it is done: by the manifest (`rolls`), or between windows by an empty file
-`rolling-<last committed window>`. It is always everything that waits as of that window, so two drivers that both publish make the same
-files, under the same names, from the same segments. To publish:
+Exactly once rests on the order of operations. A segment is known by the manifest only (`stage`); the manifest
+is the commit. What is published, and under which name, is decided before it is done: by the manifest
+(`rolls`), or between windows by an empty file `rolling-<last committed window>`. It is always everything that
+waits as of that window, so two drivers that both publish make the same files, under the same names, from the
+same segments. To publish:
 
-1. merge the segments into a hidden file `merged-e<epoch>.tmp`, checking them, and sync it (a single segment is checked and renamed);
+1. merge the segments into a hidden file `merged-e<epoch>.tmp`, checking them, and sync it (a single segment
+   is checked and renamed);
 2. ask whether this driver still owns the checkpoint;
 3. rename the file to `<operator>-<run id>-<first window>-<last window>.<format>`, and sync the folder;
 4. rename the marker `published-<window>`;
 5. delete the segments.
 
-A driver that starts takes the next epoch, deletes the `.tmp` files of those before it, and looks what is published. A driver before it that
-had asked (2) in time has renamed its file (3) by then, or fails to. Windows that the marker or a published file covers are published,
-whatever is left of their segments; the marker, because readers may have taken the files away. The hidden folder and the marker are made
-at the first start of a run and stay for ever: where they are missing, the folder is not the one that the run has written to.
+A driver that starts takes the next epoch, deletes the `.tmp` files of those before it, and looks what is
+published. A driver before it that had asked (2) in time has renamed its file (3) by then, or fails to.
+Windows that the marker or a published file covers are published, whatever is left of their segments; the
+marker, because readers may have taken the files away. The hidden folder and the marker are made at the first
+start of a run and stay for ever: where they are missing, the folder is not the one that the run has written
+to.
 """
 
 from __future__ import annotations
@@ -35,7 +39,10 @@ from ridgeline.operators._segments import DamagedError, Segment, check, merge
 from ridgeline.operators._window_output import safe_name, write_failure
 
 HIDDEN = ".ridgeline"
-"""The folder, within the output's, of all that is not published. Readers of data sets pass over names with a dot in front."""
+"""The folder, within the output's, of all that is not published.
+
+Readers of data sets pass over names with a dot in front.
+"""
 
 _ENDINGS = (".parquet", ".jsonl")
 
@@ -59,8 +66,8 @@ class FilePublisher(Publisher):
     def open(self, context: PublisherContext, state: Any) -> None:
         """Take up the list of segments that wait, and clear away what a crash left.
 
-        Raises RidgelineError if the folder cannot be reached, is not the one that the checkpoint's run has written to, or, with
-        `mode="error"`, is not empty at the first start.
+        Raises RidgelineError if the folder cannot be reached, is not the one that the checkpoint's run has
+        written to, or, with `mode="error"`, is not empty at the first start.
         """
         self._context = context
         self._files = OutputFiles(self._settings.path)
@@ -107,7 +114,10 @@ class FilePublisher(Publisher):
         }
 
     def publish(self, window_id: int) -> None:
-        """Publish what waits, if it is time to. Raises RidgelineError if the file system refuses or a segment is damaged."""
+        """Publish what waits, if it is time to.
+
+        Raises RidgelineError if the file system refuses or a segment is damaged.
+        """
         self._window = window_id
         if self._rolls:
             self._roll()
@@ -138,7 +148,10 @@ class FilePublisher(Publisher):
             self._waits_since = clock.wall() if self._waits_since is None else self._waits_since
             self._since = clock.monotonic() - max(0.0, clock.wall() - self._waits_since)
         waited = clock.monotonic() - self._since
-        return waited >= self._settings.roll_seconds or sum(segment.bytes for segment in self._pending) >= self._settings.roll_bytes
+        return (
+            waited >= self._settings.roll_seconds
+            or sum(segment.bytes for segment in self._pending) >= self._settings.roll_bytes
+        )
 
     # A fresh run, and one that goes on ---------------------------------------------------------------------------------
 
@@ -166,7 +179,9 @@ class FilePublisher(Publisher):
         for name in self._files.names(f"{self._root}/{HIDDEN}"):
             if name == self._prefix or not run.fullmatch(name):
                 continue
-            waiting = sum(file.endswith(".segment") for file in self._files.sizes(f"{self._root}/{HIDDEN}/{name}"))
+            waiting = sum(
+                file.endswith(".segment") for file in self._files.sizes(f"{self._root}/{HIDDEN}/{name}")
+            )
             text = f"`{self._context.operator}`: folder `{self._settings.path}` holds the output of another run, `{name}`"
             if waiting:
                 text += f", with {waiting} segments that were never published: go on with that run's `--checkpoint` to publish them"
@@ -185,13 +200,17 @@ class FilePublisher(Publisher):
     def _finish_before(self, state: Any) -> None:
         """Path or format have changed: publish what waits there and so."""
         if state["pending"] or state["path"] == self._settings.path:
-            before = FilePublisher(self._settings._replace(path=state["path"], format=state["format"], mode="append"))
+            before = FilePublisher(
+                self._settings._replace(path=state["path"], format=state["format"], mode="append")
+            )
             before.open(self._context, state)
             before.close()
 
     def _resume(self, state: Any) -> None:
         """Go on from what the last manifest says."""
-        hidden = self._hidden()  # before the published files: a segment that is gone from it is in one of them
+        hidden = (
+            self._hidden()
+        )  # before the published files: a segment that is gone from it is in one of them
         marked = self._marker.find(hidden)
         self._pending = [Segment(*entry) for entry in state["pending"]]
         if marked is None:
@@ -210,7 +229,9 @@ class FilePublisher(Publisher):
             if segment.name not in hidden:
                 raise self._lost(segment, "it is not there")
             if hidden[segment.name] != segment.bytes:
-                raise self._lost(segment, f"it has {hidden[segment.name]} bytes, it was written with {segment.bytes}")
+                raise self._lost(
+                    segment, f"it has {hidden[segment.name]} bytes, it was written with {segment.bytes}"
+                )
         if covered > marked:
             self._marker.move(covered)
         self._waits_since = state["waits_since"] if self._pending else None
@@ -219,7 +240,11 @@ class FilePublisher(Publisher):
     def _check_not_beyond(self, published: int) -> None:
         """Raises RidgelineError if windows were published that this checkpoint has not committed."""
         if published > self._window:
-            committed = f"its last committed window is {self._window}" if self._window >= 0 else "it has committed no window"
+            committed = (
+                f"its last committed window is {self._window}"
+                if self._window >= 0
+                else "it has committed no window"
+            )
             message = (
                 f"`{self._context.operator}`: output folder `{self._settings.path}` is newer than the checkpoint: it holds results up to "
                 f"window {published} of this run, and {committed}; to go on would write the windows between once more; put the newer "
@@ -260,7 +285,9 @@ class FilePublisher(Publisher):
             self._clear()
 
     def _publish_file(self, segments: list[Segment]) -> None:
-        target = f"{self._prefix}-{segments[0].window:010d}-{segments[-1].window:010d}.{self._settings.format}"
+        target = (
+            f"{self._prefix}-{segments[0].window:010d}-{segments[-1].window:010d}.{self._settings.format}"
+        )
         target = f"{self._root}/{target}"
         try:
             if len(segments) == 1:
@@ -304,7 +331,9 @@ class FilePublisher(Publisher):
         if marker is not None:
             return marker < self._marker.window
         found = re.fullmatch(r"w(\d+)-.*\.segment|rolling-(\d+)|merged-e(\d+)\.tmp", name)
-        segment, rolling, epoch = (int(text) if text else None for text in found.groups()) if found else (None, None, None)
+        segment, rolling, epoch = (
+            (int(text) if text else None for text in found.groups()) if found else (None, None, None)
+        )
         if epoch is not None:
             return epoch < self._context.epoch
         if rolling is not None:
@@ -338,12 +367,19 @@ class FilePublisher(Publisher):
         windows = [segment.window for segment in self._pending]
         if not windows:
             return "nothing waits there to be published"
-        which = f"window {windows[0]}" if windows[0] == windows[-1] else f"windows {windows[0]} to {windows[-1]}"
+        which = (
+            f"window {windows[0]}" if windows[0] == windows[-1] else f"windows {windows[0]} to {windows[-1]}"
+        )
         return f"as of the last commit rows of {which} waited there to be published"
 
     def _failure(self, error: OSError) -> RidgelineError:
-        """What an error of the file system means. Raises FencedError if another driver has taken over: then its work is the cause."""
+        """What an error of the file system means.
+
+        Raises FencedError if another driver has taken over: then its work is the cause.
+        """
         self._context.check_owner()
-        if isinstance(error, FileNotFoundError) and not self._files.is_file(self._marker.path(self._marker.window)):
+        if isinstance(error, FileNotFoundError) and not self._files.is_file(
+            self._marker.path(self._marker.window)
+        ):
             return self._gone()
         return write_failure(self._context.operator, self._settings.path, error)

@@ -1,8 +1,8 @@
 """Arrow columns as JSON values and back.
 
-A timestamp is ISO 8601 text (`2026-01-01T00:00:00.000000Z`; without `Z` if the column has no time zone), so are dates and times of day;
-a duration is a number of seconds; a decimal is text; bytes are base64 text; NaN and the infinities, which JSON does not have, are null;
-a map is an object with its keys as text.
+A timestamp is ISO 8601 text (`2026-01-01T00:00:00.000000Z`; without `Z` if the column has no time zone), so
+are dates and times of day; a duration is a number of seconds; a decimal is text; bytes are base64 text; NaN
+and the infinities, which JSON does not have, are null; a map is an object with its keys as text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ def json_lines(table: pa.Table) -> bytes:
     pieces: list[Any] = []
     for number, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         pieces += [_text(f"{',' if number else '{'}{_encode(name)}:"), _json_texts(column.combine_chunks())]
-    lines = pc.binary_join_element_wise(*pieces, _text("}\n"), _text("")).to_pylist() if pieces else ["{}\n"] * table.num_rows
+    lines = (
+        pc.binary_join_element_wise(*pieces, _text("}\n"), _text("")).to_pylist()
+        if pieces
+        else ["{}\n"] * table.num_rows
+    )
     return "".join(lines).encode()
 
 
@@ -49,7 +53,12 @@ def _json_texts(column: Any) -> Any:
     encode: Callable[[Any], str] = _encode
     if types.is_floating(kind):
         encode = float.__repr__
-    elif types.is_string(kind) or types.is_large_string(kind) or types.is_timestamp(kind) or types.is_decimal(kind):
+    elif (
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_timestamp(kind)
+        or types.is_decimal(kind)
+    ):
         encode = json.encoder.encode_basestring
     return pa.array(["null" if value is None else encode(value) for value in values], pa.large_string())
 
@@ -77,7 +86,9 @@ def _json_column(column: Any) -> list[Any]:
         units = UNITS_PER_SECOND[kind.unit]
         return [None if value is None else value / units for value in column.cast(pa.int64()).to_pylist()]
     elif is_bytes(kind):
-        return [None if value is None else base64.b64encode(value).decode("ascii") for value in column.to_pylist()]
+        return [
+            None if value is None else base64.b64encode(value).decode("ascii") for value in column.to_pylist()
+        ]
     elif types.is_nested(kind):
         return [_json_value(value, kind) for value in column.to_pylist()]
     return list(column.to_pylist())
@@ -90,13 +101,19 @@ def _json_value(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911  one typ
     if is_list(kind):
         return [_json_value(item, kind.value_type) for item in value]
     if pa.types.is_map(kind):
-        return {str(_json_value(key, kind.key_type)): _json_value(item, kind.item_type) for key, item in value}
+        return {
+            str(_json_value(key, kind.key_type)): _json_value(item, kind.item_type) for key, item in value
+        }
     if pa.types.is_struct(kind):
         return {field.name: _json_value(value[field.name], field.type) for field in kind}
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, datetime):
-        text = (value.astimezone(UTC) if value.tzinfo else value).replace(tzinfo=None).isoformat("T", "microseconds")
+        text = (
+            (value.astimezone(UTC) if value.tzinfo else value)
+            .replace(tzinfo=None)
+            .isoformat("T", "microseconds")
+        )
         return f"{text}Z" if value.tzinfo else text
     if isinstance(value, (date, time)):
         return value.isoformat()
@@ -115,10 +132,14 @@ def from_json(kind: pa.DataType) -> Callable[[Any], Any]:
         return lambda value: None if value is None else [inner(item) for item in value]
     if types.is_map(kind):
         key_of, item_of = from_json(kind.key_type), from_json(kind.item_type)
-        return lambda value: None if value is None else [(key_of(key), item_of(item)) for key, item in value.items()]
+        return lambda value: (
+            None if value is None else [(key_of(key), item_of(item)) for key, item in value.items()]
+        )
     if types.is_struct(kind):
         inners = {field.name: from_json(field.type) for field in kind}
-        return lambda value: None if value is None else {name: inner(value.get(name)) for name, inner in inners.items()}
+        return lambda value: (
+            None if value is None else {name: inner(value.get(name)) for name, inner in inners.items()}
+        )
     convert = _scalar_reader(kind)
     return lambda value: None if value is None else convert(value)
 

@@ -9,7 +9,10 @@ from ridgeline.operators._output_files import OutputFiles
 
 
 class Marker:
-    """The file `<name>-<window>` in a folder. It is renamed from window to window, so it is there from `make` on. Raises OSError."""
+    """The file `<name>-<window>` in a folder.
+
+    It is renamed from window to window, so it is there from `make` on. Raises OSError.
+    """
 
     def __init__(self, files: OutputFiles, folder: str, name: str) -> None:
         self._files, self._folder, self._name = files, folder, name
@@ -20,7 +23,10 @@ class Marker:
         return f"{self._folder}/{self._name}-{window}"
 
     def find(self, names: Iterable[str]) -> int | None:
-        """Where the marker stands, as the names in its folder say; None if it is not there. After a crash there may be an older one too."""
+        """Where the marker stands, as the names in its folder say; None if it is not there.
+
+        After a crash there may be an older one too.
+        """
         found = max((window for name in names if (window := self.window_of(name)) is not None), default=None)
         self.window = -1 if found is None else found
         return found

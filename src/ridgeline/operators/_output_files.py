@@ -44,7 +44,9 @@ class SummedStream(io.RawIOBase):
 
 
 class OutputFiles:
-    """The file system of an output folder. Paths are those of the file system, `root` is the folder's. Raises OSError subclasses.
+    """The file system of an output folder.
+
+    Paths are those of the file system, `root` is the folder's. Raises OSError subclasses.
 
     Raises RidgelineError if pyarrow cannot reach the folder's URI.
     """
@@ -55,7 +57,9 @@ class OutputFiles:
 
     @contextlib.contextmanager
     def writing(self, path: str) -> Iterator[SummedStream]:
-        """A new file in a folder that exists. Its bytes outlive a power cut once the block has ended; its name once `sync` has returned.
+        """A new file in a folder that exists.
+
+        Its bytes outlive a power cut once the block has ended; its name once `sync` has returned.
 
         If the block fails, half of the file may be left.
         """
@@ -143,4 +147,8 @@ class OutputFiles:
     def sizes(self, folder: str) -> dict[str, int]:
         """The files directly in a folder and their sizes in bytes; nothing if the folder is not there."""
         selector = pyarrow.fs.FileSelector(folder, allow_not_found=True)
-        return {str(info.base_name): int(info.size) for info in self._files.get_file_info(selector) if info.is_file}
+        return {
+            str(info.base_name): int(info.size)
+            for info in self._files.get_file_info(selector)
+            if info.is_file
+        }

@@ -10,7 +10,10 @@ from ridgeline.operators._replay_files import Chunk, Position, Reader, ReplayFil
 
 
 class ReplayCursor:
-    """Goes through files in order. Where a window begins elsewhere than the last one ended, files are opened anew."""
+    """Goes through files in order.
+
+    Where a window begins elsewhere than the last one ended, files are opened anew.
+    """
 
     def __init__(self, open_reader: Callable[[ReplayFile, int], Reader]) -> None:
         self._open_reader = open_reader
@@ -30,7 +33,10 @@ class ReplayCursor:
                 self._done.append(self._done[-1] + file.bytes)
 
     def peek(self, rows: int) -> Chunk | None:
-        """The next rows, at most so many and of one file; None when there are no more. Raises RidgelineError."""
+        """The next rows, at most so many and of one file; None when there are no more.
+
+        Raises RidgelineError.
+        """
         while self.position.file < len(self._files):
             if self._reader is None:
                 self._reader = self._open_reader(self._files[self.position.file], self.position.place)

@@ -61,7 +61,10 @@ class Chunk(Protocol):
     def __len__(self) -> int: ...
 
     def read(self, first: int, step: int) -> pa.RecordBatch:
-        """Every `step`-th row from row `first` on, in the schema of the replay. Raises RidgelineError naming file and line."""
+        """Every `step`-th row from row `first` on, in the schema of the replay.
+
+        Raises RidgelineError naming file and line.
+        """
 
 
 class Reader(Protocol):
@@ -97,7 +100,8 @@ def load_files(text: str) -> list[ReplayFile]:
 def find_files(entries: Sequence[str]) -> list[ReplayFile]:
     """The files of all entries, in their order; those of one folder or pattern by name.
 
-    Names that begin with a `.` or `_` are passed over in folders and patterns. Raises RidgelineError for an entry without any file.
+    Names that begin with a `.` or `_` are passed over in folders and patterns. Raises RidgelineError for an
+    entry without any file.
     """
     return [found for entry in entries for found in _find(entry)]
 
@@ -116,7 +120,9 @@ def _find(entry: str) -> list[ReplayFile]:
         else:
             infos, what = [], "there is no such file"
     except OSError as error:
-        message = f"`{entry}` cannot be read: {error}; let the user that runs it read there, or give another `path`"
+        message = (
+            f"`{entry}` cannot be read: {error}; let the user that runs it read there, or give another `path`"
+        )
         raise RidgelineError(message) from error
     shown = [info for info in infos if info.type == kinds.File and not info.base_name.startswith((".", "_"))]
     found = [ReplayFile(entry, info.path, info.size) for info in shown]
@@ -132,6 +138,12 @@ def _matches(files: pyarrow.fs.FileSystem, pattern: str, *, local: bool) -> list
         return list(files.get_file_info(paths)) if paths else []
     parts = PurePosixPath(pattern).parts
     plain = next(number for number, part in enumerate(parts) if _WILDCARDS & set(part))
-    selector = pyarrow.fs.FileSelector(str(PurePosixPath(*parts[:plain])), recursive=plain < len(parts) - 1, allow_not_found=True)
+    selector = pyarrow.fs.FileSelector(
+        str(PurePosixPath(*parts[:plain])), recursive=plain < len(parts) - 1, allow_not_found=True
+    )
     infos = files.get_file_info(selector)
-    return [info for info in infos if len(PurePosixPath(info.path).parts) == len(parts) and PurePosixPath(info.path).match(pattern)]
+    return [
+        info
+        for info in infos
+        if len(PurePosixPath(info.path).parts) == len(parts) and PurePosixPath(info.path).match(pattern)
+    ]

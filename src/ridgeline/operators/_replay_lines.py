@@ -30,10 +30,16 @@ class LineParser(Protocol):
         """Take the first line of a file. Raises RidgelineError if it does not fit the schema."""
 
     def look_at(self, file: str, lines: bytes) -> None:
-        """See the first lines of a file, of which the last may be cut. Raises RidgelineError if the schema is not of these."""
+        """See the first lines of a file, of which the last may be cut.
+
+        Raises RidgelineError if the schema is not of these.
+        """
 
     def parse(self, lines: bytes, count: int) -> pa.RecordBatch:
-        """The rows of so many lines. Raises ValueError or an Arrow exception if they are not exactly so many rows of the schema."""
+        """The rows of so many lines.
+
+        Raises ValueError or an Arrow exception if they are not exactly so many rows of the schema.
+        """
 
     def describe(self) -> str:
         """What a line should be, for errors."""
@@ -42,7 +48,8 @@ class LineParser(Protocol):
 class LineReader:
     """A file of lines, open at a byte offset (of the text, if it is compressed).
 
-    Holds what it has read and not passed: about the rows that were peeked and a block. A compressed file has to be read from its start.
+    Holds what it has read and not passed: about the rows that were peeked and a block. A compressed file has
+    to be read from its start.
     """
 
     def __init__(self, file: ReplayFile, parser: LineParser, place: int) -> None:
@@ -166,9 +173,7 @@ class LineReader:
         self._starts, self._ends, self._next = starts, ends, 0
 
     def _changed(self, place: int) -> NoReturn:
-        message = (
-            f"file `{self.file.path}` has shrunk: it was read up to byte {place} before; bring it back, or start on a fresh checkpoint"
-        )
+        message = f"file `{self.file.path}` has shrunk: it was read up to byte {place} before; bring it back, or start on a fresh checkpoint"
         raise RidgelineError(message)
 
 
@@ -196,7 +201,9 @@ class LineChunk:
         if whole:
             return self._parser.parse(self._data[starts[0] : ends[-1]], len(ends))
         data = self._data
-        return self._parser.parse(b"\n".join([data[s:e] for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]), len(ends))
+        return self._parser.parse(
+            b"\n".join([data[s:e] for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]), len(ends)
+        )
 
     def _misfit(self, starts: Offsets, ends: Offsets, error: Exception) -> RidgelineError:
         """The error for the first line that does not fit, which is searched by halves."""
@@ -236,4 +243,6 @@ class LineChunk:
 
 def compression(path: str) -> str | None:
     """What a file name's ending says of compression: `gzip`, `bz2`, `zstd`, `lz4` or None."""
-    return {"gz": "gzip", "gzip": "gzip", "bz2": "bz2", "zst": "zstd", "zstd": "zstd", "lz4": "lz4"}.get(path.rpartition(".")[2].lower())
+    return {"gz": "gzip", "gzip": "gzip", "bz2": "bz2", "zst": "zstd", "zstd": "zstd", "lz4": "lz4"}.get(
+        path.rpartition(".")[2].lower()
+    )

@@ -41,7 +41,10 @@ class ParquetReader:
             first += metadata.row_group(group).num_rows
             group += 1
         self._batches: Iterator[pa.RecordBatch] = self._parquet.iter_batches(
-            _BATCH_ROWS, row_groups=list(range(group, metadata.num_row_groups)), columns=schema.arrow.names, use_threads=False
+            _BATCH_ROWS,
+            row_groups=list(range(group, metadata.num_row_groups)),
+            columns=schema.arrow.names,
+            use_threads=False,
         )
         self._held: list[pa.RecordBatch] = []
         self._held_rows = 0
@@ -109,7 +112,10 @@ class ParquetChunk:
         return sum(batch.num_rows for batch in self._batches)
 
     def read(self, first: int, step: int) -> pa.RecordBatch:
-        """Every `step`-th row from row `first` on, cast to the schema. Raises RidgelineError naming file, rows, column and types."""
+        """Every `step`-th row from row `first` on, cast to the schema.
+
+        Raises RidgelineError naming file, rows, column and types.
+        """
         if not self._batches:
             return self._schema.encode([])
         table = pa.Table.from_batches(self._batches)

@@ -49,7 +49,9 @@ class TextParser:
         text = lines.decode().split("\n") if count else []
         if b"\r" in lines:
             text = [line.removesuffix("\r") for line in text]
-        return pa.RecordBatch.from_arrays([pa.array(text, self._schema.arrow.field(0).type)], schema=self._schema.arrow)
+        return pa.RecordBatch.from_arrays(
+            [pa.array(text, self._schema.arrow.field(0).type)], schema=self._schema.arrow
+        )
 
 
 class CsvParser:
@@ -64,7 +66,9 @@ class CsvParser:
         self._parse_options = pyarrow.csv.ParseOptions(delimiter=delimiter)
         self._null_values = list(null_values)
         optional = optional_columns(schema)
-        self._texts = [field.name for field in schema.arrow if field.name not in optional and _is_text(field.type)]
+        self._texts = [
+            field.name for field in schema.arrow if field.name not in optional and _is_text(field.type)
+        ]
         self._names: list[str] = []
 
     def read_header(self, file: str, line: bytes) -> None:
@@ -111,8 +115,12 @@ class CsvParser:
 
     def _read(self, lines: bytes, names: list[str], *, nulls: bool) -> pa.Table:
         """These columns. `nulls`: whether text can be null."""
-        text = lines + b"\n"  # without it Arrow takes an empty last value for quoted if another one of its line is
-        options = pyarrow.csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(text) + 1)
+        text = (
+            lines + b"\n"
+        )  # without it Arrow takes an empty last value for quoted if another one of its line is
+        options = pyarrow.csv.ReadOptions(
+            column_names=self._names, use_threads=False, block_size=len(text) + 1
+        )
         convert = pyarrow.csv.ConvertOptions(
             column_types={name: _csv_type(self._schema.arrow.field(name).type) for name in names},
             include_columns=names,
@@ -140,7 +148,10 @@ class CsvParser:
 
 
 class JsonParser:
-    """Each line is a JSON object. Optional fields that it lacks are null; fields that the schema lacks are passed over."""
+    """Each line is a JSON object.
+
+    Optional fields that it lacks are null; fields that the schema lacks are passed over.
+    """
 
     has_header = False
     blank_lines_are_rows = False
@@ -150,19 +161,25 @@ class JsonParser:
         fields = [pa.field(field.name, _json_type(field.type)) for field in schema.arrow]
         self._fast = all(_arrow_reads(field.type) for field in fields)
         explicit = pa.schema(fields) if self._fast else None
-        self._options = pyarrow.json.ParseOptions(explicit_schema=explicit, unexpected_field_behavior="ignore")
+        self._options = pyarrow.json.ParseOptions(
+            explicit_schema=explicit, unexpected_field_behavior="ignore"
+        )
 
     def read_header(self, file: str, line: bytes) -> None:
         """There is none."""
 
     def look_at(self, file: str, lines: bytes) -> None:
         """Refuse an optional field that none of these lines has, if they have another one of nearly its name."""
-        absent = [name for name in sorted(optional_columns(self._schema)) if f'"{name}"'.encode() not in lines]
+        absent = [
+            name for name in sorted(optional_columns(self._schema)) if f'"{name}"'.encode() not in lines
+        ]
         if not absent:
             return
         found = {key for line in lines.split(b"\n") for key in _keys(line)}
         for name in absent:
-            if name not in found and (advice := did_you_mean(name, found - set(self._schema.arrow.names))).startswith("did you mean"):
+            if name not in found and (
+                advice := did_you_mean(name, found - set(self._schema.arrow.names))
+            ).startswith("did you mean"):
                 message = (
                     f"no line of file `{file}` has the field `{name}`; {advice} "
                     "Name the fields of `schema` as the file does, or leave the field out of `schema`"
@@ -203,11 +220,18 @@ class JsonParser:
     def _parse_slowly(self, lines: bytes, count: int) -> pa.RecordBatch:
         """For types within types that pyarrow's reader does not know."""
         try:
-            objects = [json.loads(line, object_pairs_hook=_unique) for line in lines.split(b"\n") if line.strip()]
+            objects = [
+                json.loads(line, object_pairs_hook=_unique) for line in lines.split(b"\n") if line.strip()
+            ]
             if len(objects) != count or not all(isinstance(item, dict) for item in objects):
                 raise ValueError(_NO_OBJECT)
-            values = [[from_json(field.type)(item.get(field.name)) for item in objects] for field in self._schema.arrow]
-            columns = [pa.array(column, field.type) for column, field in zip(values, self._schema.arrow, strict=True)]
+            values = [
+                [from_json(field.type)(item.get(field.name)) for item in objects]
+                for field in self._schema.arrow
+            ]
+            columns = [
+                pa.array(column, field.type) for column, field in zip(values, self._schema.arrow, strict=True)
+            ]
         except (AttributeError, ArithmeticError, RecursionError) as error:
             message = f"{type(error).__name__}: {error}" if isinstance(error, ArithmeticError) else str(error)
             raise ValueError(message) from error
@@ -221,7 +245,9 @@ def _an_object_a_line(lines: bytes, count: int) -> bool:
         return False
     if text.count(b"}\n{") + text.count(b"}\r\n{") + 1 == count:
         return True
-    return all(line.startswith(b"{") and line.endswith(b"}") for line in map(bytes.strip, text.split(b"\n")) if line)
+    return all(
+        line.startswith(b"{") and line.endswith(b"}") for line in map(bytes.strip, text.split(b"\n")) if line
+    )
 
 
 def _keys(line: bytes) -> set[str]:
@@ -274,7 +300,9 @@ def _arrow_reads(kind: pa.DataType) -> bool:
         return types.is_list(kind) and _arrow_reads(kind.value_type)
     if types.is_struct(kind):
         return all(_arrow_reads(field.type) for field in kind)
-    plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_string(kind)
+    plain = (
+        types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_string(kind)
+    )
     return bool(plain or types.is_decimal128(kind))
 
 
@@ -315,9 +343,17 @@ def _column(column: Any, kind: pa.DataType) -> pa.Array:  # noqa: PLR0911  one t
         units = pc.round(pc.multiply(column, float(UNITS_PER_SECOND[kind.unit])))
         return units.cast(pa.int64()).cast(kind)
     if types.is_time(kind):
-        return pa.array([None if value is None else time.fromisoformat(value) for value in column.to_pylist()], kind)
+        return pa.array(
+            [None if value is None else time.fromisoformat(value) for value in column.to_pylist()], kind
+        )
     if is_bytes(kind):
-        return pa.array([None if value is None else base64.b64decode(value, validate=True) for value in column.to_pylist()], kind)
+        return pa.array(
+            [
+                None if value is None else base64.b64decode(value, validate=True)
+                for value in column.to_pylist()
+            ],
+            kind,
+        )
     if types.is_dictionary(kind):
         return _column(column, kind.value_type).dictionary_encode().cast(kind)
     return column.cast(kind)
@@ -334,4 +370,6 @@ def _timestamps(text: pa.Array, kind: pa.DataType) -> pa.Array:
     if not pc.any(zoned, min_count=0).as_py():
         return text.cast(naive).cast(kind)
     nothing = pa.scalar(None, pa.string())
-    return pc.coalesce(pc.if_else(zoned, text, nothing).cast(kind), pc.if_else(zoned, nothing, text).cast(naive).cast(kind))
+    return pc.coalesce(
+        pc.if_else(zoned, text, nothing).cast(kind), pc.if_else(zoned, nothing, text).cast(naive).cast(kind)
+    )

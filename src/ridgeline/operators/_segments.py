@@ -31,11 +31,15 @@ class DamagedError(Exception):
     """The bytes of a segment are not those that were written."""
 
     def __init__(self, segment: Segment, crc32: int) -> None:
-        super().__init__(f"the checksum of its {segment.bytes} bytes is {crc32:08x}, it was written with {segment.crc32:08x}")
+        super().__init__(
+            f"the checksum of its {segment.bytes} bytes is {crc32:08x}, it was written with {segment.crc32:08x}"
+        )
         self.segment = segment
 
 
-def merge(files: OutputFiles, folder: str, segments: Sequence[Segment], out: SummedStream, format: str) -> None:
+def merge(
+    files: OutputFiles, folder: str, segments: Sequence[Segment], out: SummedStream, format: str
+) -> None:
     """Write the rows of all segments to a stream. Raises DamagedError, OSError."""
     if format == "parquet":
         _merge_parquet(files, folder, segments, out)
@@ -66,8 +70,13 @@ def _merge_parquet(files: OutputFiles, folder: str, segments: Sequence[Segment],
             with pq.ParquetFile(pa.BufferReader(data)) as file:
                 for group in range(file.num_row_groups):
                     waiting.append(file.read_row_group(group, use_threads=False))
-                    writer = writer or stack.enter_context(pq.ParquetWriter(out, waiting[0].schema, compression="zstd"))
-                    rows, size = sum(table.num_rows for table in waiting), sum(table.nbytes for table in waiting)
+                    writer = writer or stack.enter_context(
+                        pq.ParquetWriter(out, waiting[0].schema, compression="zstd")
+                    )
+                    rows, size = (
+                        sum(table.num_rows for table in waiting),
+                        sum(table.nbytes for table in waiting),
+                    )
                     if rows >= _ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
                         writer.write_table(pa.concat_tables(waiting))
                         waiting = []

@@ -68,14 +68,22 @@ def _nested_type(kind: pa.DataType) -> str | None:
         return key and item and f"map<{key},{item}>"
     if types.is_struct(kind):
         parts = [(field.name, spark_type(field.type)) for field in kind]
-        return f"struct<{','.join(f'{name}:{part}' for name, part in parts)}>" if all(part for _, part in parts) else None
+        return (
+            f"struct<{','.join(f'{name}:{part}' for name, part in parts)}>"
+            if all(part for _, part in parts)
+            else None
+        )
     return None
 
 
 def loses_nothing(found: str, wanted: str) -> bool:
     """True if each value of one Spark type can be cast to the other and back.
 
-    >>> loses_nothing("int", "bigint"), loses_nothing("bigint", "int"), loses_nothing("decimal(10,2)", "decimal(38,18)")
+    >>> (
+    ...     loses_nothing("int", "bigint"),
+    ...     loses_nothing("bigint", "int"),
+    ...     loses_nothing("decimal(10,2)", "decimal(38,18)"),
+    ... )
     (True, False, True)
     """
     if found == wanted or wanted in _WIDER.get(found, ()):

@@ -20,8 +20,9 @@ DISK_FULL = 28
 class WindowOutput(Operator):
     """An output operator that writes the rows of each of its windows at once, in `write`.
 
-    Rows wait in state, so that they survive the streaming windows within an application window; with application windows of one
-    streaming window nothing is left of them at the window's end, and nothing is checkpointed.
+    Rows wait in state, so that they survive the streaming windows within an application window; with
+    application windows of one streaming window nothing is left of them at the window's end, and nothing is
+    checkpointed.
     """
 
     input = InputPort(Any)
@@ -30,7 +31,10 @@ class WindowOutput(Operator):
 
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
-        """Keep the rows until the window ends. Raises RidgelineError for a stream of `object`, which has no columns."""
+        """Keep the rows until the window ends.
+
+        Raises RidgelineError for a stream of `object`, which has no columns.
+        """
         if holds_pickles(batch):
             message = (
                 f"`{self.context.name}` cannot write a stream of `object`: it has no columns; "
@@ -64,7 +68,9 @@ def safe_name(text: str) -> str:
     >>> safe_name("daily volume"), safe_name("_late")
     ('daily%20volume', 'o_late')
     """
-    name = re.sub(r"[^A-Za-z0-9_.-]", lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
+    name = re.sub(
+        r"[^A-Za-z0-9_.-]", lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text
+    )
     return f"o{name}" if name.startswith((".", "_")) else name
 
 
@@ -72,7 +78,11 @@ def write_failure(operator: str, path: str, error: Exception) -> RidgelineError:
     """The error that tells a user why an output operator could not write, and what to do."""
     if getattr(error, "errno", None) == DISK_FULL or "No space left" in str(error):
         what, remedy = "no space is left on the device", "free some space, then start it again"
-    elif isinstance(error, PermissionError) or "ermission denied" in str(error) or "Read-only file system" in str(error):
+    elif (
+        isinstance(error, PermissionError)
+        or "ermission denied" in str(error)
+        or "Read-only file system" in str(error)
+    ):
         what, remedy = "permission is denied", "let the user that runs it write there, or give another `path`"
     elif isinstance(error, FileNotFoundError):
         what = "its folder, or a file that a container wrote, is not there"
@@ -81,4 +91,6 @@ def write_failure(operator: str, path: str, error: Exception) -> RidgelineError:
         what, remedy = "a file is where a folder should be", "remove it, or give another `path`"
     else:
         what, remedy = "the file system refused", "mend that, then start it again"
-    return RidgelineError(f"`{operator}` cannot write to `{path}`: {what} ({error}); {remedy}; nothing that was committed is lost")
+    return RidgelineError(
+        f"`{operator}` cannot write to `{path}`: {what} ({error}); {remedy}; nothing that was committed is lost"
+    )

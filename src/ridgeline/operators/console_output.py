@@ -28,12 +28,12 @@ _LONGEST = 120
 class ConsoleOutput(Operator):
     """Print the tuples of each committed window, a line each, columns aligned: `console  symbol=IBM  price=12.3`.
 
-    `string_format` says what a line looks like: `{}` (or `%s`) stands for the whole tuple, `{price:.2f}` for one of its fields
-    (`"QUOTE: {}"`, `"{symbol} costs {price:.2f}"`). Without one, the operator's name stands in front.
-    No more than `limit` tuples a window and partition are printed, and how many there were besides.
+    `string_format` says what a line looks like: `{}` (or `%s`) stands for the whole tuple, `{price:.2f}` for
+    one of its fields (`"QUOTE: {}"`, `"{symbol} costs {price:.2f}"`). Without one, the operator's name stands
+    in front. No more than `limit` tuples a window and partition are printed, and how many there were besides.
 
-    Nothing of a window that failed is printed, and nothing twice; what a crash catches between the commit and the printing is not printed
-    later.
+    Nothing of a window that failed is printed, and nothing twice; what a crash catches between the commit and
+    the printing is not printed later.
     """
 
     input = InputPort(Any)
@@ -46,7 +46,13 @@ class ConsoleOutput(Operator):
         try:
             list(string.Formatter().parse(_braces(self.string_format)))
         except ValueError as error:
-            return [("string_format", self.string_format, f"is no format: {error}; use `{{}}` for the tuple, `{{{{` for a brace")]
+            return [
+                (
+                    "string_format",
+                    self.string_format,
+                    f"is no format: {error}; use `{{}}` for the tuple, `{{{{` for a brace",
+                )
+            ]
         return []
 
     @input.process_batch
@@ -59,7 +65,9 @@ class ConsoleOutput(Operator):
             rows = [(value, _fields(value)) for value in Schema(object).decode(first)]
         else:
             rows = [(None, row) for row in first.to_pylist()]
-        self.context.hand_over(Lines([self._line(value, fields) for value, fields in rows], len(batch) - len(first)))
+        self.context.hand_over(
+            Lines([self._line(value, fields) for value, fields in rows], len(batch) - len(first))
+        )
 
     def publisher(self) -> ConsolePublisher:
         """The driver's half."""
@@ -70,7 +78,10 @@ class ConsoleOutput(Operator):
         if _whole(template):
             if fields is None:
                 return Line(None, (readable(value),), (False,))
-            numbers = tuple(isinstance(cell, (int, float, Decimal)) and not isinstance(cell, bool) for cell in fields.values())
+            numbers = tuple(
+                isinstance(cell, (int, float, Decimal)) and not isinstance(cell, bool)
+                for cell in fields.values()
+            )
             return Line(tuple(map(printable, fields)), tuple(map(readable, fields.values())), numbers)
         if fields is None:
             text = template.format(readable(value))
@@ -121,7 +132,9 @@ class ConsolePublisher(Publisher):
         for line in lines:
             self._print(self._text(line))
         if left_out := sum(part.left_out for part in parts):
-            self._print(Text(f"{self._context.operator}  ... and {left_out:,} more in window {window_id}", "dim"))
+            self._print(
+                Text(f"{self._context.operator}  ... and {left_out:,} more in window {window_id}", "dim")
+            )
 
     def _print(self, text: Text) -> None:
         text.rstrip()
@@ -132,7 +145,8 @@ class ConsolePublisher(Publisher):
         if line.names != self._names or len(line.values) != len(self._widths):
             self._names, self._widths = line.names, [0] * len(line.values)
         self._widths = [
-            max(width, len(value)) if len(value) <= _WIDEST else width for width, value in zip(self._widths, line.values, strict=True)
+            max(width, len(value)) if len(value) <= _WIDEST else width
+            for width, value in zip(self._widths, line.values, strict=True)
         ]
 
     def _text(self, line: Line) -> Text:
@@ -145,7 +159,9 @@ class ConsolePublisher(Publisher):
             text.append(f"{self._context.operator}  ", "cyan")
         text.append(before, "cyan")
         widths = self._widths if line.names == self._names else [0] * len(line.values)
-        for number, (value, width, is_number) in enumerate(zip(line.values, widths, line.numbers, strict=True)):
+        for number, (value, width, is_number) in enumerate(
+            zip(line.values, widths, line.numbers, strict=True)
+        ):
             if number:
                 text.append("  ")
             if line.names is not None:
@@ -164,7 +180,11 @@ def readable(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
-        return f"{value:.4f}".rstrip("0").removesuffix(".") if value == 0 or 1e-3 <= abs(value) < 1e15 else f"{value:.6g}"  # noqa: PLR2004
+        return (
+            f"{value:.4f}".rstrip("0").removesuffix(".")
+            if value == 0 or 1e-3 <= abs(value) < 1e15  # noqa: PLR2004
+            else f"{value:.6g}"
+        )
     if isinstance(value, datetime):
         text = (value.astimezone(UTC) if value.tzinfo else value).replace(tzinfo=None).isoformat(" ")
         return f"{text}Z" if value.tzinfo else text

@@ -13,13 +13,14 @@ from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, chec
 class ConsolidatorKeyVal(KeyValOperator):
     """Join two to five key-value streams by key into one tuple.
 
-    Inputs: `in1` ... `in5`, each `(key, value, ...)`; ports after the first need not be connected. Output: `schema`, whose first column is
-    the key; each other column takes the input column of the same name (names must differ between inputs). At the end of the (application)
-    window one tuple is emitted for each key that came on any port in it, with the newest value of every column, be it of this window or of
-    one before, and None where none has come yet; keys in the order in which they came.
+    Inputs: `in1` ... `in5`, each `(key, value, ...)`; ports after the first need not be connected. Output:
+    `schema`, whose first column is the key; each other column takes the input column of the same name (names
+    must differ between inputs). At the end of the (application) window one tuple is emitted for each key that
+    came on any port in it, with the newest value of every column, be it of this window or of one before, and
+    None where none has come yet; keys in the order in which they came.
 
-    Partitions: by key, the same on all ports. Round robin is refused with RidgelineError: equal keys would not meet.
-    Raises SchemaError for an input column that `schema` lacks.
+    Partitions: by key, the same on all ports. Round robin is refused with RidgelineError: equal keys would
+    not meet. Raises SchemaError for an input column that `schema` lacks.
     """
 
     emits: ClassVar[str] = "out"
@@ -31,7 +32,9 @@ class ConsolidatorKeyVal(KeyValOperator):
     in5 = InputPort(Any, codec=FirstColumnCodec(), optional=True)
     out = OutputPort(Any)
 
-    newest: KeyedState[Any] = KeyedState(tuple)  # the values of each key, in the order of the schema's columns after the first
+    newest: KeyedState[Any] = KeyedState(
+        tuple
+    )  # the values of each key, in the order of the schema's columns after the first
 
     @in1.process_batch
     def note_1(self, batch: pa.RecordBatch) -> None:

@@ -22,20 +22,23 @@ from ridgeline.operators._window_output import WindowOutput, safe_name, write_fa
 class FileOutput(WindowOutput):
     """Write the stream to files in a folder, exactly once: a reader never sees a row of an uncommitted window, nor a row in two files.
 
-    `path` is a folder that every host reaches: a path (relative: to the folder in which the command runs) or a URI that pyarrow knows.
-    `format`: `parquet` (zstd) or `jsonl`, one object a line, fields in the order of the schema. Types that JSON lacks: a timestamp, date or
-    time of day is ISO 8601 text (`2026-01-01T00:00:00.000000Z`), a duration a number of seconds, a decimal text, bytes are base64 text, NaN
-    and the infinities null.
+    `path` is a folder that every host reaches: a path (relative: to the folder in which the command runs) or
+    a URI that pyarrow knows. `format`: `parquet` (zstd) or `jsonl`, one object a line, fields in the order of
+    the schema. Types that JSON lacks: a timestamp, date or time of day is ISO 8601 text
+    (`2026-01-01T00:00:00.000000Z`), a duration a number of seconds, a decimal text, bytes are base64 text,
+    NaN and the infinities null.
 
-    Each window and partition writes a hidden segment. After the commit, all segments that wait become one published file, which appears at
-    once, when the oldest has waited `roll_seconds` (0: every window), when they hold `roll_bytes`, and at every orderly end.
-    Published files are called `<operator>-<run id>-<first window>-<last window>.<format>`; they belong to their readers.
+    Each window and partition writes a hidden segment. After the commit, all segments that wait become one
+    published file, which appears at once, when the oldest has waited `roll_seconds` (0: every window), when
+    they hold `roll_bytes`, and at every orderly end. Published files are called `<operator>-<run id>-<first
+    window>-<last window>.<format>`; they belong to their readers.
 
-    The hidden folder `.ridgeline` stays, with one empty file for each run. A run that goes on and does not find it ends with an error: the
-    folder is not mounted, or is another one (docs/outputs.md).
+    The hidden folder `.ridgeline` stays, with one empty file for each run. A run that goes on and does not
+    find it ends with an error: the folder is not mounted, or is another one (docs/outputs.md).
 
-    `mode` says what a run on a fresh checkpoint does if the folder is not empty: `append` leaves what is there, `overwrite` removes
-    the `.parquet` and `.jsonl` files directly in it, `error` refuses. A run that goes on from its checkpoint always appends.
+    `mode` says what a run on a fresh checkpoint does if the folder is not empty: `append` leaves what is
+    there, `overwrite` removes the `.parquet` and `.jsonl` files directly in it, `error` refuses. A run that
+    goes on from its checkpoint always appends.
     """
 
     path: str | Path
@@ -54,7 +57,10 @@ class FileOutput(WindowOutput):
         self._folder = f"{self._files.root}/{HIDDEN}/{safe_name(context.name)}-{context.run_id}"
 
     def write(self, rows: pa.Table) -> None:
-        """Write the window's rows as a hidden segment of this attempt. Raises RidgelineError if the file system refuses."""
+        """Write the window's rows as a hidden segment of this attempt.
+
+        Raises RidgelineError if the file system refuses.
+        """
         name = f"{self.file_stem}.segment"
         try:
             with self._files.writing(f"{self._folder}/{name}") as out:
@@ -70,7 +76,9 @@ class FileOutput(WindowOutput):
 
     def publisher(self) -> FilePublisher:
         """The driver's half."""
-        return FilePublisher(Settings(str(self.path), self.format, self.roll_seconds, self.roll_bytes, self.mode))
+        return FilePublisher(
+            Settings(str(self.path), self.format, self.roll_seconds, self.roll_bytes, self.mode)
+        )
 
 
 def _fingerprint(schema: pa.Schema) -> str:

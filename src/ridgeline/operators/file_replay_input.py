@@ -49,32 +49,38 @@ class Pace(NamedTuple):
 class FileReplayInput(InputOperator):
     """Emit the rows of files, in order, and finish in the window in which the last one goes out.
 
-    `path` is a file, a folder (the files in it), a pattern (`data/*.csv`) or a list of them: paths (relative: to the folder in which the
-    command runs) or URIs that pyarrow knows. Which files these are is settled in the first window; they must not change until the end.
+    `path` is a file, a folder (the files in it), a pattern (`data/*.csv`) or a list of them: paths (relative:
+    to the folder in which the command runs) or URIs that pyarrow knows. Which files these are is settled in
+    the first window; they must not change until the end.
 
     `schema` is the rows' type, `format` that of the files:
 
-    - `text`: each line is a row of the schema's one column, a `str`; `.gz`, `.bz2`, `.zst` and `.lz4` are unpacked, as in the next two;
-    - `csv`: with a header; columns by name, others are passed over; separated by `delimiter`; `null_values` without quotes are null,
-      but in a column of text that cannot be null they are text. A quoted value cannot go over the end of a line;
-    - `jsonl`: one JSON object a line, types as `FileOutput` writes them; an optional field that is missing is null;
+    - `text`: each line is a row of the schema's one column, a `str`; `.gz`, `.bz2`, `.zst` and `.lz4` are
+      unpacked, as in the next two;
+    - `csv`: with a header; columns by name, others are passed over; separated by `delimiter`; `null_values`
+      without quotes are null, but in a column of text that cannot be null they are text. A quoted value
+      cannot go over the end of a line;
+    - `jsonl`: one JSON object a line, types as `FileOutput` writes them; an optional field that is missing is
+      null;
     - `parquet`: columns by name, cast where every value stays equal.
 
-    What does not fit the schema stops the application with an error that names file, line and field: text that is not UTF-8, a number out
-    of range, a null where the type is not a union with None. So does a column that is missing or doubled, and a file that has another
-    size than in the first window. Of `jsonl` the first 256 KiB of a file tell whether the name of an optional field is misspelt.
+    What does not fit the schema stops the application with an error that names file, line and field: text
+    that is not UTF-8, a number out of range, a null where the type is not a union with None. So does a column
+    that is missing or doubled, and a file that has another size than in the first window. Of `jsonl` the
+    first 256 KiB of a file tell whether the name of an optional field is misspelt.
 
-    A time without a zone is UTC. `timestamp` names the column that holds the records' times, a `datetime`. At most one of these sets the
-    pace; with none it is as fast as possible, 65,536 rows a window:
+    A time without a zone is UTC. `timestamp` names the column that holds the records' times, a `datetime`. At
+    most one of these sets the pace; with none it is as fast as possible, 65,536 rows a window:
 
     - `rows_per_window`: so many rows a window, over all partitions;
     - `rows_per_second`: as many rows as the clock makes due;
-    - `event_time`, a column: rows are due as long after the first one as their times are, `speed_up` times faster; a row never overtakes
-      another.
+    - `event_time`, a column: rows are due as long after the first one as their times are, `speed_up` times
+      faster; a row never overtakes another.
 
-    A window takes at most twice the rows that its width makes due: after a pause or slow windows the pace is doubled until it has made up
-    for them, for 10 s of them at most. No window takes more than 1,048,576 rows. Row i of all files belongs to partition i mod n. Every
-    partition reads the files; of lines it parses only its own, unless `event_time` is set.
+    A window takes at most twice the rows that its width makes due: after a pause or slow windows the pace is
+    doubled until it has made up for them, for 10 s of them at most. No window takes more than 1,048,576 rows.
+    Row i of all files belongs to partition i mod n. Every partition reads the files; of lines it parses only
+    its own, unless `event_time` is set.
     """
 
     progress_unit = "bytes"
@@ -104,10 +110,20 @@ class FileReplayInput(InputOperator):
     def property_faults(self) -> list[tuple[str, Any, str]]:
         """At most one pace, and a schema that the format can hold."""
         faults: list[tuple[str, Any, str]] = []
-        paces = [name for name in ("rows_per_window", "rows_per_second", "event_time") if getattr(self, name) is not None]
+        paces = [
+            name
+            for name in ("rows_per_window", "rows_per_second", "event_time")
+            if getattr(self, name) is not None
+        ]
         if len(paces) > 1:
             others = " and ".join(f"`{name}`" for name in paces[:-1])
-            faults.append((paces[-1], getattr(self, paces[-1]), f"sets the pace together with {others}; give one of them"))
+            faults.append(
+                (
+                    paces[-1],
+                    getattr(self, paces[-1]),
+                    f"sets the pace together with {others}; give one of them",
+                )
+            )
         if self.speed_up != 1.0 and self.event_time is None:
             faults.append(("speed_up", self.speed_up, "needs `event_time`, the column with the rows' times"))
         if not self.path:
@@ -117,21 +133,38 @@ class FileReplayInput(InputOperator):
         except SchemaError:
             return faults  # told of the port
         if schema is None or schema.pickled:
-            return [*faults, ("schema", self.schema, "must have columns: a NamedTuple, a dataclass or a `pyarrow.Schema`")]
+            return [
+                *faults,
+                ("schema", self.schema, "must have columns: a NamedTuple, a dataclass or a `pyarrow.Schema`"),
+            ]
         fields = list(schema.arrow)
         if self.format == "text" and not (
-            len(fields) == 1 and (pa.types.is_string(fields[0].type) or pa.types.is_large_string(fields[0].type))
+            len(fields) == 1
+            and (pa.types.is_string(fields[0].type) or pa.types.is_large_string(fields[0].type))
         ):
             faults.append(("schema", schema.describe(), "must have one column, a `str`, for `format` text"))
         if self.format == "csv":
             nested = [field for field in fields if not csv_reads(field.type)]
             faults += [
-                ("schema", f"{field.name}: {field.type}", "is a column that CSV cannot hold; use another `format`") for field in nested
+                (
+                    "schema",
+                    f"{field.name}: {field.type}",
+                    "is a column that CSV cannot hold; use another `format`",
+                )
+                for field in nested
             ]
         if self.event_time is not None:
             index = schema.arrow.get_field_index(self.event_time)
-            if index < 0 or not (pa.types.is_timestamp(fields[index].type) or pa.types.is_date(fields[index].type)):
-                faults.append(("event_time", self.event_time, "must be a column of the schema with a `datetime` or `date`"))
+            if index < 0 or not (
+                pa.types.is_timestamp(fields[index].type) or pa.types.is_date(fields[index].type)
+            ):
+                faults.append(
+                    (
+                        "event_time",
+                        self.event_time,
+                        "must be a column of the schema with a `datetime` or `date`",
+                    )
+                )
         return faults
 
     def timestamp_of(self, port: str) -> str | None:
@@ -152,7 +185,10 @@ class FileReplayInput(InputOperator):
         self._cursor.close()
 
     def emit_tuples(self) -> None:
-        """Emit this partition's share of the rows that are due. Raises RidgelineError naming the file and the line that cannot be read."""
+        """Emit this partition's share of the rows that are due.
+
+        Raises RidgelineError naming the file and the line that cannot be read.
+        """
         if not self.files:
             entries = self.path if isinstance(self.path, list) else [self.path]
             self.files = dump_files(find_files([str(entry) for entry in entries]))
@@ -188,7 +224,9 @@ class FileReplayInput(InputOperator):
                 self.pace = self.pace._replace(first=times.drop_null()[0].as_py())
             due = len(batch)
             if self.pace.first is not None:
-                later = pc.greater(times, min(2**62, self.pace.first + round(due_seconds * 1e6))).fill_null(False)  # noqa: FBT003  a value
+                later = pc.greater(times, min(2**62, self.pace.first + round(due_seconds * 1e6))).fill_null(
+                    False  # noqa: FBT003  a value
+                )
                 due = later.index(True).as_py() if pc.any(later, min_count=0).as_py() else due
             own = batch.slice(0, due)
             if self.context.partitions > 1:
@@ -242,4 +280,6 @@ class FileReplayInput(InputOperator):
 def _microseconds(times: pa.Array) -> pa.Array:
     """Timestamps or dates as microseconds since 1970."""
     kind = times.type
-    return times.cast(pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None), safe=False).cast(pa.int64())
+    return times.cast(pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None), safe=False).cast(
+        pa.int64()
+    )

@@ -14,9 +14,10 @@ from ridgeline.operators._unnamed import named
 class Filter(Operator):
     """Let the tuples through for which a predicate is true, in their order.
 
-    Give one of `predicate`, which takes a tuple and returns True or False, and `batch_predicate`, which takes an Arrow batch and returns a
-    boolean Arrow (or numpy) array with one value a tuple; null counts as False. Without a name it is `predicate`: `Filter(is_large)`.
-    Raises TypeError when it is made if neither or both are given. Partitions: round robin.
+    Give one of `predicate`, which takes a tuple and returns True or False, and `batch_predicate`, which takes
+    an Arrow batch and returns a boolean Arrow (or numpy) array with one value a tuple; null counts as False.
+    Without a name it is `predicate`: `Filter(is_large)`. Raises TypeError when it is made if neither or both
+    are given. Partitions: round robin.
     """
 
     data = InputPort(Any)

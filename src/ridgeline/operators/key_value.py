@@ -1,8 +1,9 @@
 """Key-value streams: what the operators whose names end in `KeyVal`, and their kin, share.
 
-A key-value stream is a stream of any schema whose first column is the key; the columns after it are the values: `(symbol, price)`,
-`(symbol, high, low)`. Names do not matter, positions do. Input ports of these operators take the schema of the stream that leads to them;
-the schema of what they emit is given to the constructor: `RangeKeyVal(schema=HighLow)`. Tuples stick to partitions by the first column.
+A key-value stream is a stream of any schema whose first column is the key; the columns after it are the
+values: `(symbol, price)`, `(symbol, high, low)`. Names do not matter, positions do. Input ports of these
+operators take the schema of the stream that leads to them; the schema of what they emit is given to the
+constructor: `RangeKeyVal(schema=HighLow)`. Tuples stick to partitions by the first column.
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ class FirstColumnCodec(StreamCodec):
         """The stable hash of the first value of a NamedTuple, a dataclass or a dictionary."""
         if isinstance(tuple, dict):
             return stable_hash(next(iter(tuple.values())))
-        return stable_hash(tuple[0] if is_named_tuple(type(tuple)) else getattr(tuple, next(iter(type(tuple).__dataclass_fields__))))
+        return stable_hash(
+            tuple[0]
+            if is_named_tuple(type(tuple))
+            else getattr(tuple, next(iter(type(tuple).__dataclass_fields__)))
+        )
 
     def hashes(self, tuples: Tuples) -> npt.NDArray[np.uint64]:
         """Vectorised over the first Arrow column."""
@@ -48,7 +53,8 @@ class FirstColumnCodec(StreamCodec):
 class KeyValOperator(Operator):
     """What operators over key-value streams share: the schema of the output, and how columns are emitted.
 
-    `schema` is the schema of the tuples on the output port that `emits` names: the key, then the values, by position.
+    `schema` is the schema of the tuples on the output port that `emits` names: the key, then the values, by
+    position.
     """
 
     emits: ClassVar[str]
@@ -66,7 +72,10 @@ class KeyValOperator(Operator):
         return schema
 
     def emit_columns(self, columns: Sequence[Any]) -> None:
-        """Emit columns (Arrow arrays or Python lists) by position. Raises SchemaError if they do not fit the output's schema."""
+        """Emit columns (Arrow arrays or Python lists) by position.
+
+        Raises SchemaError if they do not fit the output's schema.
+        """
         getattr(self, self.emits).emit_batch(to_batch(self.output_schema(), columns, type(self).__name__))
 
     def refuse_strays(self, keys: pa.Array) -> None:
@@ -89,7 +98,10 @@ class KeyValOperator(Operator):
 
 
 def to_batch(schema: pa.Schema, columns: Sequence[Any], who: str) -> pa.RecordBatch:
-    """Columns (Arrow arrays or Python lists) as a batch of a schema, by position; `who` is named in errors. Raises SchemaError."""
+    """Columns (Arrow arrays or Python lists) as a batch of a schema, by position; `who` is named in errors.
+
+    Raises SchemaError.
+    """
     if len(columns) != len(schema):
         number = len(columns)
         message = f"`{who}` emits {number} columns; got a `schema` with {len(schema)}: {schema.names}; give one of {number} columns"
@@ -110,8 +122,14 @@ def to_batch(schema: pa.Schema, columns: Sequence[Any], who: str) -> pa.RecordBa
 def check_columns(batch: pa.RecordBatch, least: int, most: int | None, who: str) -> None:
     """Raise SchemaError if a batch has fewer than `least` or more than `most` columns."""
     if batch.num_columns < least or (most is not None and batch.num_columns > most):
-        wanted = f"a key and {least - 1} value{'' if least == 2 else 's'}" if most == least else f"a key and at least {least - 1} value"  # noqa: PLR2004
-        message = f"`{who}` takes {wanted}; got tuples with the columns {batch.schema.names}; put a `Map` before it"
+        wanted = (
+            f"a key and {least - 1} value{'' if least == 2 else 's'}"  # noqa: PLR2004
+            if most == least
+            else f"a key and at least {least - 1} value"
+        )
+        message = (
+            f"`{who}` takes {wanted}; got tuples with the columns {batch.schema.names}; put a `Map` before it"
+        )
         raise SchemaError(message)
 
 
@@ -148,7 +166,9 @@ def to_values(column: pa.Array) -> Values:
     kind = column.type
     if pa.types.is_floating(kind):
         wide = pa.float64()
-    elif pa.types.is_boolean(kind) or (pa.types.is_integer(kind) and (kind != pa.uint64() or (pc.max(column).as_py() or 0) <= _LARGEST)):
+    elif pa.types.is_boolean(kind) or (
+        pa.types.is_integer(kind) and (kind != pa.uint64() or (pc.max(column).as_py() or 0) <= _LARGEST)
+    ):
         wide = pa.int64()
     else:
         return np.fromiter(column.to_pylist(), dtype=object, count=len(column))
@@ -165,16 +185,25 @@ def without_nulls(column: pa.Array, index: Index) -> tuple[Values, Index]:
 
 
 def sums(column: pa.Array, index: Index, groups: int) -> list[Any]:
-    """The sum of each group: exact for integers, however large; nulls count nothing. Raises SchemaError for what has no sum."""
+    """The sum of each group: exact for integers, however large; nulls count nothing.
+
+    Raises SchemaError for what has no sum.
+    """
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
     if any(is_kind(column.type) for is_kind in kinds):
         values, index = without_nulls(column, index)
-        if values.dtype == np.int64 and len(values) and len(values) * max(-int(values.min()), int(values.max())) > _LARGEST:
+        if (
+            values.dtype == np.int64
+            and len(values)
+            and len(values) * max(-int(values.min()), int(values.max())) > _LARGEST
+        ):
             values = values.astype(object)  # Python's integers do not overflow
         totals = np.zeros(groups, values.dtype)
         np.add.at(totals, index, values)
         return list(totals.tolist())
-    message = f"values of type {column.type} have no sum; got such a column after the key; put a `Map` before it"
+    message = (
+        f"values of type {column.type} have no sum; got such a column after the key; put a `Map` before it"
+    )
     raise SchemaError(message)
 
 

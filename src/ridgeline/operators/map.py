@@ -14,10 +14,10 @@ from ridgeline.operators._unnamed import named
 class Map(Operator):
     """Make each tuple into another one of `schema`, in order.
 
-    Give one of `function`, which takes a tuple and returns one of `schema`, and `batch_function`, which takes an Arrow batch and returns
-    one with the columns of `schema`. That may have more or fewer tuples; if it has as many, each has the time of the row in its place.
-    Without a name it is `function`: `Map(enlarge, schema=...)`. Raises TypeError when it is made if neither or both are given. Partitions:
-    round robin.
+    Give one of `function`, which takes a tuple and returns one of `schema`, and `batch_function`, which takes
+    an Arrow batch and returns one with the columns of `schema`. That may have more or fewer tuples; if it has
+    as many, each has the time of the row in its place. Without a name it is `function`: `Map(enlarge,
+    schema=...)`. Raises TypeError when it is made if neither or both are given. Partitions: round robin.
     """
 
     data = InputPort(Any)

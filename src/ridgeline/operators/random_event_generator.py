@@ -23,8 +23,9 @@ class RandomInteger(NamedTuple):
 def random_integers(seed: int, start: int, stop: int, minimum: int, maximum: int) -> npt.NDArray[np.int64]:
     """The random integers number `start` to `stop` - 1 of a seed, each from `minimum` to `maximum`, both included.
 
-    Number i is a hash of seed and i: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) jumped to its i-th value, taken modulo the range
-    (a bias of less than range / 2^64). So any of them can be made without those before.
+    Number i is a hash of seed and i: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) jumped to its i-th
+    value, taken modulo the range (a bias of less than range / 2^64). So any of them can be made without those
+    before.
     """
     with np.errstate(over="ignore"):
         values = np.arange(start + 1, stop + 1, dtype=np.uint64) * _GAMMA + np.uint64(seed % 2**64)
@@ -37,8 +38,8 @@ def random_integers(seed: int, start: int, stop: int, minimum: int, maximum: int
 class RandomEventGenerator(InputOperator):
     """Random integers from `minimum` to `maximum`, both included: `tuples_per_window` a window, `count` in all (None: without end).
 
-    The sequence depends on `seed` only. Partitions share each window's part of it as runs, the first partition the first run: in the order
-    of partitions they make the same sequence, whatever their number.
+    The sequence depends on `seed` only. Partitions share each window's part of it as runs, the first
+    partition the first run: in the order of partitions they make the same sequence, whatever their number.
     """
 
     progress_unit = "records"

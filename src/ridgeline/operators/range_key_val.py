@@ -28,8 +28,9 @@ class RangeUnifier(BatchUnifier):
 class RangeKeyVal(KeyValOperator):
     """Highest and lowest value of each key in the application window.
 
-    Input: `(key, value)`, values of any type that has an order; tuples whose value is null count nothing, nor does a NaN beside a number.
-    Output: `(key, high, low)` at the end of the application window, of the keys that came in it, in the order in which they came first.
+    Input: `(key, value)`, values of any type that has an order; tuples whose value is null count nothing, nor
+    does a NaN beside a number. Output: `(key, high, low)` at the end of the application window, of the keys
+    that came in it, in the order in which they came first.
 
     Partitions: by key; round robin is right as well.
     """

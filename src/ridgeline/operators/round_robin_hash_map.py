@@ -15,10 +15,11 @@ from ridgeline.api.schema import Schema
 class RoundRobinHashMap(Operator):
     """Make each `len(keys)` values that follow one another into one tuple: with `keys=["x", "y"]`, 1, 2, 3, 4 become (1, 2), (3, 4).
 
-    Input: tuples of one column. Output: `schema`, whose columns must be named as `keys`; if it is not given, dictionaries of
-    integers. A tuple has the time of its last value. A group that is not complete at the end of a window is carried over to the next;
-    what is left at the very end is not emitted. Raises SchemaError if `keys` and `schema` disagree or tuples have more than one column.
-    Partitions: round robin; each groups the values that it gets.
+    Input: tuples of one column. Output: `schema`, whose columns must be named as `keys`; if it is not given,
+    dictionaries of integers. A tuple has the time of its last value. A group that is not complete at the end
+    of a window is carried over to the next; what is left at the very end is not emitted. Raises SchemaError
+    if `keys` and `schema` disagree or tuples have more than one column. Partitions: round robin; each groups
+    the values that it gets.
     """
 
     data = InputPort(Any)

@@ -14,12 +14,14 @@ from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, chec
 class SimpleMovingAverage(KeyValOperator):
     """Average of each key's values over the last `window_size` application windows, sliding by one.
 
-    Input: `(key, value)`, numbers; nulls count nothing. Output: `(key, average)` at the end of every application window: for each key with
-    at least one value in the last `window_size` application windows, the one that ends included, the sum of all its values
-    in them divided by their number (so a window with many values weighs more than one with few). Windows before the first count
-    nothing: the first averages are over fewer windows. A key is emitted whether or not it came in the window that ends, and forgotten once
-    all its values are older; keys are emitted in the order in which they came first. As SimpleMovingAverage of Apex Malhar, which however
-    goes on to emit 0 for keys that are gone. Sums of integers are exact; sums of floats are made anew each time, so errors do not pile up.
+    Input: `(key, value)`, numbers; nulls count nothing. Output: `(key, average)` at the end of every
+    application window: for each key with at least one value in the last `window_size` application windows,
+    the one that ends included, the sum of all its values in them divided by their number (so a window with
+    many values weighs more than one with few). Windows before the first count nothing: the first averages are
+    over fewer windows. A key is emitted whether or not it came in the window that ends, and forgotten once
+    all its values are older; keys are emitted in the order in which they came first. As SimpleMovingAverage
+    of Apex Malhar, which however goes on to emit 0 for keys that are gone. Sums of integers are exact; sums
+    of floats are made anew each time, so errors do not pile up.
 
     `schema`: of the output; None: that of the input, whose values then must be floats.
 
@@ -34,7 +36,8 @@ class SimpleMovingAverage(KeyValOperator):
     schema: Any = None
     window_size: int = Field(default=2, ge=1)
 
-    # For each key, oldest first: (number of the application window, sum, count). The number is the same in all partitions.
+    # For each key, oldest first: (number of the application window, sum, count). The number is the same in
+    # all partitions.
     parts: KeyedState[Any] = KeyedState(tuple)
     window_number = State(0)
 

@@ -22,13 +22,15 @@ FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"
 class SparkInput(SparkSource):
     """Read from Spark: Kafka, files, Delta, rate, whatever `spark.readStream.format(format)` knows.
 
-    `options` go to the reader. `schema` is the type of the tuples. `transform` takes the source's DataFrame and returns another one, with
-    the columns of `schema`, before Python sees a row: filters, projections, parsing; it must be stateless (no aggregation, no watermark).
-    Columns are taken by name and cast to the schema where that loses nothing; others are left out.
+    `options` go to the reader. `schema` is the type of the tuples. `transform` takes the source's DataFrame
+    and returns another one, with the columns of `schema`, before Python sees a row: filters, projections,
+    parsing; it must be stateless (no aggregation, no watermark). Columns are taken by name and cast to the
+    schema where that loses nothing; others are left out.
 
-    File sources (CSV, JSON, Parquet, ORC, text, ...) are read with `source_schema`, a type like `schema` or Spark's DDL; default: `schema`.
-    `timestamp` names the column that holds the records' times, a `datetime`.
-    Offsets are logged before a window runs, so a window that failed or was cut off is replayed with the same rows.
+    File sources (CSV, JSON, Parquet, ORC, text, ...) are read with `source_schema`, a type like `schema` or
+    Spark's DDL; default: `schema`. `timestamp` names the column that holds the records' times, a `datetime`.
+    Offsets are logged before a window runs, so a window that failed or was cut off is replayed with the same
+    rows.
     """
 
     format: str = Field(min_length=1)
@@ -57,9 +59,14 @@ class SparkInput(SparkSource):
                     faults.append((name, value, str(error)))
                 continue  # `schema` is told of the port
             if schema.pickled:
-                faults.append((name, value, "must have columns: a NamedTuple, a dataclass or a `pyarrow.Schema`"))
+                faults.append(
+                    (name, value, "must have columns: a NamedTuple, a dataclass or a `pyarrow.Schema`")
+                )
             without = [field for field in schema.arrow if not spark_type(field.type)]
-            faults += [(name, f"{field.name}: {field.type}", "is a column that Spark has no type for") for field in without]
+            faults += [
+                (name, f"{field.name}: {field.type}", "is a column that Spark has no type for")
+                for field in without
+            ]
         return faults
 
     def timestamp_of(self, port: str) -> str | None:
@@ -69,12 +76,15 @@ class SparkInput(SparkSource):
     def frame(self, spark: SparkSession) -> DataFrame:
         """The streaming DataFrame with the columns of `schema`.
 
-        Raises RidgelineError for a format that Spark does not have, options that it refuses, columns that are missing or of another type.
+        Raises RidgelineError for a format that Spark does not have, options that it refuses, columns that are
+        missing or of another type.
         """
         reader = spark.readStream.format(self.format).options(**self.options)
         if self.source_schema is not None or self.format.lower() in FILE_FORMATS:
             reader = reader.schema(_ddl(self.schema if self.source_schema is None else self.source_schema))
-        remedy = "check `format` and `options`, and that its package is there (`--conf spark.jars.packages=...`)"
+        remedy = (
+            "check `format` and `options`, and that its package is there (`--conf spark.jars.packages=...`)"
+        )
         frame = self._try(f"cannot be read; {remedy}", reader.load)
         if self.transform is not None:
             transform = self.transform

@@ -29,18 +29,23 @@ Transform = Callable[[Any, int], Any]
 class SparkOutput(WindowOutput):
     """Write each window's rows with `frame.write.format(format).options(...).mode(mode).save()`.
 
-    Containers stage a window's rows as Parquet files in the checkpoint; after the commit the driver lets Spark write them, in the order of
-    windows, and deletes them. `transform(frame, window_id)` may change the DataFrame before. Windows without rows are not written.
-    A duration arrives as a number of its units (microseconds for a `timedelta`), times of less than a microsecond are cut.
+    Containers stage a window's rows as Parquet files in the checkpoint; after the commit the driver lets
+    Spark write them, in the order of windows, and deletes them. `transform(frame, window_id)` may change the
+    DataFrame before. Windows without rows are not written. A duration arrives as a number of its units
+    (microseconds for a `timedelta`), times of less than a microsecond are cut.
 
-    **How often a row arrives.** Never before its window is committed, and at least once. A second time only if the driver dies, or another
-    driver takes over, while Spark writes the window or right after: then the window is written again, with the same rows and the same id.
-    So is a window that Spark has written in part when it fails. What that does is the writer's: exactly once if writing the same window
-    twice is like writing it once. So it is
+    **How often a row arrives.** Never before its window is committed, and at least once. A second time only
+    if the driver dies, or another driver takes over, while Spark writes the window or right after: then the
+    window is written again, with the same rows and the same id. So is a window that Spark has written in part
+    when it fails. What that does is the writer's: exactly once if writing the same window twice is like
+    writing it once. So it is
 
-    - for `delta`: `txnAppId` and `txnVersion` are set (unless given), and Delta passes over a window that it has;
-    - for files with `{window_id}` in the path and `mode="overwrite"`: `options={"path": "out/window={window_id}"}`;
-    - for whatever uses the window id as a key: `{window_id}` in any option is replaced by it, and `transform` gets it.
+    - for `delta`: `txnAppId` and `txnVersion` are set (unless given), and Delta passes over a window that it
+      has;
+    - for files with `{window_id}` in the path and `mode="overwrite"`: `options={"path":
+      "out/window={window_id}"}`;
+    - for whatever uses the window id as a key: `{window_id}` in any option is replaced by it, and `transform`
+      gets it.
 
     It is at least once for Kafka, and for files or tables that are appended to.
     """
@@ -61,12 +66,13 @@ class SparkOutput(WindowOutput):
         self._folder = f"{self._files.root}/{safe_name(context.name)}"
 
     def write(self, rows: pa.Table) -> None:
-        """Stage the rows. Raises RidgelineError for a column that Spark has no type for, or if the file system refuses."""
+        """Stage the rows.
+
+        Raises RidgelineError for a column that Spark has no type for, or if the file system refuses.
+        """
         for field in rows.schema:
             if spark_type(field.type) is None:
-                message = (
-                    f"`{self.context.name}` cannot write column `{field.name}`: Spark has no type for {field.type}; leave it out upstream"
-                )
+                message = f"`{self.context.name}` cannot write column `{field.name}`: Spark has no type for {field.type}; leave it out upstream"
                 raise RidgelineError(message)
         name = f"{self.file_stem}.parquet"
         try:
@@ -86,11 +92,13 @@ class SparkOutput(WindowOutput):
 class SparkPublisher(Publisher):
     """Lets Spark write what is staged, once the window is committed. Its state: the files of the last window.
 
-    Once Spark has written a window, the marker `written-<window>` in the staging folder is renamed, then the files are deleted. The
-    marker is made at the first start and stays.
+    Once Spark has written a window, the marker `written-<window>` in the staging folder is renamed, then the
+    files are deleted. The marker is made at the first start and stays.
     """
 
-    def __init__(self, format: str, options: Mapping[str, Option], mode: str, transform: Transform | None) -> None:
+    def __init__(
+        self, format: str, options: Mapping[str, Option], mode: str, transform: Transform | None
+    ) -> None:
         self._format, self._options, self._mode, self._transform = format, options, mode, transform
         self._staged: list[Segment] = []
         self._window = -1
@@ -125,7 +133,10 @@ class SparkPublisher(Publisher):
         if self._marker.window == self._window:
             self._staged = []
         for segment in self._staged:
-            if self._marker.path(self._marker.window).rpartition("/")[2] not in found or segment.name not in found:
+            if (
+                self._marker.path(self._marker.window).rpartition("/")[2] not in found
+                or segment.name not in found
+            ):
                 raise self._lost(segment, "it, or the marker `written-*` beside it, is not there")
 
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
@@ -134,7 +145,10 @@ class SparkPublisher(Publisher):
         return {"window": window_id, "files": [list(segment) for segment in self._staged]}
 
     def publish(self, window_id: int) -> None:
-        """Write the window's rows and delete the staged files. Raises RidgelineError if Spark cannot, or if they are damaged."""
+        """Write the window's rows and delete the staged files.
+
+        Raises RidgelineError if Spark cannot, or if they are damaged.
+        """
         if not self._staged or window_id != self._window:
             return
         for segment in self._staged:
@@ -170,7 +184,11 @@ class SparkPublisher(Publisher):
     def _clear(self) -> None:
         """Delete the files of windows that are written, and of attempts that failed; later windows may be another driver's to commit."""
         staged = {segment.name for segment in self._staged}
-        doomed = [name for name in self._files.sizes(self._folder) if name not in staged and self._is_left_over(name)]
+        doomed = [
+            name
+            for name in self._files.sizes(self._folder)
+            if name not in staged and self._is_left_over(name)
+        ]
         if doomed:
             self._context.check_owner()
         for name in doomed:
@@ -179,7 +197,11 @@ class SparkPublisher(Publisher):
     def _is_left_over(self, name: str) -> bool:
         marker = self._marker.window_of(name)
         found = re.match(r"w(\d+)-", name)
-        return marker < self._marker.window if marker is not None else found is not None and int(found[1]) <= self._window
+        return (
+            marker < self._marker.window
+            if marker is not None
+            else found is not None and int(found[1]) <= self._window
+        )
 
     def _lost(self, segment: Segment, what: str) -> RidgelineError:
         message = (
@@ -194,7 +216,10 @@ class SparkPublisher(Publisher):
         context = self._context
         options: dict[str, Option] = {}
         if self._format.lower() == "delta":
-            options = {"txnAppId": f"{context.application}/{context.operator}/{context.run_id}", "txnVersion": window_id}
+            options = {
+                "txnAppId": f"{context.application}/{context.operator}/{context.run_id}",
+                "txnVersion": window_id,
+            }
         for name, value in self._options.items():
             options[name] = value.replace("{window_id}", str(window_id)) if isinstance(value, str) else value
         return options

@@ -26,14 +26,16 @@ class SumUnifier(BatchUnifier):
 class SumKeyVal(KeyValOperator):
     """Sum of each key's values; tuples with several values are summed column by column.
 
-    Input: `(key, value, ...)`, numbers; nulls count nothing. Output: `(key, sum, ...)` at the end of the (application) window, of the keys
-    that came in it, in the order in which they came first. Sums of integers are exact; one that does not fit its column raises SchemaError.
+    Input: `(key, value, ...)`, numbers; nulls count nothing. Output: `(key, sum, ...)` at the end of the
+    (application) window, of the keys that came in it, in the order in which they came first. Sums of integers
+    are exact; one that does not fit its column raises SchemaError.
 
-    `schema`: of the output; None: that of the input. `cumulative`: sums go on from window to window; otherwise each application window
-    starts from nothing. `restart_every`: cumulative sums start from nothing again after so many (application) windows; 0: never.
+    `schema`: of the output; None: that of the input. `cumulative`: sums go on from window to window;
+    otherwise each application window starts from nothing. `restart_every`: cumulative sums start from nothing
+    again after so many (application) windows; 0: never.
 
-    Partitions: by key. Round robin is right as well unless `cumulative`; that is refused with RidgelineError, because a
-    partition would not tell the sums of keys that only came to others.
+    Partitions: by key. Round robin is right as well unless `cumulative`; that is refused with RidgelineError,
+    because a partition would not tell the sums of keys that only came to others.
     """
 
     emits: ClassVar[str] = "sum"

@@ -16,8 +16,8 @@ from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, dist
 def largest(batch: pa.RecordBatch, size: int, by: str) -> pa.RecordBatch:
     """The `size` largest tuples by the column `by`, the largest first.
 
-    Of equal ones those come first whose other columns, from left to right, are less. A NaN is less than any number; tuples whose `by` is
-    null are left out.
+    Of equal ones those come first whose other columns, from left to right, are less. A NaN is less than any
+    number; tuples whose `by` is null are left out.
     """
     batch = batch.filter(batch.column(by).is_valid())
     others = [field.name for field in batch.schema if field.name != by and not pa.types.is_nested(field.type)]
@@ -39,13 +39,14 @@ class TopNUnifier(BatchUnifier):
 class TopN(KeyValOperator):
     """The `size` largest tuples by the column `by`, the largest first; ties and nulls as in `largest`.
 
-    Input: tuples with at least the columns of the output. Output: at the end of the (application) window, if there are any; `schema` says
-    which columns (None: those of the input). `keyed`: the first column is a key, and a newer tuple takes the place of the older one
-    with the same key, also if it is less. `cumulative`: of all tuples since the start; otherwise each application window starts from
-    nothing.
+    Input: tuples with at least the columns of the output. Output: at the end of the (application) window, if
+    there are any; `schema` says which columns (None: those of the input). `keyed`: the first column is a key,
+    and a newer tuple takes the place of the older one with the same key, also if it is less. `cumulative`: of
+    all tuples since the start; otherwise each application window starts from nothing.
 
-    Partitions: by the first column, merged by TopNUnifier. Round robin is right as well unless `keyed`; that is refused with
-    RidgelineError, because a newer tuple would not meet the older one. Raises SchemaError if columns are missing.
+    Partitions: by the first column, merged by TopNUnifier. Round robin is right as well unless `keyed`; that
+    is refused with RidgelineError, because a newer tuple would not meet the older one. Raises SchemaError if
+    columns are missing.
     """
 
     emits: ClassVar[str] = "top"

@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ridgeline.api.application import Application
-from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, MOST_SECONDS, OPERATOR_ATTRIBUTES, Attribute, unknown_attribute
+from ridgeline.api.attributes import (
+    APPLICATION_ATTRIBUTES,
+    MOST_SECONDS,
+    OPERATOR_ATTRIBUTES,
+    Attribute,
+    unknown_attribute,
+)
 from ridgeline.api.duration import FORMS, parse_duration
 from ridgeline.api.errors import shorten
 from ridgeline.api.masking import shown
@@ -24,11 +30,17 @@ def check_name(draft: Draft, noun: str, name: object, position: int | None = Non
     if name == "" or (isinstance(name, str) and not name.strip()):
         draft.fault(noun if position is None else where, f"the name of the {noun} is empty", "give it a name")
     elif not isinstance(name, str):
-        draft.fault(where, f"the name of the {noun} is {shown}, which is no text", "give a text of letters, digits, `_` and `-`")
+        draft.fault(
+            where,
+            f"the name of the {noun} is {shown}, which is no text",
+            "give a text of letters, digits, `_` and `-`",
+        )
     elif not _NAME.fullmatch(name):
         wrong = sorted({letter for letter in name if not _NAME.fullmatch(letter)})
         what = f"the name of the {noun} has {', '.join(map(repr, wrong))} in it"
-        draft.fault(where, what, "use letters, digits, `_` and `-` only: names go into files, metrics and addresses")
+        draft.fault(
+            where, what, "use letters, digits, `_` and `-` only: names go into files, metrics and addresses"
+        )
     return where
 
 
@@ -41,28 +53,45 @@ def check_application(draft: Draft, app: Application, overrides: Overrides) -> N
         draft.window_seconds = parse_duration(window)
     except ValueError as error:
         what, _, _ = str(error).partition("; ")
-        draft.fault(WINDOW, f"the window of the application: {what}", f"give {FORMS}; 0 runs windows as fast as they get")
+        draft.fault(
+            WINDOW,
+            f"the window of the application: {what}",
+            f"give {FORMS}; 0 runs windows as fast as they get",
+        )
     if draft.window_seconds > MOST_SECONDS:
-        draft.fault(WINDOW, f"the window of the application: {shorten(window)} is more than a year", "give less")
+        draft.fault(
+            WINDOW, f"the window of the application: {shorten(window)} is more than a year", "give less"
+        )
     draft.attributes, doubtful = check_attributes(draft, "", given, APPLICATION_ATTRIBUTES)
     interval, timeout = draft.attributes["heartbeat_interval"], draft.attributes["heartbeat_timeout"]
     if timeout <= interval and not doubtful.intersection(("heartbeat_interval", "heartbeat_timeout")):
         what = f"attribute `heartbeat_timeout` is {timeout:g} s, but heartbeats come only every {interval:g} s (`heartbeat_interval`)"
-        draft.fault("heartbeat_timeout", what, "give more: every container would count as silent between two of them")
+        draft.fault(
+            "heartbeat_timeout", what, "give more: every container would count as silent between two of them"
+        )
     if not app.operators:
         where = draft.application or "application"
-        draft.fault(where, "the application has no operators", "add one with `app.add_operator(name, operator)`")
+        draft.fault(
+            where, "the application has no operators", "add one with `app.add_operator(name, operator)`"
+        )
 
 
-def check_attributes(draft: Draft, owner: str, given: Mapping[str, Any], known: Mapping[str, Attribute]) -> tuple[dict[str, Any], set[str]]:
-    """All attributes with defaults filled in, and the names of those whose values are faulty. `owner` is the operator's name or empty."""
+def check_attributes(
+    draft: Draft, owner: str, given: Mapping[str, Any], known: Mapping[str, Attribute]
+) -> tuple[dict[str, Any], set[str]]:
+    """All attributes with defaults filled in, and the names of those whose values are faulty.
+
+    `owner` is the operator's name or empty.
+    """
     values = {name: attribute.default for name, attribute in known.items()}
     doubtful = set()
     prefix = f"{owner}." if owner else ""
     for name, value in given.items():
         where = f"{prefix}{name}"
         if name not in known:
-            draft.fault(where, f"there is no attribute `{name}` of {_owners(owner)}", _elsewhere(name, owner, known))
+            draft.fault(
+                where, f"there is no attribute `{name}` of {_owners(owner)}", _elsewhere(name, owner, known)
+            )
             continue
         values[name], rule = known[name].check(value)
         if rule is not None:

@@ -38,31 +38,48 @@ class CallbackFault(NamedTuple):
 
 
 def callback_faults(operator: Operator, schemas: Mapping[str, Schema]) -> Iterator[CallbackFault]:
-    """All that is wrong with an operator's callbacks. `schemas`: of its input ports, as far as they are known."""
+    """All that is wrong with an operator's callbacks.
+
+    `schemas`: of its input ports, as far as they are known.
+    """
     callbacks = _LIFE_CYCLE | (_OF_INPUTS if isinstance(operator, InputOperator) else {})
-    for name, parameters in (callbacks | {name: () for name in _ASKED if hasattr(type(operator), name)}).items():
+    for name, parameters in (
+        callbacks | {name: () for name in _ASKED if hasattr(type(operator), name)}
+    ).items():
         yield from _method_faults(operator, name, parameters, "")
     yield from _misspelt(operator, list(callbacks))
     for port in operator_type(type(operator)).inputs.values():
         for method, parameter in ((port.process_name, "tuple"), (port.process_batch_name, "batch")):
-            wrong = list(_method_faults(operator, method, (parameter,), port.name)) if method is not None else []
+            wrong = (
+                list(_method_faults(operator, method, (parameter,), port.name)) if method is not None else []
+            )
             yield from wrong
             if method is not None and not wrong:
-                yield from _annotation_faults(operator, method, port.name, schemas.get(port.name), by_batch=parameter == "batch")
+                yield from _annotation_faults(
+                    operator, method, port.name, schemas.get(port.name), by_batch=parameter == "batch"
+                )
 
 
-def _method_faults(operator: Operator, name: str, parameters: tuple[str, ...], port: str) -> Iterator[CallbackFault]:
+def _method_faults(
+    operator: Operator, name: str, parameters: tuple[str, ...], port: str
+) -> Iterator[CallbackFault]:
     """A method that is none, would not run when it is called, or cannot be called so."""
     kind = type(operator).__name__
     method = getattr(type(operator), name, None)
     if method in (getattr(Operator, name, None), getattr(InputOperator, name, None)):
         return  # not overridden
     if not callable(method):
-        yield CallbackFault(port, f"`{name}` of `{kind}` is {shorten(method)}, but a callback has this name", "call it something else")
+        yield CallbackFault(
+            port,
+            f"`{name}` of `{kind}` is {shorten(method)}, but a callback has this name",
+            "call it something else",
+        )
         return
     if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
         what = f"`{name}` of `{kind}` is `async`, and nothing would await it: it would never run"
-        yield CallbackFault(port, what, "make it a plain method; `asyncio.run(...)` in it runs asynchronous code")
+        yield CallbackFault(
+            port, what, "make it a plain method; `asyncio.run(...)` in it runs asynchronous code"
+        )
     elif inspect.isgeneratorfunction(method):
         what = f"`{name}` of `{kind}` has `yield` in it, which makes it a generator: it would never run"
         yield CallbackFault(port, what, "emit on an output port: `self.port.emit(...)`")
@@ -70,7 +87,9 @@ def _method_faults(operator: Operator, name: str, parameters: tuple[str, ...], p
         yield from _call_faults(operator, name, parameters, port)
 
 
-def _call_faults(operator: Operator, name: str, parameters: tuple[str, ...], port: str) -> Iterator[CallbackFault]:
+def _call_faults(
+    operator: Operator, name: str, parameters: tuple[str, ...], port: str
+) -> Iterator[CallbackFault]:
     try:
         signature = inspect.signature(getattr(operator, name), follow_wrapped=False)
     except (TypeError, ValueError):
@@ -89,18 +108,37 @@ def _call_faults(operator: Operator, name: str, parameters: tuple[str, ...], por
 def _misspelt(operator: Operator, callbacks: list[str]) -> Iterator[CallbackFault]:
     """Public methods that nothing in the class mentions and whose names are those of callbacks but for a letter, a case or a `_`."""
     kind = type(operator)
-    own = [base for base in kind.__mro__ if not base.__module__.startswith("ridgeline.api.") and base is not object]
-    methods = {name: value for base in reversed(own) for name, value in vars(base).items() if inspect.isfunction(value)}
+    own = [
+        base
+        for base in kind.__mro__
+        if not base.__module__.startswith("ridgeline.api.") and base is not object
+    ]
+    methods = {
+        name: value
+        for base in reversed(own)
+        for name, value in vars(base).items()
+        if inspect.isfunction(value)
+    }
     declared = operator_type(kind)
-    used = {method for port in declared.inputs.values() for method in (port.process_name, port.process_batch_name)}
+    used = {
+        method for port in declared.inputs.values() for method in (port.process_name, port.process_batch_name)
+    }
     used |= {name for method in methods.values() for name in _mentioned(method.__code__)}
     for name in methods:
-        if name in callbacks or name in used or name.startswith("_") or hasattr(Operator, name) or hasattr(InputOperator, name):
+        if (
+            name in callbacks
+            or name in used
+            or name.startswith("_")
+            or hasattr(Operator, name)
+            or hasattr(InputOperator, name)
+        ):
             continue
         meant = next((callback for callback in callbacks if _nearly(name, callback)), None)
         if meant is not None:
             what = f"`{kind.__name__}` has a method `{name}`, which nothing calls"
-            yield CallbackFault("", what, f"did you mean `{meant}`? If not, call it something else, or `_{name}`")
+            yield CallbackFault(
+                "", what, f"did you mean `{meant}`? If not, call it something else, or `_{name}`"
+            )
 
 
 def _mentioned(code: types.CodeType) -> Iterator[str]:
@@ -122,13 +160,20 @@ def _nearly(name: str, callback: str) -> bool:
     while start < min(len(one), len(two)) and one[start] == two[start]:
         start += 1
     one, two = one[start:], two[start:]
-    return one[1:] == two[1:] or one[1:] == two or one == two[1:] or (one[1::-1] == two[:2] and one[2:] == two[2:])
+    return (
+        one[1:] == two[1:]
+        or one[1:] == two
+        or one == two[1:]
+        or (one[1::-1] == two[:2] and one[2:] == two[2:])
+    )
 
 
 # Annotations ---------------------------------------------------------------------------------------------------------
 
 
-def _annotation_faults(operator: Operator, name: str, port: str, schema: Schema | None, *, by_batch: bool) -> Iterator[CallbackFault]:
+def _annotation_faults(
+    operator: Operator, name: str, port: str, schema: Schema | None, *, by_batch: bool
+) -> Iterator[CallbackFault]:
     """A parameter that is annotated as something else than what comes."""
     annotated = _annotation(getattr(operator, name))
     if annotated is None or (schema is None and not by_batch):
@@ -156,9 +201,15 @@ def _annotation(method: Any) -> Any:
     except (NameError, AttributeError, SyntaxError, TypeError, ValueError, StopIteration):
         return None  # names that only a type checker knows
     annotated = annotations.get(first.name)
-    if first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD) or not isinstance(annotated, type):
+    if first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD) or not isinstance(
+        annotated, type
+    ):
         return None
-    if annotated in (object, Any) or typing.get_origin(annotated) is not None or typing.is_typeddict(annotated):
+    if (
+        annotated in (object, Any)
+        or typing.get_origin(annotated) is not None
+        or typing.is_typeddict(annotated)
+    ):
         return None
     return annotated
 

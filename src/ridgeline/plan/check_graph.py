@@ -13,7 +13,11 @@ def check_cycles(draft: Draft) -> None:
     """Each cycle, written out."""
     for cycle in find_cycles(len(draft.operators), draft.pairs()):
         names = [draft.operators[index].name for index in cycle]
-        draft.fault(names[0], f"the operators form a cycle: `{' -> '.join(names)}`", "remove one of the streams between them")
+        draft.fault(
+            names[0],
+            f"the operators form a cycle: `{' -> '.join(names)}`",
+            "remove one of the streams between them",
+        )
 
 
 def ordered(draft: Draft) -> list[DraftOperator]:
@@ -50,7 +54,11 @@ def resolve_schemas(draft: Draft) -> None:
         if given is not None and taken is not None and difference is not None:
             schemas = f"`{source}` gives {given.describe()}, `{sink}` takes {taken.describe()}"
             what = f"schema mismatch on stream `{stream.name}`: {schemas}: {difference}"
-            draft.fault(str(sink), what, "declare the same columns on both ports, or convert the tuples in an operator between them")
+            draft.fault(
+                str(sink),
+                what,
+                "declare the same columns on both ports, or convert the tuples in an operator between them",
+            )
 
 
 def _passed_on(draft: Draft, operator: DraftOperator, name: str, open_inputs: list[str]) -> Schema | None:
@@ -58,10 +66,16 @@ def _passed_on(draft: Draft, operator: DraftOperator, name: str, open_inputs: li
     for entry in open_inputs:
         if entry in operator.entered:
             return operator.inputs.get(entry)
-    told = operator.vague or any(entry in operator.touched or not operator.declared.inputs[entry].optional for entry in open_inputs)
+    told = operator.vague or any(
+        entry in operator.touched or not operator.declared.inputs[entry].optional for entry in open_inputs
+    )
     if name in operator.touched and not told:
         remedy = f'declare it on the port, or call `self.declare_schema("{name}", ...)` in `__init__`'
-        draft.fault(operator.port(name), "the output port is declared as `Any`, and no input gives it a schema", remedy)
+        draft.fault(
+            operator.port(name),
+            "the output port is declared as `Any`, and no input gives it a schema",
+            remedy,
+        )
     return None
 
 
@@ -80,4 +94,8 @@ def check_modes(draft: Draft) -> None:
             if others:
                 names = listed([draft.operators[other].name for other in others])
                 what = f"it is AT_MOST_ONCE, but upstream of operators that are not: {names}"
-                draft.fault(operator.port("processing_mode"), what, "make these AT_MOST_ONCE too, or this one AT_LEAST_ONCE")
+                draft.fault(
+                    operator.port("processing_mode"),
+                    what,
+                    "make these AT_MOST_ONCE too, or this one AT_LEAST_ONCE",
+                )

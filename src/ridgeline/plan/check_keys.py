@@ -37,7 +37,9 @@ def check_keyed_state(draft: Draft, operator: DraftOperator, connected: list[str
         why = _scattered(operator) if followed and inputs[first].codec is not None else None
         if why is not None:
             remedy = f"leave the `parallel` of `{first}` or `partition_parallel` out: then it is divided by its key"
-            draft.fault(operator.name, f"{kept}, but tuples of one key come to several of them: {why}", remedy)
+            draft.fault(
+                operator.name, f"{kept}, but tuples of one key come to several of them: {why}", remedy
+            )
         return
     what = f"{kept}, but no connected port of `{operator.kind}` has a key, so tuples of one key come to several of them"
     remedy = f"declare `{first} = InputPort(..., key=...)`, leave `partitions` out, or give a `partitioner`"
@@ -76,7 +78,11 @@ def check_order(draft: Draft) -> None:
             if stream.source is not None:
                 before[operator.index] |= before[stream.source.operator.index]
     for operator in draft.operators:
-        for other in (draft.operators[index] for index in sorted(before[operator.index]) if operator.operator.needs_order):
+        for other in (
+            draft.operators[index]
+            for index in sorted(before[operator.index])
+            if operator.operator.needs_order
+        ):
             ports = sorted({port for part in other.divided for port in part.round_robin})
             if ports and (other.partitions or 1) > 1:
                 which = "it" if other is operator else f"`{other.name}` before it"

@@ -19,7 +19,10 @@ from ridgeline.plan.properties import decoded, decoded_entry, property_faults
 
 
 def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict[int, DraftOperator]:
-    """Add the operators that can be worked with to the draft. Returns them by the identity of the author's instance."""
+    """Add the operators that can be worked with to the draft.
+
+    Returns them by the identity of the author's instance.
+    """
     owners: dict[int, DraftOperator] = {}
     names: dict[int, list[str]] = {}
     first_uses = []
@@ -42,15 +45,27 @@ def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict
             draft.fault(operator.name, what, f"make a new `{operator.kind}(...)` for each")
     for name, uses_of_name in Counter(map(str, first_uses)).items():
         if uses_of_name > 1 and name:
-            draft.fault(name, f"{uses_of_name} operators have the name `{name}`", "give each operator a name of its own")
+            draft.fault(
+                name,
+                f"{uses_of_name} operators have the name `{name}`",
+                "give each operator a name of its own",
+            )
     return owners
 
 
 def _refuse(draft: Draft, where: str, thing: object) -> None:
     if isinstance(thing, type) and issubclass(thing, Operator):
-        draft.fault(where, f"the class `{thing.__name__}` was added, not an operator", f"add an instance: `{thing.__name__}(...)`")
+        draft.fault(
+            where,
+            f"the class `{thing.__name__}` was added, not an operator",
+            f"add an instance: `{thing.__name__}(...)`",
+        )
     else:
-        draft.fault(where, f"{shorten(thing)} was added, which is no operator", "add an instance of a subclass of `Operator`")
+        draft.fault(
+            where,
+            f"{shorten(thing)} was added, which is no operator",
+            "add an instance of a subclass of `Operator`",
+        )
 
 
 def _read(draft: Draft, where: str, added: AddedOperator, overrides: Overrides) -> DraftOperator:
@@ -71,7 +86,9 @@ def _read(draft: Draft, where: str, added: AddedOperator, overrides: Overrides) 
 def _check_properties(draft: Draft, operator: DraftOperator, overrides: Mapping[str, Any]) -> None:
     known = set(operator.declared.properties) - {"context"}
     values = vars(operator.operator)
-    for name, value in sorted(overrides.items(), key=lambda given: given[0] not in known):  # entries after whole properties
+    for name, value in sorted(
+        overrides.items(), key=lambda given: given[0] not in known
+    ):  # entries after whole properties
         if name in known:
             values[name] = decoded(operator.operator, name, value)
             continue

@@ -27,7 +27,11 @@ def check_partitions(draft: Draft) -> None:
             except PartitioningError as error:
                 draft.fault(operator.name, error.what, error.remedy)
                 continue
-            if count > 1 and operator.attributes["partitioner"] is None and operator.operator.partitioner_default is None:
+            if (
+                count > 1
+                and operator.attributes["partitioner"] is None
+                and operator.operator.partitioner_default is None
+            ):
                 check_meeting(draft, operator)
                 check_keyed_state(draft, operator, connected)
 
@@ -47,16 +51,24 @@ def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int |
         return None
     if len(counts) > 1:
         sources = {port: source for port, source in upstream.items() if source is not None}
-        told = ", ".join(f"`{port}` follows `{source.name}` with {source.partitions}" for port, source in sources.items())
+        told = ", ".join(
+            f"`{port}` follows `{source.name}` with {source.partitions}" for port, source in sources.items()
+        )
         remedy = "give these operators the same number of partitions, or declare `InputPort(..., parallel=True)` for one port only"
-        draft.fault(operator.name, f"its parallel ports follow different numbers of partitions: {told}", remedy)
+        draft.fault(
+            operator.name, f"its parallel ports follow different numbers of partitions: {told}", remedy
+        )
         return None
     count = counts.pop()
     given = operator.attributes["partitions"]
     if "partitions" in operator.given - operator.doubtful and given != count:
         port, source = next((port, source) for port, source in upstream.items() if source is not None)
         what = f"attribute `partitions` is {given}, but port `{port}` follows `{source.name}` with {count} one to one"
-        draft.fault(operator.port("partitions"), what, "leave `partitions` out; or the port's `parallel` and `partition_parallel`")
+        draft.fault(
+            operator.port("partitions"),
+            what,
+            "leave `partitions` out; or the port's `parallel` and `partition_parallel`",
+        )
     return count
 
 
@@ -66,23 +78,51 @@ def check_unused(draft: Draft) -> None:
     for operator in draft.operators:
         given, values, declared = operator.given - operator.doubtful, operator.attributes, operator.declared
         connected = [name for name in declared.inputs if name in operator.touched]
-        followed = [] if "partition_parallel" in operator.doubtful else parallel_ports(operator.operator, values, connected)
+        followed = (
+            []
+            if "partition_parallel" in operator.doubtful
+            else parallel_ports(operator.operator, values, connected)
+        )
         unused = [
-            ("partition_parallel", values["partition_parallel"] and operator.is_input, "an input operator follows nothing"),
-            ("partitioner", values["partitioner"] and operator.is_input, "an input operator has no tuples to divide"),
-            ("partitioner", values["partitioner"] and connected and connected == followed, "all its ports follow the partitions upstream"),
+            (
+                "partition_parallel",
+                values["partition_parallel"] and operator.is_input,
+                "an input operator follows nothing",
+            ),
+            (
+                "partitioner",
+                values["partitioner"] and operator.is_input,
+                "an input operator has no tuples to divide",
+            ),
+            (
+                "partitioner",
+                values["partitioner"] and connected and connected == followed,
+                "all its ports follow the partitions upstream",
+            ),
             ("unifier_limit", values["unifier_limit"] and not declared.outputs, "it has no output port"),
             (
                 "error_tuples_kept",
-                values["error_tuples_kept"] and not _error_ports(operator) and values["on_error"] is not OnError.SKIP,
+                values["error_tuples_kept"]
+                and not _error_ports(operator)
+                and values["on_error"] is not OnError.SKIP,
                 "it has no output port with `error=True`",
             ),
-            ("on_error", values["on_error"] is OnError.SKIP and operator.is_input, "an input operator gets no tuples to leave out"),
-            ("callback_timeout", values["callback_timeout"] and silent, "workers send no heartbeats at `metrics_recording_level` OFF"),
+            (
+                "on_error",
+                values["on_error"] is OnError.SKIP and operator.is_input,
+                "an input operator gets no tuples to leave out",
+            ),
+            (
+                "callback_timeout",
+                values["callback_timeout"] and silent,
+                "workers send no heartbeats at `metrics_recording_level` OFF",
+            ),
         ]
         for name, set_, why in unused:
             if name in given and set_:
-                draft.fault(operator.port(name), f"attribute `{name}` would do nothing: {why}", "leave it out")
+                draft.fault(
+                    operator.port(name), f"attribute `{name}` would do nothing: {why}", "leave it out"
+                )
 
 
 def _error_ports(operator: DraftOperator) -> list[str]:
@@ -90,7 +130,10 @@ def _error_ports(operator: DraftOperator) -> list[str]:
 
 
 def check_localities(draft: Draft) -> None:
-    """Whether operators that a locality puts into one container can be there. Says nothing while there is a cycle."""
+    """Whether operators that a locality puts into one container can be there.
+
+    Says nothing while there is a cycle.
+    """
     pairs = draft.pairs()
     if len(topological_order(len(draft.operators), pairs)) < len(draft.operators):
         return
@@ -100,7 +143,17 @@ def check_localities(draft: Draft) -> None:
         operator = sink.operator
         followed = parallel_ports(operator.operator, operator.attributes, operator.touched)
         way = _way(operator, sink.port)
-        edges.append(Edge(stream.name, source.operator.index, operator.index, sink.port, sink.port in followed, way, stream.locality))
+        edges.append(
+            Edge(
+                stream.name,
+                source.operator.index,
+                operator.index,
+                sink.port,
+                sink.port in followed,
+                way,
+                stream.locality,
+            )
+        )
     draft.faults.extend(find_groups(nodes, edges).faults)
 
 

@@ -48,8 +48,16 @@ def _check_outputs(draft: Draft, operator: DraftOperator) -> None:
     wanted = [name for name, port in outputs.items() if not port.optional and not port.error]
     if wanted and not loose and not operator.touched.intersection(outputs):
         ports = listed([operator.port(name) for name in outputs])
-        what = "its output port is not connected" if len(outputs) == 1 else "none of its output ports is connected"
-        draft.fault(operator.name, what, f"begin a stream at {ports}" if len(outputs) == 1 else f"begin a stream at one of {ports}")
+        what = (
+            "its output port is not connected"
+            if len(outputs) == 1
+            else "none of its output ports is connected"
+        )
+        draft.fault(
+            operator.name,
+            what,
+            f"begin a stream at {ports}" if len(outputs) == 1 else f"begin a stream at one of {ports}",
+        )
 
 
 def check_declarations(draft: Draft) -> None:
@@ -98,15 +106,27 @@ def _check_input(draft: Draft, operator: DraftOperator, name: str, port: InputPo
             draft.fault(where, what, did_you_mean(column, schema.arrow.names))
         elif any(refuses(schema.arrow.field(column).type) for refuses in _NO_KEY):
             what = f"the column `{column}` is {schema.arrow.field(column).type}, which cannot be a key"
-            draft.fault(where, what, "take columns of int, str, bytes, float, bool, Decimal, date or datetime, or give a function")
+            draft.fault(
+                where,
+                what,
+                "take columns of int, str, bytes, float, bool, Decimal, date or datetime, or give a function",
+            )
 
 
 def _check_key(draft: Draft, where: str, port: InputPort) -> bool:
     """True, and a fault, if what the port declares as its key or codec can be none."""
     if port.declared_codec is not None and not isinstance(port.declared_codec, StreamCodec):
-        draft.fault(where, f"its codec is {shorten(port.declared_codec)}, which is no `StreamCodec`", "give an instance of a subclass")
+        draft.fault(
+            where,
+            f"its codec is {shorten(port.declared_codec)}, which is no `StreamCodec`",
+            "give an instance of a subclass",
+        )
     elif port.declared_codec is not None and port.key is not None:
-        draft.fault(where, "the port has a `key` and a `codec`, and both say who gets which tuples", "give one of them")
+        draft.fault(
+            where,
+            "the port has a `key` and a `codec`, and both say who gets which tuples",
+            "give one of them",
+        )
     elif port.key is not None and not port.names_columns and not callable(port.key):
         remedy = "give the name of a column, several names, or a function that makes the key of a tuple"
         draft.fault(where, f"its key is {shorten(port.key)}", remedy)
@@ -123,8 +143,16 @@ def _check_output(draft: Draft, operator: DraftOperator, name: str) -> None:
     if column is None or schema is None:
         return
     if schema.pickled or column not in schema.arrow.names:
-        names = [] if schema.pickled else [field.name for field in schema.arrow if pa.types.is_timestamp(field.type)]
-        remedy = did_you_mean(column, names) if names else "leave `timestamp` out, or give the tuples a column of type datetime"
+        names = (
+            []
+            if schema.pickled
+            else [field.name for field in schema.arrow if pa.types.is_timestamp(field.type)]
+        )
+        remedy = (
+            did_you_mean(column, names)
+            if names
+            else "leave `timestamp` out, or give the tuples a column of type datetime"
+        )
         draft.fault(where, f"the timestamp column `{column}` is not in {schema.describe()}", remedy)
     elif not pa.types.is_timestamp(schema.arrow.field(column).type):
         what = f"the timestamp column `{column}` is {schema.arrow.field(column).type}, not a time"

@@ -21,7 +21,11 @@ def read_streams(draft: Draft, app: Application, owners: dict[int, DraftOperator
         reader.read(added, position)
     for name, uses in Counter(str(added.name) for added in app.streams).items():
         if uses > 1 and name:
-            draft.fault(name, f"{uses} streams have the name `{name}`", "give each stream a name of its own, and all its sinks in one call")
+            draft.fault(
+                name,
+                f"{uses} streams have the name `{name}`",
+                "give each stream a name of its own, and all its sinks in one call",
+            )
     _check_sharing(draft)
 
 
@@ -32,7 +36,11 @@ class _Reader:
         self.draft = draft
         self.owners = owners
         self.missing: set[int] = set()
-        classes = {added.operator for added in app.operators if isinstance(added.operator, type) and issubclass(added.operator, Operator)}
+        classes = {
+            added.operator
+            for added in app.operators
+            if isinstance(added.operator, type) and issubclass(added.operator, Operator)
+        }
         self.refused = {id(port) for cls in classes for port in _ports(cls)} | {id(cls) for cls in classes}
 
     def read(self, added: AddedStream, position: int) -> None:
@@ -41,8 +49,14 @@ class _Reader:
         stream = DraftStream(where, None, [], self.locality(where, added.locality))
         self.draft.streams.append(stream)
         if not added.sinks:
-            self.draft.fault(where, "the stream has no sinks", "name one or more input ports after its output port")
-        if isinstance(added.source, InputPoint) and added.sinks and all(isinstance(sink, OutputPoint) for sink in added.sinks):
+            self.draft.fault(
+                where, "the stream has no sinks", "name one or more input ports after its output port"
+            )
+        if (
+            isinstance(added.source, InputPoint)
+            and added.sinks
+            and all(isinstance(sink, OutputPoint) for sink in added.sinks)
+        ):
             self.swapped(where, added)
             return
         source = self.end(where, "source", added.source)
@@ -88,7 +102,11 @@ class _Reader:
                 owner.touched.add(point.name)
             if not isinstance(point, wanted):
                 have, want = ("an input", "an output") if role == "source" else ("an output", "an input")
-                self.draft.fault(where, f"the {role} of the stream, `{self.name(point)}`, is {have} port", f"name {want} port there")
+                self.draft.fault(
+                    where,
+                    f"the {role} of the stream, `{self.name(point)}`, is {have} port",
+                    f"name {want} port there",
+                )
                 return None
             if owner is None:
                 self.absent(where, point)
@@ -103,9 +121,13 @@ class _Reader:
             return
         self.missing.add(id(point.operator))
         kind = type(point.operator)
-        alike = [f"{owner.name}.{point.name}" for owner in self.owners.values() if type(owner.operator) is kind]
+        alike = [
+            f"{owner.name}.{point.name}" for owner in self.owners.values() if type(owner.operator) is kind
+        ]
         remedy = f"did you mean `{alike[0]}`?" if alike else "add it with `app.add_operator(name, operator)`"
-        what = f"port `{point.name}` of the stream belongs to a `{kind.__name__}` that is not in the application"
+        what = (
+            f"port `{point.name}` of the stream belongs to a `{kind.__name__}` that is not in the application"
+        )
         self.draft.fault(where, what, remedy)
 
     def no_port(self, where: str, role: str, point: Any) -> None:
@@ -125,7 +147,11 @@ class _Reader:
             ports: list[str] = [*(declared.outputs if role == "source" else declared.inputs)]
             names = [f"{owner.name if owner else 'operator'}.{name}" for name in ports]
             what = f"the {role} of the stream is the operator `{owner.name if owner else type(point).__name__}`, not one of its ports"
-            remedy = f"name the port: {listed(names)}" if names else f"it has no {'output' if role == 'source' else 'input'} port"
+            remedy = (
+                f"name the port: {listed(names)}"
+                if names
+                else f"it has no {'output' if role == 'source' else 'input'} port"
+            )
         elif isinstance(point, (list, tuple, set)):
             for part in point:
                 if isinstance(part, (InputPoint, OutputPoint)) and id(part.operator) in self.owners:
@@ -150,14 +176,22 @@ def _check_sharing(draft: Draft) -> None:
     for operator in draft.operators:
         for port in (*operator.declared.outputs, *operator.declared.inputs):
             begin = _names(stream for stream in draft.streams if _is(stream.source, operator, port))
-            end = _names(stream for stream in draft.streams if any(_is(sink, operator, port) for sink in stream.sinks))
+            end = _names(
+                stream for stream in draft.streams if any(_is(sink, operator, port) for sink in stream.sinks)
+            )
             if len(begin) > 1:
                 what = f"{len(begin)} streams begin at this output port: {listed(begin)}"
-                remedy = f'make one stream with all sinks: `add_stream("{begin[0]}", {operator.port(port)}, ...)`'
+                remedy = (
+                    f'make one stream with all sinks: `add_stream("{begin[0]}", {operator.port(port)}, ...)`'
+                )
                 draft.fault(operator.port(port), what, remedy)
             if len(end) > 1:
                 what = f"{len(end)} streams end at this input port: {listed(end)}"
-                draft.fault(operator.port(port), what, "give each stream an input port of its own, or merge them in an operator before it")
+                draft.fault(
+                    operator.port(port),
+                    what,
+                    "give each stream an input port of its own, or merge them in an operator before it",
+                )
 
 
 def _is(end: End | None, operator: DraftOperator, port: str) -> bool:

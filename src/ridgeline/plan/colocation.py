@@ -22,7 +22,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A stream to one sink, by the numbers of its operators; `port` is the sink's. `way`: how tuples are divided (for errors)."""
+    """A stream to one sink, by the numbers of its operators; `port` is the sink's.
+
+    `way`: how tuples are divided (for errors).
+    """
 
     stream: str
     source: int
@@ -58,7 +61,10 @@ def one_to_one(nodes: Sequence[Node], edge: Edge) -> bool:
 
 
 def find_groups(nodes: Sequence[Node], edges: Sequence[Edge]) -> Groups:
-    """Merge operators along streams with a locality; what lies between two of a group belongs to it. The graph must have no cycle."""
+    """Merge operators along streams with a locality; what lies between two of a group belongs to it.
+
+    The graph must have no cycle.
+    """
     faults = []
     group = list(range(len(nodes)))
     for edge in edges:
@@ -76,17 +82,24 @@ def find_groups(nodes: Sequence[Node], edges: Sequence[Edge]) -> Groups:
         members[number[group[node]]].append(node)
     for component in members:
         if len(component) > 1:
-            fault = _conflict(nodes, edges, set(component), {node for node in component if group.count(group[node]) > 1})
+            fault = _conflict(
+                nodes, edges, set(component), {node for node in component if group.count(group[node]) > 1}
+            )
             if fault is not None:
                 faults.append(fault)
     alive = [component for component in members if component]
     home = {node: index for index, component in enumerate(alive) for node in component}
-    order = topological_order(len(alive), [(home[edge.source], home[edge.sink]) for edge in edges if home[edge.source] != home[edge.sink]])
+    order = topological_order(
+        len(alive),
+        [(home[edge.source], home[edge.sink]) for edge in edges if home[edge.source] != home[edge.sink]],
+    )
     return Groups(tuple(tuple(alive[index]) for index in order), tuple(faults))
 
 
 def _contracted(group: list[int], edges: Sequence[Edge]) -> list[tuple[int, int]]:
-    return [(group[edge.source], group[edge.sink]) for edge in edges if group[edge.source] != group[edge.sink]]
+    return [
+        (group[edge.source], group[edge.sink]) for edge in edges if group[edge.source] != group[edge.sink]
+    ]
 
 
 def _not_one_to_one(nodes: Sequence[Node], edge: Edge) -> Fault:
@@ -104,8 +117,13 @@ def _partitions(node: Node) -> str:
     return "1 partition" if node.partitions == 1 else f"{node.partitions} partitions"
 
 
-def _conflict(nodes: Sequence[Node], edges: Sequence[Edge], members: set[int], wanted: set[int]) -> Fault | None:
-    """Why a group cannot be one container; None if it can. `wanted` are those that a locality named, the others lie between them."""
+def _conflict(
+    nodes: Sequence[Node], edges: Sequence[Edge], members: set[int], wanted: set[int]
+) -> Fault | None:
+    """Why a group cannot be one container; None if it can.
+
+    `wanted` are those that a locality named, the others lie between them.
+    """
     named = [edge for edge in edges if edge.together and edge.source in wanted and edge.sink in wanted]
     inside = [edge for edge in edges if edge.source in members and edge.sink in members]
     where = named[0].stream
@@ -118,7 +136,11 @@ def _conflict(nodes: Sequence[Node], edges: Sequence[Edge], members: set[int], w
         if not one_to_one(nodes, edge) and not edge.together:
             if None in (nodes[edge.source].partitions, nodes[edge.sink].partitions):
                 return None
-            return Fault(where, f"{want}it would wait for itself: `{_detour(nodes, inside, edge)}` leaves it and comes back", remedy)
+            return Fault(
+                where,
+                f"{want}it would wait for itself: `{_detour(nodes, inside, edge)}` leaves it and comes back",
+                remedy,
+            )
     roots = [nodes[node].name for node in sorted(members) if nodes[node].is_input]
     if len(roots) > 1:
         return Fault(where, f"{want}a container holds one input operator, not {listed(roots)}", remedy)

@@ -32,7 +32,8 @@ class Route:
 class ContainerSpec:
     """The operators of one container (in topological order), their routes, and who sends to it.
 
-    `incoming`: the schema of each stream that comes from another container, by (producer's container, number of the route there).
+    `incoming`: the schema of each stream that comes from another container, by (producer's container, number
+    of the route there).
     """
 
     application: str
@@ -74,7 +75,16 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
         if source != sink:
             incoming[sink][source, len(routes[source])] = stream.schema
         routes[source].append(
-            Route(stream.source, stream.source_port, stream.sink, stream.sink_port, sink, stream.schema, stream.route, stream.codec)
+            Route(
+                stream.source,
+                stream.source_port,
+                stream.sink,
+                stream.sink_port,
+                sink,
+                stream.schema,
+                stream.route,
+                stream.codec,
+            )
         )
     return tuple(
         ContainerSpec(

@@ -17,8 +17,9 @@ from ridgeline.api.schema import Schema
 class DraftOperator:
     """An operator that can be worked with; `operator` is a copy of the author's instance.
 
-    `touched` are the ports that some stream names, be it a faulty one; `entered` are the streams of the connected input ports. `doubtful`
-    names attributes with faulty values, `given` those that somebody gave. `vague`: a stream names the operator instead of one of its ports.
+    `touched` are the ports that some stream names, be it a faulty one; `entered` are the streams of the
+    connected input ports. `doubtful` names attributes with faulty values, `given` those that somebody gave.
+    `vague`: a stream names the operator instead of one of its ports.
     """
 
     index: int

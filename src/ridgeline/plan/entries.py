@@ -25,7 +25,8 @@ class NoEntryError(Exception):
 def with_entry(operator: Operator, operator_name: str, path: str, value: Any) -> tuple[str, Any]:
     """The property that `path` begins with, and its value with one entry more or another one; nothing is changed.
 
-    The rest of the path is a key of a dictionary, dots and all, or names fields of models. Raises NoEntryError.
+    The rest of the path is a key of a dictionary, dots and all, or names fields of models. Raises
+    NoEntryError.
     """
     kind = type(operator).__name__
     name, dot, key = path.partition(".")
@@ -48,7 +49,10 @@ def with_entry(operator: Operator, operator_name: str, path: str, value: Any) ->
 
 
 def _with(annotation: Any, current: Any, key: str, value: Any, where: str) -> dict[str, Any]:
-    """A dictionary, or the fields of a model, with the entry. Raises NoEntryError; TypeError if there are no entries."""
+    """A dictionary, or the fields of a model, with the entry.
+
+    Raises NoEntryError; TypeError if there are no entries.
+    """
     if isinstance(current, Mapping):
         return {**current, key: value}
     kinds = list(_kinds(annotation))

@@ -10,7 +10,10 @@ from ridgeline.plan.physical import PhysicalPlan
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The operators (physical ids, in topological order) that one task runs together. `id` counts from 0 over all stages, in order."""
+    """The operators (physical ids, in topological order) that one task runs together.
+
+    `id` counts from 0 over all stages, in order.
+    """
 
     id: int
     stage: int
@@ -27,7 +30,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionPlan:
-    """A chain of stages. A container gets blocks from containers of earlier stages only; each of stage 0 holds one input operator."""
+    """A chain of stages.
+
+    A container gets blocks from containers of earlier stages only; each of stage 0 holds one input operator.
+    """
 
     stages: tuple[Stage, ...]
 

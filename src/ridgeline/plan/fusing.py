@@ -16,9 +16,9 @@ from ridgeline.plan.physical import PhysicalPlan
 def build_execution(logical: LogicalPlan, physical: PhysicalPlan) -> ExecutionPlan:
     """The execution plan: groups that a locality demands, then whatever can be fused.
 
-    A partition is fused into the container of an upstream partition if it gets all it gets on that stream from there, if the stream is not
-    NODE_LOCAL or RACK_LOCAL, and if everything else that it waits for is in that container too, or in an earlier stage.
-    Raises ValidationError if localities demand what cannot be.
+    A partition is fused into the container of an upstream partition if it gets all it gets on that stream
+    from there, if the stream is not NODE_LOCAL or RACK_LOCAL, and if everything else that it waits for is in
+    that container too, or in an earlier stage. Raises ValidationError if localities demand what cannot be.
     """
     planner = _Planner(logical, physical)
     groups = find_groups(planner.nodes, planner.edges)
@@ -70,18 +70,37 @@ class _Planner:
         """Put the partitions of a group of operators, and the unifiers before and behind them, into containers."""
         operators = [self.partitions[self.names[node]] for node in group]
         for partition in range(len(operators[0])):
-            unit = [identity for ids in operators for identity in (*self.finals[ids[partition]], ids[partition])]
-            waits = [self.home[source] for identity in unit for source in self.before[identity] if source not in unit]
-            box = self.fusable(group, partition, waits) or self.new(1 + max((other.stage for other in waits), default=-1))
+            unit = [
+                identity for ids in operators for identity in (*self.finals[ids[partition]], ids[partition])
+            ]
+            waits = [
+                self.home[source]
+                for identity in unit
+                for source in self.before[identity]
+                if source not in unit
+            ]
+            box = self.fusable(group, partition, waits) or self.new(
+                1 + max((other.stage for other in waits), default=-1)
+            )
             self.fill(box, unit)
         for node in group:
             for identity in self.merging[self.names[node]]:
-                self.fill(self.new(1 + max(self.home[source].stage for source in self.before[identity])), [identity])
+                self.fill(
+                    self.new(1 + max(self.home[source].stage for source in self.before[identity])), [identity]
+                )
 
     def fusable(self, group: tuple[int, ...], partition: int, waits: Sequence[_Box]) -> _Box | None:
-        """The container upstream that a partition of a group may run in. There is never more than one: all others are in earlier stages."""
+        """The container upstream that a partition of a group may run in.
+
+        There is never more than one: all others are in earlier stages.
+        """
         entering = [edge for edge in self.edges if edge.sink in group and edge.source not in group]
-        apart = {id(self.home[identity]) for edge in entering if edge.apart for identity in self.partitions[self.names[edge.source]]}
+        apart = {
+            id(self.home[identity])
+            for edge in entering
+            if edge.apart
+            for identity in self.partitions[self.names[edge.source]]
+        }
         for edge in entering:
             if not edge.apart and one_to_one(self.nodes, edge):
                 box = self.home[self.partitions[self.names[edge.source]][partition]]
@@ -104,9 +123,16 @@ class _Planner:
     def plan(self) -> ExecutionPlan:
         """Stages in order, their containers by their first operator, operators by id."""
         ordered = sorted(self.boxes, key=lambda box: (box.stage, min(box.operators)))
-        containers = [Container(number, box.stage, tuple(sorted(box.operators))) for number, box in enumerate(ordered)]
+        containers = [
+            Container(number, box.stage, tuple(sorted(box.operators))) for number, box in enumerate(ordered)
+        ]
         stages = 1 + max(box.stage for box in ordered)
-        return ExecutionPlan(tuple(Stage(index, tuple(box for box in containers if box.stage == index)) for index in range(stages)))
+        return ExecutionPlan(
+            tuple(
+                Stage(index, tuple(box for box in containers if box.stage == index))
+                for index in range(stages)
+            )
+        )
 
 
 def _edges(logical: LogicalPlan) -> list[Edge]:
@@ -116,5 +142,15 @@ def _edges(logical: LogicalPlan) -> list[Edge]:
         for sink in stream.sinks:
             operator = logical.operators[index[sink.operator]]
             parallel = sink.port in parallel_ports(operator.operator, operator.attributes, operator.inputs)
-            edges.append(Edge(stream.name, index[stream.source.operator], index[sink.operator], sink.port, parallel, "", stream.locality))
+            edges.append(
+                Edge(
+                    stream.name,
+                    index[stream.source.operator],
+                    index[sink.operator],
+                    sink.port,
+                    parallel,
+                    "",
+                    stream.locality,
+                )
+            )
     return edges

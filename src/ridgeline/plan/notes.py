@@ -44,7 +44,11 @@ class _Reader:
     def __init__(self, logical: LogicalPlan, first: Mapping[str, PhysicalOperator]) -> None:
         self.logical = logical
         self.first = first
-        self.entering = {(sink.operator, sink.port): stream.source.operator for stream in logical.streams for sink in stream.sinks}
+        self.entering = {
+            (sink.operator, sink.port): stream.source.operator
+            for stream in logical.streams
+            for sink in stream.sinks
+        }
 
     def notes(self, operator: LogicalOperator, partition: PhysicalOperator) -> Iterator[str]:
         """What to know of an operator with several partitions."""
@@ -59,7 +63,11 @@ class _Reader:
         if partition.round_robin:
             ports = listed(sorted(partition.round_robin))
             yield f"port {ports} is divided round robin among {count} partitions: the order of a key's tuples is not kept from here on"
-        everywhere = [port for port in operator.inputs if port not in {*partition.keys, *partition.round_robin, *followed}]
+        everywhere = [
+            port
+            for port in operator.inputs
+            if port not in {*partition.keys, *partition.round_robin, *followed}
+        ]
         if everywhere:
             ports = "" if len(everywhere) == len(operator.inputs) else f" of port {listed(everywhere)}"
             yield f"each of {count} partitions gets all tuples{ports}: what it emits of them comes from every one of them"
@@ -79,7 +87,9 @@ class _Reader:
                     f"{mine} those of one partition of `{name}` keep their order"
                 )
 
-    def _states(self, operator: LogicalOperator, partition: PhysicalOperator, followed: Sequence[str]) -> Iterator[str]:
+    def _states(
+        self, operator: LogicalOperator, partition: PhysicalOperator, followed: Sequence[str]
+    ) -> Iterator[str]:
         """State that each partition keeps for itself, if nothing merges what the partitions make of it."""
         declared = operator_type(type(operator.operator)).states
         keyed = [name for name, state in declared.items() if isinstance(state, KeyedState)]
@@ -103,5 +113,7 @@ class _Reader:
         """An operator and all before it, the nearest first."""
         found = [name]
         for at in found:
-            found += [source for (sink, _), source in self.entering.items() if sink == at and source not in found]
+            found += [
+                source for (sink, _), source in self.entering.items() if sink == at and source not in found
+            ]
         return found

@@ -27,16 +27,22 @@ def operator_names(app: Application) -> list[str]:
     return [str(added.name) for added in app.operators]
 
 
-def read_overrides(draft: Draft, app: Application, properties: Mapping[str, Any], attributes: Mapping[str, Any]) -> Overrides:
+def read_overrides(
+    draft: Draft, app: Application, properties: Mapping[str, Any], attributes: Mapping[str, Any]
+) -> Overrides:
     """Sort them; those that name no operator of the application are faults."""
     found = Overrides()
     names = operator_names(app)
     for key, value in properties.items():
         operator, dot, name = key.partition(".")
         if not (operator and dot and name):
-            draft.fault(key, f"property `{key}` names no operator and property", "write `-D operator.property=value`")
+            draft.fault(
+                key, f"property `{key}` names no operator and property", "write `-D operator.property=value`"
+            )
         elif operator not in names:
-            draft.fault(key, f"there is no operator `{operator}` to set a property of", did_you_mean(operator, names))
+            draft.fault(
+                key, f"there is no operator `{operator}` to set a property of", did_you_mean(operator, names)
+            )
         else:
             found.properties.setdefault(operator, {})[name] = value
     for key, value in attributes.items():
@@ -44,7 +50,11 @@ def read_overrides(draft: Draft, app: Application, properties: Mapping[str, Any]
         if not dot:
             found.application[key] = value
         elif operator not in names:
-            draft.fault(key, f"there is no operator `{operator}` to set an attribute of", did_you_mean(operator, names))
+            draft.fault(
+                key,
+                f"there is no operator `{operator}` to set an attribute of",
+                did_you_mean(operator, names),
+            )
         else:
             found.attributes.setdefault(operator, {})[name] = value
     return found

@@ -21,17 +21,27 @@ class PartitioningError(ValueError):
         super().__init__(f"{what}; {remedy}")
 
 
-def parallel_ports(operator: Operator, attributes: Mapping[str, Any], connected: Collection[str]) -> list[str]:
+def parallel_ports(
+    operator: Operator, attributes: Mapping[str, Any], connected: Collection[str]
+) -> list[str]:
     """The connected input ports at which every partition follows one partition upstream."""
     inputs = operator_type(type(operator)).inputs
-    return [name for name, port in inputs.items() if name in connected and (port.parallel or attributes["partition_parallel"])]
+    return [
+        name
+        for name, port in inputs.items()
+        if name in connected and (port.parallel or attributes["partition_parallel"])
+    ]
 
 
-def define_partitions(operator: Operator, attributes: Mapping[str, Any], count: int, connected: Collection[str]) -> tuple[Partition, ...]:
-    """The partitions of an operator, restricted to its connected ports that are not parallel. Raises PartitioningError.
+def define_partitions(
+    operator: Operator, attributes: Mapping[str, Any], count: int, connected: Collection[str]
+) -> tuple[Partition, ...]:
+    """The partitions of an operator, restricted to its connected ports that are not parallel.
 
-    The attribute `partitioner` decides, else the class's `partitioner_default`, else `StickyPartitioner()`. Where a port
-    is parallel, all others are broadcast unless a partitioner is given.
+    Raises PartitioningError.
+
+    The attribute `partitioner` decides, else the class's `partitioner_default`, else `StickyPartitioner()`.
+    Where a port is parallel, all others are broadcast unless a partitioner is given.
     """
     inputs = operator_type(type(operator)).inputs
     followed = parallel_ports(operator, attributes, connected)
@@ -42,7 +52,11 @@ def define_partitions(operator: Operator, attributes: Mapping[str, Any], count: 
     if not isinstance(partitioner, Partitioner):
         what = f"`{type(operator).__name__}.partitioner_default` is {shorten(partitioner)}, which is no `Partitioner`"
         raise PartitioningError(what, "give an instance of a subclass of `Partitioner`")
-    ports = [PortInfo(name, port.codec is not None, name in connected) for name, port in inputs.items() if name not in followed]
+    ports = [
+        PortInfo(name, port.codec is not None, name in connected)
+        for name, port in inputs.items()
+        if name not in followed
+    ]
     try:
         partitions = partitioner.define_partitions(count, ports)
     except Exception as error:
@@ -52,21 +66,30 @@ def define_partitions(operator: Operator, attributes: Mapping[str, Any], count: 
     _check(partitioner, partitions, count, ports)
     open_ports = {port.name for port in ports if port.connected}
     return tuple(
-        Partition({name: keys for name, keys in part.keys.items() if name in open_ports}, frozenset(part.round_robin) & open_ports)
+        Partition(
+            {name: keys for name, keys in part.keys.items() if name in open_ports},
+            frozenset(part.round_robin) & open_ports,
+        )
         for part in partitions
     )
 
 
-def _check(partitioner: Partitioner, partitions: Sequence[Partition], count: int, ports: Sequence[PortInfo]) -> None:
+def _check(
+    partitioner: Partitioner, partitions: Sequence[Partition], count: int, ports: Sequence[PortInfo]
+) -> None:
     name = shorten(partitioner)
-    if not isinstance(partitions, (list, tuple)) or not all(isinstance(part, Partition) for part in partitions):
+    if not isinstance(partitions, (list, tuple)) or not all(
+        isinstance(part, Partition) for part in partitions
+    ):
         what = f"{name} gave {shorten(partitions)}, which is no list of `Partition`"
         raise PartitioningError(what, "return a list of `Partition(keys, round_robin)`")
     if len(partitions) != count:
         what = f"{name} gave {len(partitions)} partitions; {count} were asked for"
         raise PartitioningError(what, "return as many as `count` says, or set `partitions` to what it gives")
     known = {port.name: port for port in ports}
-    for port in dict.fromkeys(port for part in partitions for port in (*part.keys, *sorted(part.round_robin))):
+    for port in dict.fromkeys(
+        port for part in partitions for port in (*part.keys, *sorted(part.round_robin))
+    ):
         if port not in known:
             what = f"{name} divides an input port `{port}` that is not there"
             raise PartitioningError(what, "name input ports of the operator")
@@ -74,7 +97,10 @@ def _check(partitioner: Partitioner, partitions: Sequence[Partition], count: int
         dealt = sum(port in part.round_robin for part in partitions)
         if sorted((sticky, dealt)) != [0, count]:
             what = f"{name} divides port `{port}` by key for {sticky} and in turn for {dealt} of {count} partitions"
-            raise PartitioningError(what, "divide a port in one way for all partitions, or leave it out: then each gets all tuples")
+            raise PartitioningError(
+                what,
+                "divide a port in one way for all partitions, or leave it out: then each gets all tuples",
+            )
         if sticky and not known[port].keyed:
             what = f"{name} divides port `{port}` by key, but the port has none"
             raise PartitioningError(what, f"declare `{port} = InputPort(..., key=...)`, or deal it in turn")
@@ -92,7 +118,9 @@ def check_cover(name: str, port: str, keys: Sequence[PartitionKeys]) -> None:
             raise PartitioningError(what, f"use masks from 0 to {_GREATEST_MASK}")
         beyond = sorted(key for key in part.keys if key & ~part.mask)
         if beyond:
-            what = f"{name} gave port `{port}` the key {beyond[0]}, which no hash has under the mask {part.mask}"
+            what = (
+                f"{name} gave port `{port}` the key {beyond[0]}, which no hash has under the mask {part.mask}"
+            )
             raise PartitioningError(what, "use keys within the mask")
     size = 1 << mask.bit_length()
     taken = [0] * size

@@ -15,9 +15,10 @@ from ridgeline.api.schema import Schema
 class PhysicalOperator:
     """One partition of a logical operator, or one unifier.
 
-    `id` counts from 1 in topological order. `name` is the logical name (of a unifier: of the operator that it unifies, `port` being the
-    output port). `partition` counts from 0 to `partitions` - 1; all unifiers of one port are counted through. `operator` is the prototype:
-    whoever runs it makes a copy. `keys`: the sticky input ports; `round_robin`: the dealt ones.
+    `id` counts from 1 in topological order. `name` is the logical name (of a unifier: of the operator that it
+    unifies, `port` being the output port). `partition` counts from 0 to `partitions` - 1; all unifiers of one
+    port are counted through. `operator` is the prototype: whoever runs it makes a copy. `keys`: the sticky
+    input ports; `round_robin`: the dealt ones.
     """
 
     id: int
@@ -41,7 +42,10 @@ class PhysicalOperator:
 
     @property
     def state_key(self) -> str:
-        """The name of its state in manifests and state files. It does not depend on ids, which may differ in the next run's plan."""
+        """The name of its state in manifests and state files.
+
+        It does not depend on ids, which may differ in the next run's plan.
+        """
         port = f".{self.port}" if self.port else ""
         return f"{self.name}{port}/{self.partition}/{self.partitions}"
 

@@ -60,10 +60,16 @@ class _Builder:
             self.outputs.setdefault(stream.source.operator, []).append(output)
             for sink in stream.sinks:
                 self.entering[sink.operator, sink.port] = output
-        self.followed = {op.name: parallel_ports(op.operator, op.attributes, op.inputs) for op in logical.operators}
+        self.followed = {
+            op.name: parallel_ports(op.operator, op.attributes, op.inputs) for op in logical.operators
+        }
         for operator in logical.operators:
-            upstream = [self.entering[operator.name, port].operator.name for port in self.followed[operator.name]]
-            self.counts[operator.name] = self.counts[upstream[0]] if upstream else int(operator.attributes["partitions"])
+            upstream = [
+                self.entering[operator.name, port].operator.name for port in self.followed[operator.name]
+            ]
+            self.counts[operator.name] = (
+                self.counts[upstream[0]] if upstream else int(operator.attributes["partitions"])
+            )
 
     def add(self, operator: LogicalOperator) -> None:
         """The final unifiers before an operator, its partitions, and the intermediate unifiers behind it."""
@@ -81,7 +87,9 @@ class _Builder:
         for output in self.outputs.get(operator.name, []):
             self.cascade(output)
 
-    def unify(self, operator: LogicalOperator, port: str, divided: tuple[Partition, ...]) -> list[list[tuple[_Head, Any, Any]]]:
+    def unify(
+        self, operator: LogicalOperator, port: str, divided: tuple[Partition, ...]
+    ) -> list[list[tuple[_Head, Any, Any]]]:
         """For each partition of an operator the heads that feed the port, with route and codec; a unifier where there are several."""
         output = self.entering[operator.name, port]
         if port in self.followed[operator.name]:
@@ -100,11 +108,16 @@ class _Builder:
     def cascade(self, output: _Output) -> None:
         """The intermediate unifiers of an output port, if somebody needs its partitions merged.
 
-        A unifier that passes on stands before each partition of the sink and gets that partition's tuples only. One that an author wrote
-        must see all tuples, or it would merge parts: if a sink has partitions, one unifier merges for all sinks; its output is divided.
+        A unifier that passes on stands before each partition of the sink and gets that partition's tuples
+        only. One that an author wrote must see all tuples, or it would merge parts: if a sink has partitions,
+        one unifier merges for all sinks; its output is divided.
         """
         count = len(output.partitions)
-        sinks = [self.counts[sink.operator] for sink in output.stream.sinks if sink.port not in self.followed[sink.operator]]
+        sinks = [
+            self.counts[sink.operator]
+            for sink in output.stream.sinks
+            if sink.port not in self.followed[sink.operator]
+        ]
         output.heads = list(output.partitions)
         if count == 1 or not sinks:
             return
@@ -125,7 +138,9 @@ class _Builder:
         """True if the port declares no unifier of its own."""
         return output.operator.operator.unifier_of(output.port) is None
 
-    def unifier(self, output: _Output, heads: list[_Head], route: PartitionKeys | RoundRobin | None, codec: Any) -> _Head:
+    def unifier(
+        self, output: _Output, heads: list[_Head], route: PartitionKeys | RoundRobin | None, codec: Any
+    ) -> _Head:
         """One unifier of some heads of an output port."""
         prototype = make_unifier(output.operator.operator, output.port)
         entry, leaving = unifier_ports(prototype)
@@ -175,7 +190,15 @@ class _Builder:
         )
         return identity
 
-    def join(self, stream: LogicalStream, head: _Head, sink: int, port: str, route: PartitionKeys | RoundRobin | None, codec: Any) -> None:
+    def join(
+        self,
+        stream: LogicalStream,
+        head: _Head,
+        sink: int,
+        port: str,
+        route: PartitionKeys | RoundRobin | None,
+        codec: Any,
+    ) -> None:
         """One physical stream."""
         schema = self.operators[head.id - 1].outputs[head.port]
         self.streams.append(PhysicalStream(stream.name, head.id, head.port, sink, port, schema, route, codec))

@@ -15,8 +15,13 @@ from ridgeline.plan.validation import validate
 _NONE: Mapping[str, Any] = {}
 
 
-def plan_application(app: Application, properties: Mapping[str, Any] = _NONE, attributes: Mapping[str, Any] = _NONE) -> Plan:
-    """Validate an application and plan it. Arguments as `validate`. Raises ValidationError with all faults."""
+def plan_application(
+    app: Application, properties: Mapping[str, Any] = _NONE, attributes: Mapping[str, Any] = _NONE
+) -> Plan:
+    """Validate an application and plan it.
+
+    Arguments as `validate`. Raises ValidationError with all faults.
+    """
     return plan_logical(validate(app, properties, attributes))
 
 

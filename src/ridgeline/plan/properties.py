@@ -16,19 +16,29 @@ def property_faults(operator: Operator) -> list[tuple[str, str, str]]:
     kind = type(operator).__name__
     validated, problems = check_properties(operator)
     if not problems:
-        vars(operator).update(validated, _given={})  # what was given is in the values: a secret is kept nowhere else
+        vars(operator).update(
+            validated, _given={}
+        )  # what was given is in the values: a secret is kept nowhere else
     faults = []
     for name, value, rule in problems:
         given = f"`{kind}({name.partition('.')[0]}=...)`"
         if rule.startswith("there is no such property; "):
             faults.append((name, f"`{kind}` has no property `{name}`", rule.partition("; ")[2]))
         elif not name:
-            faults.append(("", f"properties of `{kind}`: {rule}", "define or import these types at module level"))
+            faults.append(
+                ("", f"properties of `{kind}`: {rule}", "define or import these types at module level")
+            )
         elif value is REQUIRED:
-            faults.append((name, f"property `{name}` of `{kind}` is required and was not given", f"give it, in {given}"))
+            faults.append(
+                (name, f"property `{name}` of `{kind}` is required and was not given", f"give it, in {given}")
+            )
         else:
             faults.append(
-                (name, f"property `{name}` of `{kind}` is {shown(name, value)}; {mask_text(rule)}", f"give another value, in {given}")
+                (
+                    name,
+                    f"property `{name}` of `{kind}` is {shown(name, value)}; {mask_text(rule)}",
+                    f"give another value, in {given}",
+                )
             )
     return faults
 

@@ -15,11 +15,14 @@ StateVersion = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class WindowRequest:
-    """Run this window. `attempt` counts the tries of the window from 0, `epoch` the drivers that have owned the checkpoint.
+    """Run this window.
 
-    `final`: all inputs will have finished with this window, so open application windows end. `finished`: ids of input operators that have
-    finished before. `states`: the version after window `window_id - 1` of every operator (by physical id) that has state. `tails`: of which
-    output ports (physical id and name) the report is to hold the last tuples, and how many.
+    `attempt` counts the tries of the window from 0, `epoch` the drivers that have owned the checkpoint.
+
+    `final`: all inputs will have finished with this window, so open application windows end. `finished`: ids
+    of input operators that have finished before. `states`: the version after window `window_id - 1` of every
+    operator (by physical id) that has state. `tails`: of which output ports (physical id and name) the report
+    is to hold the last tuples, and how many.
     """
 
     window_id: int
@@ -35,9 +38,10 @@ class WindowRequest:
 class OperatorReport:
     """What one physical operator did in one window.
 
-    `began` (its turn came) and `ended` (its output had been routed: the end-window timestamp) are its container's wall clock.
-    `compute_seconds` is time in its own callbacks, `encode_seconds` in encoding its output, `state_seconds` in collecting what changed of
-    its state. `queue`: tuples that waited when its turn came. `ages`: of its records, see `AgeSample`.
+    `began` (its turn came) and `ended` (its output had been routed: the end-window timestamp) are its
+    container's wall clock. `compute_seconds` is time in its own callbacks, `encode_seconds` in encoding its
+    output, `state_seconds` in collecting what changed of its state. `queue`: tuples that waited when its turn
+    came. `ages`: of its records, see `AgeSample`.
     """
 
     id: int
@@ -67,10 +71,11 @@ class OperatorReport:
 class WindowReport:
     """What one container did in one window.
 
-    `tag` names the attempt, `seen` the attempt of every container whose blocks it got. Times are the container's wall clock: its task
-    entered Python, its own turn began, state was restored, operators had run, state was written, messages were handed over. `worker_began`
-    and `daemon_began`: its process, and the one that forked it, began to run (0: it is no Spark worker). `received` is STRAM's: it had the
-    report. `task_attempt`: how often Spark had begun its task before.
+    `tag` names the attempt, `seen` the attempt of every container whose blocks it got. Times are the
+    container's wall clock: its task entered Python, its own turn began, state was restored, operators had
+    run, state was written, messages were handed over. `worker_began` and `daemon_began`: its process, and the
+    one that forked it, began to run (0: it is no Spark worker). `received` is STRAM's: it had the report.
+    `task_attempt`: how often Spark had begun its task before.
     """
 
     container: int

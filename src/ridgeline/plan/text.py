@@ -19,9 +19,22 @@ _SHOWN = 4
 def describe(plan: Plan) -> str:
     """The logical, the physical and the execution plan, and what to know of them."""
     logical = plan.logical
-    window = f"window {logical.window_seconds:g} s" if logical.window_seconds else "windows as fast as they get"
+    window = (
+        f"window {logical.window_seconds:g} s" if logical.window_seconds else "windows as fast as they get"
+    )
     settings = _settings(set_attributes(logical.attributes, APPLICATION_ATTRIBUTES))
-    lines = [", ".join(part for part in (f"application {logical.application}", window, f"plan version {plan.version}", settings) if part)]
+    lines = [
+        ", ".join(
+            part
+            for part in (
+                f"application {logical.application}",
+                window,
+                f"plan version {plan.version}",
+                settings,
+            )
+            if part
+        )
+    ]
     lines += [
         "",
         *_describe_logical(logical),
@@ -41,7 +54,10 @@ def _describe_logical(logical: LogicalPlan) -> list[str]:
         (
             operator.name,
             type(operator.operator).__name__,
-            _settings({"partitions": operator.attributes["partitions"]} | set_attributes(operator.attributes, OPERATOR_ATTRIBUTES)),
+            _settings(
+                {"partitions": operator.attributes["partitions"]}
+                | set_attributes(operator.attributes, OPERATOR_ATTRIBUTES)
+            ),
             _settings(shown_properties(operator)),
         )
         for operator in logical.operators
@@ -70,7 +86,9 @@ def _describe_physical(physical: PhysicalPlan) -> list[str]:
     rows = []
     for operator in physical.operators:
         ports = entering.get(operator.id, {})
-        gets = [f"{port}: {_share(streams[0])} of {_titles(physical, streams)}" for port, streams in ports.items()]
+        gets = [
+            f"{port}: {_share(streams[0])} of {_titles(physical, streams)}" for port, streams in ports.items()
+        ]
         rows.append((str(operator.id), operator.title, "; ".join(gets)))
     return [
         f"physical plan: {_count(physical.operators, 'operator')}, {_count(physical.streams, 'stream')}",
@@ -94,7 +112,11 @@ def _titles(physical: PhysicalPlan, streams: Sequence[PhysicalStream]) -> str:
 
 def _describe_execution(physical: PhysicalPlan, execution: ExecutionPlan) -> list[str]:
     rows = [
-        (str(container.stage), str(container.id), ", ".join(physical.operator(operator).title for operator in container.operators))
+        (
+            str(container.stage),
+            str(container.id),
+            ", ".join(physical.operator(operator).title for operator in container.operators),
+        )
         for container in execution.containers
     ]
     return [
@@ -121,7 +143,8 @@ def _aligned(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str
     return [
         "  "
         + "  ".join(
-            cell.rjust(width) if number else cell.ljust(width) for cell, width, number in zip(line, widths, numbers, strict=True)
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(line, widths, numbers, strict=True)
         ).rstrip()
         for line in lines
     ]

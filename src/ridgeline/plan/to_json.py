@@ -31,7 +31,9 @@ def to_dict(plan: Plan) -> dict[str, Any]:
         "logical": _logical(plan.logical),
         "physical": _physical(plan.physical),
         "execution": _execution(plan.execution),
-        "notes": [{"operator": note.where, "text": note.text} for note in find_notes(plan.logical, plan.physical)],
+        "notes": [
+            {"operator": note.where, "text": note.text} for note in find_notes(plan.logical, plan.physical)
+        ],
     }
 
 
@@ -70,12 +72,20 @@ def shown_properties(operator: LogicalOperator) -> dict[str, Any]:
     """All properties of an operator, as plain values, without secrets."""
     values = vars(operator.operator)
     names = operator_type(type(operator.operator)).properties
-    return {name: plain(mask(name, values[name])) for name in sorted(names) if name in values and name != "context"}
+    return {
+        name: plain(mask(name, values[name]))
+        for name in sorted(names)
+        if name in values and name != "context"
+    }
 
 
 def set_attributes(attributes: Mapping[str, Any], known: Mapping[str, Attribute]) -> dict[str, Any]:
     """Those attributes that differ from their defaults, as plain values."""
-    return {name: plain(mask(name, attributes[name])) for name, attribute in known.items() if attributes[name] != attribute.default}
+    return {
+        name: plain(mask(name, attributes[name]))
+        for name, attribute in known.items()
+        if attributes[name] != attribute.default
+    }
 
 
 def plain(value: Any) -> Any:
@@ -144,7 +154,10 @@ def _physical_stream(stream: PhysicalStream) -> dict[str, Any]:
 def _execution(execution: ExecutionPlan) -> dict[str, Any]:
     return {
         "stages": [
-            {"index": stage.index, "containers": [{"id": box.id, "operators": list(box.operators)} for box in stage.containers]}
+            {
+                "index": stage.index,
+                "containers": [{"id": box.id, "operators": list(box.operators)} for box in stage.containers],
+            }
             for stage in execution.stages
         ]
     }

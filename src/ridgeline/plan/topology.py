@@ -1,4 +1,7 @@
-"""Directed graphs over the numbers 0 to `count` - 1: orders, cycles, strong components. Small graphs: simple before fast."""
+"""Directed graphs over the numbers 0 to `count` - 1: orders, cycles, strong components.
+
+Small graphs: simple before fast.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,10 @@ def strong_components(count: int, edges: Edges) -> list[list[int]]:
     taken: set[int] = set()
     for node in range(count):
         if node not in taken:
-            component = [node, *(other for other in sorted(behind[node]) if other != node and node in behind[other])]
+            component = [
+                node,
+                *(other for other in sorted(behind[node]) if other != node and node in behind[other]),
+            ]
             taken.update(component)
             components.append(component)
     return components
@@ -84,5 +90,7 @@ def find_cycles(count: int, edges: Edges) -> list[list[int]]:
     """A shortest cycle through the lowest node of each strong component that has one, beginning and ending with that node."""
     edges = list(edges)
     following = successors(count, edges)
-    cycles = [find_path(component[0], component[0], following) for component in strong_components(count, edges)]
+    cycles = [
+        find_path(component[0], component[0], following) for component in strong_components(count, edges)
+    ]
     return [cycle for cycle in cycles if cycle]

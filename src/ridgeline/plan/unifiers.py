@@ -15,7 +15,13 @@ from ridgeline.plan.properties import property_faults, settle
 def make_unifier(operator: Operator, port: str) -> Unifier:
     """A new instance of the unifier of an operator's port, with validated properties."""
     declared = operator.unifier_of(port)
-    unifier = PassThroughUnifier() if declared is None else declared() if isinstance(declared, type) else copy.copy(declared)
+    unifier = (
+        PassThroughUnifier()
+        if declared is None
+        else declared()
+        if isinstance(declared, type)
+        else copy.copy(declared)
+    )
     property_faults(unifier)
     settle(unifier)
     return unifier
@@ -36,11 +42,21 @@ def unifier_faults(operator: Operator, port: str, schema: Schema | None) -> list
     kind = declared if isinstance(declared, type) else type(declared)
     if not issubclass(kind, Unifier):
         shown = f"`{kind.__name__}`" if issubclass(kind, Operator) else shorten(declared)
-        return [(f"its unifier {shown} is no `Unifier`", "derive it from `Unifier`, with one input port and one output port")]
+        return [
+            (
+                f"its unifier {shown} is no `Unifier`",
+                "derive it from `Unifier`, with one input port and one output port",
+            )
+        ]
     try:
         unifier = declared() if isinstance(declared, type) else copy.copy(declared)
     except TypeError as error:
-        return [(f"its unifier `{kind.__name__}` cannot be made: {error}", f"give an instance, `unifier={kind.__name__}(...)`")]
+        return [
+            (
+                f"its unifier `{kind.__name__}` cannot be made: {error}",
+                f"give an instance, `unifier={kind.__name__}(...)`",
+            )
+        ]
     faults = [(f"its unifier: {what}", remedy) for _, what, remedy in property_faults(unifier)]
     ports = operator_type(kind)
     schemas = {} if schema is None else dict.fromkeys(ports.inputs, schema)

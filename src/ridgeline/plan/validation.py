@@ -22,12 +22,14 @@ from ridgeline.plan.properties import settle
 _NONE: Mapping[str, Any] = {}
 
 
-def validate(app: Application, properties: Mapping[str, Any] = _NONE, attributes: Mapping[str, Any] = _NONE) -> LogicalPlan:
+def validate(
+    app: Application, properties: Mapping[str, Any] = _NONE, attributes: Mapping[str, Any] = _NONE
+) -> LogicalPlan:
     """The logical plan of an application. Raises ValidationError with all faults.
 
-    `properties` (`{"operator.property": value}`) and `attributes` (`{"operator.name": value}`; `{"name": value}` and
-    `{"window": "1s"}` for the application) win over what the application says; texts are converted. The author's operators
-    stay as they are: the plan holds copies.
+    `properties` (`{"operator.property": value}`) and `attributes` (`{"operator.name": value}`; `{"name":
+    value}` and `{"window": "1s"}` for the application) win over what the application says; texts are
+    converted. The author's operators stay as they are: the plan holds copies.
     """
     draft = _examine(app, properties, attributes)
     if draft.faults:
@@ -35,7 +37,9 @@ def validate(app: Application, properties: Mapping[str, Any] = _NONE, attributes
     return _logical_plan(draft)
 
 
-def find_faults(app: Application, properties: Mapping[str, Any] = _NONE, attributes: Mapping[str, Any] = _NONE) -> list[Fault]:
+def find_faults(
+    app: Application, properties: Mapping[str, Any] = _NONE, attributes: Mapping[str, Any] = _NONE
+) -> list[Fault]:
     """All that is wrong with an application; empty if it is valid. Arguments as `validate`."""
     return _examine(app, properties, attributes).faults
 

@@ -1,9 +1,10 @@
 """Event logs: all that a run told, in files, to compute its figures again without it.
 
-`NAME.jsonl` (or `.json`) is JSON lines, an event a line, written line by line: a killed run leaves at most a torn last line, which readers
-skip. `NAME.parquet` is a folder of Parquet files, as Spark writes them, since a Parquet file can be read only once its end is written: a
-part is finished every `PART_SECONDS`, so a killed run loses at most its last seconds. Numbers that are not finite are written as
-Python's `json` does (`NaN`, `Infinity`).
+`NAME.jsonl` (or `.json`) is JSON lines, an event a line, written line by line: a killed run leaves at most a
+torn last line, which readers skip. `NAME.parquet` is a folder of Parquet files, as Spark writes them, since a
+Parquet file can be read only once its end is written: a part is finished every `PART_SECONDS`, so a killed
+run loses at most its last seconds. Numbers that are not finite are written as Python's `json` does (`NaN`,
+`Infinity`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from ridgeline.measure.measurement import Measurement
 
 PART_SECONDS = 5.0
 PART_EVENTS = 50_000
-SCHEMA = pa.schema([("event", pa.string()), ("at", pa.float64()), ("window_id", pa.int64()), ("payload", pa.string())])
+SCHEMA = pa.schema(
+    [("event", pa.string()), ("at", pa.float64()), ("window_id", pa.int64()), ("payload", pa.string())]
+)
 """The columns of a Parquet log; `payload` is the line that a JSON log would have."""
 _LINES = frozenset({".jsonl", ".json"})
 _PARQUET = ".parquet"
@@ -52,7 +55,8 @@ class EventLogWriter:
 
     Args:
         path: Ends in `.jsonl`, `.json` or `.parquet`; its folder must exist.
-        failed: Told once, with the reason, if writing fails later (disk full): the log ends there and the run goes on.
+        failed: Told once, with the reason, if writing fails later (disk full): the log ends there and the run
+            goes on.
 
     Raises:
         RidgelineError: If the suffix is another, the file exists, or it cannot be made.
@@ -87,7 +91,9 @@ class EventLogWriter:
             with contextlib.suppress(Exception):
                 sink.close()
             if self._failed is not None:
-                self._failed(f"event log `{self.path}` cannot be written: {_reason(error)}; the run goes on without it")
+                self._failed(
+                    f"event log `{self.path}` cannot be written: {_reason(error)}; the run goes on without it"
+                )
 
 
 def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iterator[Event]:
@@ -107,14 +113,18 @@ def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iter
             except (ValueError, AttributeError) as error:
                 if torn:
                     if note is not None:
-                        note(f"event log `{path}`, {where}: the last event is torn and skipped; the run was killed while it was written")
+                        note(
+                            f"event log `{path}`, {where}: the last event is torn and skipped; the run was killed while it was written"
+                        )
                     return
                 remedy = "was the file changed, or written by another version of Ridgeline? remove the line to read the rest"
                 msg = f"event log `{path}`, {where}: {str(error)[:200]}; {remedy}"
                 raise RidgelineError(msg) from error
             yield event
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        msg = f"event log `{path}` cannot be read: {_reason(error)}; give a file that `--event-log` has written"
+        msg = (
+            f"event log `{path}` cannot be read: {_reason(error)}; give a file that `--event-log` has written"
+        )
         raise RidgelineError(msg) from error
 
 
@@ -131,7 +141,10 @@ class NoRunError(RidgelineError):
 
 
 def read_run(path: str, note: Callable[[str], None] | None = None) -> Iterator[Event]:
-    """The events of a run. Raises RidgelineError as `read_event_log`, NoRunError for a log that is empty or begins in the middle."""
+    """The events of a run.
+
+    Raises RidgelineError as `read_event_log`, NoRunError for a log that is empty or begins in the middle.
+    """
     empty = True
     for event in read_event_log(path, note):
         if empty and not isinstance(event, ApplicationPlanned):
@@ -200,7 +213,9 @@ class _Parts:
 
     def write(self, event: Event) -> None:
         window = getattr(event, "window_id", None)
-        self._rows.append({"event": type(event).__name__, "at": event.at, "window_id": window, "payload": _line(event)})
+        self._rows.append(
+            {"event": type(event).__name__, "at": event.at, "window_id": window, "payload": _line(event)}
+        )
         full = event.at - self._rows[0]["at"] >= PART_SECONDS or len(self._rows) >= PART_EVENTS
         if isinstance(event, ApplicationEnded) or (full and not isinstance(event, _BURST)):
             self.close()

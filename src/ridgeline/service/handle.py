@@ -49,7 +49,9 @@ def start(  # noqa: PLR0913  the options of a run
     """What `Application.start` does, which says what the arguments are and has their defaults."""
     plan = plan_application(app, properties or {}, attributes or {})
     options = Options(chosen_master(master, conf or {}), conf or {}, checkpoint, windows)
-    handle = Handle(plan, options, ServiceOptions(port=port, event_log=event_log), Console(quiet=quiet), context)
+    handle = Handle(
+        plan, options, ServiceOptions(port=port, event_log=event_log), Console(quiet=quiet), context
+    )
     handle.wait_until_started()
     return handle
 
@@ -57,11 +59,13 @@ def start(  # noqa: PLR0913  the options of a run
 class Handle(Figures):
     """An application that runs in a thread of this process, or has run.
 
-    `latency()`, `critical_path()`, `record_age()`, `progress()` and `windows()` answer with `pyarrow.Table`s, also after the end. As a
-    context manager it stops the application at the end of the block.
+    `latency()`, `critical_path()`, `record_age()`, `progress()` and `windows()` answer with `pyarrow.Table`s,
+    also after the end. As a context manager it stops the application at the end of the block.
     """
 
-    def __init__(self, plan: Plan, options: Options, service: ServiceOptions, console: Console, context: Any = None) -> None:
+    def __init__(
+        self, plan: Plan, options: Options, service: ServiceOptions, console: Console, context: Any = None
+    ) -> None:
         self.name = plan.logical.application
         self._plan = plan
         self._stop = threading.Event()
@@ -75,12 +79,20 @@ class Handle(Figures):
         def run() -> None:
             try:
                 self._outcome = run_measured(
-                    plan, options, service, stop=self._stop, console=console, context=context, started=self._started
+                    plan,
+                    options,
+                    service,
+                    stop=self._stop,
+                    console=console,
+                    context=context,
+                    started=self._started,
                 )
             except BaseException as error:  # noqa: BLE001  raised by whoever waits
                 self._error = error
                 if isinstance(error, OperatorError) and (line := users_line(error.failure.traceback)):
-                    error.args = (f"{error.failure}\n{line}",)  # what a notebook shows; all of it is in `failure.traceback`
+                    error.args = (
+                        f"{error.failure}\n{line}",
+                    )  # what a notebook shows; all of it is in `failure.traceback`
             finally:
                 self._settled.set()
 
@@ -144,7 +156,8 @@ class Handle(Figures):
             timeout: Seconds to wait for such a window.
 
         Returns:
-            Tuples of the stream's type, the newest last; none if no window had any in time, or the application has ended meanwhile.
+            Tuples of the stream's type, the newest last; none if no window had any in time, or the
+            application has ended meanwhile.
 
         Raises:
             KeyError: If there is no such stream.
@@ -162,7 +175,12 @@ class Handle(Figures):
         while not question.answered.wait(0.05) and self._thread.is_alive() and _CLOCK.monotonic() < deadline:
             pass
         self._run.tails.forget(question)
-        rows = [row for found in question.found for batch in pa.ipc.open_stream(found) for row in schema.decode(batch)]
+        rows = [
+            row
+            for found in question.found
+            for batch in pa.ipc.open_stream(found)
+            for row in schema.decode(batch)
+        ]
         return rows[-n:]
 
     def wait(self, timeout: float | None = None) -> Outcome:
@@ -190,15 +208,22 @@ class Handle(Figures):
         return self._outcome
 
     def stop(self, timeout: float | None = None) -> Outcome:
-        """End the application after the window that runs, and wait for it as `wait` does. May be called again."""
+        """End the application after the window that runs, and wait for it as `wait` does.
+
+        May be called again.
+        """
         self._stop.set()
         return self.wait(timeout)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        with contextlib.suppress(Exception) if error is not None else contextlib.nullcontext():  # the block's error comes first
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with (
+            contextlib.suppress(Exception) if error is not None else contextlib.nullcontext()
+        ):  # the block's error comes first
             self.stop()
 
     def __repr__(self) -> str:

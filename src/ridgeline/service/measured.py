@@ -38,10 +38,10 @@ Started = Callable[[ApplicationRun, Watch, str | None], None]
 class ServiceOptions:
     """What watches a run.
 
-    `port` of the web service: 0 takes a free one, None means no web service. `host` is what it listens on; on another address than a
-    loopback one it asks for `token` (default: one is made and shown). `allowed_hosts`: names besides its own by which requests
-    may ask for it. `event_log` is a file as `EventLogWriter` takes it. `otlp` is the
-    endpoint of an OpenTelemetry collector that metrics are sent to, see `OtelExporter`.
+    `port` of the web service: 0 takes a free one, None means no web service. `host` is what it listens on; on
+    another address than a loopback one it asks for `token` (default: one is made and shown). `allowed_hosts`:
+    names besides its own by which requests may ask for it. `event_log` is a file as `EventLogWriter` takes
+    it. `otlp` is the endpoint of an OpenTelemetry collector that metrics are sent to, see `OtelExporter`.
     """
 
     port: int | None = 0
@@ -66,12 +66,13 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
 ) -> Outcome:
     """Run a plan as `ridgeline.engine.driver.launch.launch`, watched; blocks until it has ended.
 
-    `started(run, watch, url)` is called before the first window (`url` None: no web service), `observe` with every event once it is folded.
-    Whatever watches the run cannot make it fail once Spark is started: what breaks then is told on the console and left out.
+    `started(run, watch, url)` is called before the first window (`url` None: no web service), `observe` with
+    every event once it is folded. Whatever watches the run cannot make it fail once Spark is started: what
+    breaks then is told on the console and left out.
 
     Raises:
-        RidgelineError: As `launch`; and before Spark is started if the event log cannot be written, a port is in use, or metrics cannot be
-            sent for lack of OpenTelemetry.
+        RidgelineError: As `launch`; and before Spark is started if the event log cannot be written, a port is
+            in use, or metrics cannot be sent for lack of OpenTelemetry.
     """
     run = _Measured(plan, options, service or ServiceOptions(), console or Console(), clock or SystemClock())
     if observe is not None:
@@ -82,7 +83,9 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
 class _Measured:
     """One run and its surroundings."""
 
-    def __init__(self, plan: Plan, options: Options, service: ServiceOptions, console: Console, clock: Clock) -> None:
+    def __init__(
+        self, plan: Plan, options: Options, service: ServiceOptions, console: Console, clock: Clock
+    ) -> None:
         self.watch = Watch(clock.wall, own_host())
         self._plan = plan
         self._options = options
@@ -138,7 +141,9 @@ class _Measured:
         """The heartbeat port. Raises RidgelineError."""
         if self._plan.logical.attributes["metrics_recording_level"] is RecordingLevel.OFF:
             return None
-        conf: Mapping[str, Any] = {**submitted(), **self._options.conf} if context is None else dict(context.getConf().getAll())
+        conf: Mapping[str, Any] = (
+            {**submitted(), **self._options.conf} if context is None else dict(context.getConf().getAll())
+        )
         bound, advertised = heartbeat_host(self._master, conf)
         try:
             return HeartbeatReceiver(self._hear, self._clock.wall, host=bound, advertised=advertised)
@@ -158,7 +163,9 @@ class _Measured:
         app = create_app(self.watch, self._plan, token=self._service.token, stack_of=stack_of)
         return WebServer(app, self._service.host, self._service.port, self._service.allowed_hosts)
 
-    def _begin(self, run: ApplicationRun, server: WebServer | None, surroundings: contextlib.ExitStack) -> None:
+    def _begin(
+        self, run: ApplicationRun, server: WebServer | None, surroundings: contextlib.ExitStack
+    ) -> None:
         """Tell the plan; make the application known to this user's other commands."""
         uri = run.checkpoint.storage.uri
         at, number = self._clock.wall(), f"{run.checkpoint.run_id}-{run.checkpoint.epoch}"
@@ -171,7 +178,15 @@ class _Measured:
             self._console.print(Text(f"the web service at {server.url} asks for the token {server.token}"))
         name = self._plan.logical.application
         try:
-            entry = own_entry(number, name, server.url, token=server.token, started=at, user=info["user"], checkpoint=info["checkpoint"])
+            entry = own_entry(
+                number,
+                name,
+                server.url,
+                token=server.token,
+                started=at,
+                user=info["user"],
+                checkpoint=info["checkpoint"],
+            )
             surroundings.callback(register(entry).close)
         except RidgelineError as error:
             self._warn(str(error))
@@ -203,7 +218,9 @@ class _Measured:
         except Exception as error:  # noqa: BLE001  figures must never be the end of a run
             if not self._broken:
                 self._broken = True
-                self._warn(f"figures are not reliable any more: {type(error).__name__}: {error}; please report this fault of Ridgeline")
+                self._warn(
+                    f"figures are not reliable any more: {type(error).__name__}: {error}; please report this fault of Ridgeline"
+                )
 
     def _warn(self, text: str) -> None:
         self._console.print(Text(printable(text), "yellow"), soft_wrap=True)

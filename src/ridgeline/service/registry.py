@@ -26,9 +26,12 @@ _LONGEST = 100_000  # bytes of a file that may be an entry
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A running application. `url` is where its web service answers, without a slash at the end; `token` what it asks for.
+    """A running application.
 
-    `process`: what tells the driver's process from a later one with the same `pid`; empty: not known. `started`: seconds since 1970.
+    `url` is where its web service answers, without a slash at the end; `token` what it asks for.
+
+    `process`: what tells the driver's process from a later one with the same `pid`; empty: not known.
+    `started`: seconds since 1970.
     """
 
     id: str
@@ -58,10 +61,30 @@ class Registration:
             self.path.unlink()
 
 
-def own_entry(id: str, name: str, url: str, *, token: str | None, started: float, user: str = "", checkpoint: str = "") -> Entry:  # noqa: A002
+def own_entry(
+    id: str,  # noqa: A002
+    name: str,
+    url: str,
+    *,
+    token: str | None,
+    started: float,
+    user: str = "",
+    checkpoint: str = "",
+) -> Entry:
     """The entry of an application that this process runs."""
     pid = os.getpid()
-    return Entry(id, name, url, token, pid, socket.gethostname(), started, user, checkpoint, process_identity(pid) or "")
+    return Entry(
+        id,
+        name,
+        url,
+        token,
+        pid,
+        socket.gethostname(),
+        started,
+        user,
+        checkpoint,
+        process_identity(pid) or "",
+    )
 
 
 def folder() -> Path:
@@ -76,7 +99,10 @@ def folder() -> Path:
 
 
 def register(entry: Entry) -> Registration:
-    """Make a running application known to this user's other commands. Raises RidgelineError if its file cannot be written."""
+    """Make a running application known to this user's other commands.
+
+    Raises RidgelineError if its file cannot be written.
+    """
     place = folder()
     try:
         _make_private(place)
@@ -98,8 +124,9 @@ def register(entry: Entry) -> Registration:
 def running() -> list[Entry]:
     """The user's applications that run, by the time at which they started.
 
-    Files of processes of this host that are gone, and files of this user that are no entries, are removed on the way. Those of other hosts
-    (a home that is shared) cannot be checked and stay. Raises UntrustedError if others can write to the registry.
+    Files of processes of this host that are gone, and files of this user that are no entries, are removed on
+    the way. Those of other hosts (a home that is shared) cannot be checked and stay. Raises UntrustedError if
+    others can write to the registry.
     """
     found = []
     with contextlib.suppress(OSError):
@@ -125,7 +152,9 @@ def find(text: str = "") -> Entry:
     if text.startswith(("http://", "https://")):
         url = text.rstrip("/")
         return next((entry for entry in entries if entry.url == url), Entry("", "", url))
-    chosen = [entry for entry in entries if text in {"", entry.id}] or [entry for entry in entries if entry.name == text]
+    chosen = [entry for entry in entries if text in {"", entry.id}] or [
+        entry for entry in entries if entry.name == text
+    ]
     if len(chosen) == 1:
         return chosen[0]
     raise RidgelineError(_not_one(text, entries, chosen))
@@ -135,7 +164,12 @@ def process_identity(pid: int) -> str | None:
     """What tells a process from any other of this machine with the same id, now or before; None: it is not there, or that is not known."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        ticks = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
+        ticks = (
+            Path(f"/proc/{pid}/stat")
+            .read_text(encoding="utf-8", errors="replace")
+            .rpartition(")")[2]
+            .split()[19]
+        )
     except (OSError, IndexError):
         return _started_by_ps(pid) if not Path("/proc/self").exists() else None
     return f"{boot}:{ticks}"
@@ -144,7 +178,12 @@ def process_identity(pid: int) -> str | None:
 def _started_by_ps(pid: int) -> str | None:
     """When a process was started, in words of `ps`, where there is no /proc."""
     try:
-        asked = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607
+        asked = subprocess.run(  # noqa: S603
+            ["ps", "-o", "lstart=", "-p", str(pid)],  # noqa: S607
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     except OSError:
         return None
     return asked.stdout.strip() or None
@@ -152,7 +191,9 @@ def _started_by_ps(pid: int) -> str | None:
 
 def _not_one(text: str, entries: Iterable[Entry], chosen: Iterable[Entry]) -> str:
     if not entries:
-        return "no application of yours is running; start one with `ridgeline run FILE`, or give the URL of one"
+        return (
+            "no application of yours is running; start one with `ridgeline run FILE`, or give the URL of one"
+        )
     if chosen:
         several = ", ".join(f"`{entry.id}`" + ("" if text else f" ({entry.name})") for entry in chosen)
         what = f"several applications `{text}` are running" if text else "several applications are running"

@@ -22,15 +22,24 @@ class Figures(ABC):
         """The figures as plain data."""
 
     def latency(self, window_id: int | None = None) -> pa.Table:
-        """Latency of every physical operator in a window (default: the last), in milliseconds. Raises KeyError if it is not kept."""
+        """Latency of every physical operator in a window (default: the last), in milliseconds.
+
+        Raises KeyError if it is not kept.
+        """
         return tables.latency_table(self.watch.latency(window_id))
 
     def critical_path(self, window_id: int | None = None) -> pa.Table:
-        """The critical path of a window (default: the last), step by step. Raises KeyError if the window is not kept."""
+        """The critical path of a window (default: the last), step by step.
+
+        Raises KeyError if the window is not kept.
+        """
         return tables.critical_path_table(self.watch.critical_path(window_id))
 
     def record_age(self, operator: str | None = None) -> pa.Table:
-        """How old records were in the last minute, of all operators or of one. Raises KeyError for an operator that does not exist."""
+        """How old records were in the last minute, of all operators or of one.
+
+        Raises KeyError for an operator that does not exist.
+        """
         return tables.record_age_table(self.watch.record_age(operator))
 
     def progress(self) -> pa.Table:

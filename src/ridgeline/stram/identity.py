@@ -20,7 +20,13 @@ def own_host() -> str:
 
 def run_info(master: str, checkpoint: str) -> dict[str, Any]:
     """What the event that a run begins with says beside the plan."""
-    return {"user": _user(), "host": own_host(), "version": version(), "master": master, "checkpoint": mask_text(checkpoint)}
+    return {
+        "user": _user(),
+        "host": own_host(),
+        "version": version(),
+        "master": master,
+        "checkpoint": mask_text(checkpoint),
+    }
 
 
 def version(package: str = "ridgeline") -> str:

@@ -105,7 +105,8 @@ Instruction = RunWindow | Commit | Publish | GiveUp | Skip
 class Master:
     """The state of an application between windows, changed by `handle` and `rebase` only.
 
-    `committed` is the last committed window (-1: none), `ended` says that all inputs have finished and their last window is committed.
+    `committed` is the last committed window (-1: none), `ended` says that all inputs have finished and their
+    last window is committed.
     """
 
     def __init__(
@@ -121,7 +122,11 @@ class Master:
         self.committed = committed
         self.states: dict[int, StateVersion] = dict(states or {})
         self.finished = finished
-        self.inputs = frozenset(operator.id for operator in plan.physical.operators if isinstance(operator.operator, InputOperator))
+        self.inputs = frozenset(
+            operator.id
+            for operator in plan.physical.operators
+            if isinstance(operator.operator, InputOperator)
+        )
         self.ended = bool(self.inputs) and finished >= self.inputs
         self._epoch = epoch
         self._request: WindowRequest | None = None
@@ -130,7 +135,11 @@ class Master:
         self._pending: Commit | None = None
         self._rebased: list[Rebased] = []
         self._containers = {container.id: container for container in plan.execution.containers}
-        self._home = {operator: container.id for container in plan.execution.containers for operator in container.operators}
+        self._home = {
+            operator: container.id
+            for container in plan.execution.containers
+            for operator in container.operators
+        }
         self._producers = self._find_producers()
 
     def handle(self, event: Event) -> Instruction:
@@ -146,7 +155,10 @@ class Master:
                 return self._has_committed(window_id)
 
     def install_compaction(self, event: Rebased) -> bool:
-        """Take a version's equal for it, from the next attempt on; a window may be running. False if no version begins so any more."""
+        """Take a version's equal for it, from the next attempt on; a window may be running.
+
+        False if no version begins so any more.
+        """
         version = self.states.get(event.operator, ())
         rebased = _rebase(version, event)
         self.states[event.operator] = rebased
@@ -159,27 +171,38 @@ class Master:
         self._failures = 0
         self._last_failure = None
         self._rebased = []
-        self._request = WindowRequest(window_id, 0, self._epoch, finished=self.finished, states=dict(self.states))
+        self._request = WindowRequest(
+            window_id, 0, self._epoch, finished=self.finished, states=dict(self.states)
+        )
         return RunWindow(self._request)
 
     def _ran(self, reports: tuple[WindowReport, ...]) -> Instruction:
         request = self._current()
         fault = self._inconsistency(reports)
         if fault:
-            return self._failed(Failure(self.plan.logical.application, "", 0, request.window_id, "window", fault))
+            return self._failed(
+                Failure(self.plan.logical.application, "", 0, request.window_id, "window", fault)
+            )
         operators = [operator for report in reports for operator in report.operators]
         finished = self.finished | {operator.id for operator in operators if operator.finished}
         ends = finished >= self.inputs
         if ends != request.final and self._has_open_windows(request.window_id):
-            self._request = replace(request, attempt=request.attempt + 1, final=ends, states=dict(self.states))
+            self._request = replace(
+                request, attempt=request.attempt + 1, final=ends, states=dict(self.states)
+            )
             return RunWindow(self._request)  # no failure: only now everybody can know that it is the last
-        self._pending = Commit(request.window_id, {**self.states, **self._versions(operators)}, finished, reports, ends)
+        self._pending = Commit(
+            request.window_id, {**self.states, **self._versions(operators)}, finished, reports, ends
+        )
         return self._pending
 
     def _failed(self, failure: Failure) -> Instruction:
         request = self._current()
         self._failures += 1
-        again = failure.same_as(self._last_failure) and self._attribute("on_error", failure.operator) is not OnError.RETRY
+        again = (
+            failure.same_as(self._last_failure)
+            and self._attribute("on_error", failure.operator) is not OnError.RETRY
+        )
         self._last_failure = failure
         if again or self._failures > self._recovery_attempts(failure.operator):
             return GiveUp(failure, self._failures)
@@ -191,13 +214,24 @@ class Master:
         if commit is None or commit.window_id != window_id:
             msg = f"window {window_id} was not about to be committed"
             raise AssertionError(msg)
-        states = {operator: self._as_rebased(operator, version) for operator, version in commit.states.items()}
-        self.committed, self.states, self.finished, self.ended = window_id, states, commit.finished, commit.ends
+        states = {
+            operator: self._as_rebased(operator, version) for operator, version in commit.states.items()
+        }
+        self.committed, self.states, self.finished, self.ended = (
+            window_id,
+            states,
+            commit.finished,
+            commit.ends,
+        )
         self._pending = self._request = None
         return Publish(window_id)
 
     def _versions(self, operators: Sequence[OperatorReport]) -> dict[int, StateVersion]:
-        return {operator.id: self._as_rebased(operator.id, operator.state_version) for operator in operators if operator.state_version}
+        return {
+            operator.id: self._as_rebased(operator.id, operator.state_version)
+            for operator in operators
+            if operator.state_version
+        }
 
     def _as_rebased(self, operator: int, version: StateVersion) -> StateVersion:
         """A version reported by an attempt that was asked for before its beginning was rebased."""
@@ -213,10 +247,16 @@ class Master:
         return self._request
 
     def _recovery_attempts(self, operator: str) -> int:
-        """The operator's own number; the greatest of all where no one operator is to blame. `operator` may be a physical title."""
+        """The operator's own number; the greatest of all where no one operator is to blame.
+
+        `operator` may be a physical title.
+        """
         attempts = self._attribute("recovery_attempts", operator)
         if attempts is None:
-            attempts = max((logical.attributes["recovery_attempts"] for logical in self.plan.logical.operators), default=0)
+            attempts = max(
+                (logical.attributes["recovery_attempts"] for logical in self.plan.logical.operators),
+                default=0,
+            )
         return int(attempts)
 
     def _attribute(self, attribute: str, operator: str) -> Any:
@@ -227,7 +267,10 @@ class Master:
 
     def _has_open_windows(self, window_id: int) -> bool:
         """True if an operator's application window goes on after this streaming window."""
-        return any((window_id + 1) % operator.attributes["application_window_count"] for operator in self.plan.physical.operators)
+        return any(
+            (window_id + 1) % operator.attributes["application_window_count"]
+            for operator in self.plan.physical.operators
+        )
 
     def _find_producers(self) -> dict[int, set[int]]:
         producers: dict[int, set[int]] = {container: set() for container in self._containers}

@@ -34,7 +34,9 @@ def report_events(reports: Sequence[WindowReport], at: float) -> Iterator[Event]
             yield _operator_window(report, operator, at)
             if operator.progress is not None:
                 consumed, remaining = operator.progress
-                yield SourceProgress(at, report.window_id, operator.id, consumed, remaining, unit=operator.progress_unit)
+                yield SourceProgress(
+                    at, report.window_id, operator.id, consumed, remaining, unit=operator.progress_unit
+                )
 
 
 def _operator_window(report: WindowReport, operator: OperatorReport, at: float) -> OperatorWindow:

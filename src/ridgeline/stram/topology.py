@@ -17,7 +17,9 @@ _NOTHING: Mapping[str, Any] = {}
 
 def topology_of(plan: Plan) -> Topology:
     """The physical operators of a plan, where they run, and the streams between them."""
-    home = {operator: container for container in plan.execution.containers for operator in container.operators}
+    home = {
+        operator: container for container in plan.execution.containers for operator in container.operators
+    }
     inputs = frozenset(logical.name for logical in plan.logical.operators if logical.is_input)
     read = frozenset(stream.source for stream in plan.physical.streams)
     return Topology(
@@ -26,23 +28,29 @@ def topology_of(plan: Plan) -> Topology:
             for operator in plan.physical.operators
         ),
         tuple(
-            StreamEdge(stream.name, stream.source, stream.source_port, stream.sink, stream.sink_port) for stream in plan.physical.streams
+            StreamEdge(stream.name, stream.source, stream.source_port, stream.sink, stream.sink_port)
+            for stream in plan.physical.streams
         ),
     )
 
 
-def planned_event(plan: Plan, *, at: float, application_id: str, info: Mapping[str, Any] = _NOTHING) -> ApplicationPlanned:
+def planned_event(
+    plan: Plan, *, at: float, application_id: str, info: Mapping[str, Any] = _NOTHING
+) -> ApplicationPlanned:
     """The event that a run of the plan begins with.
 
     Args:
         plan: The plan.
         at: STRAM's wall clock, seconds since 1970.
         application_id: What tells this run from other runs of the application.
-        info: What else is known of the run: `user`, `master`, `checkpoint`, `version`; `host` is STRAM's, by which its clock is known.
+        info: What else is known of the run: `user`, `master`, `checkpoint`, `version`; `host` is STRAM's, by
+            which its clock is known.
     """
     attributes = {name: plain(value) for name, value in plan.logical.attributes.items()}
     name, width = plan.logical.application, plan.logical.window_seconds
-    return ApplicationPlanned(at, name, application_id, plan.version, width, topology_of(plan), attributes, dict(info))
+    return ApplicationPlanned(
+        at, name, application_id, plan.version, width, topology_of(plan), attributes, dict(info)
+    )
 
 
 def _kind(operator: PhysicalOperator, inputs: frozenset[str], read: frozenset[int]) -> str:
@@ -68,5 +76,7 @@ def _node(operator: PhysicalOperator, kind: str, container: int, stage: int) -> 
         stage=stage,
         inputs=tuple(operator.inputs),
         outputs=tuple(operator.outputs),
-        error_outputs=tuple(name for name in operator.outputs if name in declared.outputs and declared.outputs[name].error),
+        error_outputs=tuple(
+            name for name in operator.outputs if name in declared.outputs and declared.outputs[name].error
+        ),
     )

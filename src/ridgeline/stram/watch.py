@@ -31,7 +31,8 @@ class Scrape:
 class Watch:
     """The figures of a running application. Thread-safe; every answer is of one moment.
 
-    Answers are plain data for JSON, those of `ridgeline.measure.measurement.Measurement`. Unknown names, ids and windows raise KeyError.
+    Answers are plain data for JSON, those of `ridgeline.measure.measurement.Measurement`. Unknown names, ids
+    and windows raise KeyError.
 
     Args:
         now: STRAM's wall clock, seconds since 1970.
@@ -51,7 +52,10 @@ class Watch:
     # Events in -----------------------------------------------------------------------------------------------------
 
     def observe(self, event: Event) -> None:
-        """Take an event in, then tell all subscribers of it, in this thread. Events of several threads reach all of them in one order."""
+        """Take an event in, then tell all subscribers of it, in this thread.
+
+        Events of several threads reach all of them in one order.
+        """
         with self._order:
             with self._lock:
                 self._measurement.apply(event)
@@ -66,7 +70,8 @@ class Watch:
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
         """Call back for every event from now on, once it is folded: quickly, and without waiting for another thread that observes.
 
-        A callback that raises is called no more and counted. Returns what ends the subscription; it may be called twice.
+        A callback that raises is called no more and counted. Returns what ends the subscription; it may be
+        called twice.
         """
         with self._lock:
             number = self._subscribed
@@ -164,4 +169,6 @@ class Watch:
             latencies, windows = measurement.latency_totals()
             last = next(iter(measurement.windows(1)), None)
             frame = measurement.frame(now, latencies=False)
-            return Scrape(frame, last, measurement.containers(now), latencies, windows, measurement.age_totals())
+            return Scrape(
+                frame, last, measurement.containers(now), latencies, windows, measurement.age_totals()
+            )

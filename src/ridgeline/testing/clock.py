@@ -9,7 +9,9 @@ from ridgeline.api.clock import Clock
 
 
 class SteppingClock(Clock):
-    """Time stands still until `advance`. Operators reach it as `self.context.clock`; `wait` advances it and returns at once.
+    """Time stands still until `advance`.
+
+    Operators reach it as `self.context.clock`; `wait` advances it and returns at once.
 
     `start` without a time zone is taken as UTC.
     """

@@ -65,8 +65,13 @@ class Collector(Publisher):
 
 
 def collected(publishers: Mapping[str, Publisher], operator: str, window: int | None) -> list[Any]:
-    """What a CollectorSink of a run got, of one window or of all. Raises KeyError naming the collectors that there are."""
-    collectors = {name: publisher for name, publisher in publishers.items() if isinstance(publisher, Collector)}
+    """What a CollectorSink of a run got, of one window or of all.
+
+    Raises KeyError naming the collectors that there are.
+    """
+    collectors = {
+        name: publisher for name, publisher in publishers.items() if isinstance(publisher, Collector)
+    }
     if operator not in collectors:
         msg = f"`{operator}` is not a CollectorSink; there are {sorted(collectors)}"
         raise KeyError(msg)

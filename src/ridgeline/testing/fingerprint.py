@@ -33,8 +33,9 @@ _VALUES: Any = (*IMMUTABLE, UUID, Enum, PurePath, np.generic)
 def fingerprint(value: Any) -> bytes:
     """A digest of what can change in a value: items of containers, attributes of objects whose classes are the user's, arrays.
 
-    Of large containers the length and some items count, of large arrays some values; of anything else (connections, files, locks,
-    iterators, objects of other packages) the type alone. Never changes what it looks at.
+    Of large containers the length and some items count, of large arrays some values; of anything else
+    (connections, files, locks, iterators, objects of other packages) the type alone. Never changes what it
+    looks at.
     """
     walk = _Walk()
     walk.add(value)
@@ -95,7 +96,9 @@ class _Walk:
 
     def _bytes(self, value: memoryview) -> None:
         self._note(str(len(value)))
-        self._hash.update(value if len(value) <= _MOST_BYTES else bytes(value[:: len(value) // _MOST_BYTES + 1]))
+        self._hash.update(
+            value if len(value) <= _MOST_BYTES else bytes(value[:: len(value) // _MOST_BYTES + 1])
+        )
 
     def _array(self, value: np.ndarray[Any, Any]) -> None:
         self._note(f"{value.dtype} {value.shape}")

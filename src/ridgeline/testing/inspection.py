@@ -24,10 +24,11 @@ _PLATFORMS = frozenset({"_given", "_schemas"})
 class Inspector:
     """Looks at one operator after each window for what a crash would lose and a replay would not repeat.
 
-    Found are changes in place of what `__init__`, `setup` or the class made and nothing declares, emissions from other threads, and
-    tuples and batches that were changed after they were emitted. Not found are changes in what is neither a plain container, a numpy array
-    nor an object of the user's own classes (files, iterators, closures, objects of other packages), in variables of modules, in the
-    middle of large containers, and those that are taken back before the window ends.
+    Found are changes in place of what `__init__`, `setup` or the class made and nothing declares, emissions
+    from other threads, and tuples and batches that were changed after they were emitted. Not found are
+    changes in what is neither a plain container, a numpy array nor an object of the user's own classes
+    (files, iterators, closures, objects of other packages), in variables of modules, in the middle of large
+    containers, and those that are taken back before the window ends.
     """
 
     def __init__(self, runtime: OperatorRuntime) -> None:
@@ -62,8 +63,18 @@ def _held(operator: Operator) -> dict[str, Any]:
     for base in reversed(type(operator).__mro__):
         if is_users(base):
             found.update({name: value for name, value in vars(base).items() if not name.startswith("__")})
-    found.update({name: value for name, value in vars(operator).items() if not is_hidden(name) and name not in _PLATFORMS})
-    return {name: value for name, value in found.items() if not isinstance(value, (PerInstance, type)) and not callable(value)}
+    found.update(
+        {
+            name: value
+            for name, value in vars(operator).items()
+            if not is_hidden(name) and name not in _PLATFORMS
+        }
+    )
+    return {
+        name: value
+        for name, value in found.items()
+        if not isinstance(value, (PerInstance, type)) and not callable(value)
+    }
 
 
 def _checked(point: OutputPoint) -> CheckedOutput:

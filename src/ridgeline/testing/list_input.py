@@ -54,8 +54,8 @@ def _maker(schema: Any) -> Callable[[tuple[Any, ...]], Any] | None:
 class ListInput(InputOperator):
     """Emits the items of a list: `ListInput(Payment, [(1, 100), END_WINDOW, (2, 5)])`; finishes with the window of the last item.
 
-    Items are tuples of `schema` or plain tuples with its values. `timestamp` names the column that holds the records' times. Partition p
-    of n emits every n-th item.
+    Items are tuples of `schema` or plain tuples with its values. `timestamp` names the column that holds the
+    records' times. Partition p of n emits every n-th item.
     """
 
     progress_unit = "records"

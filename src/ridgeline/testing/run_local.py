@@ -11,7 +11,13 @@ from rich.console import Console
 
 from ridgeline.api.application import Application
 from ridgeline.api.clock import Clock
-from ridgeline.api.errors import CallbackInterrupt, CheckpointError, ContainerAbortError, OperatorError, RidgelineError
+from ridgeline.api.errors import (
+    CallbackInterrupt,
+    CheckpointError,
+    ContainerAbortError,
+    OperatorError,
+    RidgelineError,
+)
 from ridgeline.api.files import is_local
 from ridgeline.api.operator import InputOperator, SparkSource, operator_type
 from ridgeline.api.publisher import PublisherContext
@@ -21,7 +27,14 @@ from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.state.storage import DriverStorage, LocalStorage, MemoryStorage, Storage
 from ridgeline.engine.worker.container import Container
 from ridgeline.engine.worker.failures import failure_of
-from ridgeline.measure.events import ApplicationEnded, Event, OperatorWindow, StateWarning, WindowCommitted, WindowRetried
+from ridgeline.measure.events import (
+    ApplicationEnded,
+    Event,
+    OperatorWindow,
+    StateWarning,
+    WindowCommitted,
+    WindowRetried,
+)
 from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
@@ -42,7 +55,14 @@ ContainerClock = Callable[[int], tuple[str, Clock]]
 class LocalExecutor:
     """Runs the containers of a window one after the other, stage by stage, in this thread; blocks are encoded as on Spark."""
 
-    def __init__(self, plan: Plan, storage: Storage, clock: Clock, run_id: str, container_clock: ContainerClock | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        storage: Storage,
+        clock: Clock,
+        run_id: str,
+        container_clock: ContainerClock | None = None,
+    ) -> None:
         self._plan = plan
         self._specs = container_specs(plan)
         self._storage = storage
@@ -64,13 +84,17 @@ class LocalExecutor:
         for container in self._containers:
             try:
                 with _interrupts_of_the_caller():
-                    outgoing, report = container.run(request, inboxes.pop(container.spec.id), (), f"t{request.attempt}")
+                    outgoing, report = container.run(
+                        request, inboxes.pop(container.spec.id), (), f"t{request.attempt}"
+                    )
             except OperatorError:
                 raise
             except (RidgelineError, OSError) as error:
                 if isinstance(error, ContainerAbortError):
                     self._containers = [self._make(spec) for spec in self._specs]
-                raise OperatorError(failure_of(error, container.spec, request.window_id, self._uri)) from error
+                raise OperatorError(
+                    failure_of(error, container.spec, request.window_id, self._uri)
+                ) from error
             for consumer, message in outgoing.items():
                 inboxes[consumer].append(Message.decode(message.encode()))
             report.received = self._clock.wall()
@@ -133,7 +157,10 @@ class LocalRun(Figures):
         return [(event.window_id, event.attempt, event.reason) for event in retried]
 
     def collected(self, operator: str, window: int | None = None) -> list[Any]:
-        """The tuples that a CollectorSink got, of one window or of all. Raises KeyError naming the collectors that there are."""
+        """The tuples that a CollectorSink got, of one window or of all.
+
+        Raises KeyError naming the collectors that there are.
+        """
         return collected(self.collectors, operator, window)
 
     def tuples_in(self, operator: str) -> int:
@@ -149,8 +176,16 @@ class LocalRun(Figures):
         return self._sum(operator, lambda event: event.errors)
 
     def _sum(self, operator: str, count: Callable[[OperatorWindow], int]) -> int:
-        ids = {physical.id for physical in self.plan.physical.operators if physical.name == operator and not physical.unifier}
-        return sum(count(event) for event in self.events if isinstance(event, OperatorWindow) and event.operator in ids)
+        ids = {
+            physical.id
+            for physical in self.plan.physical.operators
+            if physical.name == operator and not physical.unifier
+        }
+        return sum(
+            count(event)
+            for event in self.events
+            if isinstance(event, OperatorWindow) and event.operator in ids
+        )
 
 
 def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
@@ -167,15 +202,20 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
 ) -> LocalRun:
     """Run an application in process until its inputs have finished, or for `windows` windows.
 
-    `clock` (default: a SteppingClock) is moved by the window's width before each window but the first. `properties` and `attributes` are
-    as `-D` and `--attribute`. `inputs` plays lists in the place of input operators, by name; Spark sources can only run so. `checkpoint`
-    (a path or a storage; default: memory) is gone on from if it holds a run. `container_clock` says on which host a container is and what
-    that host's clock shows, for tests of clock skew. Raises ValidationError, OperatorError, CheckpointError.
+    `clock` (default: a SteppingClock) is moved by the window's width before each window but the first.
+    `properties` and `attributes` are as `-D` and `--attribute`. `inputs` plays lists in the place of input
+    operators, by name; Spark sources can only run so. `checkpoint` (a path or a storage; default: memory) is
+    gone on from if it holds a run. `container_clock` says on which host a container is and what that host's
+    clock shows, for tests of clock skew. Raises ValidationError, OperatorError, CheckpointError.
     """
     plan = plan_application(_replace_inputs(app, inputs or {}), properties or {}, attributes or {})
     _refuse_spark_sources(plan)
     clock = clock or SteppingClock()
-    storage = _local(os.fspath(checkpoint)) if isinstance(checkpoint, (str, os.PathLike)) else checkpoint or MemoryStorage()
+    storage = (
+        _local(os.fspath(checkpoint))
+        if isinstance(checkpoint, (str, os.PathLike))
+        else checkpoint or MemoryStorage()
+    )
     result = LocalRun(plan, clock)
     owned = Checkpoint(storage, plan.logical.application)
     executor = LocalExecutor(plan, storage, clock, owned.run_id, container_clock)
@@ -201,9 +241,15 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
 
     outcome, reason = "failed", ""
     try:
-        observe(planned_event(plan, at=clock.wall(), application_id=owned.run_id, info=run_info("in process", storage.uri)))
+        observe(
+            planned_event(
+                plan, at=clock.wall(), application_id=owned.run_id, info=run_info("in process", storage.uri)
+            )
+        )
         run = ApplicationRun(plan, owned, executor, clock, publisher_context, observe)
-        result.collectors = {name: publisher for name, publisher in run.publishers.items() if isinstance(publisher, Collector)}
+        result.collectors = {
+            name: publisher for name, publisher in run.publishers.items() if isinstance(publisher, Collector)
+        }
         orderly = False
         try:
             _drive(run, windows)
@@ -260,12 +306,17 @@ def _replace_inputs(app: Application, inputs: Mapping[str, Iterable[Any]]) -> Ap
         copy.add_operator(added.name, operator, **added.attributes)
     for stream in app.streams:
         played = replaced.get(id(getattr(stream.source, "operator", None)))
-        copy.add_stream(stream.name, played.output if played else stream.source, *stream.sinks, locality=stream.locality)
+        copy.add_stream(
+            stream.name, played.output if played else stream.source, *stream.sinks, locality=stream.locality
+        )
     return copy
 
 
 def _played_by_list(name: str, operator: Any) -> tuple[Any, str | None]:
-    """Schema and timestamp column of the one output port of an input operator. Raises RidgelineError if it is not such an operator."""
+    """Schema and timestamp column of the one output port of an input operator.
+
+    Raises RidgelineError if it is not such an operator.
+    """
     outputs = operator_type(type(operator)).outputs if isinstance(operator, InputOperator) else {}
     schema = operator.port_schema(next(iter(outputs))) if len(outputs) == 1 else None
     if schema is None:

@@ -77,7 +77,10 @@ def test_nothing_answers():
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     message = refused(RidgelineError, Client(url))
-    assert message == f"nothing answers at `{url}`; has the application ended? `ridgeline list-apps` shows those that run"
+    assert (
+        message
+        == f"nothing answers at `{url}`; has the application ended? `ridgeline list-apps` shows those that run"
+    )
 
 
 @pytest.mark.parametrize("url", ["ftp://host", "http://", "http://host:port", "http://host:0"])
@@ -87,10 +90,17 @@ def test_what_is_no_address(url):
 
 
 def test_another_server(answering):
-    assert "is it the address of a Ridgeline application?" in refused(RidgelineError, Client(answering(200, b"<html>")))
-    assert "is it the address of a Ridgeline application of this version?" in refused(CommandError, Client(answering(404, b"")))
+    assert "is it the address of a Ridgeline application?" in refused(
+        RidgelineError, Client(answering(200, b"<html>"))
+    )
+    assert "is it the address of a Ridgeline application of this version?" in refused(
+        CommandError, Client(answering(404, b""))
+    )
     url = answering(500, b'{"error": "the service failed", "hint": "report it"}')
-    assert refused(RidgelineError, Client(url)) == f"`{url}/ws/v2/stram/info` failed with status 500: the service failed; report it"
+    assert (
+        refused(RidgelineError, Client(url))
+        == f"`{url}/ws/v2/stram/info` failed with status 500: the service failed; report it"
+    )
 
 
 def test_events_are_whole_frames_until_the_end(serve, watch):

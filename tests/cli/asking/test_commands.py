@@ -33,7 +33,11 @@ pytestmark = pytest.mark.usefixtures("utc")
 
 @pytest.fixture
 def watch():
-    events = [event for number in range(3) for event in window(PLAN, number, at=0.5 * number, progress=(10.0 * number, 90.0))]
+    events = [
+        event
+        for number in range(3)
+        for event in window(PLAN, number, at=0.5 * number, progress=(10.0 * number, 90.0))
+    ]
     return watch_of(PLAN, events)
 
 
@@ -46,7 +50,9 @@ def running(serve, watch):
 def test_json_is_what_the_service_answers(ridgeline_command, running, watch, command):
     result = ridgeline_command(command, "--json")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert json.loads(result.stdout) == Client(running.url).get(ASKING.get(command, "/physicalPlan/operators"))
+    assert json.loads(result.stdout) == Client(running.url).get(
+        ASKING.get(command, "/physicalPlan/operators")
+    )
 
 
 @pytest.mark.parametrize("command", [*ASKING, "list-operators", "list-apps", "top"])
@@ -74,7 +80,9 @@ def test_applications_by_pattern(ridgeline_command, running):
     for pattern, names in {"num*": ["numbers"], "*-1": ["numbers"], "quotes": []}.items():
         answer = json.loads(ridgeline_command("list-apps", pattern, "--json").stdout)
         assert [app["name"] for app in answer["apps"]] == names, pattern
-    assert lines(ridgeline_command("list-apps", "quotes")) == ["no application of yours matches `quotes`; running are `numbers`"]
+    assert lines(ridgeline_command("list-apps", "quotes")) == [
+        "no application of yours matches `quotes`; running are `numbers`"
+    ]
 
 
 def test_nothing_runs(ridgeline_command):
@@ -82,7 +90,9 @@ def test_nothing_runs(ridgeline_command):
     assert json.loads(ridgeline_command("list-apps", "--json").stdout) == {"apps": []}
     result = ridgeline_command("latency")
     assert result.exit_code == 2
-    assert result.stderr.startswith("error: no application of yours is running; start one with `ridgeline run FILE`")
+    assert result.stderr.startswith(
+        "error: no application of yours is running; start one with `ridgeline run FILE`"
+    )
 
 
 def test_by_name_id_and_url(ridgeline_command, running):
@@ -98,16 +108,24 @@ def test_several_run(ridgeline_command, serve, watch, running):
     serve(watch, PLAN, number="numbers-2")
     result = ridgeline_command("latency")
     assert result.exit_code == 2
-    assert "several applications are running; say which by its id: `numbers-1` (numbers), `numbers-2` (numbers)" in result.stderr
+    assert (
+        "several applications are running; say which by its id: `numbers-1` (numbers), `numbers-2` (numbers)"
+        in result.stderr
+    )
     assert ridgeline_command("latency", "numbers-2").exit_code == 0
 
 
-def test_the_token_comes_from_the_registry_an_option_or_the_environment(ridgeline_command, serve, watch, monkeypatch):
+def test_the_token_comes_from_the_registry_an_option_or_the_environment(
+    ridgeline_command, serve, watch, monkeypatch
+):
     assert ridgeline_command("get-app-info", serve(watch, PLAN, token="one").url).exit_code == 0
     url = serve(watch, PLAN, token="two", registered=False).url
     result = ridgeline_command("get-app-info", "--url", url)
     assert result.exit_code == 2
-    assert "asks for a token; give the one that was shown when the application was started: `--token TOKEN`" in result.stderr
+    assert (
+        "asks for a token; give the one that was shown when the application was started: `--token TOKEN`"
+        in result.stderr
+    )
     assert ridgeline_command("get-app-info", "--url", url, "--token", "two").exit_code == 0
     monkeypatch.setenv("RIDGELINE_TOKEN", "two")
     assert ridgeline_command("get-app-info", "--url", url).exit_code == 0
@@ -133,7 +151,13 @@ def test_info(ridgeline_command, running):
 
 def test_operators_by_pattern(ridgeline_command, running):
     found = lines(ridgeline_command("list-operators"))
-    assert [line.split()[1] for line in found[1:]] == ["source", "double[0]", "double[1]", "double.output#unifier", "sink"]
+    assert [line.split()[1] for line in found[1:]] == [
+        "source",
+        "double[0]",
+        "double[1]",
+        "double.output#unifier",
+        "sink",
+    ]
     for pattern, titles in {"double": 3, "double[1]": 1, "d*": 3, "[ds]*": 5, "5": 1}.items():
         answer = json.loads(ridgeline_command("list-operators", "numbers", pattern, "--json").stdout)
         assert len(answer["operators"]) == titles, pattern
@@ -151,7 +175,15 @@ def test_containers(ridgeline_command, running):
 
 def test_plans(ridgeline_command, running):
     logical = lines(ridgeline_command("show-logical-plan"))
-    assert [line.split()[0] for line in logical if line] == ["operator", "source", "double", "sink", "stream", "numbers", "doubled"]
+    assert [line.split()[0] for line in logical if line] == [
+        "operator",
+        "source",
+        "double",
+        "sink",
+        "stream",
+        "numbers",
+        "doubled",
+    ]
     assert logical[-1].split() == ["doubled", "double.output", "sink.input"]
     physical = lines(ridgeline_command("show-physical-plan"))
     assert "double.output#unifier" in physical[4]
@@ -159,10 +191,14 @@ def test_plans(ridgeline_command, running):
 
 
 def test_figures(ridgeline_command, running):
-    assert lines(ridgeline_command("critical-path"))[1].startswith("critical path source 1.0 ms > double[1] 7.0 ms")
+    assert lines(ridgeline_command("critical-path"))[1].startswith(
+        "critical path source 1.0 ms > double[1] 7.0 ms"
+    )
     assert lines(ridgeline_command("latency"))[3].split()[:3] == ["double[1]", "7.0", "ms"]
     assert lines(ridgeline_command("progress"))[-1] == "no window runs now; the last one was 2"
-    assert lines(ridgeline_command("record-age")) == ['no record ages: no port of an input operator or sink declares `timestamp="..."`']
+    assert lines(ridgeline_command("record-age")) == [
+        'no record ages: no port of an input operator or sink declares `timestamp="..."`'
+    ]
     found = lines(ridgeline_command("windows", "--limit", "2"))
     assert [line.split()[0] for line in found] == ["window", "1", "2"]
     assert found[1].endswith("source > double[1] > double.output#unifier > sink")
@@ -205,7 +241,11 @@ def test_top_on_a_terminal(running, watch, monkeypatch, wait_until):
 
 def test_progress_is_watched_until_nobody_answers(ridgeline_command, running, monkeypatch):
     waits = []
-    monkeypatch.setattr(SystemClock, "wait", lambda _self, seconds: waits.append(seconds) or (len(waits) == 2 and running.close()))
+    monkeypatch.setattr(
+        SystemClock,
+        "wait",
+        lambda _self, seconds: waits.append(seconds) or (len(waits) == 2 and running.close()),
+    )
     shown = ridgeline_command("progress", "--watch", "--json")
     assert (shown.exit_code, len(shown.stdout.splitlines()), waits) == (0, 2, [1.0, 1.0])
 

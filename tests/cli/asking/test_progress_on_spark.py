@@ -24,7 +24,10 @@ def test_a_third_of_the_way(ridgeline_process, environment, tmp_path, wait_until
 
     def at_a_third():
         answer = asked(ridgeline_process, "progress", "slow", "--json")
-        slow = next((operator for operator in (answer or {}).get("operators", ()) if operator["operator"] == "slow"), None)
+        slow = next(
+            (operator for operator in (answer or {}).get("operators", ()) if operator["operator"] == "slow"),
+            None,
+        )
         found.update(answer or {}, slow=slow)
         return slow is not None and slow["consumed"] >= 20
 

@@ -11,7 +11,11 @@ from support.cli.windows import make_plan, planned, watch_of, window
 
 PLAN = make_plan()
 PLANNED = planned(PLAN)
-WINDOWS = [event for number in range(3) for event in window(PLAN, number, at=0.5 * number, errors=["Number(value=1)"])]
+WINDOWS = [
+    event
+    for number in range(3)
+    for event in window(PLAN, number, at=0.5 * number, errors=["Number(value=1)"])
+]
 EVENTS = [PLANNED, *WINDOWS, ApplicationEnded(1.6, "finished")]
 
 pytestmark = pytest.mark.usefixtures("utc")
@@ -55,7 +59,10 @@ def test_json_is_the_last_frame(ridgeline_command, write_log):
 
 def test_one_window(ridgeline_command, write_log):
     write_log("run.jsonl")
-    lines = [line.rstrip() for line in ridgeline_command("replay", "run.jsonl", "--window", "1").stdout.splitlines()]
+    lines = [
+        line.rstrip()
+        for line in ridgeline_command("replay", "run.jsonl", "--window", "1").stdout.splitlines()
+    ]
     assert lines[0] == "triggered 00:00:00, 0 ms late; 100 tuples in, 100 out"
     assert lines[1] == "window 1"
     assert lines[2].startswith("critical path source 1.0 ms > double[1] 7.0 ms")
@@ -64,8 +71,13 @@ def test_one_window(ridgeline_command, write_log):
 
 
 def test_a_run_without_windows(ridgeline_command, write_log):
-    result = ridgeline_command("replay", write_log("run.jsonl", [PLANNED, ApplicationEnded(1.0, "failed", "no memory")]))
-    assert result.stdout.splitlines() == ["numbers on local[2], began 00:00:00, 1.00 s; failed: no memory", "no window was committed"]
+    result = ridgeline_command(
+        "replay", write_log("run.jsonl", [PLANNED, ApplicationEnded(1.0, "failed", "no memory")])
+    )
+    assert result.stdout.splitlines() == [
+        "numbers on local[2], began 00:00:00, 1.00 s; failed: no memory",
+        "no window was committed",
+    ]
 
 
 def refused(ridgeline_command, *words, code=2):
@@ -76,7 +88,10 @@ def refused(ridgeline_command, *words, code=2):
 
 def test_no_such_log(ridgeline_command):
     message = refused(ridgeline_command, "run.jsonl")
-    assert message == "error: there is no event log `run.jsonl`; `ridgeline run APP --event-log run.jsonl` writes one"
+    assert (
+        message
+        == "error: there is no event log `run.jsonl`; `ridgeline run APP --event-log run.jsonl` writes one"
+    )
 
 
 def test_no_such_window(ridgeline_command, write_log):
@@ -94,7 +109,9 @@ def test_logs_that_are_none(ridgeline_command, write_log, tmp_path):
     Path("run.txt").touch()
     assert "must end in `.jsonl`, `.json` or `.parquet`" in refused(ridgeline_command, "run.txt", code=1)
     Path("bad.jsonl").write_text("nonsense\n")
-    assert refused(ridgeline_command, "bad.jsonl", code=1).startswith("error: event log `bad.jsonl`, line 1: ")
+    assert refused(ridgeline_command, "bad.jsonl", code=1).startswith(
+        "error: event log `bad.jsonl`, line 1: "
+    )
 
 
 def test_a_torn_end_is_told_and_the_rest_is_shown(ridgeline_command, write_log):

@@ -3,7 +3,10 @@ from support.cli import frames
 
 
 def test_partitions_are_put_together():
-    entries = [frames.age("sink[0]", "commit", 1, average=100.0, count=30), frames.age("sink[1]", "commit", 2, average=200.0, p99=900.0)]
+    entries = [
+        frames.age("sink[0]", "commit", 1, average=100.0, count=30),
+        frames.age("sink[1]", "commit", 2, average=200.0, p99=900.0),
+    ]
     [merged] = together(entries)
     assert merged["operator"] == "sink"
     assert merged["avgMs"] == (100 * 30 + 200 * 10) / 40
@@ -17,9 +20,15 @@ def test_a_sink_without_records_in_the_last_minute():
 
 
 def test_many_sinks_are_counted():
-    ages = {"operators": [frames.age(f"sink{number}", "commit", number, p99=float(number)) for number in range(9)]}
+    ages = {
+        "operators": [frames.age(f"sink{number}", "commit", number, p99=float(number)) for number in range(9)]
+    }
     lines = frames.drawn(*sink_lines(ages, limit=2))
-    assert [line.split(",")[0] for line in lines] == ["record age at sink8", "record age at sink7", "and 7 more sinks"]
+    assert [line.split(",")[0] for line in lines] == [
+        "record age at sink8",
+        "record age at sink7",
+        "and 7 more sinks",
+    ]
     assert len(sink_ages(ages)) == 9
 
 

@@ -11,7 +11,10 @@ def shown(source, width=100):
 
 
 def test_a_source_that_is_worked_off():
-    assert shown(frames.source())[1] == "ticks   12,300 records   30.8 s      400        92  in 40 s (12:27:20)  catching up"
+    assert (
+        shown(frames.source())[1]
+        == "ticks   12,300 records   30.8 s      400        92  in 40 s (12:27:20)  catching up"
+    )
     assert shown(frames.source(), 60)[0].split() == ["source", "waits", "caught", "up", "verdict"]
 
 

@@ -16,7 +16,10 @@ def test_partitions_are_one_row_whose_times_are_the_slowest_ones():
 
 def test_unifiers_are_a_row_of_their_own():
     titles = ["top", "top.top#unifier[0]", "top.top#unifier[1]"]
-    operators = [frames.operator(number, title, "operator", 1.0, (1.0, 0.0, 0.0), (0, 0)) for number, title in enumerate(titles)]
+    operators = [
+        frames.operator(number, title, "operator", 1.0, (1.0, 0.0, 0.0), (0, 0))
+        for number, title in enumerate(titles)
+    ]
     assert [(row.title, row.partitions) for row in rows_of(operators)] == [("top", 1), ("top.top#unifier", 2)]
 
 
@@ -32,6 +35,17 @@ def test_bars_have_a_fixed_width_and_true_proportions(compute, wait, transfer, m
 
 
 def test_operators_without_a_window_yet_have_no_times():
-    nothing = dict.fromkeys(("latencyMs", "computeMs", "waitMs", "transferMs", "p50Ms", "p99Ms", "tuplesProcessedPSMA", "windowsBehind"))
+    nothing = dict.fromkeys(
+        (
+            "latencyMs",
+            "computeMs",
+            "waitMs",
+            "transferMs",
+            "p50Ms",
+            "p99Ms",
+            "tuplesProcessedPSMA",
+            "windowsBehind",
+        )
+    )
     [row] = rows_of([{**frames.operators()[0], **nothing}])
     assert (row.latency_ms, row.p50_ms, row.parts_ms, row.tuples_in) == (None, None, (0.0, 0.0, 0.0), 0.0)

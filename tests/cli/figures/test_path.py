@@ -1,6 +1,13 @@
 import pytest
 
-from ridgeline.cli.figures.path import average_path, critical_path_parts, path_text, rest_text, short_path, slack_text
+from ridgeline.cli.figures.path import (
+    average_path,
+    critical_path_parts,
+    path_text,
+    rest_text,
+    short_path,
+    slack_text,
+)
 from support.cli import frames
 
 
@@ -49,7 +56,10 @@ def test_the_critical_path_of_the_averages():
 def test_slack_names_who_is_closest_to_the_path():
     assert slack_text(frames.PATH, 100).plain == "slack quote[0] 12 ms, sma 36 ms"
     many = {**frames.PATH, "slack": {f"o{number}": float(number) for number in range(9, 0, -1)}}
-    assert slack_text(many, 100).plain == "slack o1 1.0 ms, o2 2.0 ms, o3 3.0 ms, o4 4.0 ms, o5 5.0 ms and 4 more"
+    assert (
+        slack_text(many, 100).plain
+        == "slack o1 1.0 ms, o2 2.0 ms, o3 3.0 ms, o4 4.0 ms, o5 5.0 ms and 4 more"
+    )
 
 
 def test_all_of_the_answer():
@@ -73,7 +83,13 @@ def test_all_of_the_answer():
 
 @pytest.mark.parametrize("draw", [path_text, rest_text, slack_text])
 def test_nothing_before_the_first_window(draw):
-    nothing = {**frames.PATH, "path": [], "slack": {}, "explained": {"rest": {}}, "average": {"latencyMs": None, "path": []}}
+    nothing = {
+        **frames.PATH,
+        "path": [],
+        "slack": {},
+        "explained": {"rest": {}},
+        "average": {"latencyMs": None, "path": []},
+    }
     assert not draw(nothing, 100)
     assert frames.drawn(*critical_path_parts(nothing, 100)) == ["no window is committed yet"]
     assert short_path(nothing) == ""

@@ -3,7 +3,15 @@ from support.cli import frames
 
 
 def row(phase, median, mean, p95, share, first):
-    return {"phase": phase, "medianMs": median, "meanMs": mean, "p95Ms": p95, "share": share, "firstMs": first, "what": ""}
+    return {
+        "phase": phase,
+        "medianMs": median,
+        "meanMs": mean,
+        "p95Ms": p95,
+        "share": share,
+        "firstMs": first,
+        "what": "",
+    }
 
 
 PHASES = [
@@ -38,7 +46,10 @@ def test_phases_in_the_order_of_a_window_then_the_whole_and_how_much_of_it_has_a
 
 
 def test_a_run_of_one_window():
-    assert lines({**ANSWER, "windows": 1, "leftOut": 0, "everyMs": None})[0] == "phases of a window, 1 warm window:"
+    assert (
+        lines({**ANSWER, "windows": 1, "leftOut": 0, "everyMs": None})[0]
+        == "phases of a window, 1 warm window:"
+    )
 
 
 def test_what_does_not_fit_is_left_out():

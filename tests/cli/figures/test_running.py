@@ -25,8 +25,15 @@ def test_short_windows_say_nothing():
 def test_what_nobody_knows_is_left_out():
     progress = frames.running_progress()
     window = {"remainingSeconds": None, "fractionDone": None, "basis": "unknown"}
-    operator = {**progress["operators"][0], "inputRemaining": frames.UNKNOWN, "remainingSeconds": frames.UNKNOWN}
-    assert lines({**progress, "window": window, "operators": [operator]}) == ["window 1,235 runs for 20 s", "  summing 20"]
+    operator = {
+        **progress["operators"][0],
+        "inputRemaining": frames.UNKNOWN,
+        "remainingSeconds": frames.UNKNOWN,
+    }
+    assert lines({**progress, "window": window, "operators": [operator]}) == [
+        "window 1,235 runs for 20 s",
+        "  summing 20",
+    ]
 
 
 def test_a_silent_container_is_named():
@@ -44,7 +51,9 @@ def test_the_same_in_one_line():
     progress = frames.running_progress()
     line = "window 1,235 runs for 20 s, 33% done, at least 41 s left: summing 20 of 60"
     assert running_line(progress, after_seconds=5) == line
-    running = [{**progress["operators"][0], "operator": f"sum[{number}]", "consumed": None} for number in range(5)]
+    running = [
+        {**progress["operators"][0], "operator": f"sum[{number}]", "consumed": None} for number in range(5)
+    ]
     silent = [{"id": 3, "lastHeartbeatAgeSeconds": 31.4, "silent": True}]
     assert running_line({**progress, "operators": running, "containers": silent}).endswith(
         " left: sum[0], sum[1], sum[2], sum[3], 1 more operator; container 3 is silent for 31.4 s"

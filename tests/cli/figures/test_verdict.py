@@ -18,12 +18,18 @@ def line(at=frames.AT, **application):
         ({}, "catching up: 12,300 records, done in 40 s (12:27:20)"),
         ({"basis": "estimated", "caughtUpAt": None}, "catching up: about 12,300 records"),
         ({"verdict": "holding", "basis": "lower bound"}, "holding: at least 12,300 records"),
-        ({"verdict": "holding", "backlogRecords": None, "basis": "schedule"}, "holding: about 40.0 s of work"),
+        (
+            {"verdict": "holding", "backlogRecords": None, "basis": "schedule"},
+            "holding: about 40.0 s of work",
+        ),
         (
             {"verdict": "falling behind", "windowsBehind": 12},
             "falling behind: 12,300 records, more arrives than is worked off, 12 windows behind",
         ),
-        ({"verdict": "stuck", "backlogRecords": None, "backlogSeconds": None}, "stuck: nothing is taken from the sources"),
+        (
+            {"verdict": "stuck", "backlogRecords": None, "backlogSeconds": None},
+            "stuck: nothing is taken from the sources",
+        ),
         ({"verdict": "unknown"}, "no verdict yet: how much waits at the sources is not known"),
     ],
 )

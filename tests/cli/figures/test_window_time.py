@@ -3,7 +3,10 @@ import pytest
 from ridgeline.cli.figures.window_time import average_phases, blame_table, window_time_table
 from support.cli import frames
 
-WINDOWS = [{"phases": {"launch": 30.0, "compute": 40.0, "commit": 5.0}}, {"phases": {"launch": 10.0, "compute": 60.0, "read": 5.0}}]
+WINDOWS = [
+    {"phases": {"launch": 30.0, "compute": 40.0, "commit": 5.0}},
+    {"phases": {"launch": 10.0, "compute": 60.0, "read": 5.0}},
+]
 
 
 def test_phases_add_up_to_the_mean_latency():
@@ -23,7 +26,10 @@ def test_the_most_comes_first_and_the_sum_last():
 
 
 def test_small_steps_of_a_blame_chain_are_put_together():
-    blame = [{"what": "compute", "operator": "a", "ms": 99.0}, *({"what": "other", "operator": "", "ms": 0.25} for _ in range(4))]
+    blame = [
+        {"what": "compute", "operator": "a", "ms": 99.0},
+        *({"what": "other", "operator": "", "ms": 0.25} for _ in range(4)),
+    ]
     assert frames.drawn(blame_table(blame, 100)) == [
         "what           operator    time  share",
         "compute        a          99 ms    99%",

@@ -43,7 +43,11 @@ class Run:
     def progress(self):
         self.asked += 1
         running = self.began is not None
-        return {**frames.running_progress(), "running": running, "elapsedSeconds": self.clock.monotonic() - self.began if running else 0.0}
+        return {
+            **frames.running_progress(),
+            "running": running,
+            "elapsedSeconds": self.clock.monotonic() - self.began if running else 0.0,
+        }
 
 
 @pytest.fixture
@@ -107,7 +111,10 @@ def test_a_thread_of_the_view_looks_until_the_end():
     run.began = clock.monotonic()
     for _ in range(8):
         clock.step()
-    assert [line.partition(",")[0] for line in out.getvalue().splitlines()[1:]] == ["window 1", "window 0: 10 in"]
+    assert [line.partition(",")[0] for line in out.getvalue().splitlines()[1:]] == [
+        "window 1",
+        "window 0: 10 in",
+    ]
     clock.steps.put(None)
     view.close()
     view.close()

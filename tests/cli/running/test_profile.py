@@ -24,7 +24,11 @@ def profiled(folder, windows, *, own_host="elsewhere"):
         for event in window(PLAN, number, at=0.1 * number):
             made.apply(event)
     made.finish()
-    return [line for part in made.parts(100) for line in ([part.plain] if isinstance(part, Text) else frames.drawn(part))]
+    return [
+        line
+        for part in made.parts(100)
+        for line in ([part.plain] if isinstance(part, Text) else frames.drawn(part))
+    ]
 
 
 @pytest.fixture
@@ -48,7 +52,9 @@ def py_spy(tmp_path):
 @pytest.fixture
 def busy():
     """The pid of a Python process that works until the test ends."""
-    process = subprocess.Popen([sys.executable, "-uc", "print()\ndef busy():\n    while True: pass\nbusy()"], stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-uc", "print()\ndef busy():\n    while True: pass\nbusy()"], stdout=subprocess.PIPE
+    )
     process.stdout.read(1)  # it runs
     yield process.pid
     process.kill()
@@ -75,7 +81,10 @@ def test_a_run_without_windows_leaves_nothing_not_even_the_files_of_the_run_befo
 
 def test_a_folder_that_cannot_be_made_is_told_before_the_run(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(CommandError, match=r"the profile cannot be written to `.*file/profile`: Not a directory; give another"):
+    with pytest.raises(
+        CommandError,
+        match=r"the profile cannot be written to `.*file/profile`: Not a directory; give another",
+    ):
         profiled(tmp_path / "file" / "profile", 0)
 
 
@@ -107,10 +116,16 @@ def test_py_spy_records_a_process(tmp_path, busy):
 @pytest.mark.parametrize(
     ("does", "told"),
     [
-        ("echo 'Permission Denied: Try running again with elevated permissions' >&2; exit 1", "py-spy may not look into the process"),
+        (
+            "echo 'Permission Denied: Try running again with elevated permissions' >&2; exit 1",
+            "py-spy may not look into the process",
+        ),
         ("echo 'Error: Failed to open process' >&2; exit 1", "py-spy says: Failed to open process"),
         ("exit 0", "the run was over before py-spy had begun; give it more windows"),
-        ("trap '' INT; while true; do :; done", "the run was over before py-spy had begun; give it more windows"),
+        (
+            "trap '' INT; while true; do :; done",
+            "the run was over before py-spy had begun; give it more windows",
+        ),
     ],
 )
 def test_what_kept_py_spy_from_recording_is_told(tmp_path, py_spy, monkeypatch, does, told):
@@ -127,4 +142,6 @@ def test_what_kept_py_spy_from_recording_is_told(tmp_path, py_spy, monkeypatch, 
 def test_a_py_spy_that_does_not_start_is_told(tmp_path):
     graphs = FlameGraphs(str(tmp_path / "py-spy"), tmp_path, 5)
     graphs.record("driver", os.getpid())
-    assert graphs.finish() == [f"no flame graph of the driver: `{tmp_path / 'py-spy'}` does not start: No such file or directory"]
+    assert graphs.finish() == [
+        f"no flame graph of the driver: `{tmp_path / 'py-spy'}` does not start: No such file or directory"
+    ]

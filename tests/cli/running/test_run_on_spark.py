@@ -56,23 +56,38 @@ def test_a_run_that_finishes_and_is_replayed(ridgeline_process, ridgeline_comman
         f"checkpoint {tmp_path / 'state'} (fresh)",
     ]
     assert re.fullmatch(r"figures at http://127\.0\.0\.1:\d+", lines[3])
-    assert re.match(r"window 0: 10 in, 10 out, [\d.]+ m?s; critical path [\d.]+ m?s numbers > total", lines[4])
+    assert re.match(
+        r"window 0: 10 in, 10 out, [\d.]+ m?s; critical path [\d.]+ m?s numbers > total", lines[4]
+    )
     assert "finished: all inputs have given everything, 5 windows committed" in lines
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", stdout)
-    for title in ("critical path, average of the last 5 windows", "where a window's time goes, average of 4 windows:"):
+    for title in (
+        "critical path, average of the last 5 windows",
+        "where a window's time goes, average of 4 windows:",
+    ):
         assert any(line.startswith(title) for line in lines)
 
     replayed = ridgeline_command("replay", "run.jsonl").stdout.splitlines()
     assert replayed[0].endswith("; finished")
     # lines with brackets hold the time of day or where it ran: told as of the last event instead of now
-    figures = [line for line in lines[lines.index("finished: all inputs have given everything, 5 windows committed") + 1 :] if line]
-    assert [line for line in replayed[1:] if line and "(" not in line] == [line for line in figures[:-1] if "(" not in line]
+    figures = [
+        line
+        for line in lines[
+            lines.index("finished: all inputs have given everything, 5 windows committed") + 1 :
+        ]
+        if line
+    ]
+    assert [line for line in replayed[1:] if line and "(" not in line] == [
+        line for line in figures[:-1] if "(" not in line
+    ]
 
 
 def test_windows_and_going_on_from_the_checkpoint(ridgeline_process, tmp_path):
     stdout, _ = ended(ridgeline_process(*RUN, "--checkpoint", "state", "--windows", "2"), 0)
     assert "stopped after 2 windows" in stdout
-    assert f"  ridgeline run {TINY} --master 'local[2]' --windows 2 --checkpoint {tmp_path / 'state'}" in stdout
+    assert (
+        f"  ridgeline run {TINY} --master 'local[2]' --windows 2 --checkpoint {tmp_path / 'state'}" in stdout
+    )
     assert written(tmp_path) == TOTALS[:2]
 
     stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state", "--quiet"), 0)
@@ -85,7 +100,9 @@ def test_windows_and_going_on_from_the_checkpoint(ridgeline_process, tmp_path):
 
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
-def test_a_signal_ends_the_run_after_its_window(ridgeline_process, ridgeline_command, tmp_path, wait_until, number, name):
+def test_a_signal_ends_the_run_after_its_window(
+    ridgeline_process, ridgeline_command, tmp_path, wait_until, number, name
+):
     hold = tmp_path / "hold"
     hold.touch()
     process = ridgeline_process(*RUN, "--checkpoint", "state", "--count", "0", "-D", f"total.hold={hold}")
@@ -105,17 +122,36 @@ def test_a_profile_of_a_run_that_is_stopped(ridgeline_process, tmp_path, wait_un
     process.send_signal(signal.SIGINT)
     stdout, _ = ended(process, 0)
     lines = stdout.splitlines()
-    assert any(re.match(r"phases of a window, \d+ warm windows, without the first \d+; a window every [\d.]+ m?s:", line) for line in lines)
+    assert any(
+        re.match(
+            r"phases of a window, \d+ warm windows, without the first \d+; a window every [\d.]+ m?s:", line
+        )
+        for line in lines
+    )
     assert f"phases of a window: {Path('found') / 'window-phases.json'}" in lines
     found = json.loads((tmp_path / "found" / "window-phases.json").read_text())
     assert found["explained"] >= 0.95
     assert sum(phase["meanMs"] for phase in found["phases"]) == pytest.approx(found["window"]["meanMs"])
     took = {phase["phase"]: phase for phase in found["phases"]}
-    assert took.keys() >= {"planning", "job launch", "worker start", "restore", "user code", "encode", "state write", "reports", "manifest"}
+    assert took.keys() >= {
+        "planning",
+        "job launch",
+        "worker start",
+        "restore",
+        "user code",
+        "encode",
+        "state write",
+        "reports",
+        "manifest",
+    }
     assert took["worker start"]["firstMs"] > 0 == took["worker start"]["medianMs"]
     for who in ("driver", "worker"):
         graph = tmp_path / "found" / f"{who}.svg"
-        refused = [line for line in lines if line.startswith((f"no flame graph of the {who}: py-spy may not", "flame graphs need py-spy"))]
+        refused = [
+            line
+            for line in lines
+            if line.startswith((f"no flame graph of the {who}: py-spy may not", "flame graphs need py-spy"))
+        ]
         assert graph.is_file() is not bool(refused), stdout
 
 
@@ -162,7 +198,10 @@ def test_a_run_that_fails(ridgeline_process, tmp_path):
     assert f'       File "{TINY}", line 53, in divide' in lines
     assert "site-packages" not in stderr
     assert "2 windows of this run committed" in lines
-    assert lines[-1] == f"  ridgeline run {TINY} --master 'local[2]' -D total.fail_at=23 --checkpoint {tmp_path / 'state'}"
+    assert (
+        lines[-1]
+        == f"  ridgeline run {TINY} --master 'local[2]' -D total.fail_at=23 --checkpoint {tmp_path / 'state'}"
+    )
     assert "stopped" not in stdout
 
 

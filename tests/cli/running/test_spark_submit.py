@@ -21,7 +21,9 @@ def spark_submit(tmp_path, environment):
     def submit(*words):
         variables = {**environment, "PYSPARK_PYTHON": sys.executable}
         command = [str(SUBMIT), *map(str, words)]
-        return subprocess.run(command, cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=240, check=False)
+        return subprocess.run(
+            command, cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=240, check=False
+        )
 
     return submit
 
@@ -48,6 +50,8 @@ def test_the_command_takes_the_master_and_an_explicit_one_wins(spark_submit):
     done = spark_submit("--master", "local[3]", command, "run", TINY, "--count", "20", "--no-service")
     assert "tiny on local[3]: " in done.stdout, done.stdout + done.stderr[-3000:]
     assert "2 windows committed" in done.stdout
-    done = spark_submit("--master", "local[3]", command, "run", TINY, "--count", "20", "--no-service", "--master", "local[1]")
+    done = spark_submit(
+        "--master", "local[3]", command, "run", TINY, "--count", "20", "--no-service", "--master", "local[1]"
+    )
     assert "tiny on local[1]: " in done.stdout, done.stdout + done.stderr[-3000:]
     assert "2 windows committed" in done.stdout

@@ -35,7 +35,12 @@ def test_it_may_begin_with_the_event_that_brings_the_plan():
 
 def test_a_windows_tuples_go_in_at_the_inputs_and_out_at_the_leaves(run):
     window = run_window(run, PLAN, 7, 100, seconds=0.04)
-    assert (window.window_id, window.tuples_in, window.tuples_out, round(window.seconds, 6)) == (7, 100, 100, 0.04)
+    assert (window.window_id, window.tuples_in, window.tuples_out, round(window.seconds, 6)) == (
+        7,
+        100,
+        100,
+        0.04,
+    )
 
 
 def test_the_first_window_is_told_apart(run):

@@ -52,5 +52,7 @@ def work():
 with Stopper(lambda: print("first", flush=True), lambda: print("second", flush=True)) as stopper:
     in_thread(work)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, "first\nsecond\n", "")

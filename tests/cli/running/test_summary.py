@@ -13,8 +13,12 @@ from ridgeline.measure.events import WindowCommitted
 from ridgeline.stram.topology import topology_of
 from support.cli.windows import make_plan, watch_of, window
 
-SETTINGS = RunSettings("app.py", "local[2]", ["spark.x=a b"], None, ["a.b=1"], ["c.d=2"], 20, options=["--output", "out"])
-COMMAND = "ridgeline run app.py --master 'local[2]' --conf 'spark.x=a b' -D a.b=1 --attribute c.d=2 --windows 20"
+SETTINGS = RunSettings(
+    "app.py", "local[2]", ["spark.x=a b"], None, ["a.b=1"], ["c.d=2"], 20, options=["--output", "out"]
+)
+COMMAND = (
+    "ridgeline run app.py --master 'local[2]' --conf 'spark.x=a b' -D a.b=1 --attribute c.d=2 --windows 20"
+)
 FAILURE = (
     "operator `double` (partition 0) of application `numbers` failed in window 10 in `process of port input`: "
     "ValueError: 3; the tuple was Number(value=3)"
@@ -25,7 +29,11 @@ FAILURE = (
     ("outcome", "stopped_by", "expected"),
     [
         (Outcome(50, 49, True, "s"), "", "finished: all inputs have given everything, 50 windows committed"),
-        (Outcome(50, 49, True, "s"), "Ctrl-C", "finished: all inputs have given everything, 50 windows committed"),
+        (
+            Outcome(50, 49, True, "s"),
+            "Ctrl-C",
+            "finished: all inputs have given everything, 50 windows committed",
+        ),
         (Outcome(0, 49, True, "s"), "", "nothing to do: all inputs had finished with window 49"),
         (Outcome(1, 20, False, "s"), "", "stopped after 1 window"),
         (Outcome(3, 20, False, "s"), "Ctrl-C", "stopped by Ctrl-C after 3 windows"),
@@ -39,7 +47,9 @@ def test_how_it_ended(outcome, stopped_by, expected):
 def printed(outcome, windows, settings=SETTINGS):
     plan = make_plan()
     run = RunStatistics(topology_of(plan))
-    events = [event for number, given in enumerate(windows) for event in window(plan, at=0.5 * number, **given)]
+    events = [
+        event for number, given in enumerate(windows) for event in window(plan, at=0.5 * number, **given)
+    ]
     for event in events:
         run.apply(event)
     report = read_report(watch_of(plan, events), 10.0)
@@ -53,11 +63,16 @@ def test_tasks_that_spark_began_again_are_told():
     for event in window(make_plan()):
         statistics.apply(replace(event, tasks_retried=2) if isinstance(event, WindowCommitted) else event)
 
-    assert str(next(iter(summary(statistics, 100)))) == "window 0 in 50 ms, 2 tasks begun again by Spark: processes were lost"
+    assert (
+        str(next(iter(summary(statistics, 100))))
+        == "window 0 in 50 ms, 2 tasks begun again by Spark: processes were lost"
+    )
 
 
 def test_the_summary_of_a_run():
-    windows = [{"window_id": 7 + number, "seconds": 0.05 + 0.001 * number, "tuples": 1000} for number in range(11)]
+    windows = [
+        {"window_id": 7 + number, "seconds": 0.05 + 0.001 * number, "tuples": 1000} for number in range(11)
+    ]
     windows[3] |= {"errors": ["Number(value=1)"], "dropped": True}
     lines = printed(Outcome(11, 17, False, "/data/state"), windows)
     assert max(map(len, lines[:26])) <= 100
@@ -123,4 +138,6 @@ def test_options_that_the_command_would_take_stay_behind_a_double_dash():
 def test_how_the_service_is_reached_stays_but_its_token_does_not():
     settings = RunSettings("app.py", service=Service("0.0.0.0", 8080, "secret"), event_log="run.jsonl")
     assert settings.command("s") == "ridgeline run app.py --port 8080 --host 0.0.0.0 --checkpoint s"
-    assert RunSettings("app.py", service=None).command("s") == "ridgeline run app.py --no-service --checkpoint s"
+    assert (
+        RunSettings("app.py", service=None).command("s") == "ridgeline run app.py --no-service --checkpoint s"
+    )

@@ -19,7 +19,9 @@ def temporary(tmp_path, environment, monkeypatch):
     folder.mkdir()
     monkeypatch.setitem(environment, "TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return lambda: [path for path in folder.iterdir() if path.name.startswith("ridgeline-") and "tiny" in path.name]
+    return lambda: [
+        path for path in folder.iterdir() if path.name.startswith("ridgeline-") and "tiny" in path.name
+    ]
 
 
 def ended(process, code):
@@ -54,7 +56,8 @@ def test_a_full_disk_is_told(temporary, monkeypatch):
 
     monkeypatch.setattr(tempfile, "mkdtemp", full)
     with pytest.raises(
-        CheckpointError, match=r"run's state can be made in the temporary folder: No space left on device; free some space, "
+        CheckpointError,
+        match=r"run's state can be made in the temporary folder: No space left on device; free some space, ",
     ):
         temporary_checkpoint("tiny")
 
@@ -67,7 +70,9 @@ def test_what_a_killed_removal_left_goes_with_the_next_run(temporary, tmp_path):
     (tmp_path / "temporary" / "ridgeline-checkpoint-tiny-link").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "over").touch()
     third = Path(temporary_checkpoint("tiny"))
-    assert sorted(path.name for path in temporary() if not path.is_symlink()) == sorted([needed.name, third.name])
+    assert sorted(path.name for path in temporary() if not path.is_symlink()) == sorted(
+        [needed.name, third.name]
+    )
     assert (tmp_path / "elsewhere" / "over").exists()
     remove_temporary(str(third))
     remove_temporary(str(third))

@@ -61,7 +61,9 @@ def test_plain_lines_have_the_critical_path_and_the_verdict(run, clock):
     assert (
         console.file.getvalue()
         .splitlines()[-1]
-        .startswith("window 0: 4,000 in, 4,000 out, 42 ms; critical path 8.0 ms source > double[1] > double.output#unifier > sink")
+        .startswith(
+            "window 0: 4,000 in, 4,000 out, 42 ms; critical path 8.0 ms source > double[1] > double.output#unifier > sink"
+        )
     )
 
 
@@ -92,7 +94,13 @@ def test_quiet_says_nothing(capsys, run):
 
 
 def test_who_stops_a_long_window_is_told_how_long_it_takes():
-    operator = {"operator": "slow", "state": "running", "consumed": 24, "active": 1, "inputRemaining": {"value": 35, "basis": "reported"}}
+    operator = {
+        "operator": "slow",
+        "state": "running",
+        "consumed": 24,
+        "active": 1,
+        "inputRemaining": {"value": 35, "basis": "reported"},
+    }
     progress = {
         "running": True,
         "windowId": 3,
@@ -103,7 +111,8 @@ def test_who_stops_a_long_window_is_told_how_long_it_takes():
     }
     told = "window 3 runs for 1 min 0 s, 40% done, 1 min 30 s left: slow 24 of 60"
     assert (
-        stopping_line(progress) == f"stopping after this window ({told}); Ctrl-C again ends it at once, to be run again at the next start"
+        stopping_line(progress)
+        == f"stopping after this window ({told}); Ctrl-C again ends it at once, to be run again at the next start"
     )
     for short in ({**progress, "elapsedSeconds": 1.0}, {**progress, "running": False}):
         assert stopping_line(short).startswith("stopping after this window; Ctrl-C again")
@@ -137,7 +146,11 @@ def test_before_the_first_window(clock, run):
 
 def test_a_first_window_that_takes_long_shows_its_progress(clock, run):
     live = make_live(clock, run)
-    live.started("/data/state", 0, figures=SimpleNamespace(frame=lambda: frame(windowId=None, progress=running_progress())))
+    live.started(
+        "/data/state",
+        0,
+        figures=SimpleNamespace(frame=lambda: frame(windowId=None, progress=running_progress())),
+    )
     assert shown(live)[-1] == "  summing 20 of 60, about 40 s left"
 
 
@@ -153,7 +166,14 @@ def test_the_live_screen(clock, run):
     assert lines[2].startswith("window 1  latency 42 ms")
     assert lines[3].startswith("critical path source 1.0 ms > double[1] 7.0 ms > double.output#unifier")
     table = next(number for number, line in enumerate(lines) if line.startswith("operator "))
-    assert [line.split()[0] for line in lines[table : table + 6]] == ["operator", "source", "double", "double.output#unifier", "sink", "█"]
+    assert [line.split()[0] for line in lines[table : table + 6]] == [
+        "operator",
+        "source",
+        "double",
+        "double.output#unifier",
+        "sink",
+        "█",
+    ]
 
 
 def test_progress_and_silence_are_shown_where_there_are_any(clock, run):

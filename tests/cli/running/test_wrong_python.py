@@ -17,9 +17,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def test_there_is_no_such_python(master, tmp_path, environment):
     command = [sys.executable, "-m", "ridgeline", "run", str(TINY), "--master", master, "--no-service"]
     variables = {**environment, "PYSPARK_PYTHON": "/nowhere/python"}
-    done = subprocess.run(command, cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=300, check=False
+    )
     assert done.returncode == 1
-    assert re.search(r"^error: the workers have no Python: host `[\d.]+` has no `/nowhere/python` that it can run; unset PYSP", done.stderr)
+    assert re.search(
+        r"^error: the workers have no Python: host `[\d.]+` has no `/nowhere/python` that it can run; unset PYSP",
+        done.stderr,
+    )
     assert "window 0" not in done.stdout
 
 
@@ -27,8 +32,22 @@ def test_its_python_has_no_ridgeline(tmp_path, environment):
     bare = tmp_path / "bare"
     bare.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec "{sys.executable}" -S "$@"\n')
     bare.chmod(0o755)
-    command = [sys.executable, "-m", "ridgeline", "run", str(TINY), "--master", "local-cluster[1,1,1024]", "--no-service"]
+    command = [
+        sys.executable,
+        "-m",
+        "ridgeline",
+        "run",
+        str(TINY),
+        "--master",
+        "local-cluster[1,1,1024]",
+        "--no-service",
+    ]
     variables = {**environment, "PYSPARK_PYTHON": str(bare)}
-    done = subprocess.run(command, cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=300, check=False
+    )
     assert done.returncode == 1
-    assert re.search(r"^error: the workers cannot run Ridgeline: host `[\d.]+`: its Python, `.*`, has no module `ridgeline`; ", done.stderr)
+    assert re.search(
+        r"^error: the workers cannot run Ridgeline: host `[\d.]+`: its Python, `.*`, has no module `ridgeline`; ",
+        done.stderr,
+    )

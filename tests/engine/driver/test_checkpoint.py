@@ -65,7 +65,10 @@ def test_a_folder_of_another_application_is_refused_and_given_back(storage):
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"{}"])
 def test_a_corrupt_description_of_the_run_is_told(storage, text):
     storage.write("run.json", text)
-    with pytest.raises(CheckpointError, match=r"run\.json` is corrupt: .*; restore it from a copy, or give another `--checkpoint`$"):
+    with pytest.raises(
+        CheckpointError,
+        match=r"run\.json` is corrupt: .*; restore it from a copy, or give another `--checkpoint`$",
+    ):
         Checkpoint(storage, "app")
 
 
@@ -88,7 +91,8 @@ def test_without_a_lock_the_first_driver_is_fenced():
     first.commit(manifest(0))
     second = Checkpoint(storage, "app")
     with pytest.raises(
-        FencedError, match=r"^checkpoint folder `memory:` was taken over by another driver; this one stops, nothing is lost$"
+        FencedError,
+        match=r"^checkpoint folder `memory:` was taken over by another driver; this one stops, nothing is lost$",
     ):
         first.commit(manifest(1))
     assert second.last() == manifest(0)
@@ -100,7 +104,10 @@ def test_a_window_is_committed_once():
     storage = MemoryStorage()
     checkpoint = Checkpoint(storage, "app")
     checkpoint.commit(manifest(0))
-    with pytest.raises(FencedError, match=r"^window 0 was committed to `memory:` by another driver; this one stops, nothing is lost$"):
+    with pytest.raises(
+        FencedError,
+        match=r"^window 0 was committed to `memory:` by another driver; this one stops, nothing is lost$",
+    ):
         checkpoint.commit(manifest(0))
 
 
@@ -126,7 +133,9 @@ def test_a_corrupt_last_manifest_is_told(storage):
     checkpoint.commit(manifest(0))
     storage.write("manifests/000000000000.json", b"{}")
     checkpoint = reopened(checkpoint)
-    with pytest.raises(CheckpointError, match=rf"^manifest `{storage.uri}/manifests/000000000000.json` is corrupt"):
+    with pytest.raises(
+        CheckpointError, match=rf"^manifest `{storage.uri}/manifests/000000000000.json` is corrupt"
+    ):
         checkpoint.last()
     checkpoint.close()
 
@@ -144,7 +153,9 @@ def test_purge_keeps_what_the_kept_windows_need(storage):
     windows = [int(name.removesuffix(".json")) for name in storage.names("manifests")]
     assert windows[-3:] == [17, 18, 19]
     assert len(windows) <= 2 * 3 + 1
-    needed = {name for window_id in windows for name in [state(0), *(state(w) for w in range(10, window_id + 1))]}
+    needed = {
+        name for window_id in windows for name in [state(0), *(state(w) for w in range(10, window_id + 1))]
+    }
     left = set(storage.names("state"))
     assert needed <= left
     assert all(int(name[:12]) > windows[0] for name in left - needed)
@@ -265,7 +276,9 @@ def test_what_the_disk_says_is_explained_and_nothing_is_lost(storage, monkeypatc
 def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     tmp_path.chmod(0o500)
     try:
-        with pytest.raises(CheckpointError, match="it cannot be written; give this user the right to write there"):
+        with pytest.raises(
+            CheckpointError, match="it cannot be written; give this user the right to write there"
+        ):
             Checkpoint(LocalStorage(str(tmp_path / "checkpoint")), "app")
     finally:
         tmp_path.chmod(0o700)
@@ -273,7 +286,9 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
 
 def test_a_folder_below_a_file_is_told(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointError, match=r"^checkpoint folder `.*/file/below`: .*; mend it and run again"):
+    with pytest.raises(
+        CheckpointError, match=r"^checkpoint folder `.*/file/below`: .*; mend it and run again"
+    ):
         Checkpoint(LocalStorage(str(tmp_path / "file" / "below")), "app")
 
 
@@ -290,5 +305,7 @@ def test_a_full_disk_leaves_no_half_manifest(tmp_path, monkeypatch):
             checkpoint.commit(manifest(0))
     assert list((tmp_path / "manifests").iterdir()) == []
     checkpoint.commit(manifest(0))
-    assert json.loads((tmp_path / "manifests" / "000000000000.json").read_text())["manifest"]["window_id"] == 0
+    assert (
+        json.loads((tmp_path / "manifests" / "000000000000.json").read_text())["manifest"]["window_id"] == 0
+    )
     checkpoint.close()

@@ -30,7 +30,10 @@ def storage(request, tmp_path):
 
 
 def refusal(storage):
-    with pytest.raises(CheckpointError) as error, contextlib.closing(Checkpoint(storage, "app")) as checkpoint:
+    with (
+        pytest.raises(CheckpointError) as error,
+        contextlib.closing(Checkpoint(storage, "app")) as checkpoint,
+    ):
         checkpoint.last()
     return str(error.value)
 
@@ -61,20 +64,28 @@ def test_a_missing_description_is_no_new_run(storage):
 
 def test_a_description_without_a_checksum_is_of_an_earlier_version(storage):
     overwrite(storage, "run.json", b'{"format": 1, "application": "app", "run_id": "12345678"}')
-    assert "run.json` has format 1; this version reads 2; run it with the version that wrote it" in refusal(storage)
+    assert "run.json` has format 1; this version reads 2; run it with the version that wrote it" in refusal(
+        storage
+    )
 
 
 def test_the_description_of_another_run_is_told(storage):
     other = MemoryStorage()
     Checkpoint(other, "app").close()
     overwrite(storage, "run.json", other.read("run.json"))
-    assert f"manifest `{storage.uri}/manifests/000000000002.json` is corrupt: its checksum differs" in refusal(storage)
+    assert (
+        f"manifest `{storage.uri}/manifests/000000000002.json` is corrupt: its checksum differs"
+        in refusal(storage)
+    )
 
 
 def test_a_manifest_under_another_name_is_told(storage):
     overwrite(storage, "manifests/000000000002.json", storage.read("manifests/000000000001.json"))
     where = f"{storage.uri}/manifests/000000000002.json"
-    assert refusal(storage) == f"manifest `{where}` is that of window 1, copied or renamed; restore it from a copy"
+    assert (
+        refusal(storage)
+        == f"manifest `{where}` is that of window 1, copied or renamed; restore it from a copy"
+    )
 
 
 @pytest.mark.parametrize("left", [0, 1])
@@ -91,7 +102,10 @@ def test_lost_manifests_are_told(storage, left):
 def test_lost_manifests_of_an_application_without_state_are_told(storage):
     storage.delete(f"state/{name}" for name in storage.names("state"))
     storage.delete(f"manifests/{name}" for name in storage.names("manifests"))
-    assert f"checkpoint folder `{storage.uri}`: window 0 was committed, but it has no manifest: `manifests` was emptied" in refusal(storage)
+    assert (
+        f"checkpoint folder `{storage.uri}`: window 0 was committed, but it has no manifest: `manifests` was emptied"
+        in refusal(storage)
+    )
 
 
 def test_lost_epochs_do_not_begin_anew(storage):

@@ -50,7 +50,11 @@ def test_merging_changes_nothing(expected, interval, windows_a_run):
     storage, got = MemoryStorage(), []
     windows = 200 if windows_a_run > 1 else 40
     while len(got) < windows:
-        run = run_local(application(snapshot_interval=interval), windows=min(windows_a_run, windows - len(got)), checkpoint=storage)
+        run = run_local(
+            application(snapshot_interval=interval),
+            windows=min(windows_a_run, windows - len(got)),
+            checkpoint=storage,
+        )
         got += run.collected("sink")
         assert warnings(run) == []
     assert got == expected[:windows]
@@ -117,7 +121,10 @@ def test_a_broken_merged_file_without_its_origin_ends_the_run_with_its_name(chec
     run_local(application(snapshot_interval=8, windows_kept=1), windows=5, checkpoint=checkpoint)
     [name] = state_files.segments_of(version(checkpoint))
     damage(checkpoint, name, "truncated")
-    with pytest.raises(StateError, match=rf"^state file `{checkpoint.uri}/state/{name}` is corrupt \(\d+ bytes, not \d+\); restore it"):
+    with pytest.raises(
+        StateError,
+        match=rf"^state file `{checkpoint.uri}/state/{name}` is corrupt \(\d+ bytes, not \d+\); restore it",
+    ):
         run_local(application(snapshot_interval=8), windows=20, checkpoint=checkpoint)
 
 
@@ -142,7 +149,9 @@ def test_a_merge_that_fails_is_told_and_tried_again(monkeypatch, expected):
     storage = MemoryStorage()
     run = run_local(application(snapshot_interval=4), windows=30, checkpoint=storage)
     assert run.collected("sink") == expected[:30]
-    assert warnings(run) == 2 * ["state of operator `ledger`, partition 0, could not be merged: no; nothing is lost, it is tried again"]
+    assert warnings(run) == 2 * [
+        "state of operator `ledger`, partition 0, could not be merged: no; nothing is lost, it is tried again"
+    ]
     assert state_files.segments_of(version(storage))
 
 
@@ -152,8 +161,12 @@ def test_where_nothing_can_be_merged_the_run_ends_before_the_chain_has_no_end(mo
         failing(patch, lambda: True)
         with pytest.raises(CheckpointError) as error:
             run_local(application(snapshot_interval=2), windows=100, checkpoint=storage)
-    assert str(error.value).startswith("state of operator `ledger`, partition 0, cannot be merged; the changes of 20 windows (")
-    assert str(error.value).endswith(" bytes) wait for it; put right what was said before and run again with the same `--checkpoint`")
+    assert str(error.value).startswith(
+        "state of operator `ledger`, partition 0, cannot be merged; the changes of 20 windows ("
+    )
+    assert str(error.value).endswith(
+        " bytes) wait for it; put right what was said before and run again with the same `--checkpoint`"
+    )
     run = run_local(application(snapshot_interval=2), windows=10, checkpoint=storage)
     assert run.collected("sink") == expected[20:30]
     assert len(version(storage)) < 6

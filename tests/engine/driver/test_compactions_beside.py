@@ -40,10 +40,20 @@ def begin(tmp_path, monkeypatch):
 
         def context(name):
             return PublisherContext(
-                "ledger", name, checkpoint.run_id, clock, Console(), f"{tmp_path}/staging", lambda: None, 1, checkpoint.check_owner
+                "ledger",
+                name,
+                checkpoint.run_id,
+                clock,
+                Console(),
+                f"{tmp_path}/staging",
+                lambda: None,
+                1,
+                checkpoint.check_owner,
             )
 
-        opened.append(ApplicationRun(plan, checkpoint, executor, clock, context, None, Compactions.in_background))
+        opened.append(
+            ApplicationRun(plan, checkpoint, executor, clock, context, None, Compactions.in_background)
+        )
         return opened[-1]
 
     yield run
@@ -84,7 +94,10 @@ def test_windows_go_on_while_a_version_is_merged(begin, monkeypatch, wait_until,
     assert run.master.states[LEDGER][: len(names)] == names
     windows(run, 20)
     assert run.publishers["sink"].tuples(None) == expected[: run.next_window]
-    wait_until(lambda: (windows(run, 1), len(run.checkpoint.storage.names("state")) < 25)[1], "old files to be purged")
+    wait_until(
+        lambda: (windows(run, 1), len(run.checkpoint.storage.names("state")) < 25)[1],
+        "old files to be purged",
+    )
 
 
 def test_windows_wait_for_the_compactor_where_too_much_is_left_to_be_merged(begin, monkeypatch, expected):

@@ -31,7 +31,9 @@ def hand(tmp_path):
 
 @pytest.fixture
 def compactor(hand):
-    compactor = Compactor(hand.storage.uri, lambda: plan_distribution.distribute(hand.storage, hand.specs), "run")
+    compactor = Compactor(
+        hand.storage.uri, lambda: plan_distribution.distribute(hand.storage, hand.specs), "run"
+    )
     yield compactor
     compactor.close()
 
@@ -62,7 +64,10 @@ def test_it_merges_in_a_process_that_stays(hand, compactor):
 def test_its_errors_are_told_as_if_it_were_here(hand, compactor):
     name = hand.states[LEDGER][3]
     Path(hand.storage.uri, "state", name).write_bytes(b"RLST")
-    with pytest.raises(StateError, match=rf"^state file `{hand.storage.uri}/state/{name}` is corrupt \(4 bytes, checksum differs: "):
+    with pytest.raises(
+        StateError,
+        match=rf"^state file `{hand.storage.uri}/state/{name}` is corrupt \(4 bytes, checksum differs: ",
+    ):
         compactor.merge(merge(hand))
     assert compactor.pid is not None
 

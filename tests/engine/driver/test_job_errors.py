@@ -30,8 +30,14 @@ ridgeline.api.errors.StateError: nothing of it is left
     [
         (ABORTED.format(DIED), "Python worker exited unexpectedly (crashed). Consider setting X."),
         (ABORTED.format(PYTHON), "StateError: nothing of it is left"),
-        (ABORTED.format("ExecutorLostFailure (executor 1 exited)"), "ExecutorLostFailure (executor 1 exited)"),
-        ("java.util.concurrent.ExecutionException: org.apache.spark.SparkException: no\n\tat x.Y(Z.scala:1)", "no"),
+        (
+            ABORTED.format("ExecutorLostFailure (executor 1 exited)"),
+            "ExecutorLostFailure (executor 1 exited)",
+        ),
+        (
+            "java.util.concurrent.ExecutionException: org.apache.spark.SparkException: no\n\tat x.Y(Z.scala:1)",
+            "no",
+        ),
         ("", ""),
     ],
 )
@@ -62,7 +68,9 @@ def context_of(process):
 @pytest.fixture
 def process():
     """Ends when its input does."""
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     yield process
     process.kill()
     process.communicate()
@@ -82,9 +90,13 @@ def test_a_java_process_that_runs_is_not_told(process):
     assert not has_ended(context_of(process))
     assert gone(context_of(process), ValueError("no")) is None
     assert gone(context_of(process), ConnectionRefusedError("a database")) is None
-    assert "Spark was stopped while the application ran" in str(gone(context_of(process), ValueError("SparkContext was shut down")))
+    assert "Spark was stopped while the application ran" in str(
+        gone(context_of(process), ValueError("SparkContext was shut down"))
+    )
 
 
 def test_a_java_process_of_others_is_known_by_its_silence():
-    assert "Spark's Java process has ended; " in str(gone(context_of(None), Py4JNetworkError("Answer from Java side is empty")))
+    assert "Spark's Java process has ended; " in str(
+        gone(context_of(None), Py4JNetworkError("Answer from Java side is empty"))
+    )
     assert gone(context_of(None), ConnectionRefusedError("a database")) is None

@@ -9,7 +9,14 @@ from ridgeline.engine.driver.manifest import FORMAT, Manifest, digest
 from ridgeline.plan.protocol import OperatorReport, WindowReport
 
 MANIFEST = Manifest(
-    7, 2, 0, {"sum/0/1": ["a", "b"], "sündig}/1/2": []}, ["in/0/1"], {"sink": {"text": 'ä"}', "n": [1, None, 1.5]}}, False, "0badcafe"
+    7,
+    2,
+    0,
+    {"sum/0/1": ["a", "b"], "sündig}/1/2": []},
+    ["in/0/1"],
+    {"sink": {"text": 'ä"}', "n": [1, None, 1.5]}},
+    False,
+    "0badcafe",
 )
 
 
@@ -17,7 +24,9 @@ def test_a_manifest_comes_back():
     assert Manifest.decode(MANIFEST.encode("run"), "run", 7, "here") == MANIFEST
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"null", b"\xff\xfe", b'{"crc32":1,"manifest":{}}', b'"manifest":}'])
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[]", b"null", b"\xff\xfe", b'{"crc32":1,"manifest":{}}', b'"manifest":}']
+)
 def test_what_is_no_manifest_is_corrupt(data):
     with pytest.raises(CheckpointError, match=r"^manifest `here` is corrupt: .*; restore it from a copy$"):
         Manifest.decode(data, "run", 7, "here")
@@ -31,13 +40,16 @@ def test_any_cut_or_flipped_bit_is_found():
     body = data.index(b'"manifest":') + len(b'"manifest":')
     for position in range(body, len(data) - 2):
         with pytest.raises(CheckpointError, match="manifest `here` is corrupt"):
-            Manifest.decode(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :], "run", 7, "here")
+            Manifest.decode(
+                data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :], "run", 7, "here"
+            )
 
 
 def test_a_later_format_is_refused():
     data = replace(MANIFEST, format=FORMAT + 1).encode("run")
     with pytest.raises(
-        CheckpointError, match=r"^manifest `here` has format 4; this version reads 3; run it with the version that wrote it$"
+        CheckpointError,
+        match=r"^manifest `here` has format 4; this version reads 3; run it with the version that wrote it$",
     ):
         Manifest.decode(data, "run", 7, "here")
 

@@ -32,7 +32,12 @@ def kafka(start, end, latest, rows, **metrics):
 
 def test_kafka():
     first = kafka(None, {"clicks": {"0": 110, "1": 50}}, {"clicks": {"0": 200, "1": 60}}, 30)
-    second = kafka({"clicks": {"0": 110, "1": 50}}, {"clicks": {"0": 150, "1": 60}}, {"clicks": {"0": 210, "1": 65, "2": 4}}, 50)
+    second = kafka(
+        {"clicks": {"0": 110, "1": 50}},
+        {"clicks": {"0": 150, "1": 60}},
+        {"clicks": {"0": 210, "1": 65, "2": 4}},
+        50,
+    )
 
     assert (read(first).consumed, read(first).remaining) == (30.0, 100.0)
     assert (read(first, second).consumed, read(first, second).remaining) == (80.0, 69.0)
@@ -54,7 +59,11 @@ def test_kafka_several_topics_as_text_in_text():
 
 
 def test_kafka_without_latest_offsets_but_with_its_metrics():
-    metrics = {"avgOffsetsBehindLatest": "12.5", "maxOffsetsBehindLatest": "20", "minOffsetsBehindLatest": "5"}
+    metrics = {
+        "avgOffsetsBehindLatest": "12.5",
+        "maxOffsetsBehindLatest": "20",
+        "minOffsetsBehindLatest": "5",
+    }
     assert read(kafka(None, {"a": {"0": 5, "1": 6}}, None, 3, **metrics)).remaining == 25.0
 
 
@@ -64,14 +73,23 @@ def test_topic_that_was_made_again_leaves_nothing_negative():
 
 def test_kafka_topic_that_is_compacted():
     """Two offsets in five hold a record."""
-    batches = kafka(None, {"a": {"0": 0}}, {"a": {"0": 1000}}, 0), kafka({"a": {"0": 0}}, {"a": {"0": 100}}, {"a": {"0": 1000}}, 40)
+    batches = (
+        kafka(None, {"a": {"0": 0}}, {"a": {"0": 1000}}, 0),
+        kafka({"a": {"0": 0}}, {"a": {"0": 100}}, {"a": {"0": 1000}}, 40),
+    )
     assert read(batches[0]).remaining == 1000.0
     assert read(*batches).remaining == 360.0
 
 
 def rate(start, end, latest, rows):
     description = "RateStreamV2[rowsPerSecond=50, rampUpTimeSeconds=0, numPartitions=default"
-    return {"description": description, "startOffset": start, "endOffset": end, "latestOffset": latest, "numInputRows": rows}
+    return {
+        "description": description,
+        "startOffset": start,
+        "endOffset": end,
+        "latestOffset": latest,
+        "numInputRows": rows,
+    }
 
 
 def test_one_number_is_records_only_once_it_was_seen_how_many():
@@ -90,7 +108,12 @@ def test_one_number_after_attempts():
 
 def test_sources_in_python_name_their_offsets_as_they_like():
     """Each offset is a file of four records."""
-    first = {"startOffset": {"file": 0}, "endOffset": {"file": 2}, "latestOffset": {"file": 5}, "numInputRows": 8}
+    first = {
+        "startOffset": {"file": 0},
+        "endOffset": {"file": 2},
+        "latestOffset": {"file": 5},
+        "numInputRows": 8,
+    }
     assert (read(first).consumed, read(first).remaining) == (8.0, 12.0)
     first = {name: {"p": value} if isinstance(value, dict) else value for name, value in first.items()}
     assert (read(first).consumed, read(first).remaining) == (8.0, 12.0)
@@ -109,7 +132,13 @@ def test_rate_micro_batch_does_not_say_how_much_there_is():
 
 def files(**metrics):
     start, end = {"logOffset": 0}, {"logOffset": 1}
-    return {"description": "FileStreamSource[file:/in]", "startOffset": start, "endOffset": end, "numInputRows": 2, "metrics": metrics}
+    return {
+        "description": "FileStreamSource[file:/in]",
+        "startOffset": start,
+        "endOffset": end,
+        "numInputRows": 2,
+        "metrics": metrics,
+    }
 
 
 @pytest.mark.parametrize(
@@ -127,7 +156,20 @@ def test_files_are_no_records(metrics, remaining, remaining_bytes):
 
 @pytest.mark.parametrize(
     "offset",
-    [None, "", "not json", {}, [], [1], True, "null", {"offset": None}, {"version": 3, "index": 1}, {"a": {"0": None}}, "NaN"],
+    [
+        None,
+        "",
+        "not json",
+        {},
+        [],
+        [1],
+        True,
+        "null",
+        {"offset": None},
+        {"version": 3, "index": 1},
+        {"a": {"0": None}},
+        "NaN",
+    ],
 )
 def test_offsets_that_are_no_numbers(offset):
     assert distance(offset, {"offset": 3}) is None
@@ -137,7 +179,10 @@ def test_offsets_that_are_no_numbers(offset):
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda parts: st.lists(parts, max_size=3) | st.dictionaries(st.sampled_from(["offset", "a", "0"]), parts, max_size=3),
+    lambda parts: (
+        st.lists(parts, max_size=3)
+        | st.dictionaries(st.sampled_from(["offset", "a", "0"]), parts, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -145,7 +190,10 @@ JSON = st.recursive(
 @settings(deadline=None)
 @given(
     st.lists(
-        st.fixed_dictionaries({}, optional=dict.fromkeys(("startOffset", "endOffset", "latestOffset", "numInputRows"), JSON)), max_size=4
+        st.fixed_dictionaries(
+            {}, optional=dict.fromkeys(("startOffset", "endOffset", "latestOffset", "numInputRows"), JSON)
+        ),
+        max_size=4,
     )
 )
 def test_whatever_a_source_says_gives_numbers_or_nothing(sources):
@@ -154,12 +202,19 @@ def test_whatever_a_source_says_gives_numbers_or_nothing(sources):
     assert reading.remaining is None or (math.isfinite(reading.remaining) and reading.remaining >= 0)
 
 
-OFFSETS = st.dictionaries(st.sampled_from("abc"), st.dictionaries(st.sampled_from("012"), st.integers(0, 10**12), min_size=1), min_size=1)
+OFFSETS = st.dictionaries(
+    st.sampled_from("abc"),
+    st.dictionaries(st.sampled_from("012"), st.integers(0, 10**12), min_size=1),
+    min_size=1,
+)
 
 
 @settings(deadline=None)
 @given(OFFSETS, st.integers(0, 1000))
 def test_moving_each_partition_on_is_the_distance(start, step):
-    end = {topic: {partition: offset + step for partition, offset in partitions.items()} for topic, partitions in start.items()}
+    end = {
+        topic: {partition: offset + step for partition, offset in partitions.items()}
+        for topic, partitions in start.items()
+    }
     assert distance(start, end) == step * sum(map(len, start.values()))
     assert distance(json.dumps(start), json.dumps(end)) == distance(start, end)

@@ -78,12 +78,20 @@ def application(window: str, **properties: Any) -> Application:
 def published(app: Application, windows: int | None = None) -> list[tuple[float, int]]:
     run = run_local(app, windows=windows, clock=SteppingClock(START))
     assert isinstance(run.events[-1], ApplicationEnded)
-    return [(event.at - START.timestamp(), event.window_id) for event in run.events if isinstance(event, OutputPublished)]
+    return [
+        (event.at - START.timestamp(), event.window_id)
+        for event in run.events
+        if isinstance(event, OutputPublished)
+    ]
 
 
 def test_a_window_that_is_published_at_once_is_visible_with_its_commit() -> None:
     run = run_local(application("1s"), windows=3)
-    kinds = [(type(event), event.window_id) for event in run.events if isinstance(event, (WindowCommitted, OutputPublished))]
+    kinds = [
+        (type(event), event.window_id)
+        for event in run.events
+        if isinstance(event, (WindowCommitted, OutputPublished))
+    ]
     assert kinds == [(kind, window) for window in range(3) for kind in (OutputPublished, WindowCommitted)]
 
 

@@ -14,8 +14,19 @@ START = 1795254960.25  # 09:56:00.250 of that day
 
 def account(window, *, rows=10, batch=True, sources=1):
     phases = {"latestOffset": 2, "triggerExecution": 40, **({"addBatch": 30} if batch else {})}
-    source = {"description": "x", "startOffset": window * rows, "endOffset": (window + 1) * rows, "latestOffset": 100, "numInputRows": rows}
-    return {"batchId": window, "timestamp": SECOND.format(window), "durationMs": phases, "sources": [source] * sources}
+    source = {
+        "description": "x",
+        "startOffset": window * rows,
+        "endOffset": (window + 1) * rows,
+        "latestOffset": 100,
+        "numInputRows": rows,
+    }
+    return {
+        "batchId": window,
+        "timestamp": SECOND.format(window),
+        "durationMs": phases,
+        "sources": [source] * sources,
+    }
 
 
 class Query:
@@ -67,7 +78,9 @@ def test_a_window_is_told_once(progress, told):
 
     trigger, source = told
     at = SteppingClock().wall()
-    assert trigger == SparkTrigger(at, 0, START, {"latestOffset": 0.002, "triggerExecution": 0.04, "addBatch": 0.03})
+    assert trigger == SparkTrigger(
+        at, 0, START, {"latestOffset": 0.002, "triggerExecution": 0.04, "addBatch": 0.03}
+    )
     assert source == SourceProgress(at, 0, 7, 10.0, 90.0, whole=True)
 
 
@@ -84,10 +97,14 @@ def test_windows_come_in_order_and_old_accounts_are_not_read_again(progress, tol
 
     assert windows(told) == list(range(12))
     assert query.reads == 2
-    assert [event.consumed for event in told if isinstance(event, SourceProgress)] == [10.0 * (window + 1) for window in range(12)]
+    assert [event.consumed for event in told if isinstance(event, SourceProgress)] == [
+        10.0 * (window + 1) for window in range(12)
+    ]
 
 
-def test_accounts_of_triggers_without_a_batch_and_of_windows_of_an_earlier_run_are_passed_over(progress, told):
+def test_accounts_of_triggers_without_a_batch_and_of_windows_of_an_earlier_run_are_passed_over(
+    progress, told
+):
     progress.committed(3, 0)
     progress.committed(4, 1)
     assert progress.read(Query(account(3), account(4), account(5, batch=False), account(5, batch=False)))
@@ -132,7 +149,14 @@ def test_the_last_window_is_waited_for_but_not_for_ever(progress, told):
 
 
 @pytest.mark.parametrize(
-    "broken", [[], {}, {"batchId": 0}, {"batchId": 0, "durationMs": {"addBatch": 1}}, {"batchId": 0, "durationMs": None}]
+    "broken",
+    [
+        [],
+        {},
+        {"batchId": 0},
+        {"batchId": 0, "durationMs": {"addBatch": 1}},
+        {"batchId": 0, "durationMs": None},
+    ],
 )
 def test_accounts_in_another_form_cost_the_figures_alone(progress, told, broken):
     progress.committed(0, 1)

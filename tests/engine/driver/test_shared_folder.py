@@ -51,7 +51,9 @@ def test_leftovers_of_a_killed_driver_are_removed_and_a_living_neighbours_folder
         "print(folder.place.folder, flush=True)\n"
         "time.sleep(600)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", text, str(tmp_path)], stdout=subprocess.PIPE, text=True) as other:
+    with subprocess.Popen(
+        [sys.executable, "-c", text, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as other:
         left = Path(other.stdout.readline().strip())
         mine = open_folder([str(tmp_path)])
         assert names(left) == ["block"]

@@ -37,7 +37,12 @@ def test_error_names_application_operator_partition_window_and_tuple(spark_conte
 
 def test_goes_on_once_the_fault_is_mended(spark_context, tmp_path):
     checkpoint = tmp_path / "checkpoint"
-    first, _ = run_on_spark(sum_application(FailingSum(bad=47), recovery_attempts=0), spark_context, checkpoint, expect=OperatorError)
+    first, _ = run_on_spark(
+        sum_application(FailingSum(bad=47), recovery_attempts=0),
+        spark_context,
+        checkpoint,
+        expect=OperatorError,
+    )
 
     second = run_on_spark(sum_application(FailingSum(bad=-1)), spark_context, checkpoint)
 
@@ -54,7 +59,9 @@ def test_window_that_fails_for_a_while_is_committed_once(spark_context, tmp_path
     run = run_on_spark(app, spark_context, tmp_path / "checkpoint")
 
     assert len(list(notes.iterdir())) == failures  # Spark tries nothing again by itself
-    assert [(retry.window_id, retry.attempt) for retry in run.retries] == [(3, attempt + 1) for attempt in range(failures)]
+    assert [(retry.window_id, retry.attempt) for retry in run.retries] == [
+        (3, attempt + 1) for attempt in range(failures)
+    ]
     assert run.ids == list(range(10))
     assert sums(run) == SUMS
 
@@ -102,7 +109,12 @@ class Forgetful(Sum):
 
 
 def test_undeclared_state_is_missed_at_once(spark_context, tmp_path):
-    _, error = run_on_spark(sum_application(Forgetful(), recovery_attempts=0), spark_context, tmp_path / "checkpoint", expect=OperatorError)
+    _, error = run_on_spark(
+        sum_application(Forgetful(), recovery_attempts=0),
+        spark_context,
+        tmp_path / "checkpoint",
+        expect=OperatorError,
+    )
 
     assert "failed in window 1 in `end_window`: StateError: `Forgetful.windows` " in str(error)
     assert "declare it, `windows = State(...)`" in str(error)
@@ -117,9 +129,13 @@ class Holder(Sum):
 
 
 def test_operator_that_cannot_be_pickled_is_named(spark_context, tmp_path):
-    _, error = run_on_spark(sum_application(Holder()), spark_context, tmp_path / "checkpoint", expect=RidgelineError)
+    _, error = run_on_spark(
+        sum_application(Holder()), spark_context, tmp_path / "checkpoint", expect=RidgelineError
+    )
 
-    assert str(error).startswith("operator `total` cannot be sent to the workers: its `lock` is <unlocked _thread.lock object at ")
+    assert str(error).startswith(
+        "operator `total` cannot be sent to the workers: its `lock` is <unlocked _thread.lock object at "
+    )
     assert str(error).endswith("(cannot pickle '_thread.lock' object); make it in `setup`")
 
 
@@ -171,7 +187,9 @@ def test_second_run_on_a_checkpoint_is_refused_while_the_first_runs(spark_contex
 
     def start_another(run, summary):
         if summary.window_id == 1:
-            refused.append(run_on_spark(sum_application(), spark_context, checkpoint, expect=CheckpointError)[1])
+            refused.append(
+                run_on_spark(sum_application(), spark_context, checkpoint, expect=CheckpointError)[1]
+            )
 
     first = run_on_spark(sum_application(), spark_context, checkpoint, each=start_another)
 
@@ -196,11 +214,20 @@ def test_other_partitions_of_an_operator_with_state_are_refused(spark_context, t
     run_on_spark(payments_application(), spark_context, checkpoint, windows=2)
 
     _, error = run_on_spark(
-        payments_application(), spark_context, checkpoint, attributes={"balances.partitions": "2"}, expect=CheckpointError
+        payments_application(),
+        spark_context,
+        checkpoint,
+        attributes={"balances.partitions": "2"},
+        expect=CheckpointError,
     )
-    going_on = run_on_spark(payments_application(), spark_context, checkpoint, attributes={"check.partitions": "2"}, windows=1)
+    going_on = run_on_spark(
+        payments_application(), spark_context, checkpoint, attributes={"check.partitions": "2"}, windows=1
+    )
 
-    assert f"checkpoint folder `{checkpoint}` holds state of `balances`, partition 0 of 3, which this application has not" in str(error)
+    assert (
+        f"checkpoint folder `{checkpoint}` holds state of `balances`, partition 0 of 3, which this application has not"
+        in str(error)
+    )
     assert "run it with the same operators and partitions, or give another `--checkpoint`" in str(error)
     assert going_on.ids == [2]  # operators without state may be partitioned as one likes
 

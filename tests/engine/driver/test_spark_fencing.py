@@ -29,7 +29,9 @@ def test_runs_and_purges_on_a_file_system_of_hadoop(spark_context, folder, tmp_p
 
     assert first.ids + second.ids == list(range(15))
     assert sums(first) + sums(second) == SUMS
-    manifests = [path for path in (tmp_path / "checkpoint" / "manifests").iterdir() if not path.name.startswith(".")]
+    manifests = [
+        path for path in (tmp_path / "checkpoint" / "manifests").iterdir() if not path.name.startswith(".")
+    ]
     assert len(manifests) < 12
     assert not (tmp_path / "checkpoint" / "lock").exists()
 
@@ -44,7 +46,10 @@ def test_first_driver_is_fenced_off_by_the_second(spark_context, folder):
     first, error = run_on_spark(sum_application(), spark_context, folder, each=take_over, expect=FencedError)
     second = run_on_spark(sum_application(), spark_context, folder)
 
-    assert str(error) == f"checkpoint folder `{folder}` was taken over by another driver; this one stops, nothing is lost"
+    assert (
+        str(error)
+        == f"checkpoint folder `{folder}` was taken over by another driver; this one stops, nothing is lost"
+    )
     assert first.ids == [0, 1, 2]
     assert sums(first) + sums(second) == SUMS[:10]
 
@@ -57,8 +62,13 @@ def test_window_that_another_driver_has_committed_is_not_committed_again(spark_c
         if summary.window_id == 1:
             (manifests / f"{2:012d}.json").write_text("another driver's")
 
-    first, error = run_on_spark(sum_application(), spark_context, folder, each=commit_next, expect=FencedError)
+    first, error = run_on_spark(
+        sum_application(), spark_context, folder, each=commit_next, expect=FencedError
+    )
 
-    assert str(error) == f"window 2 was committed to `{folder}` by another driver; this one stops, nothing is lost"
+    assert (
+        str(error)
+        == f"window 2 was committed to `{folder}` by another driver; this one stops, nothing is lost"
+    )
     assert first.ids == [0, 1]
     assert (manifests / f"{2:012d}.json").read_text() == "another driver's"

@@ -1,4 +1,7 @@
-"""Output folder, checkpoint and Spark's own log: each as it was left, missing, or an older copy. The rows are right, or it is said."""
+"""Output folder, checkpoint and Spark's own log: each as it was left, missing, or an older copy.
+
+The rows are right, or it is said.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ def run(folder: Path, context: Any, rows: list[int]) -> str:
     """One window with new rows, then an orderly end; what was printed."""
     (folder / "in").mkdir(parents=True, exist_ok=True)
     (folder / "in" / f"{rows[0]}.json").write_text("".join(f'{{"n": {row}}}\n' for row in rows))
-    source = SparkInput(format="json", options={"path": str(folder / "in")}, schema=pa.schema([("n", pa.int64())]))
+    source = SparkInput(
+        format="json", options={"path": str(folder / "in")}, schema=pa.schema([("n", pa.int64())])
+    )
     app = Application("folders", window="100ms")
     stream = app.add_operator("source", source)
     sink = app.add_operator("sink", FileOutput(path=folder / "out", format="jsonl"))
@@ -43,7 +48,11 @@ def run(folder: Path, context: Any, rows: list[int]) -> str:
     timer.start()
     try:
         launch(
-            plan_application(app), Options(checkpoint=str(folder / "checkpoint"), windows=1), context=context, console=console, stop=stop
+            plan_application(app),
+            Options(checkpoint=str(folder / "checkpoint"), windows=1),
+            context=context,
+            console=console,
+            stop=stop,
         )
     finally:
         timer.cancel()
@@ -51,11 +60,19 @@ def run(folder: Path, context: Any, rows: list[int]) -> str:
 
 
 def visible(folder: Path) -> list[int]:
-    return sorted(json.loads(line)["n"] for file in (folder / "out").glob("sink-*") for line in file.read_text().splitlines())
+    return sorted(
+        json.loads(line)["n"]
+        for file in (folder / "out").glob("sink-*")
+        for line in file.read_text().splitlines()
+    )
 
 
 def put(source: Path, target: Path, *, without: str = "") -> None:
-    shutil.copytree(source, target, ignore=lambda folder, names: [without] if without in names and Path(folder) == source else [])
+    shutil.copytree(
+        source,
+        target,
+        ignore=lambda folder, names: [without] if without in names and Path(folder) == source else [],
+    )
 
 
 def test_every_combination_is_right_or_said(spark_context: Any, tmp_path: Path) -> None:
@@ -77,7 +94,13 @@ def test_every_combination_is_right_or_said(spark_context: Any, tmp_path: Path) 
             put(tmp_path / log / "checkpoint" / "spark", made / "checkpoint" / "spark")
         try:
             said = run(made, spark_context, [5, 6])
-            outcome = "right" if visible(made) == [1, 2, 3, 4, 5, 6] else "said" if "holds the output of another run" in said else "WRONG"
+            outcome = (
+                "right"
+                if visible(made) == [1, 2, 3, 4, 5, 6]
+                else "said"
+                if "holds the output of another run" in said
+                else "WRONG"
+            )
         except RidgelineError as error:
             outcome = f"error: {error}"
         outcomes[out, checkpoint, log] = outcome

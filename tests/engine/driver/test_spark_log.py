@@ -39,7 +39,9 @@ def go_on(files, checkpoint, spark_context, expect=None):
     """Two windows more: all numbers up to then are in the sum, once."""
     folder, _ = files
     if expect:
-        _, error = run_on_spark(folder_application("json", folder), spark_context, checkpoint, windows=2, expect=expect)
+        _, error = run_on_spark(
+            folder_application("json", folder), spark_context, checkpoint, windows=2, expect=expect
+        )
         return str(error)
     run = run_on_spark(folder_application("json", folder), spark_context, checkpoint, windows=2)
     assert run.ids == [12, 13]
@@ -143,7 +145,10 @@ def test_a_lost_list_of_files_is_told(files, checkpoint, spark_context, how):
         path.unlink()
     what = "damaged, or another one" if how == "flipped" else "missing"
     why = "it says which files were read; restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
-    assert go_on(files, checkpoint, spark_context, CheckpointError) == f"Spark's log `{path}` is {what}, and {why}"
+    assert (
+        go_on(files, checkpoint, spark_context, CheckpointError)
+        == f"Spark's log `{path}` is {what}, and {why}"
+    )
 
 
 def test_a_whole_log_that_is_older_is_told(files, checkpoint, spark_context):
@@ -153,7 +158,9 @@ def test_a_whole_log_that_is_older_is_told(files, checkpoint, spark_context):
 
 def test_a_lost_log_of_files_is_told(files, checkpoint, spark_context):
     shutil.rmtree(checkpoint / "spark")
-    assert "is missing, and it says which files were read" in go_on(files, checkpoint, spark_context, CheckpointError)
+    assert "is missing, and it says which files were read" in go_on(
+        files, checkpoint, spark_context, CheckpointError
+    )
 
 
 def test_a_log_ahead_of_the_commits_is_told(files, checkpoint, spark_context):
@@ -174,7 +181,8 @@ def test_a_planned_window_that_cannot_be_right_is_planned_anew(files, checkpoint
     head, _, _ = last.read_bytes().rpartition(b"\n")
     path.write_bytes(head + b"\n" + offset)
     assert any(
-        "cannot be right; the window, not committed yet, is planned anew" in text for text in go_on(files, checkpoint, spark_context)
+        "cannot be right; the window, not committed yet, is planned anew" in text
+        for text in go_on(files, checkpoint, spark_context)
     )
 
 
@@ -196,11 +204,15 @@ def test_other_sources_are_refused(spark_context, tmp_path):
     assert '"sources":["numbers"]' in manifest.read_text()
     app = rate_application()
     app.operators[0].name  # noqa: B018
-    source = SparkInput(format="rate-micro-batch", options={"rowsPerBatch": 50}, schema=app.operators[0].operator.schema)
+    source = SparkInput(
+        format="rate-micro-batch", options={"rowsPerBatch": 50}, schema=app.operators[0].operator.schema
+    )
     other = mixed_application((source, "output"))
     other.name = "rate"
     _, error = run_on_spark(other, spark_context, checkpoint, windows=1, expect=CheckpointError)
-    assert "holds state of `total`" in str(error) or "its windows had the Spark sources `numbers`" in str(error)
+    assert "holds state of `total`" in str(error) or "its windows had the Spark sources `numbers`" in str(
+        error
+    )
 
 
 def test_a_source_is_not_added_to_windows_without_one(spark_context, tmp_path):
@@ -214,9 +226,14 @@ def test_a_source_is_not_added_to_windows_without_one(spark_context, tmp_path):
         return app
 
     checkpoint = tmp_path / "checkpoint"
-    run_on_spark(application(Counter(count=1000, per_window=10), "numbers"), spark_context, checkpoint, windows=3)
+    run_on_spark(
+        application(Counter(count=1000, per_window=10), "numbers"), spark_context, checkpoint, windows=3
+    )
     source = SparkInput(
-        format="rate-micro-batch", options={"rowsPerBatch": 50}, schema=Number, transform=lambda frame: frame.select("value")
+        format="rate-micro-batch",
+        options={"rowsPerBatch": 50},
+        schema=Number,
+        transform=lambda frame: frame.select("value"),
     )
     app = Application("grows", window="1ms")
     numbers = app.add_operator("others", source)

@@ -15,7 +15,9 @@ from support.damage import KINDS, cases, is_told
 
 FILES = '{{"logOffset":{0}}}'
 KAFKA = '{{"clicks":{{"0":{0}00,"1":{0}50}}}}'
-SETTINGS = '{"batchWatermarkMs":0,"batchTimestampMs":1795321753835,"conf":{"spark.sql.shuffle.partitions":"200"}}'
+SETTINGS = (
+    '{"batchWatermarkMs":0,"batchTimestampMs":1795321753835,"conf":{"spark.sql.shuffle.partitions":"200"}}'
+)
 
 
 def plan(spark, window_id):
@@ -23,9 +25,14 @@ def plan(spark, window_id):
     listed = [f'{{"path":"file:///in/{window_id}.json","timestamp":1,"batchId":{window_id}}}']
     name = f"{window_id}.compact" if window_id % 10 == 9 else str(window_id)
     if window_id % 10 == 9:
-        listed = [f'{{"path":"file:///in/{number}.json","timestamp":1,"batchId":{number}}}' for number in range(window_id + 1)]
+        listed = [
+            f'{{"path":"file:///in/{number}.json","timestamp":1,"batchId":{number}}}'
+            for number in range(window_id + 1)
+        ]
     (spark / "sources" / "0" / name).write_text("\n".join(["v1", *listed]))
-    (spark / "offsets" / str(window_id)).write_text("\n".join(["v1", SETTINGS, FILES.format(window_id), KAFKA.format(window_id + 1)]))
+    (spark / "offsets" / str(window_id)).write_text(
+        "\n".join(["v1", SETTINGS, FILES.format(window_id), KAFKA.format(window_id + 1)])
+    )
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +62,9 @@ def is_right(checkpoint, manifest):
     assert (spark / "offsets" / "11").read_text() == known.entry
     assert (spark / "metadata").read_text() == known.metadata
     assert {path.name for path in (spark / "sources" / "0").glob("1?")} >= {"10", "11"}
-    done = max((int(path.name) for path in (spark / "commits").iterdir() if path.name.isdecimal()), default=-1)
+    done = max(
+        (int(path.name) for path in (spark / "commits").iterdir() if path.name.isdecimal()), default=-1
+    )
     planned = max(int(path.name) for path in (spark / "offsets").iterdir() if path.name.isdecimal())
     assert done <= 11 <= planned <= 12
     assert done == 11 or planned == 12 or (spark / "offsets" / "10").exists()
@@ -87,7 +96,10 @@ def test_the_log_continues_the_commit_or_it_is_told(whole, tmp_path, pattern, ki
 
 
 @pytest.mark.parametrize("version", ["older", "gone"])
-@pytest.mark.parametrize("folders", [["offsets"], ["commits"], ["offsets", "commits"], ["sources"], ["offsets", "commits", "sources"]])
+@pytest.mark.parametrize(
+    "folders",
+    [["offsets"], ["commits"], ["offsets", "commits"], ["sources"], ["offsets", "commits", "sources"]],
+)
 def test_folders_that_are_older_or_gone(whole, tmp_path, folders, version):
     folder, manifest = whole
     checkpoint = shutil.copytree(folder / "whole", tmp_path / "checkpoint")
@@ -98,15 +110,23 @@ def test_folders_that_are_older_or_gone(whole, tmp_path, folders, version):
     warnings = []
     log = SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"], warnings.append)
     if "sources" in folders:
-        with pytest.raises(CheckpointError, match=r"sources/0/.*` is missing, and it says which files were read; restore the whole"):
+        with pytest.raises(
+            CheckpointError,
+            match=r"sources/0/.*` is missing, and it says which files were read; restore the whole",
+        ):
             log.check(manifest)
         return
     log.check(manifest)
     if "offsets" in folders:
-        assert f"Spark's log `{checkpoint}/spark/offsets/11` was missing or damaged; it was written again" in warnings[0]
+        assert (
+            f"Spark's log `{checkpoint}/spark/offsets/11` was missing or damaged; it was written again"
+            in warnings[0]
+        )
         is_right(checkpoint, manifest)
     else:
-        assert (checkpoint / "spark" / "offsets" / "12").exists()  # Spark runs window 12 again: commits are not needed
+        assert (
+            checkpoint / "spark" / "offsets" / "12"
+        ).exists()  # Spark runs window 12 again: commits are not needed
 
 
 @pytest.mark.parametrize("gone", [12, 11])
@@ -131,7 +151,9 @@ def test_other_sources_are_told(whole):
         "offsets are kept for the sources in their order, and windows that are committed are passed over; "
         "run it with the same Spark sources in the same order, or give another `--checkpoint`"
     )
-    with pytest.raises(CheckpointError, match="its windows had the Spark sources none, this application has `kafka`, `files`"):
+    with pytest.raises(
+        CheckpointError, match="its windows had the Spark sources none, this application has `kafka`, `files`"
+    ):
         log.check(replace(manifest, offsets=None))
 
 
@@ -142,7 +164,8 @@ def test_a_repeated_window_must_be_the_last_one(whole, tmp_path):
     log.check(manifest)
     log.check_repeated(11)
     with pytest.raises(
-        CheckpointError, match=r"repeats window 10 with other offsets than those of its commit, so rows would be passed over; "
+        CheckpointError,
+        match=r"repeats window 10 with other offsets than those of its commit, so rows would be passed over; ",
     ):
         log.check_repeated(10)
     (checkpoint / "spark" / "offsets" / "11").write_text("v1")

@@ -24,16 +24,24 @@ def test_files_do_not_pile_up(spark_context, spark_folder, tmp_path, wait_until)
     counts = []
 
     def count(run, summary):
-        counts.append({name: len(list((checkpoint / name).iterdir())) for name in ("manifests", "state", "plans", "epochs")})
+        counts.append(
+            {
+                name: len(list((checkpoint / name).iterdir()))
+                for name in ("manifests", "state", "plans", "epochs")
+            }
+        )
 
     wait_until(lambda: not shuffle_files(spark_folder), "the files of shuffles of earlier tests to go")
     here = run_local(payments_application(count=20 * WINDOWS, per_window=20))
-    run = run_on_spark(payments_application(count=20 * WINDOWS, per_window=20), spark_context, checkpoint, each=count)
+    run = run_on_spark(
+        payments_application(count=20 * WINDOWS, per_window=20), spark_context, checkpoint, each=count
+    )
 
     assert len(run.ids) == WINDOWS
     for name in ("balance_store", "top_store", "rejected_store"):
         assert run.collected(name) == here.collected(name)
-    # Twelve manifests at most, and for the oldest of them what was merged and the deltas since; five to eight containers write state.
+    # Twelve manifests at most, and for the oldest of them what was merged and the deltas since; five to eight
+    # containers write state.
     assert max(count["manifests"] for count in counts) <= 12
     assert max(count["state"] for count in counts) <= (12 + 20) * len(run.plan.execution.containers)
     assert counts[-1]["plans"] == counts[-1]["epochs"] == 1
@@ -45,7 +53,12 @@ def test_state_is_restored_from_what_was_merged_and_deltas(spark_context, tmp_pa
     here = run_local(ledger.application(), windows=30)
     first = run_on_spark(ledger.application(snapshot_interval=4), spark_context, checkpoint, windows=25)
     # Another property is another plan: no worker has its state in memory.
-    second = run_on_spark(ledger.application(snapshot_interval=4), spark_context, checkpoint, properties={"entries.windows": "30"})
+    second = run_on_spark(
+        ledger.application(snapshot_interval=4),
+        spark_context,
+        checkpoint,
+        properties={"entries.windows": "30"},
+    )
 
     assert first.ids + second.ids == list(range(30))
     assert first.collected("sink") + second.collected("sink") == here.collected("sink")
@@ -69,10 +82,17 @@ def test_operators_hear_of_commits(spark_context, tmp_path):
     def look(run, summary):
         heard.append(sorted(int(path.name) for path in folder.iterdir()))
 
-    run_on_spark(sum_application(Listening(folder=str(folder)), count=50), spark_context, tmp_path / "checkpoint", each=look)
+    run_on_spark(
+        sum_application(Listening(folder=str(folder)), count=50),
+        spark_context,
+        tmp_path / "checkpoint",
+        each=look,
+    )
 
     assert heard == [list(range(window + 1)) for window in range(5)]
-    assert [int((folder / str(window)).read_text()) for window in range(5)] == [sum(range(10 * window + 10)) for window in range(5)]
+    assert [int((folder / str(window)).read_text()) for window in range(5)] == [
+        sum(range(10 * window + 10)) for window in range(5)
+    ]
 
 
 def test_commit_is_told_again_after_a_restart(spark_context, tmp_path):

@@ -39,19 +39,33 @@ def test_each_window_has_sparks_phases(spark_context, tmp_path):
         phases = dict(event.phases)
         whole = phases.pop("triggerExecution")
         assert phases.keys() >= {"latestOffset", "getBatch", "queryPlanning", "walCommit", "addBatch"}
-        assert 0.5 * whole <= sum(phases.values()) <= whole + 0.02  # Spark names no phase for some of it, and rounds each
+        assert (
+            0.5 * whole <= sum(phases.values()) <= whole + 0.02
+        )  # Spark names no phase for some of it, and rounds each
         assert before <= event.triggered <= planned[event.window_id] <= event.triggered + whole
-        assert phases["addBatch"] >= committed[event.window_id].published - committed[event.window_id].began - 0.002
+        assert (
+            phases["addBatch"]
+            >= committed[event.window_id].published - committed[event.window_id].began - 0.002
+        )
         assert run.events.index(event) > run.events.index(committed[event.window_id])
 
     table = phase_table(run.events, topology_of(run.plan))
     assert table.explained >= 0.95
-    assert {phase.phase for phase in table.phases} >= {"trigger", "offset log", "planning", "job launch", "commit log"}
+    assert {phase.phase for phase in table.phases} >= {
+        "trigger",
+        "offset log",
+        "planning",
+        "job launch",
+        "commit log",
+    }
 
 
 def test_a_source_without_latest_offsets_has_an_unknown_backlog(spark_context, tmp_path):
     run = run_on_spark(rate_application(partitions=2), spark_context, tmp_path / "checkpoint", windows=2)
-    assert [(event.consumed, event.remaining) for event in sources(run, "numbers")] == [(100.0, None), (200.0, None)]
+    assert [(event.consumed, event.remaining) for event in sources(run, "numbers")] == [
+        (100.0, None),
+        (200.0, None),
+    ]
 
     again = run_on_spark(rate_application(partitions=2), spark_context, tmp_path / "checkpoint", windows=1)
     assert [(event.window_id, event.consumed) for event in sources(again, "numbers")] == [(2, 100.0)]
@@ -86,7 +100,9 @@ def files():
             return ReadMaxRows(8)
 
         def latestOffset(self, start, limit):  # noqa: N802  Spark's
-            return {"file": 10} if isinstance(limit, ReadAllAvailable) else {"file": min(10, start["file"] + 2)}
+            return (
+                {"file": 10} if isinstance(limit, ReadAllAvailable) else {"file": min(10, start["file"] + 2)}
+            )
 
         def reportLatestOffset(self):  # noqa: N802  Spark's
             return {"file": 10}
@@ -118,7 +134,9 @@ def test_backlog_of_a_source_that_reports_its_latest_offset(spark_context, tmp_p
 
     SparkSession(spark_context).dataSource.register(files())
     app = Application("files", window="1ms")
-    numbers = app.add_operator("numbers", SparkInput(format="ridgeline_test_files", schema=Number), partitions=2)
+    numbers = app.add_operator(
+        "numbers", SparkInput(format="ridgeline_test_files", schema=Number), partitions=2
+    )
     total = app.add_operator("total", Sum())
     app.add_stream("numbers", numbers.output, total.numbers)
     app.add_stream("sums", total.sums, sink(app, "store", Number))

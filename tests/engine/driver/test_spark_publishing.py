@@ -28,7 +28,11 @@ class Running:
         self.error: BaseException | None = None
         self.stop = threading.Event()
         self._run = lambda: launch(
-            plan_application(app), Options(checkpoint=str(folder)), observe=self.events.append, stop=self.stop, context=context
+            plan_application(app),
+            Options(checkpoint=str(folder)),
+            observe=self.events.append,
+            stop=self.stop,
+            context=context,
         )
         self._thread = threading.Thread(target=self._work)
         self._thread.start()
@@ -49,34 +53,52 @@ def application(tmp_path: Path) -> Application:
     source.mkdir()
     (source / "a.json").write_text('{"n": 1}\n{"n": 2}\n')
     app = Application("idle", window="100ms")
-    rows = app.add_operator("source", SparkInput(format="json", options={"path": str(source)}, schema=pa.schema([("n", pa.int64())])))
+    rows = app.add_operator(
+        "source",
+        SparkInput(format="json", options={"path": str(source)}, schema=pa.schema([("n", pa.int64())])),
+    )
     out = app.add_operator("out", FileOutput(path=tmp_path / "out", format="jsonl", roll_seconds=2.0))
     app.add_stream("rows", rows.output, out.input)
     return app
 
 
-def test_committed_rows_come_into_sight_though_the_source_is_idle(spark_context: Any, tmp_path: Path, wait_until: Any) -> None:
+def test_committed_rows_come_into_sight_though_the_source_is_idle(
+    spark_context: Any, tmp_path: Path, wait_until: Any
+) -> None:
     running = Running(application(tmp_path), spark_context, tmp_path / "checkpoint")
     try:
-        wait_until(lambda: running.error or list((tmp_path / "out").glob("out-*")), "a published file", seconds=300)
+        wait_until(
+            lambda: running.error or list((tmp_path / "out").glob("out-*")), "a published file", seconds=300
+        )
     finally:
         running.end()
     assert running.error is None
     [file] = (tmp_path / "out").glob("out-*")
     assert [json.loads(line)["n"] for line in file.read_text().splitlines()] == [1, 2]
     committed = [event for event in running.events if isinstance(event, WindowCommitted)]
-    published = [event for event in running.events if isinstance(event, OutputPublished) and event.operator == "out"]
+    published = [
+        event for event in running.events if isinstance(event, OutputPublished) and event.operator == "out"
+    ]
     assert (len(committed), [event.window_id for event in published]) == (1, [0])
     assert published[0].at >= committed[0].committed + 1.0
 
 
-def test_what_fails_between_windows_stops_the_application(spark_context: Any, tmp_path: Path, wait_until: Any) -> None:
+def test_what_fails_between_windows_stops_the_application(
+    spark_context: Any, tmp_path: Path, wait_until: Any
+) -> None:
     running = Running(application(tmp_path), spark_context, tmp_path / "checkpoint")
     try:
-        wait_until(lambda: running.error or any(isinstance(event, WindowCommitted) for event in running.events), "a window", seconds=300)
+        wait_until(
+            lambda: running.error or any(isinstance(event, WindowCommitted) for event in running.events),
+            "a window",
+            seconds=300,
+        )
         (tmp_path / "out").rename(tmp_path / "elsewhere")
         wait_until(lambda: running.error, "the error", seconds=300)
     finally:
         running.end()
     assert isinstance(running.error, RidgelineError)
-    assert "is not there; as of the last commit rows of window 0 waited there to be published; mount it" in str(running.error)
+    assert (
+        "is not there; as of the last commit rows of window 0 waited there to be published; mount it"
+        in str(running.error)
+    )

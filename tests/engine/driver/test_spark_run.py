@@ -48,7 +48,10 @@ def test_payments_equal_a_computation_by_hand(spark_context, tmp_path):
     assert isinstance(run.collected("rejected_store")[0], Payment)
     assert run.reports("check", 0)[0].errors == len(run.collected("rejected_store", 0)) > 0
     windows_with_top = [window for window in run.ids if run.collected("top_store", window)]
-    assert windows_with_top == [4, 5]  # one full application window of five, and the one that the end of the input cuts short
+    assert windows_with_top == [
+        4,
+        5,
+    ]  # one full application window of five, and the one that the end of the input cuts short
     best = sorted(totals.items(), key=lambda item: (-item[1], item[0]))[:5]
     assert [tuple(top) for top in run.collected("top_store", 5)] == best
 
@@ -58,7 +61,12 @@ def test_list_input_ends_windows_and_aborts(spark_context, tmp_path):
 
     run = run_on_spark(list_application(items), spark_context, tmp_path / "checkpoint")
 
-    assert [[number.value for number in run.collected("store", window)] for window in run.ids] == [[3], [6], [6], [10]]
+    assert [[number.value for number in run.collected("store", window)] for window in run.ids] == [
+        [3],
+        [6],
+        [6],
+        [10],
+    ]
 
 
 def test_blocks_skip_a_stage(spark_context, tmp_path):
@@ -66,7 +74,11 @@ def test_blocks_skip_a_stage(spark_context, tmp_path):
 
     run = run_on_spark(skipping_application(), spark_context, tmp_path / "checkpoint")
 
-    stage = {operator: container.stage for container in run.plan.execution.containers for operator in container.operators}
+    stage = {
+        operator: container.stage
+        for container in run.plan.execution.containers
+        for operator in container.operators
+    }
     assert any(stage[stream.sink] - stage[stream.source] > 1 for stream in run.plan.physical.streams)
     assert run.collected("store") == here.collected("store")
     assert [pair.account for pair in run.collected("store")] == [10] * 6
@@ -119,7 +131,9 @@ def test_window_that_runs_when_told_to_stop_is_committed(spark_context, tmp_path
 
     thread = threading.Thread(target=stop_in_window_1)
     thread.start()
-    run = run_on_spark(make(WaitingSum(folder=str(tmp_path))), spark_context, tmp_path / "checkpoint", stop=stop)
+    run = run_on_spark(
+        make(WaitingSum(folder=str(tmp_path))), spark_context, tmp_path / "checkpoint", stop=stop
+    )
     thread.join()
 
     assert run.ids == [0, 1]

@@ -43,7 +43,11 @@ def test_secrets_reach_setup_and_no_file(tmp_path: Path, spark_context: Any) -> 
     key, blob, url = token_hex(), token_hex(), f"redis://:{token_hex()}@cache"
     app = Application("rates")
     rates = app.add_operator("rates", Rates(api_key=SecretStr(key), blob=SecretBytes(b"x"), url=url))
-    app.add_stream("found", rates.output, app.add_operator("files", FileOutput(path=str(tmp_path / "out"), format="jsonl")).input)
+    app.add_stream(
+        "found",
+        rates.output,
+        app.add_operator("files", FileOutput(path=str(tmp_path / "out"), format="jsonl")).input,
+    )
     plan = plan_application(app, {"rates.blob": blob})
     launch(plan, Options(checkpoint=str(tmp_path / "state")), context=spark_context)
 

@@ -62,10 +62,19 @@ def test_folder_to_which_files_are_added(spark_context, tmp_path, format):
     write(format, folder, "0", range(10))
 
     def add_next(run, summary):
-        write(format, folder, f"{summary.window_id + 1}", range(10 * summary.window_id + 10, 10 * summary.window_id + 20))
+        write(
+            format,
+            folder,
+            f"{summary.window_id + 1}",
+            range(10 * summary.window_id + 10, 10 * summary.window_id + 20),
+        )
 
-    first = run_on_spark(folder_application(format, folder), spark_context, checkpoint, windows=2, each=add_next)
-    second = run_on_spark(folder_application(format, folder), spark_context, checkpoint, windows=2, each=add_next)
+    first = run_on_spark(
+        folder_application(format, folder), spark_context, checkpoint, windows=2, each=add_next
+    )
+    second = run_on_spark(
+        folder_application(format, folder), spark_context, checkpoint, windows=2, each=add_next
+    )
 
     assert first.ids + second.ids == [0, 1, 2, 3]
     assert sums(first) + sums(second) == [sum(range(10 * window + 10)) for window in range(4)]
@@ -109,11 +118,18 @@ def test_failing_operator_is_named_and_its_window_repeated(spark_context, tmp_pa
     attributes = {"total.recovery_attempts": "0"}
 
     first, error = run_on_spark(
-        rate_application(FailingSum(bad=151)), spark_context, checkpoint, attributes=attributes, expect=OperatorError
+        rate_application(FailingSum(bad=151)),
+        spark_context,
+        checkpoint,
+        attributes=attributes,
+        expect=OperatorError,
     )
     second = run_on_spark(rate_application(), spark_context, checkpoint, windows=2)
 
-    assert "operator `total` (partition 0) of application `rate` failed in window 1 in `process of port numbers`" in str(error)
+    assert (
+        "operator `total` (partition 0) of application `rate` failed in window 1 in `process of port numbers`"
+        in str(error)
+    )
     assert "cannot add 151; the tuple was Number(value=151)" in str(error)
     assert first.ids + second.ids == [0, 1, 2]
     assert sums(first) + sums(second) == [odd_sum(100 * window + 100) for window in range(3)]
@@ -125,12 +141,16 @@ def broken(frame):
 
 def test_transform_that_fails_is_named(spark_context, tmp_path):
     app = Application("rate", window="1ms")
-    source = SparkInput(format="rate-micro-batch", options={"rowsPerBatch": 1}, schema=Number, transform=broken)
+    source = SparkInput(
+        format="rate-micro-batch", options={"rowsPerBatch": 1}, schema=Number, transform=broken
+    )
     app.add_stream("numbers", app.add_operator("numbers", source).output, sink(app, "store", Number))
 
     _, error = run_on_spark(app, spark_context, tmp_path / "checkpoint", expect=RidgelineError)
 
-    assert "Spark source `rate-micro-batch` cannot be transformed; check `transform`; Spark says: " in str(error)
+    assert "Spark source `rate-micro-batch` cannot be transformed; check `transform`; Spark says: " in str(
+        error
+    )
     assert "values" in str(error)
 
 
@@ -157,7 +177,12 @@ def test_source_that_fails_while_it_runs_is_told(spark_context, tmp_path):
         (folder / "nonsense.parquet").write_text("this is no parquet file")
 
     run, error = run_on_spark(
-        folder_application("parquet", folder), spark_context, tmp_path / "checkpoint", windows=2, each=add_nonsense, expect=RidgelineError
+        folder_application("parquet", folder),
+        spark_context,
+        tmp_path / "checkpoint",
+        windows=2,
+        each=add_nonsense,
+        expect=RidgelineError,
     )
 
     assert run.ids == [0]

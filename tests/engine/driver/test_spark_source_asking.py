@@ -39,7 +39,9 @@ class Slow(Operator):
 def answers(context, folder, window, seconds):
     """What `progress` answers every half second for so long after window 1 has begun, with the time since the first answer."""
     app = Application("asked", window=f"{window}s")
-    source = app.add_operator("rate", SparkInput(format="rate", options={"rowsPerSecond": ARRIVALS, "numPartitions": 1}, schema=Row))
+    source = app.add_operator(
+        "rate", SparkInput(format="rate", options={"rowsPerSecond": ARRIVALS, "numPartitions": 1}, schema=Row)
+    )
     app.add_stream("rows", source.output, app.add_operator("slow", Slow(go=f"{folder}/go")).rows)
     stop, over, found = threading.Event(), threading.Event(), []
 
@@ -59,14 +61,23 @@ def answers(context, folder, window, seconds):
 
     try:
         options = Options(checkpoint=f"{folder}/checkpoint")
-        run_measured(plan_application(app), options, ServiceOptions(port=None), context=context, stop=stop, started=started)
+        run_measured(
+            plan_application(app),
+            options,
+            ServiceOptions(port=None),
+            context=context,
+            stop=stop,
+            started=started,
+        )
     finally:
         over.set()
     return found
 
 
 @pytest.mark.parametrize("window", [1, 10])
-def test_an_application_that_is_four_times_too_slow_is_found_out_while_its_windows_grow(spark_context, tmp_path, window):
+def test_an_application_that_is_four_times_too_slow_is_found_out_while_its_windows_grow(
+    spark_context, tmp_path, window
+):
     found = answers(spark_context, tmp_path, window, 25)
     begun = next(at for at, answer in found if answer["running"] and answer["windowId"] >= 1)
     working = [(at, answer) for at, answer in found if begun + 5 < at < begun + 24]
@@ -75,5 +86,8 @@ def test_an_application_that_is_four_times_too_slow_is_found_out_while_its_windo
     assert "falling behind" in verdicts
     for at, answer in working:
         backlog = answer["application"]["backlogRecords"]
-        assert backlog >= (ARRIVALS - CAPACITY) * (at - begun - 4), (at - begun, backlog)  # asked every second, and in whole seconds
+        assert backlog >= (ARRIVALS - CAPACITY) * (at - begun - 4), (
+            at - begun,
+            backlog,
+        )  # asked every second, and in whole seconds
         assert at - answer["application"]["asOf"] < 10

@@ -51,7 +51,11 @@ def test_every_operator_that_was_set_up_is_torn_down_in_its_process(spark_contex
     app = sum_application(Noting(notes=str(folder), fails=fails, bad=bad), partitions=2)
 
     run = run_on_spark(
-        app, spark_context, tmp_path / "checkpoint", attributes={"total.partitions": "2"}, expect=OperatorError if bad >= 0 else None
+        app,
+        spark_context,
+        tmp_path / "checkpoint",
+        attributes={"total.partitions": "2"},
+        expect=OperatorError if bad >= 0 else None,
     )
 
     run = run[0] if bad >= 0 else run
@@ -59,5 +63,8 @@ def test_every_operator_that_was_set_up_is_torn_down_in_its_process(spark_contex
     assert set_up
     assert noted(folder, "deactivate") == noted(folder, "teardown") == set_up
     warnings = [event.text for event in run.of_type(StateWarning)]
-    told = {f"operator `total` (partition {number}): `teardown` failed: OSError: cannot let go; no result is lost" for number in (0, 1)}
+    told = {
+        f"operator `total` (partition {number}): `teardown` failed: OSError: cannot let go; no result is lost"
+        for number in (0, 1)
+    }
     assert set(warnings) == (told if fails else set())

@@ -28,7 +28,9 @@ def undisturbed(watch, windows=range(WINDOWS)):
     """The windows in which the machine let tasks of one stage begin within 10 ms of each other: at least half of them."""
     found = []
     for window in windows:
-        transfer = {operator["operator"]: operator["transferMs"] for operator in watch.latency(window)["operators"]}
+        transfer = {
+            operator["operator"]: operator["transferMs"] for operator in watch.latency(window)["operators"]
+        }
         if max(transfer[name] for name in "DEF") - min(transfer[name] for name in "DEF") < 10:
             found.append(window)
     if len(found) < len(windows) / 2:
@@ -38,7 +40,10 @@ def undisturbed(watch, windows=range(WINDOWS)):
 
 def assert_paths(watch, windows, expected):
     """95 % of the windows have this critical path."""
-    paths = ["".join(step["operator"] for step in watch.critical_path(window)["path"]) for window in undisturbed(watch, windows)]
+    paths = [
+        "".join(step["operator"] for step in watch.critical_path(window)["path"])
+        for window in undisturbed(watch, windows)
+    ]
     assert paths.count(expected) >= 0.95 * len(paths), paths
 
 
@@ -54,18 +59,28 @@ def test_separate_containers(spark_context, tmp_path):
     quiet = undisturbed(watch)
     for name in BUSY:
         compute = [
-            next(found["computeMs"] for found in watch.latency(window)["operators"] if found["operator"] == name) / 1e3 for window in quiet
+            next(
+                found["computeMs"]
+                for found in watch.latency(window)["operators"]
+                if found["operator"] == name
+            )
+            / 1e3
+            for window in quiet
         ]
-        assert almost_all(abs(seconds - really(tmp_path, name, window)) < 0.005 for window, seconds in zip(quiet, compute, strict=True)), (
-            name
-        )
+        assert almost_all(
+            abs(seconds - really(tmp_path, name, window)) < 0.005
+            for window, seconds in zip(quiet, compute, strict=True)
+        ), name
     assert_paths(watch, range(WINDOWS), "ACE")
     assert watch.critical_path()["average"]["path"] == ["A", "C", "E"]
     assert watch.critical_path()["slack"]["B"] > 50
     for window in watch.windows():
         blame = watch.critical_path(window["windowId"])["blame"]
         assert sum(step["ms"] for step in blame) == pytest.approx(window["latencyMs"], abs=5)
-    named = [{(step["what"], step["operator"]) for step in watch.critical_path(window)["blame"]} for window in undisturbed(watch)]
+    named = [
+        {(step["what"], step["operator"]) for step in watch.critical_path(window)["blame"]}
+        for window in undisturbed(watch)
+    ]
     assert almost_all(("barrier", "C") in steps for steps in named)
     assert almost_all(not steps.isdisjoint({("slot", "D"), ("compute", "D")}) for steps in named)
 
@@ -81,9 +96,14 @@ def test_fused_into_one_container(spark_context, tmp_path):
     watch = measure(busy_application(tmp_path, locality="CONTAINER_LOCAL"), spark_context, tmp_path)
 
     assert len(watch.containers()) == 1
-    operators = {window: {found["operator"]: found for found in watch.latency(window)["operators"]} for window in range(WINDOWS)}
+    operators = {
+        window: {found["operator"]: found for found in watch.latency(window)["operators"]}
+        for window in range(WINDOWS)
+    }
     for name in BUSY:
-        assert almost_all(abs(operators[w][name]["computeMs"] / 1e3 - really(tmp_path, name, w)) < 0.005 for w in operators), name
+        assert almost_all(
+            abs(operators[w][name]["computeMs"] / 1e3 - really(tmp_path, name, w)) < 0.005 for w in operators
+        ), name
     # Whoever ran last of the siblings waited for all others that are not upstream of it.
     waits = sum(found["waitMs"] for found in operators[20].values())
     assert waits > 100

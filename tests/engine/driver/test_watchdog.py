@@ -27,9 +27,13 @@ def hangs(**attributes):
 
 def beat(operator, window_id=7, attempt=1, consumed=3, produced=0):
     """A heartbeat of a worker where an operator runs."""
-    running = RunningOperator(operator, "running", consumed={"numbers": consumed}, produced={"sums": produced})
+    running = RunningOperator(
+        operator, "running", consumed={"numbers": consumed}, produced={"sums": produced}
+    )
     waiting = RunningOperator(99, "waiting")
-    return ContainerHeartbeat(0.0, 1, "worker-1", 11, 0.0, window_id, attempt, 0.0, (waiting, running), "in users_code")
+    return ContainerHeartbeat(
+        0.0, 1, "worker-1", 11, 0.0, window_id, attempt, 0.0, (waiting, running), "in users_code"
+    )
 
 
 def looks(made, workers, begin, end):
@@ -43,7 +47,12 @@ def test_a_silent_worker_is_found_once_the_window_has_run_for_as_long():
     assert found[:-1] == [None] * 9
     failure = found[-1].failure
     assert (found[-1].host, found[-1].pid) == ("worker-1", 11)
-    assert (failure.operator, failure.partition, failure.window_id, failure.callback) == ("total", 0, 7, "its turn")
+    assert (failure.operator, failure.partition, failure.window_id, failure.callback) == (
+        "total",
+        0,
+        7,
+        "its turn",
+    )
     assert failure.error.startswith(ENDED.format(10))
     assert failure.error.endswith("if that is honest work, raise the attribute `heartbeat_timeout`")
     assert failure.traceback == "in users_code"
@@ -59,7 +68,10 @@ def test_a_worker_that_was_silent_before_the_window_gets_the_same_time():
 
 def test_workers_that_are_heard_of_are_left_alone_however_long_the_window():
     made, ids = hangs()
-    assert looks(made, lambda _: [Worker(1.0, beat(ids["total"])), Worker(9.9, CLOCK_ONLY)], 101, 400) == [None] * 299
+    assert (
+        looks(made, lambda _: [Worker(1.0, beat(ids["total"])), Worker(9.9, CLOCK_ONLY)], 101, 400)
+        == [None] * 299
+    )
 
 
 def test_nothing_is_found_between_windows():
@@ -102,7 +114,10 @@ def test_a_callback_that_does_nothing_is_found_after_its_timeout():
     found = looks(made, lambda _: [Worker(0.5, beat(ids["total"]))], 101, 107)
     assert found[:-1] == [None] * 5
     assert found[-1].failure.operator == "total"
-    assert "a callback has taken in no tuple and emitted none for 5 s, and its worker process 11 was ended" in found[-1].failure.error
+    assert (
+        "a callback has taken in no tuple and emitted none for 5 s, and its worker process 11 was ended"
+        in found[-1].failure.error
+    )
 
 
 @pytest.mark.parametrize("progress", ["consumed", "produced"])

@@ -24,10 +24,16 @@ NESTED = pa.schema([("colours", pa.list_(COLOUR)), ("best", pa.struct([("colour"
 SCHEMAS = {
     "named tuple": (
         Schema(Trade),
-        [Trade("IBM", 1.5, datetime(2026, 1, 1, tzinfo=UTC), ["a"]), Trade("", None, datetime(1, 1, 1, tzinfo=UTC), [])],
+        [
+            Trade("IBM", 1.5, datetime(2026, 1, 1, tzinfo=UTC), ["a"]),
+            Trade("", None, datetime(1, 1, 1, tzinfo=UTC), []),
+        ],
     ),
     "object": (Schema(object), [{"a": 1}, None, {1, 2}]),
-    "dictionary": (Schema(pa.schema([("colour", COLOUR), ("n", pa.int64())])), [{"colour": "red", "n": 1}, {"colour": None, "n": 2}]),
+    "dictionary": (
+        Schema(pa.schema([("colour", COLOUR), ("n", pa.int64())])),
+        [{"colour": "red", "n": 1}, {"colour": None, "n": 2}],
+    ),
     "nested dictionary": (
         Schema(NESTED),
         [{"colours": ["red", "blue", "red"], "best": {"colour": "red"}}, {"colours": None, "best": None}],
@@ -53,7 +59,11 @@ def test_a_slice_is_sent_without_what_it_was_cut_from():
 
 
 def test_a_message_is_bytes_on_its_way():
-    message = Message(3, "t7", [Block(1, "data", 0, pa.py_buffer(b"abc")), Block(2, "data", 4, Reference("file", 64, 8), "time")])
+    message = Message(
+        3,
+        "t7",
+        [Block(1, "data", 0, pa.py_buffer(b"abc")), Block(2, "data", 4, Reference("file", 64, 8), "time")],
+    )
     assert Message.decode(message.encode()) == message
     assert Message.decode(Message(0, "t", []).encode()).blocks == []
 
@@ -74,7 +84,11 @@ def test_a_large_message_is_divided_and_its_order_kept():
     blocks = [Block(number, "data", 0, half if number % 2 else far) for number in range(11)]
     parts = list(Message(3, "t7", blocks).divided())
     assert [[sent.sink for sent in part.blocks] for part in parts] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
-    assert [(part.producer, part.tag, part.part) for part in parts] == [(3, "t7", 0), (3, "t7", 1), (3, "t7", 2)]
+    assert [(part.producer, part.tag, part.part) for part in parts] == [
+        (3, "t7", 0),
+        (3, "t7", 1),
+        (3, "t7", 2),
+    ]
     assert list(Message(3, "t7", []).divided()) == [Message(3, "t7", [])]
 
 
@@ -95,7 +109,9 @@ def crossed(times):
     return got, block.decode(SCHEMA, got.payload, got.times)
 
 
-@pytest.mark.parametrize("times", [Times(TWO), Times(TWO, np.array([3, NO_TIME])), Span(7, 7).of_each(2), Span(7, 3).of_each(2)])
+@pytest.mark.parametrize(
+    "times", [Times(TWO), Times(TWO, np.array([3, NO_TIME])), Span(7, 7).of_each(2), Span(7, 3).of_each(2)]
+)
 def test_times_cross_with_their_tuples(times):
     _, got = crossed(times)
     assert got.times.newest.tolist() == times.newest.tolist()
@@ -115,4 +131,8 @@ def test_nothing_is_sent_where_there_are_no_times_and_little_where_they_are_all_
     assert not crossed(None)[1].timed
     assert [part.size for part in crossed(Span(7, 3).of_each(2))[0].times] == [8, 8]
     size = crossed(None)[0].size_bytes
-    assert [crossed(times)[0].size_bytes - size for times in ("time", Times(TWO), Span(7, 3).of_each(2))] == [0, 16, 16]
+    assert [crossed(times)[0].size_bytes - size for times in ("time", Times(TWO), Span(7, 3).of_each(2))] == [
+        0,
+        16,
+        16,
+    ]

@@ -27,7 +27,10 @@ PARTS = st.lists(st.lists(st.integers(0, 20), max_size=6), max_size=5)
 def made(keys: list[list[int]], *, batches: bool) -> list[Tuples]:
     numbers = iter(range(1_000))
     rows = [[Item(key, next(numbers)) for key in part] for part in keys if part]
-    return [Tuples.of_batch(SCHEMA, SCHEMA.encode(part)) if batches else Tuples.of_rows(SCHEMA, part) for part in rows]
+    return [
+        Tuples.of_batch(SCHEMA, SCHEMA.encode(part)) if batches else Tuples.of_rows(SCHEMA, part)
+        for part in rows
+    ]
 
 
 def route(how: PartitionKeys | RoundRobin | None, codec: Any = CODEC) -> Route:
@@ -38,7 +41,11 @@ def split(parts: list[Tuples], routes: list[Route], start: int = 0) -> list[list
     """What each route gets of all parts."""
     splitter = Splitter(routes, start)
     shares = [splitter.split(part) for part in parts]
-    return [[share for share in taken if share is not None] for taken in zip(*shares, strict=True)] if shares else [[] for _ in routes]
+    return (
+        [[share for share in taken if share is not None] for taken in zip(*shares, strict=True)]
+        if shares
+        else [[] for _ in routes]
+    )
 
 
 def numbers(selected: list[Tuples]) -> list[int]:
@@ -50,10 +57,14 @@ def numbers(selected: list[Tuples]) -> list[int]:
 @given(PARTS, st.integers(1, 20), st.booleans())
 def test_sticky_each_tuple_goes_to_exactly_one_partition_in_order(keys, count, batches):
     taken = split(made(keys, batches=batches), [route(partition) for partition in assign_keys(count)])
-    assert sorted(number for selected in taken for number in numbers(selected)) == list(range(sum(map(len, keys))))
+    assert sorted(number for selected in taken for number in numbers(selected)) == list(
+        range(sum(map(len, keys)))
+    )
     for partition, selected in zip(assign_keys(count), taken, strict=True):
         assert numbers(selected) == sorted(numbers(selected))
-        assert all(stable_hash(row.key) & partition.mask in partition.keys for part in selected for row in part.rows)
+        assert all(
+            stable_hash(row.key) & partition.mask in partition.keys for part in selected for row in part.rows
+        )
 
 
 @settings(deadline=None)
@@ -83,7 +94,11 @@ def test_broadcast_takes_all(keys):
 
 def test_the_masks_of_partitions_may_differ():
     """As after a split: one partition kept its key, the other's was halved."""
-    keys = [PartitionKeys(1, frozenset({0})), PartitionKeys(3, frozenset({1})), PartitionKeys(3, frozenset({3}))]
+    keys = [
+        PartitionKeys(1, frozenset({0})),
+        PartitionKeys(3, frozenset({1})),
+        PartitionKeys(3, frozenset({3})),
+    ]
     taken = list(map(numbers, split(made([list(range(100))], batches=True), list(map(route, keys)))))
     assert sorted(number for part in taken for number in part) == list(range(100))
     assert all(taken)
@@ -108,7 +123,10 @@ def test_each_codec_hashes_a_tuple_once():
             return super().hash(tuple)
 
     codec = Counting(lambda item: item.key)
-    split(made([[1, 2, 3], [4]], batches=False), [route(partition, codec) for count in (4, 2) for partition in assign_keys(count)])
+    split(
+        made([[1, 2, 3], [4]], batches=False),
+        [route(partition, codec) for count in (4, 2) for partition in assign_keys(count)],
+    )
     assert Counting.calls == 4
 
 

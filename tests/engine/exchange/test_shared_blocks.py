@@ -38,14 +38,23 @@ def batches(draw):
     """Batches of some columns, as a rule slices of longer ones."""
     names = draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4, unique=True))
     count = draw(st.integers(0, 40))
-    arrays = [pa.array(draw(st.lists(values, min_size=count, max_size=count)), kind) for kind, values in (COLUMNS[name] for name in names)]
+    arrays = [
+        pa.array(draw(st.lists(values, min_size=count, max_size=count)), kind)
+        for kind, values in (COLUMNS[name] for name in names)
+    ]
     begin = draw(st.integers(0, count))
     return pa.record_batch(arrays, names=names).slice(begin, draw(st.integers(0, count - begin)))
 
 
 def times_of(count, kind):
     newest = np.arange(count, dtype=np.int64)
-    return [None, Times(newest), Times(newest, newest - 5), Span(7, 3).of_each(count), Times(np.full(count, NO_TIME))][kind]
+    return [
+        None,
+        Times(newest),
+        Times(newest, newest - 5),
+        Span(7, 3).of_each(count),
+        Times(np.full(count, NO_TIME)),
+    ][kind]
 
 
 @pytest.fixture
@@ -60,7 +69,9 @@ def any_size(monkeypatch):
 
 def numbers(count=10_000, *, begin=0):
     schema = Schema(pa.schema([("n", pa.int64())]))
-    return Tuples.of_batch(schema, pa.record_batch([pa.array(np.arange(begin, begin + count))], schema=schema.arrow))
+    return Tuples.of_batch(
+        schema, pa.record_batch([pa.array(np.arange(begin, begin + count))], schema=schema.arrow)
+    )
 
 
 def names(folder):
@@ -98,7 +109,9 @@ def test_by_reference_equals_by_value(place, any_size, sent):
 def test_small_blocks_go_by_value_and_make_no_file(place):
     writer = SharedWriter(place, "file")
     assert not isinstance(writer.pack(numbers(100))[0], Reference)
-    assert not isinstance(writer.pack(Tuples.of_batch(numbers().schema, numbers().batch.slice(5, 100)))[0], Reference)
+    assert not isinstance(
+        writer.pack(Tuples.of_batch(numbers().schema, numbers().batch.slice(5, 100)))[0], Reference
+    )
     writer.close()
     assert names(place.folder) == []
 
@@ -134,7 +147,11 @@ def test_without_room_blocks_go_by_value(tmp_path):
 
 def test_room_is_asked_for_again_as_it_is_used_up(place, monkeypatch):
     left = 1_000_000
-    monkeypatch.setattr(SharedPlace, "room_bytes", lambda _place: left - sum(file.stat().st_size for file in Path(place.folder).iterdir()))
+    monkeypatch.setattr(
+        SharedPlace,
+        "room_bytes",
+        lambda _place: left - sum(file.stat().st_size for file in Path(place.folder).iterdir()),
+    )
     writer = SharedWriter(place, "file")
     packed = [writer.pack(numbers()) for _ in range(20)]
     writer.close()
@@ -162,7 +179,9 @@ class FullFile:
 
 def test_a_disk_that_is_full_in_the_middle_of_a_block_loses_nothing(place, monkeypatch):
     real = pa.OSFile
-    monkeypatch.setattr(pa, "OSFile", lambda path, mode: pa.PythonFile(FullFile(real(path, mode), 200_000), "w"))
+    monkeypatch.setattr(
+        pa, "OSFile", lambda path, mode: pa.PythonFile(FullFile(real(path, mode), 200_000), "w")
+    )
     writer = SharedWriter(place, "file")
     packed = [writer.pack(numbers()) for _ in range(4)]
     writer.close()
@@ -189,7 +208,10 @@ def test_lost_and_truncated_blocks_are_named(place):
     payload, _ = writer.pack(numbers())
     writer.close()
     os.truncate(payload.path, 50_000)
-    with pytest.raises(LostBlockError, match=rf"`{payload.path}` is truncated: it has 50000 bytes, the block ends at 80\d\d\d"):
+    with pytest.raises(
+        LostBlockError,
+        match=rf"`{payload.path}` is truncated: it has 50000 bytes, the block ends at 80\d\d\d",
+    ):
         SharedReader().open(payload)
     os.truncate(payload.path, 0)
     with pytest.raises(LostBlockError, match=rf"`{payload.path}` "):

@@ -41,7 +41,11 @@ class Total(Operator):
     @numbers.process_batch
     def add(self, batch):
         self.total += int(batch.column(0).to_numpy().sum())
-        paths = {line.split(None, 5)[5].strip() for line in Path("/proc/self/maps").read_text().splitlines() if "ridgeline-blocks-" in line}
+        paths = {
+            line.split(None, 5)[5].strip()
+            for line in Path("/proc/self/maps").read_text().splitlines()
+            if "ridgeline-blocks-" in line
+        }
         self.mapped.emit(Number(len(paths)))
         if self.thief and self.context.window_id == 1:
             for path in paths:
@@ -90,7 +94,9 @@ def values(run, operator):
 
 def check(run):
     sums = values(run, "totals")
-    assert [sum(sums[i : i + 2]) for i in range(0, 2 * WINDOWS, 2)] == [2 * sum(range(COUNT)) * (w + 1) for w in range(WINDOWS)]
+    assert [sum(sums[i : i + 2]) for i in range(0, 2 * WINDOWS, 2)] == [
+        2 * sum(range(COUNT)) * (w + 1) for w in range(WINDOWS)
+    ]
     assert values(run, "counts") == [2 * COUNT * (w + 1) for w in range(WINDOWS)]
     assert not list(Path("/dev/shm").glob(f"ridgeline-blocks-{os.getpid()}-*"))
 

@@ -90,7 +90,9 @@ def test_a_self_join_pairs_each_row_with_itself(spark_context, tmp_path, partiti
 
     run = run_on_spark(app, spark_context, tmp_path / "checkpoint", windows=2)
 
-    assert Counts(run.collected("store")) == Counts(Joined(value % SPARK_PARTITIONS, value, value) for value in range(60))
+    assert Counts(run.collected("store")) == Counts(
+        Joined(value % SPARK_PARTITIONS, value, value) for value in range(60)
+    )
 
 
 def test_no_recovery_attempts_is_one_attempt(spark_context, tmp_path):

@@ -44,7 +44,9 @@ def test_what_a_killed_jvm_left_is_removed(cache: Path) -> None:
     assert list(cache.iterdir()) == []
 
 
-def test_no_archive_where_it_is_switched_off_or_cannot_be(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_archive_where_it_is_switched_off_or_cannot_be(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache.write_text("no folder", encoding="utf-8")
     assert archive_options([]) == []
     cache.unlink()
@@ -56,8 +58,13 @@ def test_a_folder_that_others_can_write_to_is_refused(cache: Path) -> None:
     written = _written(archive_options([]))
     written.write_bytes(b"archive!")
     cache.chmod(0o777)
-    with pytest.warns(RuntimeWarning, match=r"the archive of Spark's classes is refused: .* can be written by others"):
+    with pytest.warns(
+        RuntimeWarning, match=r"the archive of Spark's classes is refused: .* can be written by others"
+    ):
         assert archive_options([]) == []
     cache.chmod(0o755)
     assert archive_options([])[0].startswith("-XX:SharedArchiveFile=")
-    assert (cache.stat().st_mode & 0o777, [path.stat().st_mode & 0o777 for path in cache.iterdir()]) == (0o700, [0o600])
+    assert (cache.stat().st_mode & 0o777, [path.stat().st_mode & 0o777 for path in cache.iterdir()]) == (
+        0o700,
+        [0o600],
+    )

@@ -24,9 +24,19 @@ LONG = "/scratch/" + "x" * 60
         ("yarn", {}, {}, {SOCKET_FOLDER: "/tmp"}),
         ("yarn", {SOCKET_FOLDER: "/run/me"}, {}, {}),
         ("yarn", {SOCKETS: "false"}, {}, {}),
-        ("local[2]", {"spark.driver.extraJavaOptions": f"-Xmx1g -Djava.io.tmpdir={LONG}"}, {}, {SOCKET_FOLDER: "/tmp"}),
+        (
+            "local[2]",
+            {"spark.driver.extraJavaOptions": f"-Xmx1g -Djava.io.tmpdir={LONG}"},
+            {},
+            {SOCKET_FOLDER: "/tmp"},
+        ),
         ("local[2]", {"spark.driver.extraJavaOptions": "-Djava.io.tmpdir=/var/tmp"}, {}, {}),
-        ("k8s://host", {"spark.executor.extraJavaOptions": f"-Djava.io.tmpdir={LONG}"}, {}, {SOCKET_FOLDER: "/tmp"}),
+        (
+            "k8s://host",
+            {"spark.executor.extraJavaOptions": f"-Djava.io.tmpdir={LONG}"},
+            {},
+            {SOCKET_FOLDER: "/tmp"},
+        ),
         ("local[2]", {}, {"JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={LONG}"}, {SOCKET_FOLDER: "/tmp"}),
     ],
 )
@@ -42,7 +52,10 @@ def test_without_a_short_folder_there_is_tcp(monkeypatch):
 def test_executors_of_a_cluster_log_errors_unless_the_user_says_otherwise():
     assert log_settings({}, submitted=False) == {"spark.executor.syncLogLevel.enabled": "true"}
     assert log_settings({}, submitted=True)["spark.log.level"] == "ERROR"
-    for own in ({"spark.executor.extraJavaOptions": "-Dlog4j2.configurationFile=mine"}, {"spark.log.level": "INFO"}):
+    for own in (
+        {"spark.executor.extraJavaOptions": "-Dlog4j2.configurationFile=mine"},
+        {"spark.log.level": "INFO"},
+    ):
         assert log_settings(own, submitted=True) == {}
 
 
@@ -54,7 +67,16 @@ def test_executors_of_a_cluster_log_errors_unless_the_user_says_otherwise():
         ({**DYNAMIC, "spark.executor.cores": "4"}, 12, "3", 12),
         ({**DYNAMIC, "spark.executor.cores": "4", "spark.task.cpus": "2"}, 12, "6", 12),
         ({**DYNAMIC, "spark.executor.cores": "4", "spark.dynamicAllocation.maxExecutors": "2"}, 12, "2", 8),
-        ({**DYNAMIC, "spark.dynamicAllocation.minExecutors": "1", "spark.dynamicAllocation.maxExecutors": "5"}, 12, None, 5),
+        (
+            {
+                **DYNAMIC,
+                "spark.dynamicAllocation.minExecutors": "1",
+                "spark.dynamicAllocation.maxExecutors": "5",
+            },
+            12,
+            None,
+            5,
+        ),
         ({**DYNAMIC, "spark.executor.cores": "8"}, 3, "1", 3),
     ],
 )

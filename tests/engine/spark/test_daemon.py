@@ -17,5 +17,12 @@ print(quietly(worker)(3), flush=True)
 quietly(worker)(0)
 """
     environment = {**os.environ, "PYTHONPATH": str(Path(ridgeline.__file__).parent.parent)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=environment,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (1, "3\n", "")

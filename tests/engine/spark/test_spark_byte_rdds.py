@@ -22,7 +22,9 @@ def large(index: int, _numbers: Iterable[int]) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("partitions", [2, 20])
-def test_all_records_come_in_the_order_of_partitions_whatever_came_before(spark_context: SparkContext, partitions: int) -> None:
+def test_all_records_come_in_the_order_of_partitions_whatever_came_before(
+    spark_context: SparkContext, partitions: int
+) -> None:
     rdds = ByteRdds(spark_context)
     few, much = (rdds.numbers(range(partitions), partitions, function) for function in (small, large))
     names = [b"%d" % index for index in range(partitions)]

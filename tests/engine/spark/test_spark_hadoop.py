@@ -40,7 +40,9 @@ def test_the_older_of_two_drivers_is_fenced_off(storage):
     first.commit(manifest(0, first.epoch))
     second = Checkpoint(storage, "words")
     assert (second.run_id, second.last().window_id) == (first.run_id, 0)
-    with pytest.raises(CheckpointError, match="was taken over by another driver; this one stops, nothing is lost"):
+    with pytest.raises(
+        CheckpointError, match="was taken over by another driver; this one stops, nothing is lost"
+    ):
         first.commit(manifest(1, first.epoch))
     second.commit(manifest(1, second.epoch))
     assert Checkpoint(storage, "words").last() == manifest(1, second.epoch)

@@ -22,7 +22,9 @@ def server(tmp_path_factory):
     log = tmp_path_factory.mktemp("s3") / "requests"
     log.touch()
     command = [sys.executable, "-W", "ignore", "-m", "support.s3_server", str(log)]
-    process = subprocess.Popen(command, cwd=TESTS, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        command, cwd=TESTS, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     try:
         port = process.stdout.readline().strip()
         assert port, "the server did not start"
@@ -39,13 +41,25 @@ def on_s3(server, what, count, bucket):
 
     jars("s3")
     store = pyarrow.fs.S3FileSystem(
-        access_key="any", secret_key="secret", endpoint_override=server[0], region="us-east-1", allow_bucket_creation=True
+        access_key="any",
+        secret_key="secret",
+        endpoint_override=server[0],
+        region="us-east-1",
+        allow_bucket_creation=True,
     )
     store.create_dir(bucket)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     environment["PYTHONPATH"] = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment["AWS_EC2_METADATA_DISABLED"] = "true"
-    command = [sys.executable, "-m", "support.s3_drivers", what, server[0], f"s3a://{bucket}/checkpoint", str(count)]
+    command = [
+        sys.executable,
+        "-m",
+        "support.s3_drivers",
+        what,
+        server[0],
+        f"s3a://{bucket}/checkpoint",
+        str(count),
+    ]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=900)
     results = [line for line in ran.stdout.splitlines() if line.startswith("RESULT ")]
     assert results, ran.stdout[-2000:] + ran.stderr[-4000:]
@@ -72,11 +86,17 @@ def test_a_window_costs_few_requests(server):
     assert collected == SUMS[: 2 * windows]
     assert "secret" not in said
     requests = server[1].read_text().splitlines()[before:]
-    commits = [number for number, line in enumerate(requests) if line.startswith("PUT ") and "/manifests/0" in line]
+    commits = [
+        number for number, line in enumerate(requests) if line.startswith("PUT ") and "/manifests/0" in line
+    ]
     assert len(commits) == 2 * windows
     states = [line for line in requests if line.startswith(("PUT ", "POST ")) and "/state/" in line]
     steady = requests[commits[2] : commits[windows - 1]]
     per_window = len(steady) / (windows - 3)
-    print(f"{per_window:.1f} requests a window, {len(states)} for state files; {Counter(line.split(' ')[0] for line in steady)}")
-    changed = sum("/state/" in line and line.startswith(("PUT ", "POST ")) and "delete" not in line for line in steady) / (windows - 3)
+    print(
+        f"{per_window:.1f} requests a window, {len(states)} for state files; {Counter(line.split(' ')[0] for line in steady)}"
+    )
+    changed = sum(
+        "/state/" in line and line.startswith(("PUT ", "POST ")) and "delete" not in line for line in steady
+    ) / (windows - 3)
     assert per_window <= 3 + changed + 1  # one more: old files go every few windows

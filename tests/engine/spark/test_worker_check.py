@@ -13,9 +13,7 @@ LOST = (
     "Lost task 1.3 in stage 0.0 (TID 10) (10.88.0.12 executor 0): "
 )
 FROM_WORKER = "org.apache.spark.SparkException: \nError from python worker:\n  "
-NOT_FOUND = (
-    "Error while finding module specification for 'ridgeline.engine.spark.daemon' (ModuleNotFoundError: No module named 'ridgeline')"
-)
+NOT_FOUND = "Error while finding module specification for 'ridgeline.engine.spark.daemon' (ModuleNotFoundError: No module named 'ridgeline')"
 OTHER_PYTHON = (
     "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 "
     "than that in driver: 3.11, PySpark cannot run with different minor versions."
@@ -41,7 +39,10 @@ OTHER_PYTHON = (
             'java.io.IOException: Cannot run program "/home/me/.venv/bin/python": error=2, No such file or directory',
             "the workers have no Python: host `10.88.0.12` has no `/home/me/.venv/bin/python` that it can run; ",
         ),
-        (OTHER_PYTHON, "the workers have another Python than the driver: host `10.88.0.12` has Python 3.9, the driver 3.11; "),
+        (
+            OTHER_PYTHON,
+            "the workers have another Python than the driver: host `10.88.0.12` has Python 3.9, the driver 3.11; ",
+        ),
     ],
 )
 def test_the_cause_names_host_and_remedy(text, cause):
@@ -50,11 +51,19 @@ def test_the_cause_names_host_and_remedy(text, cause):
     assert "venv-pack" in told
     assert "PYSPARK_PYTHON=./env/bin/python" in told
     assert "--conf spark.archives=env.tar.gz#env" in told
-    assert explain(LOST + text, "local[2]").endswith("; unset PYSPARK_PYTHON, or let it name the Python that runs this command")
+    assert explain(LOST + text, "local[2]").endswith(
+        "; unset PYSPARK_PYTHON, or let it name the Python that runs this command"
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["", "ValueError: No module named 'x'", "ModuleNotFoundError: No module named 'mine'", "ExecutorLostFailure"]
+    "text",
+    [
+        "",
+        "ValueError: No module named 'x'",
+        "ModuleNotFoundError: No module named 'mine'",
+        "ExecutorLostFailure",
+    ],
 )
 def test_other_errors_are_left_alone(text):
     assert explain(LOST + text, "yarn") == ""
@@ -71,6 +80,10 @@ def test_the_question_names_nothing_of_ridgelines_engine():
 def test_versions_are_compared():
     own = own_environment()
     assert difference(own, [own, own._replace(host="h1"), own._replace(ridgeline=0)]) == ""
-    assert "the workers have another Python than the driver: host `h1` runs `" in difference(own, [own._replace(host="h1", python="3.9")])
+    assert "the workers have another Python than the driver: host `h1` runs `" in difference(
+        own, [own._replace(host="h1", python="3.9")]
+    )
     assert "with pyspark 4.2.0, the driver has " in difference(own, [own._replace(pyspark="4.2.0")])
-    assert "the workers have another version of ridgeline than the driver: host " in difference(own, [own._replace(ridgeline=1)])
+    assert "the workers have another version of ridgeline than the driver: host " in difference(
+        own, [own._replace(ridgeline=1)]
+    )

@@ -85,17 +85,31 @@ def outcome(folder, name, damage, expected, tmp_path, storage=LocalStorage, leas
     ids = run.window_ids
     assert ids == list(range(ids[0], ids[0] + LATER)), name
     assert ids[0] >= least, f"{name}: went on at {ids}"
-    assert collected(run, ids) == {window_id: expected[window_id] for window_id in ids if window_id in expected}, name
+    assert collected(run, ids) == {
+        window_id: expected[window_id] for window_id in ids if window_id in expected
+    }, name
     return "right"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "pattern", ["run.json", "manifests/*", "epochs/*", "committed/*", "state/*[0-9]", "state/*.snapshot", "state/*.run*"]
+    "pattern",
+    [
+        "run.json",
+        "manifests/*",
+        "epochs/*",
+        "committed/*",
+        "state/*[0-9]",
+        "state/*.snapshot",
+        "state/*.run*",
+    ],
 )
 def test_a_restart_is_right_or_told(folders, expected, tmp_path, pattern, kind):
     whole, earlier = folders
-    found = Counter(outcome(whole, name, damage, expected, tmp_path) for name, damage in cases(whole, earlier, pattern, [kind]))
+    found = Counter(
+        outcome(whole, name, damage, expected, tmp_path)
+        for name, damage in cases(whole, earlier, pattern, [kind])
+    )
     print(f"{pattern} {kind}: {dict(found)}")
 
 

@@ -39,9 +39,30 @@ class Odd(int):
 
 
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001  what is tested
-NUMBERS = st.integers() | st.integers(-(2**66), 2**66) | st.booleans() | st.floats(allow_nan=False) | st.decimals(allow_nan=False)
-PLAIN = NUMBERS | st.text(max_size=5) | st.binary(max_size=5) | st.none() | st.dates() | st.datetimes() | st.timedeltas() | st.uuids()
-KEYS = PLAIN | st.fractions() | st.sampled_from(Colour) | st.tuples(PLAIN, PLAIN) | st.lists(NUMBERS, max_size=3).map(tuple)
+NUMBERS = (
+    st.integers()
+    | st.integers(-(2**66), 2**66)
+    | st.booleans()
+    | st.floats(allow_nan=False)
+    | st.decimals(allow_nan=False)
+)
+PLAIN = (
+    NUMBERS
+    | st.text(max_size=5)
+    | st.binary(max_size=5)
+    | st.none()
+    | st.dates()
+    | st.datetimes()
+    | st.timedeltas()
+    | st.uuids()
+)
+KEYS = (
+    PLAIN
+    | st.fractions()
+    | st.sampled_from(Colour)
+    | st.tuples(PLAIN, PLAIN)
+    | st.lists(NUMBERS, max_size=3).map(tuple)
+)
 
 
 @given(st.lists(KEYS, max_size=8))
@@ -49,7 +70,11 @@ def test_a_key_alone_and_among_others_has_one_hash(keys):
     assert hash_many(keys).tolist() == hash_wanted(keys).tolist() == list(map(hash_one, keys))
 
 
-@given(st.sampled_from([int, float, str, bytes, bool]).flatmap(lambda kind: st.lists(st.from_type(kind), max_size=8)))
+@given(
+    st.sampled_from([int, float, str, bytes, bool]).flatmap(
+        lambda kind: st.lists(st.from_type(kind), max_size=8)
+    )
+)
 def test_keys_of_one_type_have_the_hash_of_each(keys):
     keys = [key for key in keys if key == key]  # noqa: PLR0124  no NaN
     assert hash_many(keys).tolist() == list(map(hash_one, keys))
@@ -86,10 +111,14 @@ def test_keys_that_are_equal_have_one_hash(one, other):
     assert hash_one(one) == hash_one(other) == hash_many([other, other])[0]
 
 
-@pytest.mark.parametrize("kind", [np.int8, np.uint16, np.int64, np.uint64, np.float32, np.float64, np.bool_, ">i4", "U3", "S3"])
+@pytest.mark.parametrize(
+    "kind", [np.int8, np.uint16, np.int64, np.uint64, np.float32, np.float64, np.bool_, ">i4", "U3", "S3"]
+)
 def test_arrays_have_the_hashes_of_their_values(kind):
     keys = np.array([0, 1, 7], kind)
-    assert hash_many(keys).tolist() == hash_many(keys[::-1])[::-1].tolist() == list(map(hash_one, keys.tolist()))
+    assert (
+        hash_many(keys).tolist() == hash_many(keys[::-1])[::-1].tolist() == list(map(hash_one, keys.tolist()))
+    )
 
 
 def test_large_numbers_in_arrays_have_the_hashes_of_their_values():
@@ -118,7 +147,10 @@ def test_hashes_never_change_since_they_stand_in_files():
     assert {key: hash_one(key) for key in known} == known
 
 
-@pytest.mark.parametrize("key", [float("nan"), Decimal("nan"), frozenset({1}), object(), Odd(1), ("a", frozenset()), (1, float("nan"))])
+@pytest.mark.parametrize(
+    "key",
+    [float("nan"), Decimal("nan"), frozenset({1}), object(), Odd(1), ("a", frozenset()), (1, float("nan"))],
+)
 def test_a_key_that_has_no_stable_hash_is_refused(key):
     with pytest.raises(UnstableKeyError, match=r"has not the same hash in every process; got "):
         hash_one(key)

@@ -224,7 +224,9 @@ def file():
 @pytest.mark.parametrize("size", [0, 3, 8, 20, 32, 200, -100, -8, -1])
 def test_a_truncated_file_is_named(file, size):
     what = r"its end is missing|it is no file of keyed state"
-    with pytest.raises(StateError, match=rf"^state file `a/run0` is corrupt \(\d+ bytes, ({what})\); restore it from a copy$"):
+    with pytest.raises(
+        StateError, match=rf"^state file `a/run0` is corrupt \(\d+ bytes, ({what})\); restore it from a copy$"
+    ):
         Segment(file[:size], "a/run0")
 
 
@@ -241,7 +243,10 @@ def test_state_is_split_by_key_and_merged_again(folder):
     whole = held(folder, {f"key {number}": number for number in range(100)}, int)
     del whole["key 3"]
     whole["key 3"] = whole["key 50"] = 7
-    parts = [held(folder, [item for item in whole.items() if stable_hash(item[0]) & 1 == part], int) for part in (0, 1)]
+    parts = [
+        held(folder, [item for item in whole.items() if stable_hash(item[0]) & 1 == part], int)
+        for part in (0, 1)
+    ]
     assert all(20 < len(part) < 80 for part in parts)
     merged = held(folder, [item for part in parts for item in part.items()], int)
     assert dict(merged) == dict(whole)

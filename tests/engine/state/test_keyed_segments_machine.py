@@ -53,8 +53,14 @@ class RunsMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.patches = [mock.patch.object(keyed_segments, "SEGMENT_KEYS", 3), mock.patch.object(segment_compaction, "_CHUNK_KEYS", 4)]
-        self.patches += [mock.patch.object(keyed_segments, "_CHUNK", 3), mock.patch.object(keyed_segments, "_TIER", 2)]
+        self.patches = [
+            mock.patch.object(keyed_segments, "SEGMENT_KEYS", 3),
+            mock.patch.object(segment_compaction, "_CHUNK_KEYS", 4),
+        ]
+        self.patches += [
+            mock.patch.object(keyed_segments, "_CHUNK", 3),
+            mock.patch.object(keyed_segments, "_TIER", 2),
+        ]
         self.patches += self.more_patches()
         for patch in self.patches:
             patch.start()
@@ -273,7 +279,9 @@ class MixedMachine(RunsMachine):
 
     @invariant()
     def changed_in_the_application_window(self) -> None:
-        assert dict(self.cell.changed()) == {key: self.model[key] for key in self.changed if key in self.model}
+        assert dict(self.cell.changed()) == {
+            key: self.model[key] for key in self.changed if key in self.model
+        }
 
 
 class TuplesMachine(RunsMachine):

@@ -26,7 +26,11 @@ class Far(ArrowStorage, DriverStorage):
 def far(tmp_path, monkeypatch):
     """A storage that is not on a local disk, as far as it knows; copies go below `near`."""
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path}/near")
-    monkeypatch.setattr(module, "resolve", lambda uri: (pyarrow.fs.LocalFileSystem(), f"{tmp_path}/{uri.removeprefix('far://')}"))
+    monkeypatch.setattr(
+        module,
+        "resolve",
+        lambda uri: (pyarrow.fs.LocalFileSystem(), f"{tmp_path}/{uri.removeprefix('far://')}"),
+    )
     return Far("far://checkpoint")
 
 

@@ -31,7 +31,11 @@ def test_the_name_of_a_merged_file_tells_what_it_is_equal_to():
 def test_changes_come_back():
     storage = MemoryStorage()
     sizes = state_files.write(storage, NAME, SECTIONS)
-    assert [state_files.read(storage, NAME, operator) for operator in (1, 4, 5)] == [SECTIONS[1], SECTIONS[4], {}]
+    assert [state_files.read(storage, NAME, operator) for operator in (1, 4, 5)] == [
+        SECTIONS[1],
+        SECTIONS[4],
+        {},
+    ]
     assert sizes == state_files.sizes(storage, NAME)
     assert 0 < sizes[1] < sizes[4] < len(storage.read(f"state/{NAME}"))
 
@@ -39,7 +43,8 @@ def test_changes_come_back():
 def test_a_missing_file_is_named(tmp_path):
     storage = LocalStorage(str(tmp_path))
     with pytest.raises(
-        StateError, match=rf"^state file `{tmp_path}/state/{NAME}` is missing; the checkpoint needs it; put it back from a copy$"
+        StateError,
+        match=rf"^state file `{tmp_path}/state/{NAME}` is missing; the checkpoint needs it; put it back from a copy$",
     ):
         state_files.read(storage, NAME, 1)
 
@@ -73,5 +78,7 @@ def test_a_class_that_is_gone_is_told():
     storage = MemoryStorage()
     payload = pickle.dumps({1: b"cridgeline\nNoSuchClass\n."})
     storage.write(f"state/{NAME}", b"RLST3\n" + checksum(NAME, payload).to_bytes(4, "little") + payload)
-    with pytest.raises(StateError, match=rf"^state file `memory:/state/{NAME}` cannot be read: AttributeError: .*NoSuchClass"):
+    with pytest.raises(
+        StateError, match=rf"^state file `memory:/state/{NAME}` cannot be read: AttributeError: .*NoSuchClass"
+    ):
         state_files.read(storage, NAME, 1)

@@ -18,7 +18,11 @@ def storage(request, tmp_path, monkeypatch) -> Storage:
         return LocalStorage(str(tmp_path / "checkpoint"))
     if request.param == "memory":
         return MemoryStorage()
-    monkeypatch.setattr(module, "resolve", lambda uri: (pyarrow.fs.LocalFileSystem(), f"{tmp_path}/{uri.removeprefix('far://')}"))
+    monkeypatch.setattr(
+        module,
+        "resolve",
+        lambda uri: (pyarrow.fs.LocalFileSystem(), f"{tmp_path}/{uri.removeprefix('far://')}"),
+    )
     return ArrowStorage("far://checkpoint/")
 
 
@@ -87,7 +91,9 @@ def create_all(folder: str, number: int, barrier) -> None:
 def test_one_of_eight_processes_creates(tmp_path):
     context = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
     barrier = context.Barrier(8)
-    processes = [context.Process(target=create_all, args=(str(tmp_path), number, barrier)) for number in range(8)]
+    processes = [
+        context.Process(target=create_all, args=(str(tmp_path), number, barrier)) for number in range(8)
+    ]
     for process in processes:
         process.start()
     for process in processes:

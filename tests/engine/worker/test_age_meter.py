@@ -25,7 +25,10 @@ START = CLOCK.wall()
 def tuples(*ages: float | None, oldest: float | None = None) -> Tuples:
     """Tuples that had these ages at the start; `oldest` went into each that has one."""
     newest = np.array([NO_TIME if age is None else round((START - age) * 1e6) for age in ages], np.int64)
-    times = Times(newest, None if oldest is None else np.where(newest == NO_TIME, NO_TIME, round((START - oldest) * 1e6)))
+    times = Times(
+        newest,
+        None if oldest is None else np.where(newest == NO_TIME, NO_TIME, round((START - oldest) * 1e6)),
+    )
     return Tuples.of_rows(Schema(Item), [Item(0)] * len(ages), times)
 
 

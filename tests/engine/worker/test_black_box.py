@@ -57,7 +57,11 @@ def test_a_crash_leaves_its_signal_and_its_stack():
 
 
 def test_two_deaths_in_the_turn_of_one_operator_are_a_failure():
-    spec = next(spec for spec in container_specs(plan_application(sum_application())) if spec.operators[0].name == "total")
+    spec = next(
+        spec
+        for spec in container_specs(plan_application(sum_application()))
+        if spec.operators[0].name == "total"
+    )
     operator, request = spec.operators[0], WindowRequest(7, 1, 3)
     turn = Turn("run-1", 7, 1, spec.id, operator.id)
     die(turn, lambda: os.kill(os.getpid(), signal.SIGKILL))
@@ -68,10 +72,15 @@ def test_two_deaths_in_the_turn_of_one_operator_are_a_failure():
     die(turn)
     failure = victims(spec, "run-1", request)
     assert (failure.operator, failure.callback, failure.raised) == ("total", "its turn", True)
-    assert failure.error == "its worker process died twice: it was killed (is the host out of memory?), or ended by `os._exit`"
+    assert (
+        failure.error
+        == "its worker process died twice: it was killed (is the host out of memory?), or ended by `os._exit`"
+    )
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"x", b"7 1 2\n", b"\xff\xfe\n", b"7 1 2 x run-1\n", b"9" * 10_000])
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"x", b"7 1 2\n", b"\xff\xfe\n", b"7 1 2 x run-1\n", b"9" * 10_000]
+)
 def test_damaged_files_are_no_deaths(folder, content):
     pid = die(Turn("run-1", 7, 1, 2, 5))
     (stacks.folder() / f"{pid}.turn").write_bytes(content)

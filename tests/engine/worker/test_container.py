@@ -4,7 +4,17 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ridgeline import Application, InputPort, KeyedState, ListState, Operator, OperatorError, OutputPort, State, StateError
+from ridgeline import (
+    Application,
+    InputPort,
+    KeyedState,
+    ListState,
+    Operator,
+    OperatorError,
+    OutputPort,
+    State,
+    StateError,
+)
 from ridgeline.engine.exchange.block import Message
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput
@@ -97,7 +107,10 @@ def test_a_version_is_a_delta_per_window_or_one_that_says_everything():
     for _ in range(4):
         hand.window()
     position, sums = hand.states[1], hand.states[2]
-    assert ([name[:12] for name in position], [int(name[:12]) for name in sums]) == ([f"{3:012d}"], [0, 1, 2, 3])
+    assert ([name[:12] for name in position], [int(name[:12]) for name in sums]) == (
+        [f"{3:012d}"],
+        [0, 1, 2, 3],
+    )
 
 
 def test_a_container_at_the_end_of_what_was_merged_reads_only_what_came_later():
@@ -141,7 +154,8 @@ def test_an_attempt_that_failed_leaves_no_trace(monkeypatch):
     hand.window()
     for attempt in range(2):
         with pytest.raises(
-            OperatorError, match=r"`step` \(partition 0\) of application `app` failed in window 1 in `process of port data`"
+            OperatorError,
+            match=r"`step` \(partition 0\) of application `app` failed in window 1 in `process of port data`",
         ):
             hand.attempt(attempt)
     monkeypatch.setattr(Sums, "fails", False)
@@ -180,7 +194,11 @@ def test_at_most_once_drops_the_window_and_nothing_else(dies):
     hand.window()
     reports = hand.attempt()
     report = hand.report(reports, "step")
-    assert (report.dropped.operator, report.dropped.window_id, report.dropped.tuple) == ("step", 1, "Item(key='b', number=-5)")
+    assert (report.dropped.operator, report.dropped.window_id, report.dropped.tuple) == (
+        "step",
+        1,
+        "Item(key='b', number=-5)",
+    )
     assert (report.tuples_in, report.tuples_out) == ({"data": 3}, {})
     assert hand.report(reports, "source").tuples_out == {"output": 3}
     assert hand.collected(reports) == []
@@ -192,7 +210,9 @@ def test_at_most_once_drops_the_window_and_nothing_else(dies):
 
 @pytest.mark.parametrize("dies", [False, True])
 def test_a_dropped_window_forgets_nothing_of_its_application_window(dies):
-    app = application(Item, split("a1", "b-5", "c2"), Sums(), processing_mode="AT_MOST_ONCE", application_window_count=3)
+    app = application(
+        Item, split("a1", "b-5", "c2"), Sums(), processing_mode="AT_MOST_ONCE", application_window_count=3
+    )
     hand = ByHand(app)
     assert hand.window() == hand.window() == []
     if dies:
@@ -281,7 +301,8 @@ def test_what_a_window_replaces_is_missed_in_the_next(name):
     hand = ByHand(application(Item, split("a1", "a2"), Replacing()))
     hand.window()
     with pytest.raises(
-        OperatorError, match=rf"StateError: `Replacing\.{name}` was set in window 0 and is gone: .*; declare it, `{name} = "
+        OperatorError,
+        match=rf"StateError: `Replacing\.{name}` was set in window 0 and is gone: .*; declare it, `{name} = ",
     ):
         hand.attempt()
 
@@ -356,7 +377,9 @@ def test_state_cannot_be_changed_in_committed():
 
     hand = ByHand(application(Item, split("a1", "b2"), Changing()))
     hand.window()
-    with pytest.raises(OperatorError, match=r"in `committed`: StateError: `total` was changed after the window's commit"):
+    with pytest.raises(
+        OperatorError, match=r"in `committed`: StateError: `total` was changed after the window's commit"
+    ):
         hand.containers[0].committed(0, hand.states)
     assert hand.window() == [({"b": 2}, 3, [1, 2])]
 
@@ -368,7 +391,10 @@ def test_a_container_that_got_nothing_from_a_producer_fails():
     app = application(Item, split("a1"), Sums(), partitions=2)
     hand = ByHand(app)
     consumer = next(container for container in hand.containers if container.spec.producers)
-    with pytest.raises(OperatorError, match=r"container 1 got nothing from containers \[0\] in window 0; the window is run again$"):
+    with pytest.raises(
+        OperatorError,
+        match=r"container 1 got nothing from containers \[0\] in window 0; the window is run again$",
+    ):
         consumer.run(WindowRequest(0, 0, 1), [], (), "t0")
 
 
@@ -378,7 +404,10 @@ def test_every_consumer_gets_a_message_and_says_whose_attempt_it_saw():
     reports = hand.attempt(tag="again")
     assert [report.seen for report in reports[1:3]] == [{0: "again"}, {0: "again"}]
     outgoing, _ = hand.containers[0].run(WindowRequest(1, 0, 1, states=hand.states), [], (), "t")
-    assert {consumer: (message.producer, list(message.blocks)) for consumer, message in outgoing.items()} == {1: (0, []), 2: (0, [])}
+    assert {consumer: (message.producer, list(message.blocks)) for consumer, message in outgoing.items()} == {
+        1: (0, []),
+        2: (0, []),
+    }
 
 
 def test_messages_are_taken_in_the_order_of_their_producers():
@@ -390,7 +419,10 @@ def test_messages_are_taken_in_the_order_of_their_producers():
     app.add_stream("out", sums.out, sink.input)
     hand = ByHand(app)
     last = hand.containers[-1]
-    messages = [container.run(WindowRequest(0, 0, 1), [], (), "t")[0][last.spec.id] for container in hand.containers[:-1]]
+    messages = [
+        container.run(WindowRequest(0, 0, 1), [], (), "t")[0][last.spec.id]
+        for container in hand.containers[:-1]
+    ]
     assert len(messages) == 3
     outcomes = []
     for order in (messages, messages[::-1]):

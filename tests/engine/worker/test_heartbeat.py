@@ -96,7 +96,12 @@ def test_the_first_beat_tells_the_clock_at_once(stram, heart):
     beat = from_dict(message["heartbeat"])
 
     assert (message["secret"], message["version"]) == ("the secret", 1)
-    assert (beat.container, beat.host, beat.pid, beat.operators) == (-1, socket.gethostname(), os.getpid(), ())
+    assert (beat.container, beat.host, beat.pid, beat.operators) == (
+        -1,
+        socket.gethostname(),
+        os.getpid(),
+        (),
+    )
     assert before <= beat.sent <= CLOCK.wall()
 
 
@@ -216,7 +221,10 @@ def test_what_an_input_operator_says_of_its_work(work, told):
 
 
 def test_operators_that_do_not_fit_are_left_out_the_running_one_last():
-    many = tuple(RunningOperator(number, "waiting", queued={f"port{port}": port for port in range(20)}) for number in range(2000))
+    many = tuple(
+        RunningOperator(number, "waiting", queued={f"port{port}": port for port in range(20)})
+        for number in range(2000)
+    )
     beat = replace(Busy().heartbeat(), operators=(*many, RunningOperator(9999, "running")))
     data = encode(beat, "s", CLOCK.wall)
 

@@ -6,7 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ridgeline import Application, InputOperator, InputPort, Operator, OperatorContext, OperatorError, OutputPort
+from ridgeline import (
+    Application,
+    InputOperator,
+    InputPort,
+    Operator,
+    OperatorContext,
+    OperatorError,
+    OutputPort,
+)
 from ridgeline.api.schema import Schema
 from ridgeline.api.times import Times
 from ridgeline.api.tuples import Tuples
@@ -98,7 +106,15 @@ def runtime(operator: Operator) -> OperatorRuntime:
     app.add_stream("out", step.out, sink.input)
     spec = next(physical for physical in plan_application(app).physical.operators if physical.name == "step")
     clock = SteppingClock()
-    context = OperatorContext(application="app", name="step", operator_id=spec.id, partition=0, partitions=1, clock=clock, run_id="r")
+    context = OperatorContext(
+        application="app",
+        name="step",
+        operator_id=spec.id,
+        partition=0,
+        partitions=1,
+        clock=clock,
+        run_id="r",
+    )
     made = OperatorRuntime(spec, context)
     made.start()
     SEEN.clear()
@@ -182,10 +198,21 @@ def test_what_is_done_keeps_its_counts_until_the_next_window(kind):
     report, _ = run(step, [1, 2], [3], others=1)
     after = step.running.figures()
     assert after.state == "done"
-    assert figures(after) == (report.compute_seconds, report.tuples_in, {"data": 0, "other": 0}, 0, {"out": 6}, {})
+    assert figures(after) == (
+        report.compute_seconds,
+        report.tuples_in,
+        {"data": 0, "other": 0},
+        0,
+        {"out": 6},
+        {},
+    )
     assert figures(after) == figures(step.running.figures())
     step.running.wait()
-    assert (step.running.figures().state, step.running.figures().consumed, step.running.figures().seconds) == ("waiting", {}, 0.0)
+    assert (
+        step.running.figures().state,
+        step.running.figures().consumed,
+        step.running.figures().seconds,
+    ) == ("waiting", {}, 0.0)
 
 
 def test_what_failed_is_done():

@@ -51,17 +51,33 @@ def watch(fan, tuples, seconds, kind=Many):
     app.add_stream("out", step.output, app.add_operator("sink", CollectorSink()).input)
     spec = next(physical for physical in plan_application(app).physical.operators if physical.name == "step")
     clock = SteppingClock()
-    context = OperatorContext(application="app", name="step", operator_id=spec.id, partition=0, partitions=1, clock=clock, run_id="r")
+    context = OperatorContext(
+        application="app",
+        name="step",
+        operator_id=spec.id,
+        partition=0,
+        partitions=1,
+        clock=clock,
+        run_id="r",
+    )
     runtime = OperatorRuntime(spec, context)
     runtime.start()
     SEEN.clear()
     RUNNING[:] = [runtime]
     began = clock.monotonic()
-    runtime.run(WindowRequest(0, 0, 1), {"input": [Tuples.of_rows(Schema(Item), [Item(number) for number in range(tuples)])]}, ())
+    runtime.run(
+        WindowRequest(0, 0, 1),
+        {"input": [Tuples.of_rows(Schema(Item), [Item(number) for number in range(tuples)])]},
+        (),
+    )
     history = {2: History(outputs_per_element={"output": float(fan)}, seconds_per_element=seconds)}
     found = []
     for at, said in SEEN:
-        estimate = window_progress(chain("read", "step", "write", stages=[0, 1, 2]), {2: said}, history).operators[2].remaining_seconds
+        estimate = (
+            window_progress(chain("read", "step", "write", stages=[0, 1, 2]), {2: said}, history)
+            .operators[2]
+            .remaining_seconds
+        )
         found.append((tuples * seconds - (at - began), estimate.value, sum(said.consumed.values())))
     return found
 

@@ -76,7 +76,15 @@ def runtime(operator: Operator, *, more: bool = False, **attributes: Any) -> Ope
     if more:
         app.add_stream("more", step.more, app.add_operator("another", CollectorSink()).input)
     spec = next(physical for physical in plan_application(app).physical.operators if physical.name == "step")
-    context = OperatorContext(application="app", name="step", operator_id=spec.id, partition=0, partitions=1, clock=CLOCK, run_id="r")
+    context = OperatorContext(
+        application="app",
+        name="step",
+        operator_id=spec.id,
+        partition=0,
+        partitions=1,
+        clock=CLOCK,
+        run_id="r",
+    )
     return OperatorRuntime(spec, context)
 
 
@@ -132,14 +140,18 @@ def test_nothing_may_be_emitted_outside_of_a_window():
         def setup(self, context: OperatorContext) -> None:
             self.out.emit(1)
 
-    with pytest.raises(OperatorError, match="in `setup`: RidgelineError: `out` cannot emit outside of a window"):
+    with pytest.raises(
+        OperatorError, match="in `setup`: RidgelineError: `out` cannot emit outside of a window"
+    ):
         runtime(Eager()).start()
 
     class Late(Tracing):
         def committed(self, window_id: int) -> None:
             self.out.emit(1)
 
-    with pytest.raises(OperatorError, match="in `committed`: RidgelineError: `out` cannot emit outside of a window"):
+    with pytest.raises(
+        OperatorError, match="in `committed`: RidgelineError: `out` cannot emit outside of a window"
+    ):
         runtime(Late()).committed(0)
 
 
@@ -184,7 +196,8 @@ def test_an_emitted_tuple_that_does_not_fit_fails_the_operator():
             self.out.emit(Item("x"))
 
     with pytest.raises(
-        OperatorError, match=r"in `emit`: SchemaError: Item\(key='x'\) does not fit Item\(key: int64\): `key` must be int64; got 'x'"
+        OperatorError,
+        match=r"in `emit`: SchemaError: Item\(key='x'\) does not fit Item\(key: int64\): `key` must be int64; got 'x'",
     ):
         run(runtime(Wrong()), 0)
 
@@ -221,7 +234,9 @@ def test_inputs_that_have_finished_emit_no_more():
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("in", source.output, sink.input)
     spec = plan_application(app).physical.operators[0]
-    context = OperatorContext(application="app", name="source", operator_id=1, partition=0, partitions=1, clock=CLOCK, run_id="r")
+    context = OperatorContext(
+        application="app", name="source", operator_id=1, partition=0, partitions=1, clock=CLOCK, run_id="r"
+    )
     step = OperatorRuntime(spec, context)
     step.start()
     first, _ = step.run(WindowRequest(0, 0, 1), {}, ())
@@ -239,7 +254,9 @@ def test_the_rows_of_spark_become_the_source_s_tuples():
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("in", source.output, sink.input)
     spec = plan_application(app).physical.operators[0]
-    context = OperatorContext(application="app", name="source", operator_id=1, partition=0, partitions=1, clock=CLOCK, run_id="r")
+    context = OperatorContext(
+        application="app", name="source", operator_id=1, partition=0, partitions=1, clock=CLOCK, run_id="r"
+    )
     step = OperatorRuntime(spec, context)
     step.start()
     batches = [pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.int32())}) for keys in ([1, 2], [], [3])]
@@ -257,7 +274,9 @@ def times(values: list[tuple[int, int]]) -> Times:
     return Times(*(np.array([value[place] for value in values]) for place in (0, 1)))
 
 
-def ranges(step: OperatorRuntime, window_id: int, *values: tuple[int, int], final: bool = False) -> list[tuple[int, int]]:
+def ranges(
+    step: OperatorRuntime, window_id: int, *values: tuple[int, int], final: bool = False
+) -> list[tuple[int, int]]:
     """Run a window with one tuple for each (newest, oldest); the same of what comes out."""
     step.start()
     parts = [Tuples.of_rows(Schema(Item), [Item(0)], times([value])) for value in values]
@@ -291,7 +310,11 @@ def test_however_many_a_tuple_makes_all_have_its_time(both):
     @settings(deadline=None, max_examples=60)
     @given(
         st.lists(
-            st.lists(st.integers(0, 3).map(lambda count: 11 * count) | st.sampled_from([11, 11, 10, 1, 20, 32]), max_size=6), max_size=3
+            st.lists(
+                st.integers(0, 3).map(lambda count: 11 * count) | st.sampled_from([11, 11, 10, 1, 20, 32]),
+                max_size=6,
+            ),
+            max_size=3,
         )
     )
     def check(runs):
@@ -304,7 +327,11 @@ def test_however_many_a_tuple_makes_all_have_its_time(both):
                 expected["more"] += [(key, stamp)] * (key % 10)
         _, emitted = step.run(WindowRequest(next(windows), 0, 1), {"data": parts, "other": []}, ())
         for port in ("out", "more") if both else ("out",):
-            found = [pair for part in emitted[port] for pair in zip(part.rows, part.times.newest.tolist(), strict=True)]
+            found = [
+                pair
+                for part in emitted[port]
+                for pair in zip(part.rows, part.times.newest.tolist(), strict=True)
+            ]
             assert found == [(Item(key), stamp) for key, stamp in expected[port]]
 
     check()
@@ -360,18 +387,38 @@ def test_the_rows_of_spark_have_the_times_of_the_column_that_the_source_names():
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("in", source.output, sink.input)
     spec = plan_application(app).physical.operators[0]
-    context = OperatorContext(application="app", name="source", operator_id=1, partition=0, partitions=1, clock=CLOCK, run_id="r")
+    context = OperatorContext(
+        application="app", name="source", operator_id=1, partition=0, partitions=1, clock=CLOCK, run_id="r"
+    )
     step = OperatorRuntime(spec, context)
     step.start()
     now = round(CLOCK.wall() * 1_000)
-    batches = [pa.RecordBatch.from_pydict({"key": [1, 2], "time": pa.array([now - 1_000, now - 4_000], pa.timestamp("ms"))})]
+    batches = [
+        pa.RecordBatch.from_pydict(
+            {"key": [1, 2], "time": pa.array([now - 1_000, now - 4_000], pa.timestamp("ms"))}
+        )
+    ]
     _, emitted = step.run(WindowRequest(0, 0, 1), {}, batches)
     assert emitted["output"][0].time_column == "time"
     (sample,) = step.ages(0.0)
-    assert (sample.place, sample.count, sample.minimum, sample.maximum, sample.total) == ("source", 2, 1.0, 4.0, 5.0)
+    assert (sample.place, sample.count, sample.minimum, sample.maximum, sample.total) == (
+        "source",
+        2,
+        1.0,
+        4.0,
+        5.0,
+    )
 
 
 def test_times_are_neither_kept_nor_asked_for_if_nothing_is_recorded():
     spec = runtime(Latest()).spec
-    context = OperatorContext(application="app", name="step", operator_id=spec.id, partition=0, partitions=1, clock=CLOCK, run_id="r")
+    context = OperatorContext(
+        application="app",
+        name="step",
+        operator_id=spec.id,
+        partition=0,
+        partitions=1,
+        clock=CLOCK,
+        run_id="r",
+    )
     assert ranges(OperatorRuntime(spec, context, RecordingLevel.OFF), 0, (5, 3)) == []

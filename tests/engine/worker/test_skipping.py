@@ -144,13 +144,19 @@ def test_the_result_is_that_of_the_other_tuples(kind, windows):
     run = run_local(application(kind(), items, error_tuples_kept=1000))
 
     found = [out.value for out in run.collected("store")]
-    wanted = [2 * value for window in windows for value in window if value >= 0] if kind in DOUBLES else sums(windows)
+    wanted = (
+        [2 * value for window in windows for value in window if value >= 0]
+        if kind in DOUBLES
+        else sums(windows)
+    )
     assert found == wanted
     bad = [value for window in windows for value in window if value < 0]
     assert run.errors("step") == len(bad)
     assert run.tuples_in("step") == sum(map(len, windows))
     texts = [text for event in run.events if isinstance(event, OperatorWindow) for text in event.error_tuples]
-    assert [text.rpartition("): ")[2] for text in texts] == [f"ValueError: {value} is negative" for value in bad]
+    assert [text.rpartition("): ")[2] for text in texts] == [
+        f"ValueError: {value} is negative" for value in bad
+    ]
     assert run.retries == []
 
 
@@ -160,7 +166,9 @@ def test_in_several_partitions(kind, partitions):
     values = [value if value % 7 else -value - 1 for value in range(100)]
     run = run_local(application(kind(), [Number(value) for value in values], partitions=partitions))
 
-    assert sorted(out.value for out in run.collected("store")) == sorted(2 * value for value in values if value >= 0)
+    assert sorted(out.value for out in run.collected("store")) == sorted(
+        2 * value for value in values if value >= 0
+    )
     assert run.errors("step") == sum(value < 0 for value in values)
 
 
@@ -188,14 +196,18 @@ def test_the_error_port_gets_them_with_their_times():
     step = app.add_operator("step", Divided(), on_error="SKIP")
     app.add_stream("numbers", numbers.output, step.input)
     for name, schema in (("output", Out), ("other", Out), ("refused", Number)):
-        app.add_stream(name, getattr(step, name), app.add_operator(f"store_{name}", CollectorSink(schema)).input)
+        app.add_stream(
+            name, getattr(step, name), app.add_operator(f"store_{name}", CollectorSink(schema)).input
+        )
 
     run = run_local(app)
 
     assert run.collected("store_refused") == [items[1], items[3]]
     assert run.collected("store_output") == [Out(2), Out(6)]
     assert run.collected("store_other") == [Out(1), Out(3)]
-    [report] = [event for event in run.events if isinstance(event, OperatorWindow) and event.tuples_out.get("refused")]
+    [report] = [
+        event for event in run.events if isinstance(event, OperatorWindow) and event.tuples_out.get("refused")
+    ]
     assert report.errors == 4  # two on each error port
     assert report.error_tuples == ()
 
@@ -203,7 +215,9 @@ def test_the_error_port_gets_them_with_their_times():
 def test_one_of_a_window_is_shown_even_if_none_are_kept():
     run = run_local(application(Plain(), [Number(-1), Number(-2)]))
 
-    [text] = [text for event in run.events if isinstance(event, OperatorWindow) for text in event.error_tuples]
+    [text] = [
+        text for event in run.events if isinstance(event, OperatorWindow) for text in event.error_tuples
+    ]
     assert text.startswith("Number(value=-1, ")
     assert text.endswith("): ValueError: -1 is negative")
     assert run.errors("step") == 2

@@ -51,16 +51,26 @@ class Heard:
     @property
     def beats(self):
         """Those of `LongSum`'s container at the number 13; on a slow machine others may take long, too."""
-        beats = [event for event in self.events if isinstance(event, ContainerHeartbeat) and event.window_id == 1]
-        return [beat for beat in beats if any(operator.consumed.get("numbers") == 3 for operator in beat.operators)]
+        beats = [
+            event for event in self.events if isinstance(event, ContainerHeartbeat) and event.window_id == 1
+        ]
+        return [
+            beat
+            for beat in beats
+            if any(operator.consumed.get("numbers") == 3 for operator in beat.operators)
+        ]
 
     @property
     def clocks(self):
-        return [event for event in self.events if isinstance(event, ContainerHeartbeat) and event.container < 0]
+        return [
+            event for event in self.events if isinstance(event, ContainerHeartbeat) and event.container < 0
+        ]
 
     def run(self, context, checkpoint, address=None, **options):
         app = sum_application(LongSum(folder=str(self.folder)), count=30)
-        return run_on_spark(app, context, checkpoint, heartbeats=address or self.receiver.for_workers(INTERVAL), **options)
+        return run_on_spark(
+            app, context, checkpoint, heartbeats=address or self.receiver.for_workers(INTERVAL), **options
+        )
 
 
 @pytest.fixture
@@ -103,7 +113,11 @@ def test_a_long_window_tells_what_it_does_while_it_does_it(spark_context, tmp_pa
 
 def test_without_the_secret_the_run_goes_on_and_nothing_counts(spark_context, tmp_path, hear):
     heard = hear(lambda heard: any(isinstance(event, HeartbeatRejected) for event in heard.events))
-    run = heard.run(spark_context, tmp_path / "checkpoint", replace(heard.receiver.for_workers(INTERVAL), secret="guessed"))
+    run = heard.run(
+        spark_context,
+        tmp_path / "checkpoint",
+        replace(heard.receiver.for_workers(INTERVAL), secret="guessed"),
+    )
 
     assert sums(run) == SUMS
     assert heard.receiver.rejected["unauthenticated"] >= 1
@@ -165,7 +179,9 @@ def test_the_stack_of_a_worker_that_cannot_speak(spark_context, tmp_path, hear, 
     asking = threading.Thread(target=driver)
     asking.start()
     app = sum_application(StuckSum(folder=str(folder)), count=30)
-    run = run_on_spark(app, spark_context, tmp_path / "checkpoint", heartbeats=heard.receiver.for_workers(INTERVAL))
+    run = run_on_spark(
+        app, spark_context, tmp_path / "checkpoint", heartbeats=heard.receiver.for_workers(INTERVAL)
+    )
     asking.join()
 
     assert any("in stuck" in stack for stack in stacks)

@@ -14,7 +14,9 @@ from support.engine.on_spark import run_on_spark
 
 pytestmark = pytest.mark.spark
 
-WHERE = "operator `total` (partition 0) of application `sums` failed in window 1 in `process of port numbers`: "
+WHERE = (
+    "operator `total` (partition 0) of application `sums` failed in window 1 in `process of port numbers`: "
+)
 RAISED = {
     "exit": "SystemExit: 3",
     "leave": "Leave: as it likes",
@@ -28,7 +30,9 @@ RAISED = {
 
 def fail(kind, context, folder, **options):
     """How a run ends whose operator fails so."""
-    return run_on_spark(hostile_application(kind, folder), context, folder / "checkpoint", expect=OperatorError, **options)
+    return run_on_spark(
+        hostile_application(kind, folder), context, folder / "checkpoint", expect=OperatorError, **options
+    )
 
 
 @pytest.mark.parametrize("kind", RAISED)
@@ -85,7 +89,9 @@ def test_the_operator_is_named_in_whose_turn_workers_die(spark_context, receiver
 
 
 def test_a_worker_that_dies_once_costs_a_task_and_no_window(spark_context, tmp_path):
-    run = run_on_spark(hostile_application("killed", tmp_path, failures=1), spark_context, tmp_path / "checkpoint")
+    run = run_on_spark(
+        hostile_application("killed", tmp_path, failures=1), spark_context, tmp_path / "checkpoint"
+    )
 
     assert (run.ids, run.retries) == ([0, 1, 2], [])
     assert [event.tasks_retried for event in run.of_type(WindowCommitted)] == [0, 1, 0]
@@ -98,7 +104,9 @@ def test_a_silent_worker_is_ended_and_its_window_run_again(spark_context, receiv
     app = hostile_application(kind, tmp_path, failures=1)
     watched = {"heartbeats": receiver.for_workers(0.2), "workers": receiver.workers}
 
-    run = run_on_spark(app, spark_context, tmp_path / "checkpoint", attributes={"heartbeat_timeout": "3s"}, **watched)
+    run = run_on_spark(
+        app, spark_context, tmp_path / "checkpoint", attributes={"heartbeat_timeout": "3s"}, **watched
+    )
 
     assert run.ids == [0, 1, 2]
     [retry] = run.retries
@@ -120,7 +128,9 @@ def test_a_callback_that_is_stuck_is_ended_if_the_operator_has_a_timeout(spark_c
 
     run, error = fail("endless", spark_context, tmp_path, attributes=limits, **watched)
 
-    assert "failed in window 1 in `its turn`: a callback has taken in no tuple and emitted none for" in str(error)
+    assert "failed in window 1 in `its turn`: a callback has taken in no tuple and emitted none for" in str(
+        error
+    )
     assert "the attribute `callback_timeout` allows 2 s" in str(error)
     assert "in meet" in error.failure.traceback
     assert len(notes(tmp_path)) == 2

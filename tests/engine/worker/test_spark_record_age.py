@@ -33,7 +33,9 @@ class Events(InputOperator):
     def emit_tuples(self):
         now = self.context.clock.wall()
         for number in range(10):
-            self.output.emit(Event(datetime.fromtimestamp(now - number / 100, tz=UTC), self.context.window_id))
+            self.output.emit(
+                Event(datetime.fromtimestamp(now - number / 100, tz=UTC), self.context.window_id)
+            )
 
 
 class Pass(Operator):
@@ -84,8 +86,18 @@ def test_the_p99_at_commit_is_what_a_reader_of_the_files_sees(spark_context, tmp
     watch.observe(planned_event(plan_application(app), at=time.time(), application_id="ages", info={}))
     for event in run.events:
         watch.observe(event)
-    ages = {age["at"]: age for age in watch.record_age()["operators"] if age["operator"] in ("events", "files")}
-    assert len(reader.ages) == ages["commit"]["count"] == ages["emit"]["count"] == ages["source"]["count"] == 10 * WINDOWS
+    ages = {
+        age["at"]: age for age in watch.record_age()["operators"] if age["operator"] in ("events", "files")
+    }
+    assert (
+        len(reader.ages)
+        == ages["commit"]["count"]
+        == ages["emit"]["count"]
+        == ages["source"]["count"]
+        == 10 * WINDOWS
+    )
     assert ages["source"]["maxMs"] <= ages["emit"]["maxMs"] <= ages["commit"]["maxMs"]
-    assert ages["commit"]["p99Ms"] == pytest.approx(np.quantile(reader.ages, 0.99, method="inverted_cdf") * 1e3, abs=WIDTH * 1e3)
+    assert ages["commit"]["p99Ms"] == pytest.approx(
+        np.quantile(reader.ages, 0.99, method="inverted_cdf") * 1e3, abs=WIDTH * 1e3
+    )
     assert ages["commit"]["avgMs"] == pytest.approx(np.mean(reader.ages) * 1e3, abs=WIDTH * 1e3)

@@ -91,7 +91,9 @@ def test_a_worker_of_this_host_is_asked_for_its_stacks():
         worker.stdin.close()
 
 
-@pytest.mark.parametrize("arguments", [("register",), ("pyspark.daemon",)], ids=["no worker of Spark", "a worker without a dump"])
+@pytest.mark.parametrize(
+    "arguments", [("register",), ("pyspark.daemon",)], ids=["no worker of Spark", "a worker without a dump"]
+)
 def test_no_other_process_gets_the_signal(arguments):
     with process(*arguments) as other:
         (stacks.folder() / str(other.pid)).touch()
@@ -115,6 +117,8 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setattr(stacks.tempfile, "gettempdir", lambda: str(tmp_path))
     folder = stacks.folder()
     folder.chmod(0o777)
-    with pytest.raises(PermissionError, match=r"the folder for stacks of workers is refused: .* can be written by others"):
+    with pytest.raises(
+        PermissionError, match=r"the folder for stacks of workers is refused: .* can be written by others"
+    ):
         stacks.register()
     assert stacks.dump(os.getpid(), CLOCK) is None

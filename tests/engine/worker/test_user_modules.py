@@ -38,7 +38,10 @@ def project(tmp_path, monkeypatch):
             "if 0:\n    from . import near\n    from .sub import thing\n    from ..up import it",
             {"p.q", "p.q.near", "p.q.sub", "p.q.sub.thing", "p.up", "p.up.it"},
         ),
-        ("import importlib\nimportlib.import_module('late')\n__import__('later')", {"importlib", "late", "later"}),
+        (
+            "import importlib\nimportlib.import_module('late')\n__import__('later')",
+            {"importlib", "late", "later"},
+        ),
         ("from x import *", {"x"}),
         ("def broken(:", set()),
         ("from ........ import far", set()),
@@ -67,7 +70,13 @@ def test_what_functions_import_is_followed(project):
             "lazy_not_imported.py": "",
         }
     )
-    package = {"lazy_package", "lazy_package.base", "lazy_package.part", "lazy_package.more", "lazy_package.space.deep.leaf"}
+    package = {
+        "lazy_package",
+        "lazy_package.base",
+        "lazy_package.part",
+        "lazy_package.more",
+        "lazy_package.space.deep.leaf",
+    }
     assert set(shipped) == {"lazy_app", "lazy_one", "lazy_two", *package, "lazy_space.leaf"}
 
 
@@ -79,7 +88,9 @@ def test_installed_modules_and_those_of_python_stay(project, tmp_path):
             "numpy.py": "MINE = 1\n",
         }
     )
-    assert set(shipped) == {"lazy_app", "numpy"}, "a file beside the application wins over an installed package, not over Python's own"
+    assert set(shipped) == {"lazy_app", "numpy"}, (
+        "a file beside the application wins over an installed package, not over Python's own"
+    )
 
 
 def test_relative_to_the_importing_file_not_to_where_the_command_runs(project, tmp_path, monkeypatch):

@@ -11,7 +11,11 @@ from ridgeline.measure.age.histogram import BITS, SMALLEST_SECONDS, TRANSPORT_BI
 
 QUANTILES = ("0", "0.001", "0.07", "0.25", "0.5", "0.9", "0.99", "0.999", "1")
 DECADES = 26 * 365.25 * 86400
-SECONDS = st.one_of(st.floats(0, 2), st.floats(0, 1e10), st.sampled_from([0.0, 5e-5, SMALLEST_SECONDS, 0.001, 1.0, 3600.0, DECADES]))
+SECONDS = st.one_of(
+    st.floats(0, 2),
+    st.floats(0, 1e10),
+    st.sampled_from([0.0, 5e-5, SMALLEST_SECONDS, 0.001, 1.0, 3600.0, DECADES]),
+)
 VALUES = st.lists(SECONDS, max_size=60)
 
 
@@ -36,7 +40,9 @@ def close(found, exact, relative=0.0079, absolute=SMALLEST_SECONDS):
 @example([0.001, 0.002, DECADES])
 def test_a_quantile_is_within_one_percent_of_the_nearest_rank_value(values):
     histogram = holding(values)
-    for quantile, found in zip(QUANTILES, histogram.quantiles([float(quantile) for quantile in QUANTILES]), strict=True):
+    for quantile, found in zip(
+        QUANTILES, histogram.quantiles([float(quantile) for quantile in QUANTILES]), strict=True
+    ):
         assert close(found, nearest_rank(values, quantile))
         assert found == histogram.quantile(float(quantile))
     assert histogram.count == len(values)
@@ -72,13 +78,22 @@ def test_merging_is_associative_and_commutative_and_the_same_as_adding(first, se
 
 
 @settings(deadline=None)
-@given(st.lists(st.lists(st.tuples(st.integers(-13, 300), st.sampled_from([1, 60_000, 70_000, 2**31, 2**33]))), max_size=6), st.randoms())
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(-13, 300), st.sampled_from([1, 60_000, 70_000, 2**31, 2**33]))),
+        max_size=6,
+    ),
+    st.randoms(),
+)
 def test_order_does_not_matter_even_where_low_buckets_collapse(parts, shuffle):
     def merged(some):
         whole = Histogram()
         for part in some:
             one = Histogram()
-            one.add(np.array([2.0**exponent for exponent, _ in part]), np.array([count for _, count in part], dtype=np.int64))
+            one.add(
+                np.array([2.0**exponent for exponent, _ in part]),
+                np.array([count for _, count in part], dtype=np.int64),
+            )
             whole.merge(one)
         return whole
 
@@ -108,7 +123,9 @@ def test_it_never_takes_more_than_8_kib():
 def test_when_buckets_collapse_only_the_low_end_suffers():
     values = np.array([0.001, 1.0, 1000.0, DECADES])
     histogram = Histogram()
-    histogram.add(values, np.array([70_000, 70_000, 70_000, 90_000]))  # more than 16 bit: 30 octaves below 26 years, 0.76 s to 1.5 s
+    histogram.add(
+        values, np.array([70_000, 70_000, 70_000, 90_000])
+    )  # more than 16 bit: 30 octaves below 26 years, 0.76 s to 1.5 s
     found = histogram.quantiles((0.2, 0.4, 0.6, 0.9))
     assert 0.001 < found[0] < 1.6
     assert found[2:] == (pytest.approx(1000, rel=0.0079), pytest.approx(DECADES, rel=0.0079))
@@ -144,7 +161,9 @@ def test_shifted_into_fewer_buckets_it_stays_within_one_percent(values, shift):
     shifted = holding(values, TRANSPORT_BITS).rebucketed(BITS, shift)
     later = [value + shift for value in values]
     for quantile in QUANTILES:
-        assert close(shifted.quantile(float(quantile)), nearest_rank(later, quantile), 0.01, 2 * SMALLEST_SECONDS)
+        assert close(
+            shifted.quantile(float(quantile)), nearest_rank(later, quantile), 0.01, 2 * SMALLEST_SECONDS
+        )
     assert shifted.count == len(values)
 
 

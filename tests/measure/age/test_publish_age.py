@@ -45,7 +45,10 @@ def test_what_is_published_between_windows_counts_then():
     assert ages(measurement, "publish", 3.0) is None
     measurement.apply(OutputPublished(20.0, "write", 1))
     publish = ages(measurement, "publish", 20.0)
-    assert (publish["count"], publish["maxMs"]) == (4, pytest.approx((20.0 - 0.45 + 3.0 - 0.0) * 1000, abs=100))
+    assert (publish["count"], publish["maxMs"]) == (
+        4,
+        pytest.approx((20.0 - 0.45 + 3.0 - 0.0) * 1000, abs=100),
+    )
     measurement.apply(OutputPublished(30.0, "write", 2))
     assert ages(measurement, "publish", 30.0)["count"] == 6
 

@@ -21,7 +21,11 @@ from ridgeline.measure.events import AgeSample
 NOW = 1_700_000_000
 NOW_US = NOW * 1_000_000
 YEARS_US = 26 * 31_557_600_000_000
-AGES_US = st.lists(st.one_of(st.integers(0, 5_000_000), st.integers(0, YEARS_US), st.integers(-10_000_000, -1)), min_size=1, max_size=50)
+AGES_US = st.lists(
+    st.one_of(st.integers(0, 5_000_000), st.integers(0, YEARS_US), st.integers(-10_000_000, -1)),
+    min_size=1,
+    max_size=50,
+)
 
 
 def of_ages(ages_us, place="emit", now=NOW):
@@ -61,7 +65,11 @@ def test_a_sample_agrees_with_a_computation_record_by_record(ages_us):
     found = of_ages(ages_us)
     assert found.count == len(ages_us)
     assert found.negative == sum(age < 0 for age in ages_us)
-    assert (found.minimum, found.maximum, found.total) == (min(ages_us) / 1e6, max(ages_us) / 1e6, sum(ages_us) / 1_000_000)
+    assert (found.minimum, found.maximum, found.total) == (
+        min(ages_us) / 1e6,
+        max(ages_us) / 1e6,
+        sum(ages_us) / 1_000_000,
+    )
     assert (found.buckets, found.ahead) == apart(ages_us)
     assert found.base == min((age for age in ages_us if age >= 0), default=0) / 1e6
 
@@ -120,9 +128,16 @@ def test_figures_are_of_all_records_of_the_minute(windows):
     found = ages.figures(1, "emit", NOW + 45)
     assert (found.minimum, found.maximum, found.count) == (min(every), max(every), len(every))
     assert found.average == pytest.approx(sum(every) / len(every), rel=1e-9, abs=1e-9)
-    for quantile, value in (("0.5", found.p50), ("0.9", found.p90), ("0.99", found.p99), ("0.999", found.p999)):
+    for quantile, value in (
+        ("0.5", found.p50),
+        ("0.9", found.p90),
+        ("0.99", found.p99),
+        ("0.999", found.p999),
+    ):
         exact = nearest_rank(every, quantile)
-        assert value == pytest.approx(exact, rel=0.01, abs=2e-4 + (0.005 * -found.minimum if exact < 0 else 0.0))
+        assert value == pytest.approx(
+            exact, rel=0.01, abs=2e-4 + (0.005 * -found.minimum if exact < 0 else 0.0)
+        )
 
 
 def test_a_minute_without_records_leaves_no_figures():
@@ -168,7 +183,11 @@ def test_ages_at_commit_are_older_by_the_time_until_then():
     ages.add_committed(1, of_ages([100_000, 200_000, 900_000], "commit"), 0.4, NOW)
     ages.add_committed(1, of_ages([300_000], "commit"), -0.1, NOW)  # of a host whose clock is ahead
     found = ages.figures(1, "commit", NOW)
-    assert (found.minimum, found.maximum, found.oldest_maximum) == (pytest.approx(0.2), pytest.approx(1.3), pytest.approx(1.3))
+    assert (found.minimum, found.maximum, found.oldest_maximum) == (
+        pytest.approx(0.2),
+        pytest.approx(1.3),
+        pytest.approx(1.3),
+    )
     assert found.average == pytest.approx((0.5 + 0.6 + 1.3 + 0.2) / 4)
     assert found.p50 == pytest.approx(0.5, rel=0.01)
 
@@ -177,7 +196,12 @@ def test_ages_of_a_host_whose_clock_is_off_become_those_of_strams():
     ages = RecordAges()
     ages.add(1, of_ages([100_000, 400_000, 900_000]), NOW, offset_seconds=-0.25)  # its clock is 250 ms ahead
     found = ages.figures(1, "emit", NOW)
-    assert (found.minimum, found.maximum, found.count, found.negative) == (pytest.approx(-0.15), pytest.approx(0.65), 3, 1)
+    assert (found.minimum, found.maximum, found.count, found.negative) == (
+        pytest.approx(-0.15),
+        pytest.approx(0.65),
+        3,
+        1,
+    )
     assert found.p90 == pytest.approx(0.65, rel=0.01)
 
 
@@ -216,7 +240,12 @@ def test_levels_are_those_of_kip_613():
         ages.add(1, of_ages([1], place), NOW)
     ages.add_committed(1, of_ages([1], "commit"), 0.0, NOW)
     assert ages.places(1) == ("source", "state", "emit", "commit")
-    assert [ages.figures(1, place, NOW).level for place in ages.places(1)] == ["INFO", "TRACE", "INFO", "INFO"]
+    assert [ages.figures(1, place, NOW).level for place in ages.places(1)] == [
+        "INFO",
+        "TRACE",
+        "INFO",
+        "INFO",
+    ]
     assert ages.places(2) == ()
 
 
@@ -236,7 +265,7 @@ def test_a_sample_of_nothing_changes_nothing():
     assert ages.figures(1, "emit", NOW) is None
 
 
-# ------------------------------------------------------------------------------------------------ totals and names
+# ------------------------------------------------------------------------------------------- totals and names
 
 
 def test_totals_are_a_prometheus_histogram_since_the_start():
@@ -245,7 +274,14 @@ def test_totals_are_a_prometheus_histogram_since_the_start():
         ages.add(1, of_ages([-1000, 3000, 700_000, 40_000_000, 400_000_000_000]), NOW + second)
     found = ages.totals(1, "emit")
     below = dict(zip(AGE_BOUNDS_SECONDS, found.counts, strict=False))
-    assert [below[bound] for bound in (0.005, 0.5, 1.0, 30.0, 60.0, 86400.0)] == [400, 400, 600, 600, 800, 800]
+    assert [below[bound] for bound in (0.005, 0.5, 1.0, 30.0, 60.0, 86400.0)] == [
+        400,
+        400,
+        600,
+        600,
+        800,
+        800,
+    ]
     assert (found.counts[-1], found.count) == (1000, 1000)
     assert found.sum_seconds == pytest.approx(200 * (-0.001 + 0.003 + 0.7 + 40 + 400_000))
     assert ages.totals(1, "source") is None
@@ -263,5 +299,7 @@ def test_names_and_tags_of_kip_613():
         "task-id": "3",
         "processor-node-id": "sum#1",
     }
-    with pytest.raises(ValueError, match="KIP-613 has no `p99`; did you mean one of minimum, maximum, average"):
+    with pytest.raises(
+        ValueError, match="KIP-613 has no `p99`; did you mean one of minimum, maximum, average"
+    ):
         kip_613_name("p99")

@@ -39,7 +39,9 @@ def test_percentiles_do_not_collapse_on_a_host_whose_clock_is_behind():
 
 @settings(deadline=None, max_examples=200)
 @given(
-    st.lists(st.one_of(st.floats(0.0, 5.0), st.floats(0.0, 0.01), st.floats(0.0, 1e5)), min_size=1, max_size=60),
+    st.lists(
+        st.one_of(st.floats(0.0, 5.0), st.floats(0.0, 0.01), st.floats(0.0, 1e5)), min_size=1, max_size=60
+    ),
     st.floats(-10.0, 10.0),
     st.integers(1, 3),
 )
@@ -47,7 +49,9 @@ def test_percentiles_are_within_one_percent_whatever_the_clock_says(true_ages, s
     found = figures(true_ages, skew, windows)
     assert found.count == len(true_ages)
     for name, quantile in QUANTILES.items():
-        assert getattr(found, name) == pytest.approx(exact_rank(true_ages, quantile), rel=0.01, abs=2.2e-4), name
+        assert getattr(found, name) == pytest.approx(exact_rank(true_ages, quantile), rel=0.01, abs=2.2e-4), (
+            name
+        )
     assert found.minimum == pytest.approx(min(true_ages), abs=2e-6)
     assert found.maximum == pytest.approx(max(true_ages), abs=2e-6)
 
@@ -58,7 +62,9 @@ def test_records_from_the_future_cost_a_five_hundredth_of_how_far_they_are_ahead
     found = figures(true_ages, skew)
     ahead = max(0.0, -min(true_ages))
     for name, quantile in QUANTILES.items():
-        assert getattr(found, name) == pytest.approx(exact_rank(true_ages, quantile), rel=0.01, abs=2.2e-4 + 0.005 * ahead), name
+        assert getattr(found, name) == pytest.approx(
+            exact_rank(true_ages, quantile), rel=0.01, abs=2.2e-4 + 0.005 * ahead
+        ), name
     certain = sum(age < -(3e-4 + 0.005 * ahead) for age in true_ages)
     possible = sum(age < 3e-4 + 0.005 * ahead for age in true_ages)
     assert certain <= found.negative <= possible

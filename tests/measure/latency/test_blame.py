@@ -13,24 +13,43 @@ from ridgeline.measure.latency.operator_latency import operator_latencies
 from support.measure.simulated_window import BASE, SEED_MS, graph, run, runs, seed_graph, wild_windows
 
 OVERHEAD = {"launch_ms": 1, "read_ms": 2, "restore_ms": 3, "decode_ms": 4, "transfer_ms": 0.5, "state_ms": 7}
-PHASES = {"latestOffset": 0.004, "walCommit": 0.003, "getBatch": 0.001, "queryPlanning": 0.001, "addBatch": 9.0, "triggerExecution": 9.0}
+PHASES = {
+    "latestOffset": 0.004,
+    "walCommit": 0.003,
+    "getBatch": 0.001,
+    "queryPlanning": 0.001,
+    "addBatch": 9.0,
+    "triggerExecution": 9.0,
+}
 
 
 def chain_of(topology, times):
     """(what, operator, milliseconds) of every step."""
-    return [(step.what, step.operator, round(1000 * step.seconds, 3)) for step in blame_chain(topology, times)]
+    return [
+        (step.what, step.operator, round(1000 * step.seconds, 3)) for step in blame_chain(topology, times)
+    ]
 
 
 def explained(topology, times):
     latencies = operator_latencies(topology, times)
-    return explain(times, critical_path(topology, {operator: found.own for operator, found in latencies.items()}), latencies)
+    return explain(
+        times,
+        critical_path(topology, {operator: found.own for operator, found in latencies.items()}),
+        latencies,
+    )
 
 
 def test_the_barrier_is_named_after_whom_nobody_but_spark_waited_for():
     topology = seed_graph()
     times = run(topology, SEED_MS, tasks={3: "t", 5: "t", 4: "u"})
-    # D needs B only, which ended after 5 ms: the other 95 ms of C are the barrier; F ran behind D in the same task
-    assert chain_of(topology, times) == [("compute", "C", 5), ("barrier", "C", 95), ("slot", "D", 30), ("compute", "F", 2)]
+    # D needs B only, which ended after 5 ms: the other 95 ms of C are the barrier; F ran behind D in the same
+    # task
+    assert chain_of(topology, times) == [
+        ("compute", "C", 5),
+        ("barrier", "C", 95),
+        ("slot", "D", 30),
+        ("compute", "F", 2),
+    ]
 
 
 def test_the_last_task_decides_and_its_producer_is_no_barrier():
@@ -64,7 +83,8 @@ def test_each_millisecond_between_commit_and_tick_has_a_name():
 
 def test_siblings_that_nobody_waited_for_are_named_so():
     topology = seed_graph(fused=True)
-    # in the order A B C D E F: F waited for its turn behind E and D, which it does not read; then for C, and C behind B
+    # in the order A B C D E F: F waited for its turn behind E and D, which it does not read; then for C, and
+    # C behind B
     assert chain_of(topology, run(topology, {**SEED_MS, "A": 1})) == [
         ("compute", "A", 1),
         ("sibling", "B", 5),
@@ -135,7 +155,15 @@ def test_a_window_of_which_no_container_is_known_is_other():
 
 def test_steps_shorter_than_a_microsecond_go_into_their_neighbour():
     topology = graph({"A": (0, 0)}, [])
-    times = replace(run(topology, {"A": 10}), began=0.0, planned=5e-7, launched=1.0, returned=3.0, staged=3.0 + 9e-7, committed=4.0)
+    times = replace(
+        run(topology, {"A": 10}),
+        began=0.0,
+        planned=5e-7,
+        launched=1.0,
+        returned=3.0,
+        staged=3.0 + 9e-7,
+        committed=4.0,
+    )
     steps = blame_chain(topology, replace(times, containers={}, operators={}))
     assert [step.what for step in steps] == ["planning", "other", "commit"]
     assert steps[0].seconds == 1.0
@@ -164,14 +192,22 @@ def test_of_a_window_that_ran_in_order_nothing_is_unexplained(case):
     named = {step.operator for step in steps if step.what == "compute"}
     assert all(compute[title] for title in named)
     found = explained(topology, times)
-    assert sum(found["rest"].values()) + found["criticalPathMs"] == pytest.approx(found["windowLatencyMs"], abs=1e-3)
+    assert sum(found["rest"].values()) + found["criticalPathMs"] == pytest.approx(
+        found["windowLatencyMs"], abs=1e-3
+    )
     assert "other" not in found["rest"]
     assert all(seconds > 0 for seconds in found["rest"].values())
 
 
 def test_the_critical_path_and_the_named_rest_are_the_window():
     topology = seed_graph()
-    times = run(topology, {**SEED_MS, "A": 1}, tasks={3: "t", 5: "t", 4: "u"}, launch_ms=2, driver_ms=[0, 3, 4, 5, 6, 7])
+    times = run(
+        topology,
+        {**SEED_MS, "A": 1},
+        tasks={3: "t", 5: "t", 4: "u"},
+        launch_ms=2,
+        driver_ms=[0, 3, 4, 5, 6, 7],
+    )
     # A 1, C 100, E 20 and the launch of two stages are the path; D and F end 12 ms after E
     assert explained(topology, times) == {
         "windowLatencyMs": pytest.approx(157, abs=1e-3),
@@ -192,4 +228,6 @@ def test_the_critical_path_and_the_named_rest_are_the_window():
 def test_the_explanation_adds_up_whatever_the_clocks_say(case):
     topology, times = case
     found = explained(topology, times)
-    assert sum(found["rest"].values()) + found["criticalPathMs"] == pytest.approx(found["windowLatencyMs"], abs=0.01)
+    assert sum(found["rest"].values()) + found["criticalPathMs"] == pytest.approx(
+        found["windowLatencyMs"], abs=0.01
+    )

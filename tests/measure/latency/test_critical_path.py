@@ -60,14 +60,30 @@ def test_slack_is_how_much_slower_an_operator_may_become():
 def test_equal_paths_are_ordered_by_their_titles_whatever_the_error_of_sums():
     places = {"A": (0, 0), "Z": (1, 1), "M": (2, 1), "N": (3, 2), "Y": (4, 2)}
     topology = graph(places, ["AZ", "AM", "ZN", "MY"])
-    own = {"A": 0.1, "Z": 0.2, "N": 0.3, "M": 0.3, "Y": 0.2}  # 0.1 + (0.2 + 0.3) and 0.1 + (0.3 + 0.2) by other ways
+    own = {
+        "A": 0.1,
+        "Z": 0.2,
+        "N": 0.3,
+        "M": 0.3,
+        "Y": 0.2,
+    }  # 0.1 + (0.2 + 0.3) and 0.1 + (0.3 + 0.2) by other ways
     assert titles(topology, critical_path(topology, by_id(topology, own)).path) == "AMY"
     assert titles(topology, critical_path(topology, {}).path) == "AMY"
 
 
 def test_unifiers_are_on_the_path():
-    topology = graph({"p": (0, 0), "q": (1, 0), "u": (2, 1), "S": (2, 1)}, ["pu", "qu", "uS"], unifiers={"u"}, names={"u": "p"})
-    assert titles(topology, critical_path(topology, by_id(topology, {"p": 1.0, "q": 2.0, "u": 1.0, "S": 0.5})).path) == "quS"
+    topology = graph(
+        {"p": (0, 0), "q": (1, 0), "u": (2, 1), "S": (2, 1)},
+        ["pu", "qu", "uS"],
+        unifiers={"u"},
+        names={"u": "p"},
+    )
+    assert (
+        titles(
+            topology, critical_path(topology, by_id(topology, {"p": 1.0, "q": 2.0, "u": 1.0, "S": 0.5})).path
+        )
+        == "quS"
+    )
 
 
 def test_an_operator_that_did_not_report_counts_nothing():
@@ -84,7 +100,10 @@ def test_no_operators_no_path():
 @given(measured_graphs())
 def test_it_is_the_greatest_of_all_paths(case):
     topology, own = case
-    best = min(all_paths(topology), key=lambda path: (-sum(own[o] for o in path), [topology.by_id[o].title for o in path]))
+    best = min(
+        all_paths(topology),
+        key=lambda path: (-sum(own[o] for o in path), [topology.by_id[o].title for o in path]),
+    )
     found = critical_path(topology, own)
     assert found == CriticalPath(sum(own[operator] for operator in best), best)
     assert all(found.latency_seconds >= own[operator] for operator in found.path)
@@ -107,7 +126,10 @@ def test_less_than_the_slack_changes_nothing_and_more_does(case, data):
     operator = data.draw(st.sampled_from([node.id for node in topology.operators]))
     before, room = critical_path(topology, own).latency_seconds, slack(topology, own)[operator]
     assert room >= 0.0
-    assert critical_path(topology, {**own, operator: own[operator] + max(0.0, room - 0.5)}).latency_seconds == before
+    assert (
+        critical_path(topology, {**own, operator: own[operator] + max(0.0, room - 0.5)}).latency_seconds
+        == before
+    )
     after = critical_path(topology, {**own, operator: own[operator] + room + 0.5})
     assert after.latency_seconds == before + 0.5
     assert operator in after.path
@@ -131,4 +153,10 @@ def test_the_share_is_over_the_last_windows():
     assert history.share(1) == {number["A"]: 1.0, number["C"]: 1.0, number["F"]: 1.0}
     assert history.share(3) == {number["A"]: 1.0, number["C"]: 1.0, number["E"]: 2 / 3, number["F"]: 1 / 3}
     assert history.share(100)[number["B"]] == 0.25  # the first window is forgotten
-    assert history.share(2, until=2) == {number["A"]: 1.0, number["B"]: 0.5, number["D"]: 0.5, number["C"]: 0.5, number["E"]: 0.5}
+    assert history.share(2, until=2) == {
+        number["A"]: 1.0,
+        number["B"]: 0.5,
+        number["D"]: 0.5,
+        number["C"]: 0.5,
+        number["E"]: 0.5,
+    }

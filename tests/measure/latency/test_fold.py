@@ -21,7 +21,15 @@ def fed(*windows, topology=None, **options):
     fold, topology = LatencyFold(**options), topology or seed_graph()
     for number, compute in enumerate(windows):
         fold.add(
-            topology, run(topology, {**SEED_MS, **compute}, tasks=TASKS, window_id=number, began=BASE + number, due=BASE + number - 0.1)
+            topology,
+            run(
+                topology,
+                {**SEED_MS, **compute},
+                tasks=TASKS,
+                window_id=number,
+                began=BASE + number,
+                due=BASE + number - 0.1,
+            ),
         )
     return fold
 
@@ -55,8 +63,20 @@ def test_the_critical_path_of_the_figure():
         "latencyMs": close(120),
         "path": [
             {"operator": "A", "id": 1, "latencyMs": 0.0, "computeMs": 0.0, "transferMs": 0.0},
-            {"operator": "C", "id": 3, "latencyMs": close(100), "computeMs": close(100), "transferMs": close(0)},
-            {"operator": "E", "id": 5, "latencyMs": close(20), "computeMs": close(20), "transferMs": close(0)},
+            {
+                "operator": "C",
+                "id": 3,
+                "latencyMs": close(100),
+                "computeMs": close(100),
+                "transferMs": close(0),
+            },
+            {
+                "operator": "E",
+                "id": 5,
+                "latencyMs": close(20),
+                "computeMs": close(20),
+                "transferMs": close(0),
+            },
         ],
         "slack": {"B": close(85), "D": close(85), "F": close(18)},
         "blame": [
@@ -68,7 +88,11 @@ def test_the_critical_path_of_the_figure():
         "average": {"latencyMs": close(120), "path": ["A", "C", "E"]},
         "share": {"A": 1.0, "C": 1.0, "E": 1.0},
         "windowLatencyMs": close(132),
-        "explained": {"windowLatencyMs": close(132), "criticalPathMs": close(120), "rest": {"barrier": close(12)}},
+        "explained": {
+            "windowLatencyMs": close(132),
+            "criticalPathMs": close(120),
+            "rest": {"barrier": close(12)},
+        },
     }
 
 
@@ -105,7 +129,9 @@ def test_a_window_of_the_past_is_shown_as_it_was():
     assert (answer["windowId"], [step["operator"] for step in answer["path"]]) == (0, ["A", "B", "D"])
     assert answer["average"]["path"] == ["A", "B", "D"]
     assert answer["share"] == {"A": 1.0, "B": 1.0, "D": 1.0}
-    assert row(fold.latency(1), "D")["averageMs"] == close((200 + 95 + 30 + 95) / 2)  # the wait behind C is 95 each time
+    assert row(fold.latency(1), "D")["averageMs"] == close(
+        (200 + 95 + 30 + 95) / 2
+    )  # the wait behind C is 95 each time
 
 
 def test_windows_are_summed_up_newest_last():
@@ -149,7 +175,11 @@ def test_sparks_account_that_comes_late_replaces_the_window():
         {"what": "offsets", "operator": "", "ms": close(30)},
         {"what": "trigger", "operator": "", "ms": close(10)},
     ]
-    assert fold.critical_path()["explained"]["rest"] == {"offsets": close(30), "trigger": close(10), "barrier": close(12)}
+    assert fold.critical_path()["explained"]["rest"] == {
+        "offsets": close(30),
+        "trigger": close(10),
+        "barrier": close(12),
+    }
     assert fold.windows(1)[0]["latencyMs"] == close(172)
     assert [found["windowId"] for found in fold.windows()] == [0, 1]
     assert fold.latency() == before
@@ -163,19 +193,39 @@ def test_partitions_with_their_unifiers_are_one_logical_operator():
     fold = LatencyFold()
     fold.add(topology, run(topology, {"p[0]": 10, "p[1]": 30, "u": 5, "S": 2}))
     assert fold.latency()["logical"] == [
-        {"operator": "p", "latencyMs": close(35), "averageMs": close(35), "computeMs": close(35), "waitMs": 0.0, "transferMs": close(0)},
-        {"operator": "S", "latencyMs": close(2), "averageMs": close(2), "computeMs": close(2), "waitMs": 0.0, "transferMs": close(0)},
+        {
+            "operator": "p",
+            "latencyMs": close(35),
+            "averageMs": close(35),
+            "computeMs": close(35),
+            "waitMs": 0.0,
+            "transferMs": close(0),
+        },
+        {
+            "operator": "S",
+            "latencyMs": close(2),
+            "averageMs": close(2),
+            "computeMs": close(2),
+            "waitMs": 0.0,
+            "transferMs": close(0),
+        },
     ]
 
 
 def test_an_operator_that_did_not_report_is_null():
     topology = seed_graph()
     times = run(topology, SEED_MS)
-    without = replace(times, operators={operator: own for operator, own in times.operators.items() if operator != 4})
+    without = replace(
+        times, operators={operator: own for operator, own in times.operators.items() if operator != 4}
+    )
     fold = LatencyFold()
     fold.add(topology, without)
     found = row(fold.latency(), "D")
-    assert {key: found[key] for key in ("latencyMs", "averageMs", "p50Ms")} == {"latencyMs": None, "averageMs": None, "p50Ms": None}
+    assert {key: found[key] for key in ("latencyMs", "averageMs", "p50Ms")} == {
+        "latencyMs": None,
+        "averageMs": None,
+        "p50Ms": None,
+    }
     assert row(fold.latency(), "D", "logical")["latencyMs"] is None
     fold.add(topology, run(topology, SEED_MS, window_id=1))
     assert row(fold.latency(), "D")["averageMs"] == close(125)
@@ -213,7 +263,11 @@ def test_the_average_needs_history():
 
 def test_five_hundred_operators():
     width = 50
-    places = {f"o{stage}_{number:02}": (stage * width + number, stage) for stage in range(10) for number in range(width)}
+    places = {
+        f"o{stage}_{number:02}": (stage * width + number, stage)
+        for stage in range(10)
+        for number in range(width)
+    }
     streams = [
         (f"o{stage}_{number:02}", f"o{stage + 1}_{(number + step) % width:02}")
         for stage in range(9)

@@ -8,7 +8,17 @@ from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import ContainerWindow
 from ridgeline.measure.latency.operator_latency import OperatorLatency, logical_latencies, operator_latencies
 from ridgeline.measure.latency.window import assemble
-from support.measure.simulated_window import BASE, SEED_MS, graph, ids, reported, run, runs, seed_graph, wild_windows
+from support.measure.simulated_window import (
+    BASE,
+    SEED_MS,
+    graph,
+    ids,
+    reported,
+    run,
+    runs,
+    seed_graph,
+    wild_windows,
+)
 
 close = partial(pytest.approx, abs=1e-6)  # the resolution of times since 1970
 
@@ -16,7 +26,9 @@ close = partial(pytest.approx, abs=1e-6)  # the resolution of times since 1970
 def parts(topology, times):
     """Latency, compute, wait, transfer in milliseconds by title."""
     return {
-        topology.by_id[operator].title: tuple(round(1000 * part, 3) for part in (found.latency, found.compute, found.wait, found.transfer))
+        topology.by_id[operator].title: tuple(
+            round(1000 * part, 3) for part in (found.latency, found.compute, found.wait, found.transfer)
+        )
         for operator, found in operator_latencies(topology, times).items()
     }
 
@@ -54,7 +66,14 @@ def test_fused_operators_wait_for_their_siblings():
 
 def test_launch_reading_restoring_and_decoding_are_transfer_and_slots_are_wait():
     topology = seed_graph()
-    durations = {"launch_ms": 1, "read_ms": 2, "restore_ms": 3, "decode_ms": 4, "transfer_ms": 0.5, "state_ms": 7}
+    durations = {
+        "launch_ms": 1,
+        "read_ms": 2,
+        "restore_ms": 3,
+        "decode_ms": 4,
+        "transfer_ms": 0.5,
+        "state_ms": 7,
+    }
     found = parts(topology, run(topology, SEED_MS, tasks={3: "t", 5: "t"}, **durations))
     # the state file of the stage before is waited for: its task ends with it
     assert found["C"] == (117.5, 100, 7, 10.5)
@@ -65,7 +84,12 @@ def test_launch_reading_restoring_and_decoding_are_transfer_and_slots_are_wait()
 
 def test_an_input_has_its_compute_only():
     topology = seed_graph()
-    assert parts(topology, run(topology, {**SEED_MS, "A": 7}, launch_ms=3, transfer_ms=2))["A"] == (7, 7, 0, 0)
+    assert parts(topology, run(topology, {**SEED_MS, "A": 7}, launch_ms=3, transfer_ms=2))["A"] == (
+        7,
+        7,
+        0,
+        0,
+    )
 
 
 def test_the_slowest_upstream_counts_and_those_without_a_report_are_left_out():
@@ -73,7 +97,9 @@ def test_the_slowest_upstream_counts_and_those_without_a_report_are_left_out():
     times = run(topology, {"A": 10, "B": 50, "C": 20})
     found = operator_latencies(topology, times)[3]
     assert (found.upstream, found.latency) == (2, close(0.02))
-    without = replace(times, operators={operator: own for operator, own in times.operators.items() if operator != 2})
+    without = replace(
+        times, operators={operator: own for operator, own in times.operators.items() if operator != 2}
+    )
     found = operator_latencies(topology, without)[3]
     assert (found.upstream, found.latency, found.compute) == (1, close(0.06), close(0.02))
     assert 2 not in operator_latencies(topology, without)
@@ -94,7 +120,12 @@ def test_an_operator_that_ends_before_its_upstream_has_no_latency_and_is_marked(
     found = operator_latencies(topology, moved(times, 2, -0.25))[2]
     assert (found.latency, found.own, found.clamped) == (0.0, 0.0, True)
     found = operator_latencies(topology, moved(times, 2, -0.005))[2]
-    assert (found.latency, found.compute, found.wait, found.clamped) == (close(0.015), close(0.015), 0.0, False)
+    assert (found.latency, found.compute, found.wait, found.clamped) == (
+        close(0.015),
+        close(0.015),
+        0.0,
+        False,
+    )
 
 
 def test_clocks_apart_and_drifting_change_nothing_once_they_are_corrected():
@@ -123,10 +154,22 @@ def test_clocks_apart_and_drifting_change_nothing_once_they_are_corrected():
 def test_a_logical_operator_is_its_slowest_partition_with_its_slowest_unifiers():
     places = {"p0": (0, 0), "p1": (1, 0), "u0": (2, 1), "u1": (3, 1), "v": (3, 1), "S": (3, 1)}
     streams = [("p0", "u0"), ("p1", "u1"), ("u0", "v"), ("u1", "v"), ("v", "S")]
-    topology = graph(places, streams, unifiers={"u0", "u1", "v"}, names=dict.fromkeys(["p0", "p1", "u0", "u1", "v"], "P"))
+    topology = graph(
+        places, streams, unifiers={"u0", "u1", "v"}, names=dict.fromkeys(["p0", "p1", "u0", "u1", "v"], "P")
+    )
     number = ids(topology)
-    seconds = {"p0": (5.0, 1.0), "p1": (4.0, 0.5), "u0": (1.0, 0.0), "u1": (3.0, 1.0), "v": (2.0, 0.5), "S": (9.0, 0.0)}
-    latencies = {number[title]: OperatorLatency(number[title], sum(both), both[0], both[1], 0.0) for title, both in seconds.items()}
+    seconds = {
+        "p0": (5.0, 1.0),
+        "p1": (4.0, 0.5),
+        "u0": (1.0, 0.0),
+        "u1": (3.0, 1.0),
+        "v": (2.0, 0.5),
+        "S": (9.0, 0.0),
+    }
+    latencies = {
+        number[title]: OperatorLatency(number[title], sum(both), both[0], both[1], 0.0)
+        for title, both in seconds.items()
+    }
     found = logical_latencies(topology, latencies)
     assert list(found) == ["P", "S"]
     assert found["P"].chain == (number["p1"], number["u1"], number["v"])
@@ -149,5 +192,7 @@ def test_the_parts_add_up_whatever_the_clocks_say(case):
 def test_compute_is_right_wherever_an_operator_runs(case):
     topology, times, compute = case
     found = operator_latencies(topology, times)
-    assert {topology.by_id[operator].title: round(1000 * own.compute, 3) for operator, own in found.items()} == compute
+    assert {
+        topology.by_id[operator].title: round(1000 * own.compute, 3) for operator, own in found.items()
+    } == compute
     assert not any(own.clamped for own in found.values())

@@ -11,7 +11,13 @@ from ridgeline.measure.latency.phases import PHASES, window_phases
 from support.measure.simulated_window import BASE, graph, run, runs, wild_windows
 
 OVERHEAD = {"launch_ms": 1, "read_ms": 2, "restore_ms": 3, "decode_ms": 4, "transfer_ms": 5, "state_ms": 7}
-OF_SPARK = {"latestOffset": 0.004, "walCommit": 0.003, "getBatch": 0.001, "queryPlanning": 0.001, "commitOffsets": 0.006}
+OF_SPARK = {
+    "latestOffset": 0.004,
+    "walCommit": 0.003,
+    "getBatch": 0.001,
+    "queryPlanning": 0.001,
+    "commitOffsets": 0.006,
+}
 TWO_STAGES = graph({"A": (0, 0), "B": (1, 1)}, ["AB"])
 
 
@@ -40,7 +46,10 @@ def test_each_millisecond_has_a_name():
 
 def test_encoding_and_state_are_told_apart_from_the_rest_around_callbacks():
     times = run(TWO_STAGES, {"A": 10, "B": 20}, **OVERHEAD)
-    operators = {number: replace(operator, encode_seconds=0.002, state_seconds=0.001) for number, operator in times.operators.items()}
+    operators = {
+        number: replace(operator, encode_seconds=0.002, state_seconds=0.001)
+        for number, operator in times.operators.items()
+    }
     first = replace(times.containers[0], sent=times.containers[0].written + 0.0005)
     found = phases(TWO_STAGES, replace(times, operators=operators, containers={**times.containers, 0: first}))
     assert (found["decode"], found["state write"], found["encode"], found["shuffle"]) == (12, 16, 4.5, 2.5)
@@ -62,8 +71,14 @@ def test_what_ran_in_the_same_task_is_named_by_what_was_done():
 
 def test_a_new_process_is_worker_start_from_its_fork_or_from_its_daemons_begin():
     times = run(TWO_STAGES, {"A": 10, "B": 20}, launch_ms=50)
-    forked = replace(times.containers[1], worker_began=times.containers[1].began - 0.02, daemon_began=BASE - 100)
-    at_once = replace(times.containers[0], worker_began=times.containers[0].began - 0.01, daemon_began=times.containers[0].began - 0.04)
+    forked = replace(
+        times.containers[1], worker_began=times.containers[1].began - 0.02, daemon_began=BASE - 100
+    )
+    at_once = replace(
+        times.containers[0],
+        worker_began=times.containers[0].began - 0.01,
+        daemon_began=times.containers[0].began - 0.04,
+    )
     found = phases(TWO_STAGES, replace(times, containers={0: at_once, 1: forked}))
     assert found == {"job launch": 10, "worker start": 60, "shuffle": 30, "user code": 30}
 
@@ -71,9 +86,14 @@ def test_a_new_process_is_worker_start_from_its_fork_or_from_its_daemons_begin()
 def test_a_process_that_was_there_before_is_no_worker_start():
     times = run(TWO_STAGES, {"A": 10, "B": 20}, launch_ms=50)
     containers = {
-        number: replace(container, worker_began=BASE - 5, daemon_began=BASE - 6) for number, container in times.containers.items()
+        number: replace(container, worker_began=BASE - 5, daemon_began=BASE - 6)
+        for number, container in times.containers.items()
     }
-    assert phases(TWO_STAGES, replace(times, containers=containers)) == {"job launch": 50, "shuffle": 50, "user code": 30}
+    assert phases(TWO_STAGES, replace(times, containers=containers)) == {
+        "job launch": 50,
+        "shuffle": 50,
+        "user code": 30,
+    }
 
 
 def test_spark_is_named_before_our_turn_and_after_it():
@@ -85,7 +105,9 @@ def test_spark_is_named_before_our_turn_and_after_it():
 
 
 def test_a_window_of_which_no_container_is_known_is_unexplained():
-    times = replace(run(TWO_STAGES, {"A": 10, "B": 20}, driver_ms=[0, 5, 0, 0, 7, 0]), containers={}, operators={})
+    times = replace(
+        run(TWO_STAGES, {"A": 10, "B": 20}, driver_ms=[0, 5, 0, 0, 7, 0]), containers={}, operators={}
+    )
     assert phases(TWO_STAGES, times) == {"planning": 5, "manifest": 7, "unexplained": 30}
 
 
@@ -94,7 +116,9 @@ def test_a_window_of_which_no_container_is_known_is_unexplained():
 def test_the_phases_add_up_whatever_the_clocks_say(case, triggered, took):
     topology, times = case
     if triggered is not None:
-        times = replace(times, trigger=SparkTrigger(BASE, 0, BASE + triggered, {**OF_SPARK, "triggerExecution": took}))
+        times = replace(
+            times, trigger=SparkTrigger(BASE, 0, BASE + triggered, {**OF_SPARK, "triggerExecution": took})
+        )
     over = max(times.published, times.committed)
     end = over if times.trigger is None else max(over, times.trigger.triggered + took)
     found = window_phases(topology, times)

@@ -1,7 +1,14 @@
 import pytest
 
 from ridgeline.measure.clocks import ClockOffsets
-from ridgeline.measure.events import ContainerWindow, OperatorWindow, SparkTrigger, WindowCommitted, WindowPlanned, WindowRetried
+from ridgeline.measure.events import (
+    ContainerWindow,
+    OperatorWindow,
+    SparkTrigger,
+    WindowCommitted,
+    WindowPlanned,
+    WindowRetried,
+)
 from ridgeline.measure.latency.window import assemble, tasks_by_stage
 from support.measure.simulated_window import SEED_MS, graph, run, seed_graph
 
@@ -9,11 +16,27 @@ COMMITTED = WindowCommitted(9.0, 3, 2, 1.0, 1.1, 1.2, 8.0, 8.1, 8.5, 9.0)
 
 
 def container(number, host="h", at=2.0, window_id=3):
-    return ContainerWindow(9.0, window_id, 1, number, host, 7, f"t{number}", at, at + 0.1, at + 0.2, at + 0.9, at + 1.0, 8.0)
+    return ContainerWindow(
+        9.0, window_id, 1, number, host, 7, f"t{number}", at, at + 0.1, at + 0.2, at + 0.9, at + 1.0, 8.0
+    )
 
 
 def operator(number, where, host="h", at=2.2, window_id=3):
-    return OperatorWindow(9.0, window_id, 1, number, where, host, at, at + 0.7, 0.5, 0.0, 0.2, {"a": 4, "b": 3}, {"x": 2, "y": 1})
+    return OperatorWindow(
+        9.0,
+        window_id,
+        1,
+        number,
+        where,
+        host,
+        at,
+        at + 0.7,
+        0.5,
+        0.0,
+        0.2,
+        {"a": 4, "b": 3},
+        {"x": 2, "y": 1},
+    )
 
 
 def two():
@@ -21,12 +44,23 @@ def two():
 
 
 def test_the_events_of_a_window_become_its_times():
-    events = [WindowPlanned(1.0, 3, 0, 0.6), container(0), operator(1, 0), container(1, at=4.0), operator(2, 1, at=4.2), COMMITTED]
+    events = [
+        WindowPlanned(1.0, 3, 0, 0.6),
+        container(0),
+        operator(1, 0),
+        container(1, at=4.0),
+        operator(2, 1, at=4.2),
+        COMMITTED,
+    ]
     times = assemble(two(), events, ClockOffsets())
     assert (times.window_id, times.attempts, times.due, times.published) == (3, 2, 0.6, 9.0)
     assert times.late_seconds == pytest.approx(0.4)
     assert times.latency_seconds == pytest.approx(7.5)
-    assert (times.containers[1].task, times.containers[1].began, times.containers[1].written) == ("t1", 4.1, 5.0)
+    assert (times.containers[1].task, times.containers[1].began, times.containers[1].written) == (
+        "t1",
+        4.1,
+        5.0,
+    )
     assert times.operators[2].compute_seconds == 0.5
     assert times.tuples(two()) == (3, 7)
 
@@ -61,7 +95,11 @@ def test_all_times_of_a_host_are_put_on_the_clock_of_stram():
     offsets = ClockOffsets(own_host="h")
     for second in range(3):
         offsets.add("far", second + 0.25, second)
-    times = assemble(two(), [container(0), operator(1, 0), container(1, "far", 4.25), operator(2, 1, "far", 4.45), COMMITTED], offsets)
+    times = assemble(
+        two(),
+        [container(0), operator(1, 0), container(1, "far", 4.25), operator(2, 1, "far", 4.45), COMMITTED],
+        offsets,
+    )
     assert times.containers[0].began == 2.1
     assert times.containers[1].task_began == pytest.approx(4.0)
     assert times.containers[1].received == 8.0

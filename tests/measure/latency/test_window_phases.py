@@ -11,7 +11,14 @@ from support.measure.story import TOPOLOGY as CHAIN
 from support.measure.story import windows as story
 
 TOPOLOGY = graph({"A": (0, 0), "B": (1, 1)}, ["AB"])
-OVERHEAD = {"launch_ms": 4, "read_ms": 1, "restore_ms": 1, "decode_ms": 1, "state_ms": 2, "driver_ms": [0, 3, 4, 1, 2, 1]}
+OVERHEAD = {
+    "launch_ms": 4,
+    "read_ms": 1,
+    "restore_ms": 1,
+    "decode_ms": 1,
+    "state_ms": 2,
+    "driver_ms": [0, 3, 4, 1, 2, 1],
+}
 
 
 def planned(window_seconds=0.0):
@@ -32,7 +39,10 @@ def by_phase(table):
 
 
 def test_the_phases_of_a_run_add_up_and_are_explained():
-    events = [planned(1.0), *(event for window in range(200) for event in events_of(times_of(window, slow=window % 10)))]
+    events = [
+        planned(1.0),
+        *(event for window in range(200) for event in events_of(times_of(window, slow=window % 10))),
+    ]
     table = phase_table(events)
     assert (table.windows, table.left_out, table.every_seconds) == (150, 50, pytest.approx(0.1))
     assert math.fsum(phase.mean for phase in table.phases) == pytest.approx(table.whole.mean)
@@ -40,12 +50,21 @@ def test_the_phases_of_a_run_add_up_and_are_explained():
     assert math.fsum(phase.first for phase in table.phases) == pytest.approx(table.whole.first)
     assert table.explained >= 0.95
     user = by_phase(table)["user code"]
-    assert (user.median, user.mean, user.p95, user.first) == pytest.approx((0.0345, 0.0345, 0.039, 0.030), abs=1e-6)
+    assert (user.median, user.mean, user.p95, user.first) == pytest.approx(
+        (0.0345, 0.0345, 0.039, 0.030), abs=1e-6
+    )
 
 
 def test_phases_that_cannot_occur_are_left_out():
     found = by_phase(phase_table([planned(), *events_of(times_of(0))]))
-    assert not found.keys() & {"trigger", "offset log", "commit log", "worker start", "earlier attempts", "unexplained"}
+    assert not found.keys() & {
+        "trigger",
+        "offset log",
+        "commit log",
+        "worker start",
+        "earlier attempts",
+        "unexplained",
+    }
 
 
 def test_what_has_no_name_is_told():
@@ -57,7 +76,9 @@ def test_what_has_no_name_is_told():
 
 def test_at_least_half_of_a_short_runs_windows_are_warm():
     events = [planned(), *(event for window in range(5) for event in events_of(times_of(window)))]
-    assert [(table.left_out, table.windows) for table in (phase_table(events), phase_table(events, warm_up=1))] == [(2, 3), (1, 4)]
+    assert [
+        (table.left_out, table.windows) for table in (phase_table(events), phase_table(events, warm_up=1))
+    ] == [(2, 3), (1, 4)]
 
 
 def test_before_the_first_window_there_is_no_table():
@@ -95,13 +116,19 @@ def test_sparks_account_comes_late_and_is_taken_in():
 
 def test_clocks_of_hosts_are_corrected():
     away = {"away": lambda at: at + 5.0}
-    events = [event for window in range(20) for event in reported(TOPOLOGY, times_of(window), {0: "driver", 1: "away"}, away)]
+    events = [
+        event
+        for window in range(20)
+        for event in reported(TOPOLOGY, times_of(window), {0: "driver", 1: "away"}, away)
+    ]
     assert phase_table([planned(), *events]).explained > 0.95
     assert by_phase(phase_table([planned(), *events]))["user code"].median == pytest.approx(0.030, abs=1e-3)
 
 
 def test_the_table_is_plain_data():
-    data = json.loads(json.dumps(phase_table([planned(), *(event for event in events_of(times_of(0)))]).as_dict()))
+    data = json.loads(
+        json.dumps(phase_table([planned(), *(event for event in events_of(times_of(0)))]).as_dict())
+    )
     assert (data["windows"], data["everyMs"], data["explained"]) == (1, None, 1.0)
     shuffle = next(phase for phase in data["phases"] if phase["phase"] == "shuffle")
     assert (shuffle["medianMs"], shuffle["what"]) == (

@@ -20,7 +20,10 @@ PHASES = (  # seconds, arrivals and drain in units of the capacity
 
 
 def samples(window, noise, seed, phases=PHASES):
-    """One sample a window: (phase, at, consumed, remaining). The last phase ends thirty seconds after the backlog is gone."""
+    """One sample a window: (phase, at, consumed, remaining).
+
+    The last phase ends thirty seconds after the backlog is gone.
+    """
     dice = random.Random(seed)
     consumed = backlog = at = 0.0
     gone = None
@@ -55,13 +58,19 @@ def test_a_source_that_pauses_and_returns_goes_through_all_verdicts(window, nois
             if state.verdict is not Verdict.KEEPING_UP:
                 predictions.append((at, state.caught_up_at))
     runs = [verdict for verdict, _ in itertools.groupby(verdict for _, _, verdict in seen)]
-    assert [verdict for verdict in runs[: runs.index("stuck")] if verdict not in {"unknown", "holding", "falling behind"}] == ["keeping up"]
+    assert [
+        verdict
+        for verdict in runs[: runs.index("stuck")]
+        if verdict not in {"unknown", "holding", "falling behind"}
+    ] == ["keeping up"]
     assert runs[runs.index("stuck") :] == ["stuck", "falling behind", "holding", "catching up", "keeping up"]
     for phase, steps in itertools.groupby(seen, key=lambda step: step[0]):
         verdicts = [verdict for _, _, verdict in steps]
         settled = verdicts[round(11 / window) : round(28 / window)]
         assert set(settled) == {phase}, phase
-    late = [(at, predicted) for at, predicted in predictions if begin + (end - begin) / 2 <= at < end - 2 * window]
+    late = [
+        (at, predicted) for at, predicted in predictions if begin + (end - begin) / 2 <= at < end - 2 * window
+    ]
     assert late
     for at, predicted in late:
         assert predicted - at == pytest.approx(end - at, rel=0.2, abs=max(0.5, 2 * window))
@@ -70,7 +79,12 @@ def test_a_source_that_pauses_and_returns_goes_through_all_verdicts(window, nois
 @pytest.mark.parametrize("seconds", [12, 20, 40])
 @pytest.mark.parametrize("window", [1.0, 0.1])
 def test_the_end_of_a_short_catch_up_is_foreseen_in_its_second_half(seconds, window):
-    phases = (("stuck", 20, 0.5, 0.0), ("falling behind", 5, 3.0, 1.0), ("holding", 30, 1.0, 1.0), ("catching up", 200, 0.0, 0.0))
+    phases = (
+        ("stuck", 20, 0.5, 0.0),
+        ("falling behind", 5, 3.0, 1.0),
+        ("holding", 30, 1.0, 1.0),
+        ("catching up", 200, 0.0, 0.0),
+    )
     backlog = list(samples(window, 0.3, 1, phases[:3]))[-1][3] / CAPACITY
     phases = (*phases[:3], ("catching up", 200, (1 - backlog / seconds) if seconds > backlog else 0.0, 1.0))
     source, checked, end = SourceBacklog(window_seconds=window), [], None
@@ -106,7 +120,11 @@ def test_a_file_is_caught_up_with_when_it_is_read():
         source.add(float(second), 10.0 * second, 100.0 - 10.0 * second)
         if 3 <= second < 8:
             state = source.state(float(second))
-            assert (state.verdict, state.arrival_per_second, state.caught_up_at) == (Verdict.CATCHING_UP, 0.0, pytest.approx(10.0))
+            assert (state.verdict, state.arrival_per_second, state.caught_up_at) == (
+                Verdict.CATCHING_UP,
+                0.0,
+                pytest.approx(10.0),
+            )
     state = source.state(10.0)
     assert (state.verdict, state.caught_up_at, state.seconds) == (Verdict.KEEPING_UP, None, Estimate(0.0))
 
@@ -145,7 +163,11 @@ def test_what_is_left_tells_without_what_was_consumed():
     for second in range(10):
         source.add(float(second), None, 100.0 + second)
     state = source.state(10.0)
-    assert (state.verdict, state.drain_per_second, state.seconds.known) == (Verdict.FALLING_BEHIND, None, False)
+    assert (state.verdict, state.drain_per_second, state.seconds.known) == (
+        Verdict.FALLING_BEHIND,
+        None,
+        False,
+    )
 
 
 def test_a_source_that_begins_anew_is_judged_anew():
@@ -165,7 +187,9 @@ def test_the_worst_verdict_is_what_an_application_gets():
 
 
 def test_windows_and_intervals_must_last():
-    with pytest.raises(ValueError, match=r"`window_seconds` and `interval_seconds` must be above 0; got 0 and 10\.0"):
+    with pytest.raises(
+        ValueError, match=r"`window_seconds` and `interval_seconds` must be above 0; got 0 and 10\.0"
+    ):
         SourceBacklog(window_seconds=0)
 
 
@@ -186,7 +210,9 @@ def test_the_schedule_judges_where_no_source_can(growth, start, verdict):
     state = schedule.state(130.0, late)
     assert state.verdict is verdict
     assert state.seconds == Estimate(late, Basis.ESTIMATED)
-    assert state.caught_up_at == (pytest.approx(130.0 + 15.0 / 0.5) if verdict is Verdict.CATCHING_UP else None)
+    assert state.caught_up_at == (
+        pytest.approx(130.0 + 15.0 / 0.5) if verdict is Verdict.CATCHING_UP else None
+    )
 
 
 def test_a_window_that_does_not_end_falls_behind_the_schedule():

@@ -12,7 +12,10 @@ LONG_BEFORE, PAUSE, AFTER = 30.0, 5.0, 40.0
 
 
 def run(capacity, window, noise, *, pause=PAUSE, reports=True, seed=0, after=AFTER, before=LONG_BEFORE):
-    """One sample a window: (at, state, true backlog, paused). `reports`: windows end while the application pauses, empty-handed."""
+    """One sample a window: (at, state, true backlog, paused).
+
+    `reports`: windows end while the application pauses, empty-handed.
+    """
     dice = random.Random(seed)
     source = SourceBacklog(window_seconds=window)
     at = consumed = backlog = 0.0
@@ -49,9 +52,13 @@ def test_after_a_pause_it_catches_up_from_the_second_window_on(capacity, window,
 @pytest.mark.parametrize("capacity", [20, 50, 80, 90])
 def test_an_overload_is_said_within_two_seconds(capacity, window):
     said = [
-        (at, state.verdict) for at, state, backlog, _ in run(capacity, window, 0.0, before=0, pause=0) if backlog > 4 * window * capacity
+        (at, state.verdict)
+        for at, state, backlog, _ in run(capacity, window, 0.0, before=0, pause=0)
+        if backlog > 4 * window * capacity
     ]
-    assert all(verdict is Verdict.FALLING_BEHIND for at, verdict in said if at > said[0][0] + max(2.0, 2 * window))
+    assert all(
+        verdict is Verdict.FALLING_BEHIND for at, verdict in said if at > said[0][0] + max(2.0, 2 * window)
+    )
 
 
 @pytest.mark.parametrize("noise", [0.1, 0.5])
@@ -60,7 +67,11 @@ def test_an_overload_is_said_within_two_seconds(capacity, window):
 @pytest.mark.parametrize("seed", range(2))
 def test_at_capacity_it_does_not_flap(capacity, window, noise, seed):
     """A backlog of three seconds that neither falls nor grows beyond the noise, for two minutes."""
-    seen = [state.verdict for at, state, *_ in run(capacity, window, noise, seed=seed, after=120.0, pause=8.0, before=10.0) if at > 28.0]
+    seen = [
+        state.verdict
+        for at, state, *_ in run(capacity, window, noise, seed=seed, after=120.0, pause=8.0, before=10.0)
+        if at > 28.0
+    ]
     changes = [verdict for verdict, _ in itertools.groupby(seen)]
     assert len(changes) <= 4, changes
 
@@ -78,4 +89,6 @@ def test_with_noise_it_takes_as_long_as_the_evidence_needs(capacity, window, noi
     for at, state, backlog, _ in states:
         if at < ends + 2.0 + 2 * window or backlog < 6 * window * capacity:
             continue
-        assert state.verdict is Verdict.CATCHING_UP or (at < ends + needed and state.verdict is Verdict.HOLDING), at
+        assert state.verdict is Verdict.CATCHING_UP or (
+            at < ends + needed and state.verdict is Verdict.HOLDING
+        ), at

@@ -69,7 +69,13 @@ def test_json(estimate, expected):
 
 @given(estimates, estimates, st.floats(min_value=0.0, allow_infinity=False))
 def test_no_combination_is_nan_or_negative(first, second, value):
-    for result in (first + second, first * second, first.less(value), total([first, second]), greatest([first, second])):
+    for result in (
+        first + second,
+        first * second,
+        first.less(value),
+        total([first, second]),
+        greatest([first, second]),
+    ):
         assert (result.value is None) == (result.basis is Basis.UNKNOWN)
         assert result.value is None or result.value >= 0
 

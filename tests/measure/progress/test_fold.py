@@ -33,7 +33,22 @@ def beat(fold, at, container, *operators, window=0, attempt=0, pid=1):
 
 def ran(fold, window, operator, seconds, tuples_in=None, tuples_out=None, **more):
     fold.operator_window(
-        OperatorWindow(0.0, window, 0, operator, operator - 1, "h", 0.0, 0.0, seconds, 0.0, 0.0, tuples_in or {}, tuples_out or {}, **more)
+        OperatorWindow(
+            0.0,
+            window,
+            0,
+            operator,
+            operator - 1,
+            "h",
+            0.0,
+            0.0,
+            seconds,
+            0.0,
+            0.0,
+            tuples_in or {},
+            tuples_out or {},
+            **more,
+        )
     )
 
 
@@ -111,7 +126,10 @@ def test_the_time_of_end_window_is_still_to_come():
     begin(fold, 3, 200.0)
     half = {"consumed": {"input": 50}, "queued": {"input": 50}}
     beat(fold, 205.0, 1, RunningOperator(2, "running", 5.0, **half), window=3)
-    assert strict(fold, 205.0)["operators"][1]["remainingSeconds"] == {"value": pytest.approx(25.0), "basis": "estimated"}
+    assert strict(fold, 205.0)["operators"][1]["remainingSeconds"] == {
+        "value": pytest.approx(25.0),
+        "basis": "estimated",
+    }
     done = {"consumed": {"input": 100}, "queued": {"input": 0}}
     beat(fold, 218.0, 1, RunningOperator(2, "running", 18.0, **done, end_seconds=8.0), window=3)
     found = strict(fold, 218.0)["operators"][1]
@@ -128,7 +146,13 @@ def test_a_committed_window_has_nothing_left():
     commit(fold, 7, 103.5)
     found = strict(fold, 110.0)
     assert (found["windowId"], found["running"], found["elapsedSeconds"]) == (7, False, 3.5)
-    assert found["window"] == {"remainingSeconds": 0, "cpuRemainingSeconds": 0, "fractionDone": 1, "basis": "exact", "expectedEndAt": None}
+    assert found["window"] == {
+        "remainingSeconds": 0,
+        "cpuRemainingSeconds": 0,
+        "fractionDone": 1,
+        "basis": "exact",
+        "expectedEndAt": None,
+    }
     assert [operator["state"] for operator in found["operators"]] == ["done"] * 3
     assert found["operators"][1]["consumed"] == 60
 
@@ -162,7 +186,10 @@ def test_heartbeats_of_other_windows_attempts_and_containers_do_not_count():
 
 
 def two_containers():
-    nodes = tuple(OperatorNode(one, f"o{one}", f"o{one}", "Input", 0, 1, False, "input", False, one, 0) for one in (1, 2))
+    nodes = tuple(
+        OperatorNode(one, f"o{one}", f"o{one}", "Input", 0, 1, False, "input", False, one, 0)
+        for one in (1, 2)
+    )
     return Topology(nodes, ())
 
 
@@ -184,11 +211,24 @@ def test_a_container_that_is_not_heard_of_is_silent_unless_its_process_has_gone_
 def partitioned(stage=0):
     def counter(partition):
         return OperatorNode(
-            2 + partition, "count", f"count[{partition}]", "Count", partition, 2, False, "output", False, partition, stage, ("in",)
+            2 + partition,
+            "count",
+            f"count[{partition}]",
+            "Count",
+            partition,
+            2,
+            False,
+            "output",
+            False,
+            partition,
+            stage,
+            ("in",),
         )
 
     read = OperatorNode(1, "read", "read", "Read", 0, 1, False, "input", False, 2, 0, (), ("out",))
-    return Topology((read, counter(0), counter(1)), tuple(StreamEdge("s", 1, "out", sink, "in") for sink in (2, 3)))
+    return Topology(
+        (read, counter(0), counter(1)), tuple(StreamEdge("s", 1, "out", sink, "in") for sink in (2, 3))
+    )
 
 
 def test_partitions_get_the_share_of_earlier_windows():
@@ -200,19 +240,32 @@ def test_partitions_get_the_share_of_earlier_windows():
         ran(fold, window, 3, 0.1, {"in": 10})
         commit(fold, window, window + 0.5)
     begin(fold, 2, 10.0)
-    said = [RunningOperator(1, "done", 2.0, produced={"out": 200}), RunningOperator(2, "waiting"), RunningOperator(3, "waiting")]
+    said = [
+        RunningOperator(1, "done", 2.0, produced={"out": 200}),
+        RunningOperator(2, "waiting"),
+        RunningOperator(3, "waiting"),
+    ]
     for operator, container in zip(said, (2, 0, 1), strict=True):
         beat(fold, 12.0, container, operator, window=2, pid=container)
-    assert [one["inputRemaining"]["value"] for one in strict(fold, 12.0)["operators"]] == [0, pytest.approx(180.0), pytest.approx(20.0)]
+    assert [one["inputRemaining"]["value"] for one in strict(fold, 12.0)["operators"]] == [
+        0,
+        pytest.approx(180.0),
+        pytest.approx(20.0),
+    ]
     fold.planned(partitioned(1))
-    assert strict(fold, 12.0)["operators"][1]["inputRemaining"]["value"] == pytest.approx(90.0)  # by its average
+    assert strict(fold, 12.0)["operators"][1]["inputRemaining"]["value"] == pytest.approx(
+        90.0
+    )  # by its average
 
 
 # Backlog -----------------------------------------------------------------------------------------------------------
 
 
 def test_partitions_add_up_to_one_source():
-    nodes = tuple(OperatorNode(one, "read", f"read[{one}]", "Read", one, 2, False, "input", False, one, 0) for one in (0, 1))
+    nodes = tuple(
+        OperatorNode(one, "read", f"read[{one}]", "Read", one, 2, False, "input", False, one, 0)
+        for one in (0, 1)
+    )
     fold = made(Topology(nodes, ()))
     for second in range(20):
         begin(fold, second, float(second))
@@ -250,7 +303,10 @@ def test_partitions_add_up_to_one_source():
 
 
 def test_a_partition_that_does_not_tell_makes_a_lower_bound():
-    nodes = tuple(OperatorNode(one, "read", f"read[{one}]", "Read", one, 2, False, "input", False, one, 0) for one in (0, 1))
+    nodes = tuple(
+        OperatorNode(one, "read", f"read[{one}]", "Read", one, 2, False, "input", False, one, 0)
+        for one in (0, 1)
+    )
     fold = made(Topology(nodes, ()))
     for second in range(5):
         begin(fold, second, float(second))
@@ -287,7 +343,9 @@ def test_without_a_known_backlog_the_schedule_judges(remaining):
     assert (found["application"]["backlogSeconds"], found["application"]["windowsBehind"]) == (9.5, 9)
     assert found["sources"][0]["verdict"] == ("unknown" if remaining is None else "falling behind")
     assert found["sources"][0]["backlog"] == (
-        {"value": None, "basis": "unknown"} if remaining is None else {"value": None, "basis": "exact", "infinite": True}
+        {"value": None, "basis": "unknown"}
+        if remaining is None
+        else {"value": None, "basis": "exact", "infinite": True}
     )
 
 
@@ -312,7 +370,9 @@ def test_a_window_that_does_not_end_makes_the_application_late():
     found = strict(fold, 120.0)["application"]
     assert (found["verdict"], found["windowsBehind"]) == ("falling behind", 19)
     commit(fold, 1, 120.0)
-    assert strict(fold, 500.0)["application"]["windowsBehind"] == 0  # nobody knows that a window should have begun
+    assert (
+        strict(fold, 500.0)["application"]["windowsBehind"] == 0
+    )  # nobody knows that a window should have begun
 
 
 def test_a_first_window_that_takes_long_is_no_evidence():
@@ -357,9 +417,32 @@ events = st.one_of(
         times,
         st.lists(operators).map(tuple),
     ),
-    st.builds(OperatorWindow, times, ids, ids, ids, ids, st.just("h"), times, times, times, times, times, counts, counts),
     st.builds(
-        SourceProgress, times, ids, ids, st.none() | numbers, st.none() | numbers, st.just("records"), st.none() | numbers, st.booleans()
+        OperatorWindow,
+        times,
+        ids,
+        ids,
+        ids,
+        ids,
+        st.just("h"),
+        times,
+        times,
+        times,
+        times,
+        times,
+        counts,
+        counts,
+    ),
+    st.builds(
+        SourceProgress,
+        times,
+        ids,
+        ids,
+        st.none() | numbers,
+        st.none() | numbers,
+        st.just("records"),
+        st.none() | numbers,
+        st.booleans(),
     ),
     st.builds(WindowCommitted, times, ids, *[st.just(1)], *[times] * 7),
 )
@@ -399,7 +482,9 @@ def test_a_long_run_of_many_operators_holds_no_more_than_a_short_one():
     for window in range(200):
         begin(fold, window, float(window))
         for operator in range(1, 51):
-            beat(fold, window + 0.5, operator - 1, RunningOperator(operator, "done"), window=window, pid=window)
+            beat(
+                fold, window + 0.5, operator - 1, RunningOperator(operator, "done"), window=window, pid=window
+            )
             ran(fold, window, operator, 0.1, {"input": 5}, {"output": 5})
         told(fold, window + 0.6, window, 1, float(window), 5.0)
         commit(fold, window, window + 0.7)

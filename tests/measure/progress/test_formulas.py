@@ -13,12 +13,35 @@ from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology, chain
 ESTIMATED, EXACT, LOWER = Basis.ESTIMATED, Basis.EXACT, Basis.LOWER_BOUND
 
 
-def node(identity, kind="operator", container=None, stage=0, *, name=None, partition=0, partitions=1, unifier=False, outputs=("out",)):
+def node(
+    identity,
+    kind="operator",
+    container=None,
+    stage=0,
+    *,
+    name=None,
+    partition=0,
+    partitions=1,
+    unifier=False,
+    outputs=("out",),
+):
     container = identity if container is None else container
     name = name or f"o{identity}"
     inputs = () if kind == "input" else ("in",)
     return OperatorNode(
-        identity, name, name, "Operator", partition, partitions, unifier, kind, False, container, stage, inputs, tuple(outputs)
+        identity,
+        name,
+        name,
+        "Operator",
+        partition,
+        partitions,
+        unifier,
+        kind,
+        False,
+        container,
+        stage,
+        inputs,
+        tuple(outputs),
     )
 
 
@@ -85,7 +108,9 @@ def test_earlier_windows_tell_what_this_one_cannot():
     running = {2: RunningOperator(2, "running", 20.0, {"input": 20}, {"input": 40}, 0, {"output": 20})}
     result = window_progress(WORD_COUNT, running, history)
     assert result.wall_seconds == known(70.0)
-    assert window_progress(WORD_COUNT, {}, {2: History(seconds=5.0), 3: History(seconds=2.0)}).wall_seconds == Estimate(7.0, LOWER)
+    assert window_progress(
+        WORD_COUNT, {}, {2: History(seconds=5.0), 3: History(seconds=2.0)}
+    ).wall_seconds == Estimate(7.0, LOWER)
     assert window_progress(WORD_COUNT, {}).wall_seconds == UNKNOWN
 
 
@@ -94,28 +119,44 @@ def test_earlier_windows_tell_what_this_one_cannot():
     [
         ({"active": 1000}, History(seconds_per_element=0.06), known(40.0)),  # one batch of a thousand
         ({"active": 1000}, History(), UNKNOWN),
-        ({"active": 10, "active_produced": {"output": 20}, "active_remaining": {"output": 40}}, History(), known(40.0)),
+        (
+            {"active": 10, "active_produced": {"output": 20}, "active_remaining": {"output": 40}},
+            History(),
+            known(40.0),
+        ),
         ({"active": 1, "active_remaining": {"output": -1.0}}, History(), known(math.inf)),
-        ({"consumed": {"input": 60}}, History(seconds=50.0, seconds_per_element=1.0), known(30.0)),  # in `end_window`
+        (
+            {"consumed": {"input": 60}},
+            History(seconds=50.0, seconds_per_element=1.0),
+            known(30.0),
+        ),  # in `end_window`
         ({"consumed": {"input": 60}}, History(seconds=5.0), known(0.0)),
         ({"consumed": {"input": 60}}, History(), Estimate(0.0, LOWER)),
     ],
 )
 def test_callbacks_that_report_no_counts(said, history, expected):
     running = {2: RunningOperator(2, "running", 20.0, queued={"input": 0}, **said)}
-    assert near(window_progress(WORD_COUNT, running, {2: history}).operators[2].remaining_seconds, expected.value, expected.basis)
+    assert near(
+        window_progress(WORD_COUNT, running, {2: history}).operators[2].remaining_seconds,
+        expected.value,
+        expected.basis,
+    )
 
 
 def test_what_earlier_windows_emitted_at_their_end_is_still_to_come():
     history = {2: History(outputs_per_element={"output": 0.1})}
     running = {2: RunningOperator(2, "running", 1.0, {"input": 20}, {"input": 30}, 0, {"output": 0})}
-    assert window_progress(WORD_COUNT, running, history).operators[2].output_remaining["output"].value == pytest.approx(5.0)
+    assert window_progress(WORD_COUNT, running, history).operators[2].output_remaining[
+        "output"
+    ].value == pytest.approx(5.0)
     assert window_progress(WORD_COUNT, running).operators[2].output_remaining["output"].value == 0
 
 
 def test_infinite_work_spreads_to_those_it_feeds():
     running = {
-        1: RunningOperator(1, "running", 2.0, active=1, active_produced={"output": 4}, active_remaining={"output": -1.0}),
+        1: RunningOperator(
+            1, "running", 2.0, active=1, active_produced={"output": 4}, active_remaining={"output": -1.0}
+        ),
         2: RunningOperator(2, "waiting", 1.0, {"input": 2}, {}, 0, {"output": 0}),
     }
     result = window_progress(chain("a", "b", "c", stages=[0, 0, 0]), running)
@@ -152,7 +193,9 @@ def test_an_input_operator_that_says_nothing_is_unknown():
     found = window_progress(WORD_COUNT, {1: said}).operators[1]
     assert found.remaining_seconds == UNKNOWN
     assert found.output_remaining["output"] == Estimate(0.0, LOWER)
-    endless = RunningOperator(1, "running", 10.0, active=1, active_produced={"output": 100}, work=(100.0, -1.0))
+    endless = RunningOperator(
+        1, "running", 10.0, active=1, active_produced={"output": 100}, work=(100.0, -1.0)
+    )
     assert window_progress(WORD_COUNT, {1: endless}).operators[1].remaining_seconds.infinite
 
 
@@ -194,7 +237,12 @@ def test_one_stream_to_several_consumers_is_no_share_and_unifiers_count_by_whom_
         node(7, name="b", partition=1, partitions=2),
         node(8, name="c"),
     )
-    edges = (*(edge(source, sink) for sink in (3, 4, 5) for source in (1, 2)), edge(3, 6), edge(4, 7), edge(5, 8))
+    edges = (
+        *(edge(source, sink) for sink in (3, 4, 5) for source in (1, 2)),
+        edge(3, 6),
+        edge(4, 7),
+        edge(5, 8),
+    )
     shares = even_shares(Topology(nodes, edges))
     assert shares[edge(1, 3)] == shares[edge(2, 4)] == known(0.5)
     assert shares[edge(1, 5)] == shares[edge(5, 8)] == Estimate(1.0)
@@ -255,7 +303,10 @@ def running_graphs(draw):
     size = draw(st.integers(2, 7))
     costs = draw(st.lists(st.integers(1, 9), min_size=size, max_size=size))
     fans = draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
-    sources = {sink: draw(st.sets(st.integers(0, sink - 1), min_size=0 if sink < 3 else 1, max_size=3)) for sink in range(1, size)}
+    sources = {
+        sink: draw(st.sets(st.integers(0, sink - 1), min_size=0 if sink < 3 else 1, max_size=3))
+        for sink in range(1, size)
+    }
     work = {one: draw(st.integers(1, 5)) for one in range(size) if not sources.get(one)}
     consumed, active, arrived = {}, {}, [0] * size
     for one in range(size):
@@ -263,7 +314,9 @@ def running_graphs(draw):
         least = 1 if one in work else 0
         consumed[one] = draw(st.integers(min(least, available), available))
         active[one] = (
-            draw(st.integers(0, fans[one])) if consumed[one] < available and one not in work and fans[one] and draw(st.booleans()) else None
+            draw(st.integers(0, fans[one]))
+            if consumed[one] < available and one not in work and fans[one] and draw(st.booleans())
+            else None
         )
         for sink in range(size):
             if one in sources.get(sink, ()):
@@ -304,11 +357,18 @@ def test_the_backlog_of_a_homogeneous_graph_is_its_simulated_remaining_time(grap
         done, begun = consumed[one], active[one] is not None
         spent = costs[one] * (done + (active[one] / fans[one] if begun else 0))
         if one in work:
-            said = {"active": 1, "active_produced": {"out": fans[one] * done}, "work": (float(done), float(work[one] - done))}
+            said = {
+                "active": 1,
+                "active_produced": {"out": fans[one] * done},
+                "work": (float(done), float(work[one] - done)),
+            }
         else:
             said = {"consumed": {"in": done}, "active": int(begun), "produced": {"out": fans[one] * done}}
             if begun:
-                said |= {"active_produced": {"out": active[one]}, "active_remaining": {"out": float(fans[one] - active[one])}}
+                said |= {
+                    "active_produced": {"out": active[one]},
+                    "active_remaining": {"out": float(fans[one] - active[one])},
+                }
             if not done:
                 history[one] = History(seconds_per_element=costs[one], outputs_per_element={"out": fans[one]})
         running[one] = RunningOperator(one, "running", spent, **said)
@@ -334,7 +394,15 @@ operators = st.builds(
     st.none() | st.tuples(numbers, averages),
     st.dictionaries(st.sampled_from(["out"]), numbers),
 )
-histories = st.builds(History, averages, st.dictionaries(st.sampled_from(["out"]), numbers), averages, averages, averages, averages)
+histories = st.builds(
+    History,
+    averages,
+    st.dictionaries(st.sampled_from(["out"]), numbers),
+    averages,
+    averages,
+    averages,
+    averages,
+)
 
 
 @settings(deadline=None, max_examples=200)
@@ -353,6 +421,12 @@ def test_no_figure_is_negative_or_nan_whatever_is_reported(said, averages, stage
     estimates = [result.cpu_seconds, result.wall_seconds, *result.containers.values()]
     for found in result.operators.values():
         assert 0 <= found.seconds_spent < math.inf
-        estimates += [found.buffered, found.input_remaining, found.remaining_seconds, found.active_fraction, found.seconds_per_element]
+        estimates += [
+            found.buffered,
+            found.input_remaining,
+            found.remaining_seconds,
+            found.active_fraction,
+            found.seconds_per_element,
+        ]
         estimates += found.output_remaining.values()
     assert all(one.value is None or one.value >= 0 for one in estimates)

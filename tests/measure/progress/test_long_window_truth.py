@@ -48,7 +48,9 @@ class Run:
         if self.asks and self.now % 1.0 == 0:
             held = self.held or 0.0
             waiting = ARRIVALS * self.now - self.taken
-            self.fold.source_asked(SourceAsked(self.now, self.window if self.held else -1, 1, self.taken, held, waiting))
+            self.fold.source_asked(
+                SourceAsked(self.now, self.window if self.held else -1, 1, self.taken, held, waiting)
+            )
         return self.fold.progress(self.now)
 
     def begin(self):
@@ -64,16 +66,39 @@ class Run:
         done = self.processed - self.before
         spent = max(0.0, self.now - self.began - START)
         slow = RunningOperator(2, "running", spent, {"input": int(done)}, {"input": int(self.held - done)}, 0)
-        self.fold.heartbeat(ContainerHeartbeat(self.now, 1, "h", 1, self.now, self.window, 0, self.began, (slow,)))
+        self.fold.heartbeat(
+            ContainerHeartbeat(self.now, 1, "h", 1, self.now, self.window, 0, self.began, (slow,))
+        )
 
     def end(self):
-        for operator, seconds, tuples_in, tuples_out in ((1, 0.1, 0, self.held), (2, self.held / self.capacity, self.held, 0)):
-            counts = ({"input": tuples_in} if tuples_in else {}), ({"output": tuples_out} if tuples_out else {})
+        for operator, seconds, tuples_in, tuples_out in (
+            (1, 0.1, 0, self.held),
+            (2, self.held / self.capacity, self.held, 0),
+        ):
+            counts = (
+                ({"input": tuples_in} if tuples_in else {}),
+                ({"output": tuples_out} if tuples_out else {}),
+            )
             self.fold.operator_window(
-                OperatorWindow(self.now, self.window, 0, operator, operator - 1, "h", 0.0, 0.0, seconds, 0.0, 0.0, *counts)
+                OperatorWindow(
+                    self.now,
+                    self.window,
+                    0,
+                    operator,
+                    operator - 1,
+                    "h",
+                    0.0,
+                    0.0,
+                    seconds,
+                    0.0,
+                    0.0,
+                    *counts,
+                )
             )
         self.fold.window_committed(WindowCommitted(self.now, self.window, 1, self.began, *[self.now] * 6))
-        self.fold.source(SourceProgress(self.now, self.window, 1, self.taken, 0.0, whole=True))  # as of the window's trigger
+        self.fold.source(
+            SourceProgress(self.now, self.window, 1, self.taken, 0.0, whole=True)
+        )  # as of the window's trigger
         self.held = None
 
 

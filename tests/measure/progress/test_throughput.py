@@ -14,7 +14,11 @@ def test_steady_windows_give_their_rate():
     rates = throughput.rates(1, START + 30.5)
     assert rates.inputs == {"left": pytest.approx(200), "right": pytest.approx(50)}
     assert rates.outputs == {"out": pytest.approx(25)}
-    assert (rates.tuples_in, rates.tuples_out, rates.seconds) == (pytest.approx(250), pytest.approx(25), pytest.approx(10))
+    assert (rates.tuples_in, rates.tuples_out, rates.seconds) == (
+        pytest.approx(250),
+        pytest.approx(25),
+        pytest.approx(10),
+    )
 
 
 def test_the_first_window_counts_as_long_as_a_window_is():
@@ -53,7 +57,9 @@ def test_in_a_stall_the_rate_falls_to_zero_and_ports_stay_known():
     throughput = Throughput(interval_seconds=10)
     for second in range(1, 21):
         throughput.add(1, START + second, {"in": 100}, {"out": 1})
-    assert throughput.rates(1, START + 21).tuples_in == pytest.approx(100)  # the next window may still be running
+    assert throughput.rates(1, START + 21).tuples_in == pytest.approx(
+        100
+    )  # the next window may still be running
     assert throughput.rates(1, START + 26).tuples_in == pytest.approx(50)
     idle = throughput.rates(1, START + 31)
     assert idle.inputs == {"in": pytest.approx(0)}
@@ -112,7 +118,9 @@ def test_rates_are_no_greater_than_the_fastest_window(windows, later):
     assert throughput.totals(1).tuples_in == pending
 
 
-@pytest.mark.parametrize("arguments", [{"interval_seconds": 0}, {"window_seconds": 0}, {"maximum_samples": 0}])
+@pytest.mark.parametrize(
+    "arguments", [{"interval_seconds": 0}, {"window_seconds": 0}, {"maximum_samples": 0}]
+)
 def test_nothing_to_divide_by_is_refused(arguments):
     with pytest.raises(ValueError, match=r"`interval_seconds` and `window_seconds` must be at least 0.001"):
         Throughput(**arguments)

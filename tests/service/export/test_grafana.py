@@ -39,13 +39,25 @@ def test_panels_do_not_overlap():
     for panel in PANELS:
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24
-        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
         assert not cells & taken
         taken |= cells
 
 
 def test_rows_are_those_that_users_expect():
-    assert list(ROWS) == ["Verdict", "Critical path", "Operators", "Record age", "Backlog", "Checkpoints", "Hosts"]
+    assert list(ROWS) == [
+        "Verdict",
+        "Critical path",
+        "Operators",
+        "Record age",
+        "Backlog",
+        "Checkpoints",
+        "Hosts",
+    ]
     assert [panel["title"] for panel in PANELS if panel["type"] == "row"] == list(ROWS)
 
 
@@ -89,7 +101,10 @@ def test_brackets_of_queries_match(expression):
             'histogram_quantile(0.99, sum by (le) (rate(ridgeline_window_latency_seconds_bucket{application="$application"}[5m])))',
         ),
         (Query("verdict"), 'ridgeline_verdict{application="$application"} == 1'),
-        (Query("last_commit_timestamp_seconds"), '1000 * max by () (ridgeline_last_commit_timestamp_seconds{application="$application"})'),
+        (
+            Query("last_commit_timestamp_seconds"),
+            '1000 * max by () (ridgeline_last_commit_timestamp_seconds{application="$application"})',
+        ),
     ],
 )
 def test_queries_by_kind(query, expression):

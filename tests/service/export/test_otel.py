@@ -15,7 +15,9 @@ from ridgeline.service.measured import ServiceOptions, run_measured
 from support.engine.applications import sum_application
 from support.service.watched import watched
 
-service = pytest.importorskip("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2", reason="needs ridgeline[otel]")
+service = pytest.importorskip(
+    "opentelemetry.proto.collector.metrics.v1.metrics_service_pb2", reason="needs ridgeline[otel]"
+)
 
 
 class Collector(http.server.ThreadingHTTPServer):
@@ -37,7 +39,9 @@ class Receiver(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
         if self.path == "/v1/metrics":
-            self.server.requests.append((dict(self.headers), service.ExportMetricsServiceRequest.FromString(body)))
+            self.server.requests.append(
+                (dict(self.headers), service.ExportMetricsServiceRequest.FromString(body))
+            )
         self.send_response(self.server.status if self.path == "/v1/metrics" else 404)
         self.end_headers()
         self.server.got.set()
@@ -76,15 +80,23 @@ def test_all_metrics_arrive_with_kind_unit_and_values(collector):
     assert point.as_int == 5
     assert point.start_time_unix_nano == 1_767_225_600 * 10**9
     assert point.time_unix_nano == 1_767_225_604 * 10**9
-    assert [metrics["ridgeline_backlog_seconds"].unit, metrics["ridgeline_operator_state_bytes"].unit] == ["s", "By"]
+    assert [metrics["ridgeline_backlog_seconds"].unit, metrics["ridgeline_operator_state_bytes"].unit] == [
+        "s",
+        "By",
+    ]
 
 
 def test_histograms_stay_histograms(collector):
     watch, _, _, _ = watched()
     export(collector, watch)
-    metrics = {metric.name: metric for metric in collector.requests[0][1].resource_metrics[0].scope_metrics[0].metrics}
+    metrics = {
+        metric.name: metric
+        for metric in collector.requests[0][1].resource_metrics[0].scope_metrics[0].metrics
+    }
     points = metrics["ridgeline_record_latency_seconds"].histogram.data_points
-    ages = {one.value.string_value: point for point in points for one in point.attributes if one.key == "stage"}
+    ages = {
+        one.value.string_value: point for point in points for one in point.attributes if one.key == "stage"
+    }
     source = ages["source"]
     assert (source.count, source.sum) == (20, pytest.approx(60.0))
     assert len(source.bucket_counts) == len(source.explicit_bounds) + 1
@@ -124,13 +136,24 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch):
 
 def test_an_endpoint_has_to_be_a_url():
     watch, _, _, _ = watched()
-    with pytest.raises(RidgelineError, match=r"an OTLP endpoint is a URL; got `localhost:4318`; did you mean `http://localhost:4318`\?"):
+    with pytest.raises(
+        RidgelineError,
+        match=r"an OTLP endpoint is a URL; got `localhost:4318`; did you mean `http://localhost:4318`\?",
+    ):
         OtelExporter(watch, "localhost:4318")
 
 
 @pytest.mark.spark
 def test_a_run_sends_its_metrics_to_the_collector(collector, spark_context, tmp_path):
     options = Options(checkpoint=str(tmp_path / "checkpoint"), windows=3)
-    run_measured(plan_application(sum_application()), options, ServiceOptions(port=None, otlp=collector.url), context=spark_context)
-    metrics = {metric.name: metric for metric in collector.requests[-1][1].resource_metrics[0].scope_metrics[0].metrics}
+    run_measured(
+        plan_application(sum_application()),
+        options,
+        ServiceOptions(port=None, otlp=collector.url),
+        context=spark_context,
+    )
+    metrics = {
+        metric.name: metric
+        for metric in collector.requests[-1][1].resource_metrics[0].scope_metrics[0].metrics
+    }
     assert metrics["ridgeline_windows_committed"].sum.data_points[0].as_int == 3

@@ -7,7 +7,13 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from ridgeline.measure.events import ContainerHeartbeat, HeartbeatRejected, RunningOperator, WindowRetried, WindowStarted
+from ridgeline.measure.events import (
+    ContainerHeartbeat,
+    HeartbeatRejected,
+    RunningOperator,
+    WindowRetried,
+    WindowStarted,
+)
 from ridgeline.measure.metrics import METRICS, Kind
 from ridgeline.service.export.prometheus import WatchCollector
 from support.service.watched import feed, serving, watched
@@ -25,7 +31,9 @@ def values(families):
     for family in families.values():
         for sample in family.samples:
             assert sample.labels["application"] == "payments"
-            labels = frozenset((name, value) for name, value in sample.labels.items() if name != "application")
+            labels = frozenset(
+                (name, value) for name, value in sample.labels.items() if name != "application"
+            )
             assert (sample.name, labels) not in found
             found[sample.name, labels] = sample.value
     return found
@@ -44,7 +52,10 @@ def families():
 
 def test_what_is_exposed_is_the_registry(families):
     kinds = {Kind.COUNTER: "counter", Kind.HISTOGRAM: "histogram"}
-    expected = {metric.full_name.removesuffix("_total"): (kinds.get(metric.kind, "gauge"), metric.help) for metric in METRICS}
+    expected = {
+        metric.full_name.removesuffix("_total"): (kinds.get(metric.kind, "gauge"), metric.help)
+        for metric in METRICS
+    }
     assert {name: (family.type, family.documentation) for name, family in families.items()} == expected
     for metric in METRICS:
         for sample in families[metric.full_name.removesuffix("_total")].samples:
@@ -66,17 +77,30 @@ def test_the_text_says_what_prometheus_client_says(families):
 def test_scrapers_that_prefer_other_formats_get_the_text():
     watch, plan, _, _ = watched()
     with serving(watch, plan) as client:
-        for accept in ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.3,*/*;q=0.1", "application/json"):
+        for accept in (
+            "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
+            "application/json",
+        ):
             status, headers, _ = client.ask("/metrics", headers={"Accept": accept})
             assert (status, headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
 
 
 def test_values_are_those_of_the_run(families):
     assert value(families, "windows_committed_total") == 5
-    assert value(families, "operator_records_out_total", operator="source", partition="0", port="output") == 20
-    taken = [value(families, "operator_records_in_total", operator="balances", partition=str(number), port="payments") for number in (0, 1)]
+    assert (
+        value(families, "operator_records_out_total", operator="source", partition="0", port="output") == 20
+    )
+    taken = [
+        value(
+            families, "operator_records_in_total", operator="balances", partition=str(number), port="payments"
+        )
+        for number in (0, 1)
+    ]
     assert sum(taken) == 20
-    rejected = [value(families, "operator_records_rejected_total", operator="balances", partition=str(number)) for number in (0, 1)]
+    rejected = [
+        value(families, "operator_records_rejected_total", operator="balances", partition=str(number))
+        for number in (0, 1)
+    ]
     assert sum(rejected) == 5
     assert value(families, "verdict", verdict="keeping up") == 1
     assert value(families, "verdict", verdict="stuck") == 0
@@ -101,7 +125,10 @@ def test_the_critical_path_adds_up():
     with serving(watch, plan) as client:
         families = scrape(client)
         path = client.get("/criticalPath")
-    positions = {sample.labels["position"]: sample.labels["operator"] for sample in families["ridgeline_critical_path_info"].samples}
+    positions = {
+        sample.labels["position"]: sample.labels["operator"]
+        for sample in families["ridgeline_critical_path_info"].samples
+    }
     assert [positions[str(number)] for number in range(len(path["path"]))] == [
         re.sub(r"\[\d\]$", "", step["operator"]) for step in path["path"]
     ]
@@ -134,7 +161,12 @@ def test_a_long_window_counts_while_it_runs_and_counters_never_go_back():
     with serving(watch, plan) as client:
         beat(7.0, 0)
         assert value(scrape(client), "operator_compute_seconds_total", **labels) == 7.0
-        feed(watch, now, WindowRetried(now.seconds, window, 1, "its executor died"), WindowStarted(now.seconds, window, 1))
+        feed(
+            watch,
+            now,
+            WindowRetried(now.seconds, window, 1, "its executor died"),
+            WindowStarted(now.seconds, window, 1),
+        )
         families = scrape(client)
         assert value(families, "operator_compute_seconds_total", **labels) == 7.0
         assert value(families, "windows_retried_total") == 1

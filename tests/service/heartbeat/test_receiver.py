@@ -90,7 +90,9 @@ def test_a_heartbeat_arrives_with_the_time_of_its_receipt(open_port, wait_until)
 
     (beat,) = port.beats
     assert (beat.at, beat.sent) == (NOW, 999.5)
-    assert beat == ContainerHeartbeat(NOW, 2, "worker-1", 77, 999.5, 5, 1, 0.5, BEAT.operators, "in user code")
+    assert beat == ContainerHeartbeat(
+        NOW, 2, "worker-1", 77, 999.5, 5, 1, 0.5, BEAT.operators, "in user code"
+    )
     assert not any(port.receiver.rejected.values())
 
 
@@ -133,7 +135,9 @@ def messages(secret):
         {"secret": secret, "version": 1, "heartbeat": {**beat, "pid": 10**30}},
         {"secret": secret, "version": 1, "heartbeat": {**beat, "sent": float("nan")}},
         {"secret": secret, "version": 1, "heartbeat": {**beat, "operators": [{"id": 1}]}},
-        json.dumps({"secret": secret, "version": 1, "heartbeat": {**beat, "sent": "?"}}).replace('"?"', "1e999").encode(),
+        json.dumps({"secret": secret, "version": 1, "heartbeat": {**beat, "sent": "?"}})
+        .replace('"?"', "1e999")
+        .encode(),
         b"",
         b"{}",
         b"[]",
@@ -221,7 +225,13 @@ def test_an_idle_worker_stays_connected_for_a_while(open_port, wait_until):
         wait_until(lambda: len(port.beats) == 2, "both heartbeats")
         assert is_hung_up(line)
 
-    assert port.receiver.rejected == {"unauthenticated": 1, "malformed": 0, "too large": 0, "late": 0, "too many": 0}
+    assert port.receiver.rejected == {
+        "unauthenticated": 1,
+        "malformed": 0,
+        "too large": 0,
+        "late": 0,
+        "too many": 0,
+    }
 
 
 def test_a_worker_gets_through_a_thousand_strangers(open_port, wait_until):
@@ -363,7 +373,9 @@ def test_secrets_differ_and_workers_are_told(open_port):
     one, two = open_port(advertised="driver.example"), open_port()
 
     assert one.receiver.secret != two.receiver.secret
-    assert one.receiver.for_workers(0.5) == HeartbeatAddress("driver.example", one.receiver.address[1], one.receiver.secret, 0.5)
+    assert one.receiver.for_workers(0.5) == HeartbeatAddress(
+        "driver.example", one.receiver.address[1], one.receiver.secret, 0.5
+    )
     assert one.receiver.secret not in repr(one.receiver.for_workers(0.5))
 
 

@@ -35,8 +35,13 @@ def asked(server: WebServer, path: str, *headers: str, version: str = "1.1") -> 
     return int(answer.split()[1]), answer.partition(b"\r\n\r\n")[2].decode()
 
 
-@pytest.mark.parametrize("path", ["/", "/ws/v2/stram/info", "/ws/v2/stram/events", "/metrics", "/healthz", "/nowhere"])
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:4040", "127.0.0.1.evil.example", "10.0.0.5", "localhost.evil.example", ""])
+@pytest.mark.parametrize(
+    "path", ["/", "/ws/v2/stram/info", "/ws/v2/stram/events", "/metrics", "/healthz", "/nowhere"]
+)
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:4040", "127.0.0.1.evil.example", "10.0.0.5", "localhost.evil.example", ""],
+)
 def test_another_host_is_refused(server: WebServer, path: str, host: str) -> None:
     status, body = asked(server, path, f"Host: {host}")
     assert status == 403
@@ -47,7 +52,16 @@ def test_another_host_is_refused(server: WebServer, path: str, host: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1", "127.0.0.1:1", "localhost", "LOCALHOST:4040", "app.localhost.", "[::1]:80", "proxy.example:443"]
+    "host",
+    [
+        "127.0.0.1",
+        "127.0.0.1:1",
+        "localhost",
+        "LOCALHOST:4040",
+        "app.localhost.",
+        "[::1]:80",
+        "proxy.example:443",
+    ],
 )
 def test_its_own_names_are_answered(server: WebServer, host: str) -> None:
     assert asked(server, "/ws/v2/stram/info", f"Host: {host}")[0] == 200
@@ -67,7 +81,16 @@ def test_a_web_socket_is_refused(server: WebServer) -> None:
 def test_what_listens_everywhere_answers_to_any_address_and_its_name() -> None:
     hosts = Hosts.of("0.0.0.0", "0.0.0.0")
     assert all(
-        map(hosts.answers_to, ["10.0.0.5:80", "[2001:DB8::1]", socket.gethostname(), f"{socket.gethostname().upper()}:1", "localhost"])
+        map(
+            hosts.answers_to,
+            [
+                "10.0.0.5:80",
+                "[2001:DB8::1]",
+                socket.gethostname(),
+                f"{socket.gethostname().upper()}:1",
+                "localhost",
+            ],
+        )
     )
     assert not any(map(hosts.answers_to, ["evil.example", "", "10.0.0.5.evil.example", "0x7f.1"]))
 

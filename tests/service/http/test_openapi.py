@@ -24,20 +24,37 @@ def asked():
 
 
 def resolve(document, schema):
-    return document["components"]["schemas"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    return (
+        document["components"]["schemas"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    )
 
 
-TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "array": list, "null": type(None)}
+TYPES = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "object": dict,
+    "array": list,
+    "null": type(None),
+}
 
 
 def faults(document, schema, value, where="answer"):
     """What in a value does not fit its schema: the part of JSON Schema that the description uses."""
     schema = resolve(document, schema)
     if "anyOf" in schema:
-        return [] if any(not faults(document, one, value, where) for one in schema["anyOf"]) else [f"{where}: {value!r}"]
+        return (
+            []
+            if any(not faults(document, one, value, where) for one in schema["anyOf"])
+            else [f"{where}: {value!r}"]
+        )
     kinds = schema.get("type", list(TYPES))
     kinds = [kinds] if isinstance(kinds, str) else kinds
-    if not any(isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool)) for kind in kinds):
+    if not any(
+        isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+        for kind in kinds
+    ):
         return [f"{where}: {value!r} is no {kinds}"]
     found = []
     if isinstance(value, dict):
@@ -47,7 +64,9 @@ def faults(document, schema, value, where="answer"):
             found += faults(document, known, part, f"{where}.{name}") if known is not None else []
     if isinstance(value, list):
         found += [
-            fault for number, part in enumerate(value) for fault in faults(document, schema.get("items", {}), part, f"{where}[{number}]")
+            fault
+            for number, part in enumerate(value)
+            for fault in faults(document, schema.get("items", {}), part, f"{where}[{number}]")
         ]
     return found
 
@@ -63,10 +82,14 @@ def test_it_is_openapi_3_1(asked):
         assert set(item) == {"get"}
         operation = item["get"]
         assert operation["summary"].endswith(".")
-        assert all(set(response) == {"description", "content"} for response in operation["responses"].values())
+        assert all(
+            set(response) == {"description", "content"} for response in operation["responses"].values()
+        )
         in_path = [parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "path"]
         assert in_path == re.findall(r"\{(\w+)\}", path)
-        assert all(parameter["required"] for parameter in operation["parameters"] if parameter["in"] == "path")
+        assert all(
+            parameter["required"] for parameter in operation["parameters"] if parameter["in"] == "path"
+        )
     schemas = set(document["components"]["schemas"])
     referred = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
     assert referred == schemas
@@ -76,7 +99,9 @@ def test_it_is_openapi_3_1(asked):
 def test_every_route_is_described_and_every_description_has_a_route(asked):
     document, _ = asked
     watch, plan, _, _ = watched()
-    routes = {openapi_path(route.path) for route in create_app(watch, plan).routes if isinstance(route, Route)}
+    routes = {
+        openapi_path(route.path) for route in create_app(watch, plan).routes if isinstance(route, Route)
+    }
     assert set(document["paths"]) == routes - {BASE}  # the same as `BASE/`
 
 

@@ -34,14 +34,18 @@ def test_a_free_port_on_the_loopback_address_without_a_token(app):
 def test_a_port_in_use_is_told_at_once(app):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(RidgelineError, match=f"port {port} of `127.0.0.1` is in use; give another one, or none for a free one"):
+        with pytest.raises(
+            RidgelineError,
+            match=f"port {port} of `127.0.0.1` is in use; give another one, or none for a free one",
+        ):
             WebServer(app, port=port)
 
 
 @pytest.mark.parametrize(("host", "port"), [("192.0.2.1", 0), ("no-such-host.invalid", 0)])
 def test_an_address_that_cannot_be_had_is_told(app, host, port):
     with pytest.raises(
-        RidgelineError, match=f"the web service cannot listen on `{host}`, port {port}: .*; give an address of this machine"
+        RidgelineError,
+        match=f"the web service cannot listen on `{host}`, port {port}: .*; give an address of this machine",
     ):
         WebServer(app, host, port)
 
@@ -109,7 +113,13 @@ def test_it_ends_while_a_request_hangs(wait_until):
 
 
 @pytest.mark.parametrize(
-    "sent", [b"\x00\xff" * 100, b"GET " + b"/" * 100_000, b"GET / HTTP/9.9\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n"]
+    "sent",
+    [
+        b"\x00\xff" * 100,
+        b"GET " + b"/" * 100_000,
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+    ],
 )
 def test_rubbish_does_no_harm(app, sent):
     server = WebServer(app)

@@ -67,14 +67,24 @@ def listening(client, headers=""):
 def is_one_window(frame):
     """True if all parts of a frame are of the same window."""
     window = frame["windowId"]
-    ids = {frame["latency"]["windowId"], frame["criticalPath"]["windowId"], frame["info"]["stats"]["recoveryWindowId"]}
+    ids = {
+        frame["latency"]["windowId"],
+        frame["criticalPath"]["windowId"],
+        frame["info"]["stats"]["recoveryWindowId"],
+    }
     return ids | {row["recoveryWindowId"] for row in frame["operators"]} == {window}
 
 
 def windows_of(rest):
     """The events that are left, window by window."""
     while rest:
-        stop = next((number for number, event in enumerate(rest) if isinstance(event, WindowCommitted)), len(rest) - 1) + 1
+        stop = (
+            next(
+                (number for number, event in enumerate(rest) if isinstance(event, WindowCommitted)),
+                len(rest) - 1,
+            )
+            + 1
+        )
         yield rest[:stop]
         rest = rest[stop:]
 

@@ -57,7 +57,9 @@ def test_the_logical_plan_has_apex_s_names(client):
 
 def test_a_logical_operator_sums_over_its_partitions(client):
     balances = client.get("/logicalPlan/operators/balances")
-    rows = [row for row in client.get("/physicalPlan/operators")["operators"] if row["logicalName"] == "balances"]
+    rows = [
+        row for row in client.get("/physicalPlan/operators")["operators"] if row["logicalName"] == "balances"
+    ]
     partitions = [row for row in rows if row["unifierClass"] is None]
     assert balances["totalTuplesProcessed"] == 20
     assert balances["totalTuplesEmitted"] == sum(row["totalTuplesEmitted"] for row in partitions)
@@ -71,10 +73,17 @@ def test_a_logical_operator_sums_over_its_partitions(client):
 def test_the_aggregation_leaves_unifiers_out(client):
     found = client.get("/logicalPlan/operators/balances/aggregation")
     rows = [
-        row for row in client.get("/physicalPlan/operators")["operators"] if row["logicalName"] == "balances" and not row["unifierClass"]
+        row
+        for row in client.get("/physicalPlan/operators")["operators"]
+        if row["logicalName"] == "balances" and not row["unifierClass"]
     ]
     rates = [row["tuplesProcessedPSMA"] for row in rows]
-    assert found["tuplesProcessedPSMA"] == {"min": min(rates), "max": max(rates), "avg": sum(rates) / 2, "sum": sum(rates)}
+    assert found["tuplesProcessedPSMA"] == {
+        "min": min(rates),
+        "max": max(rates),
+        "avg": sum(rates) / 2,
+        "sum": sum(rates),
+    }
     assert set(found["latencyMA"]) == {"min", "max", "avg"}
     assert found["currentWindowId"] == {"min": 4, "max": 4}
 
@@ -87,7 +96,10 @@ def test_ports(client):
         "rejected": ("output", False),
     }
     assert client.get("/logicalPlan/operators/balances/ports/rejected") == ports["rejected"]
-    assert client.get("/physicalPlan/operators/1/ports/output") == client.get("/physicalPlan/operators/1/ports")["ports"][0]
+    assert (
+        client.get("/physicalPlan/operators/1/ports/output")
+        == client.get("/physicalPlan/operators/1/ports")["ports"][0]
+    )
     assert client.get("/physicalPlan/operators/1/ports/output")["totalTuples"] == 20
 
 
@@ -98,18 +110,30 @@ def test_properties_show_no_secrets(client):
         "url": "jdbc:postgresql://ann:***@db/sales",
         "windows": 5,
     }
-    assert client.get("/logicalPlan/operators/balances/properties?propertyName=options") == {"options": {"user": "ann", "secret": "***"}}
-    assert all(b"hunter2" not in client.ask(path)[2] for path in (f"{BASE}/logicalPlan", "/metrics", f"{BASE}/info"))
+    assert client.get("/logicalPlan/operators/balances/properties?propertyName=options") == {
+        "options": {"user": "ann", "secret": "***"}
+    }
+    assert all(
+        b"hunter2" not in client.ask(path)[2] for path in (f"{BASE}/logicalPlan", "/metrics", f"{BASE}/info")
+    )
 
 
 def test_attributes(client):
-    assert client.get("/logicalPlan/operators/balances/attributes?attributeName=partitions") == {"partitions": 2}
+    assert client.get("/logicalPlan/operators/balances/attributes?attributeName=partitions") == {
+        "partitions": 2
+    }
     assert client.get("/logicalPlan/attributes")["heartbeat_interval"] == 1.0
 
 
 def test_the_physical_plan(client):
     plan = client.get("/physicalPlan")
-    assert [row["operator"] for row in plan["operators"]] == ["source", "balances[0]", "balances[1]", "balances.balances#unifier", "sink"]
+    assert [row["operator"] for row in plan["operators"]] == [
+        "source",
+        "balances[0]",
+        "balances[1]",
+        "balances.balances#unifier",
+        "sink",
+    ]
     assert plan["streams"] == client.get("/physicalPlan/streams")["streams"]
     assert plan["streams"][0]["source"] == {"operatorId": 1, "portName": "output"}
     assert client.get("/physicalPlan/operators/3") == plan["operators"][2]
@@ -129,12 +153,18 @@ def test_windows(client):
     assert client.get("/windows?limit=2")["windows"] == windows[-2:]
     third = client.get("/windows/2")
     assert {name: third[name] for name in windows[2]} == windows[2]
-    assert client.get("/latency?windowId=2")["windowId"] == client.get("/criticalPath?windowId=2")["windowId"] == 2
+    assert (
+        client.get("/latency?windowId=2")["windowId"]
+        == client.get("/criticalPath?windowId=2")["windowId"]
+        == 2
+    )
 
 
 def test_record_age_is_exact(client):
     rows = client.get("/recordAge")["operators"]
-    assert {(row["operator"], row["at"], row["minMs"], row["maxMs"], row["avgMs"], row["count"]) for row in rows} == {
+    assert {
+        (row["operator"], row["at"], row["minMs"], row["maxMs"], row["avgMs"], row["count"]) for row in rows
+    } == {
         ("source", "source", 3000.0, 3000.0, 3000.0, 20),
         ("sink", "emit", 3000.0, 3000.0, 3000.0, 15),
         ("sink", "commit", 3000.0, 3000.0, 3000.0, 15),
@@ -152,9 +182,21 @@ def test_progress(client):
 @pytest.mark.parametrize(
     ("path", "error", "hint"),
     [
-        ("/logicalPlan/operators/balance", "there is no logical operator `balance`", "did you mean `balances`?"),
-        ("/logicalPlan/operators/balances/ports/payment", "there is no port `payment`", "did you mean `payments`?"),
-        ("/logicalPlan/operators/source/properties?propertyName=pasword", "there is no property `pasword`", "did you mean `password`?"),
+        (
+            "/logicalPlan/operators/balance",
+            "there is no logical operator `balance`",
+            "did you mean `balances`?",
+        ),
+        (
+            "/logicalPlan/operators/balances/ports/payment",
+            "there is no port `payment`",
+            "did you mean `payments`?",
+        ),
+        (
+            "/logicalPlan/operators/source/properties?propertyName=pasword",
+            "there is no property `pasword`",
+            "did you mean `password`?",
+        ),
         ("/physicalPlan/operators/9", "there is no operator 9", "there are 1, 2, 3, 4, 5"),
         ("/physicalPlan/containers/9/stackTrace", "there is no container 9", "there are 0, 1, 2, 3"),
         ("/windows/9", "window 9 is not known", "kept are 0 to 4"),
@@ -188,7 +230,10 @@ def test_nothing_can_be_written(client, method):
     status, headers, body = client.ask(f"{BASE}/logicalPlan", method)
     assert status == 405
     assert set(headers["allow"].split(", ")) == {"GET", "HEAD"}
-    assert json.loads(body) == {"error": f"`{method}` is not allowed: there are no write endpoints yet", "hint": "use GET"}
+    assert json.loads(body) == {
+        "error": f"`{method}` is not allowed: there are no write endpoints yet",
+        "hint": "use GET",
+    }
 
 
 def test_head_has_headers_only(client):
@@ -208,7 +253,15 @@ def test_with_a_token_everything_but_the_health_asks_for_it():
     watch, plan, _, _ = watched()
     with serving(watch, plan, token="sésame") as client:
         client.token = None
-        for path in ("/", "/ws", f"{BASE}/info", f"{BASE}/events", "/metrics", f"{BASE}/openapi.json", "/nowhere"):
+        for path in (
+            "/",
+            "/ws",
+            f"{BASE}/info",
+            f"{BASE}/events",
+            "/metrics",
+            f"{BASE}/openapi.json",
+            "/nowhere",
+        ):
             status, headers, body = client.ask(path)
             assert (status, headers["www-authenticate"]) == (401, "Bearer")
             assert json.loads(body)["error"] == "the token is missing or wrong"
@@ -223,7 +276,13 @@ def test_a_stack_that_can_be_had_is_shown_beside_the_last_known_one():
     feed(watch, now, *rest[:2])
     assert isinstance(rest[1], WindowStarted)
     running = RunningOperator(1, "running", seconds=2.0)
-    feed(watch, now, ContainerHeartbeat(now.seconds + 2, 0, "vm", 77, now.seconds + 2, 1, 0, now.seconds, (running,), "in emit_tuples"))
+    feed(
+        watch,
+        now,
+        ContainerHeartbeat(
+            now.seconds + 2, 0, "vm", 77, now.seconds + 2, 1, 0, now.seconds, (running,), "in emit_tuples"
+        ),
+    )
     with serving(watch, plan, stack_of=lambda host, pid: f"{pid}@{host} is in sleep") as client:
         found = client.get("/physicalPlan/containers/0/stackTrace")
         assert (found["stack"], found["fresh"]) == ("in emit_tuples", "77@vm is in sleep")
@@ -241,7 +300,10 @@ def test_before_the_first_window_everything_answers():
 
 
 def test_json_has_neither_nan_nor_infinity():
-    assert to_json({"a": [float("nan"), 1.5, {"b": float("inf")}], "c": "ä"}) == '{"a":[null,1.5,{"b":null}],"c":"ä"}'.encode()
+    assert (
+        to_json({"a": [float("nan"), 1.5, {"b": float("inf")}], "c": "ä"})
+        == '{"a":[null,1.5,{"b":null}],"c":"ä"}'.encode()
+    )
 
 
 def test_a_fault_of_the_service_is_an_answer_and_no_end():

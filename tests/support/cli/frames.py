@@ -24,7 +24,11 @@ PATH = {
     "average": {"latencyMs": 50.0, "path": ["ticks", "quote[1]", "console"]},
     "share": {"ticks": 1.0, "quote[1]": 0.96, "quote[0]": 0.04, "console": 1.0},
     "windowLatencyMs": 97.0,
-    "explained": {"windowLatencyMs": 97.0, "criticalPathMs": 46.0, "rest": {"commit": 9.0, "launch": 30.0, "barrier": 12.0}},
+    "explained": {
+        "windowLatencyMs": 97.0,
+        "criticalPathMs": 46.0,
+        "rest": {"commit": 9.0, "launch": 30.0, "barrier": 12.0},
+    },
 }
 
 
@@ -59,7 +63,15 @@ def operators():
 
 
 def age(title, place, number, average=120.0, p99=300.0, count=10, **more):
-    figures = {"minMs": 10.0, "maxMs": 320.0, "avgMs": average, "p50Ms": 100.0, "p90Ms": 250.0, "p99Ms": p99, "p999Ms": 310.0}
+    figures = {
+        "minMs": 10.0,
+        "maxMs": 320.0,
+        "avgMs": average,
+        "p50Ms": 100.0,
+        "p90Ms": 250.0,
+        "p99Ms": p99,
+        "p999Ms": 310.0,
+    }
     return {
         "operator": title,
         "id": number,
@@ -75,7 +87,12 @@ def age(title, place, number, average=120.0, p99=300.0, count=10, **more):
 
 def ages():
     return {
-        "operators": [age("ticks", "source", 1), age("console", "emit", 4), age("console", "commit", 4), age("sma", "commit", 5, p99=350.0)]
+        "operators": [
+            age("ticks", "source", 1),
+            age("console", "emit", 4),
+            age("console", "commit", 4),
+            age("sma", "commit", 5, p99=350.0),
+        ]
     }
 
 
@@ -88,7 +105,9 @@ def progress(**application):
         "running": False,
         "elapsedSeconds": 0.0,
         "operators": [],
-        "containers": [{"id": 0, "remainingSeconds": UNKNOWN, "lastHeartbeatAgeSeconds": 0.4, "silent": False}],
+        "containers": [
+            {"id": 0, "remainingSeconds": UNKNOWN, "lastHeartbeatAgeSeconds": 0.4, "silent": False}
+        ],
         "window": {"remainingSeconds": None, "fractionDone": None, "basis": "unknown", "expectedEndAt": None},
         "sources": [source(**application)],
         "application": {
@@ -132,8 +151,19 @@ def running_progress():
         "remainingSeconds": {"value": 40.2, "basis": "estimated"},
     }
     waiting = {**summing, "operator": "console", "id": 4, "state": "waiting"}
-    window = {"remainingSeconds": 41.0, "fractionDone": 0.33, "basis": "lower bound", "expectedEndAt": AT + 41}
-    return {**progress(), "running": True, "elapsedSeconds": 20.0, "operators": [summing, waiting], "window": window}
+    window = {
+        "remainingSeconds": 41.0,
+        "fractionDone": 0.33,
+        "basis": "lower bound",
+        "expectedEndAt": AT + 41,
+    }
+    return {
+        **progress(),
+        "running": True,
+        "elapsedSeconds": 20.0,
+        "operators": [summing, waiting],
+        "window": window,
+    }
 
 
 def frame(**changes):

@@ -4,7 +4,14 @@ from typing import NamedTuple
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, Unifier
 from ridgeline.api.errors import Failure
-from ridgeline.measure.events import ContainerWindow, OperatorWindow, SourceProgress, WindowCommitted, WindowPlanned, WindowStarted
+from ridgeline.measure.events import (
+    ContainerWindow,
+    OperatorWindow,
+    SourceProgress,
+    WindowCommitted,
+    WindowPlanned,
+    WindowStarted,
+)
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.topology import planned_event
 from ridgeline.stram.watch import Watch
@@ -56,7 +63,18 @@ def make_plan():
     return plan_application(app)
 
 
-def window(plan, window_id=0, tuples=100, *, at=0.0, seconds=0.05, progress=None, errors=(), dropped=False, attempts=1):
+def window(
+    plan,
+    window_id=0,
+    tuples=100,
+    *,
+    at=0.0,
+    seconds=0.05,
+    progress=None,
+    errors=(),
+    dropped=False,
+    attempts=1,
+):
     """A committed window: `tuples` from the source, half for each partition of `double`, whose second one takes 8 ms.
 
     It began at second `at`: 90 % is its job's time, 10 % the commit; nothing is published after it.
@@ -67,13 +85,17 @@ def window(plan, window_id=0, tuples=100, *, at=0.0, seconds=0.05, progress=None
     operators = {operator.id: operator for operator in plan.physical.operators}
     for container in plan.execution.containers:
         times = (at, at + 0.001, at + 0.012, at + 0.014, returned)
-        yield ContainerWindow(published, window_id, 0, container.id, "host", 1, f"t{container.id}", at, *times)
+        yield ContainerWindow(
+            published, window_id, 0, container.id, "host", 1, f"t{container.id}", at, *times
+        )
         for operator_id in container.operators:
             operator = operators[operator_id]
             yield _operator(operator, container.id, window_id, at, tuples, errors, dropped)
             if operator.name == "source" and progress:
                 yield SourceProgress(published, window_id, operator_id, *progress, unit="work")
-    yield WindowCommitted(published, window_id, attempts, at, at, at, returned, returned, published, published)
+    yield WindowCommitted(
+        published, window_id, attempts, at, at, at, returned, returned, published, published
+    )
 
 
 def _operator(operator, container, window_id, at, tuples, errors, dropped):
@@ -88,13 +110,23 @@ def _operator(operator, container, window_id, at, tuples, errors, dropped):
         if operator.partition == 0:
             more = {"errors": len(errors), "error_tuples": tuple(errors)}
             if dropped:
-                failure = Failure("numbers", "double", 0, window_id, "process of port input", "ValueError: 3", "Number(value=3)")
+                failure = Failure(
+                    "numbers",
+                    "double",
+                    0,
+                    window_id,
+                    "process of port input",
+                    "ValueError: 3",
+                    "Number(value=3)",
+                )
                 more["dropped"] = str(failure)
     else:
         tuples_in, tuples_out = {"input": tuples}, {}
     began = at + 0.001
     times = (began, began + compute, compute, 0.0, 0.0)
-    return OperatorWindow(at, window_id, 0, operator.id, container, "host", *times, tuples_in, tuples_out, **more)
+    return OperatorWindow(
+        at, window_id, 0, operator.id, container, "host", *times, tuples_in, tuples_out, **more
+    )
 
 
 def run_window(statistics, plan, window_id=0, tuples=100, **what):
@@ -106,7 +138,9 @@ def run_window(statistics, plan, window_id=0, tuples=100, **what):
 
 def planned(plan):
     """How a run of the plan begins."""
-    return planned_event(plan, at=0.0, application_id="numbers-1", info={"user": "ann", "master": "local[2]", "host": "host"})
+    return planned_event(
+        plan, at=0.0, application_id="numbers-1", info={"user": "ann", "master": "local[2]", "host": "host"}
+    )
 
 
 def watch_of(plan, events, now=10.0):

@@ -15,7 +15,9 @@ class Driver:
 
     def __init__(self, arguments, log, **environment):
         self.log = Path(log)
-        path = os.pathsep.join([str(Path(ridgeline.__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
+        path = os.pathsep.join(
+            [str(Path(ridgeline.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+        )
         command = [sys.executable, "-m", "ridgeline.cli.main", "run", *map(str, arguments)]
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
@@ -79,7 +81,11 @@ def sessions():
 def committed(checkpoint):
     """The last window that has a manifest, -1 before the first."""
     folder = Path(checkpoint, "manifests")
-    names = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")] if folder.is_dir() else []
+    names = (
+        [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
+        if folder.is_dir()
+        else []
+    )
     return max((int(name.removesuffix(".json")) for name in names), default=-1)
 
 

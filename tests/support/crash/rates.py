@@ -63,7 +63,9 @@ class GatePublisher(Publisher):
 
 def application(output: str, folder: str) -> Application:
     app = Application("rates", window="50ms")
-    source = SparkInput(format="rate-micro-batch", options={"rowsPerBatch": 100}, schema=Number, transform=odd)
+    source = SparkInput(
+        format="rate-micro-batch", options={"rowsPerBatch": 100}, schema=Number, transform=odd
+    )
     numbers = app.add_operator("numbers", source)
     total = app.add_operator("total", RunningSum())
     gate = app.add_operator("gate", Gate(folder=folder))

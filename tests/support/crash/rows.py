@@ -18,7 +18,11 @@ def visible(folder):
     found = []
     for parent, folders, names in os.walk(folder):  # passes over folders that vanish meanwhile
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
-        found += [Path(parent, name) for name in names if name.endswith((".parquet", ".jsonl")) and not name.startswith((".", "_"))]
+        found += [
+            Path(parent, name)
+            for name in names
+            if name.endswith((".parquet", ".jsonl")) and not name.startswith((".", "_"))
+        ]
     return found
 
 
@@ -48,8 +52,8 @@ def window_range(path):
 class Reader(threading.Thread):
     """Reads files as soon as they appear, while a run is being killed over and over.
 
-    `faults` tells what it should not have seen. A file that it has read must stay as it was; so if what lies there in the end is right, the
-    reader never saw a row twice, nor one of a window that did not come to be.
+    `faults` tells what it should not have seen. A file that it has read must stay as it was; so if what lies
+    there in the end is right, the reader never saw a row twice, nor one of a window that did not come to be.
     """
 
     def __init__(self, folder, checkpoint):
@@ -75,7 +79,9 @@ class Reader(threading.Thread):
             first, last = window_range(path)
             durable = committed(self._checkpoint)
             if last > durable:
-                self.faults.append(f"{path.name} shows window {last}; window {durable} was the last committed")
+                self.faults.append(
+                    f"{path.name} shows window {last}; window {durable} was the last committed"
+                )
             for other in self.files:
                 before = window_range(other)
                 if other.parent == path.parent and first <= before[1] and before[0] <= last:

@@ -32,7 +32,11 @@ class Busy(Operator):
     folder: str = ""
 
     def setup(self, context):
-        self.notes = os.open(f"{self.folder}/{context.name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND) if self.folder else None
+        self.notes = (
+            os.open(f"{self.folder}/{context.name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            if self.folder
+            else None
+        )
 
     def teardown(self):
         if self.notes is not None:
@@ -54,7 +58,12 @@ def busy_application(folder="", *, locality=None, moved_at=1_000_000, window=0):
     app = Application("busy", window=window)
     ticks = app.add_operator("A", Ticks())
     steps = {
-        name: app.add_operator(name, Busy(milliseconds=busy, moved=150 if name == "D" else busy, moved_at=moved_at, folder=str(folder)))
+        name: app.add_operator(
+            name,
+            Busy(
+                milliseconds=busy, moved=150 if name == "D" else busy, moved_at=moved_at, folder=str(folder)
+            ),
+        )
         for name, busy in BUSY.items()
     }
     app.add_stream("a", ticks.output, steps["B"].input, steps["C"].input, locality=locality)

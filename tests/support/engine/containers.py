@@ -104,7 +104,11 @@ class ByHand:
 
     def report(self, reports: Sequence[WindowReport], name: str) -> OperatorReport:
         """The report of an operator's first partition."""
-        return next(report for report in self.operators(reports) if self.plan.physical.operator(report.id).name == name)
+        return next(
+            report
+            for report in self.operators(reports)
+            if self.plan.physical.operator(report.id).name == name
+        )
 
     def collected(self, reports: Sequence[WindowReport]) -> list[Any]:
         """The tuples that the collector handed over."""
@@ -116,5 +120,8 @@ class ByHand:
     def operator(self, name: str) -> Any:
         """The running operator."""
         return next(
-            runtime for container in self.containers for runtime in container._operators.values() if runtime.spec.name == name
+            runtime
+            for container in self.containers
+            for runtime in container._operators.values()
+            if runtime.spec.name == name
         ).operator

@@ -74,7 +74,9 @@ KINDS = {
     "frozen": lambda _folder: frozen(),
     "endless": lambda _folder: threading.Event().wait(),
     "pickle": lambda folder: raise_it(
-        ValueError(f"ridgeline-failure:{base64.b85encode(pickle.dumps(Touch(f'{folder}/code-was-run'), 5)).decode()}\n")
+        ValueError(
+            f"ridgeline-failure:{base64.b85encode(pickle.dumps(Touch(f'{folder}/code-was-run'), 5)).decode()}\n"
+        )
     ),
 }
 

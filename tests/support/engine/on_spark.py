@@ -39,8 +39,16 @@ class SparkRun:
 
     def reports(self, operator, window):
         """What a logical operator's partitions did in a window."""
-        ids = {physical.id for physical in self.plan.physical.operators if physical.name == operator and not physical.unifier}
-        return [event for event in self.of_type(OperatorWindow) if event.window_id == window and event.operator in ids]
+        ids = {
+            physical.id
+            for physical in self.plan.physical.operators
+            if physical.name == operator and not physical.unifier
+        }
+        return [
+            event
+            for event in self.of_type(OperatorWindow)
+            if event.window_id == window and event.operator in ids
+        ]
 
 
 def run_on_spark(
@@ -74,7 +82,9 @@ def run_on_spark(
     options = Options(master="local[2]", checkpoint=str(checkpoint), windows=windows)
     with _raises(expect) as caught:
         watched = {"heartbeats": heartbeats, "workers": workers}
-        run.outcome = launch(plan, options, context=context, observe=observe, stop=stop, started=run.started, **watched)
+        run.outcome = launch(
+            plan, options, context=context, observe=observe, stop=stop, started=run.started, **watched
+        )
     return (run, caught.value) if expect else run
 
 

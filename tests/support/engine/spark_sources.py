@@ -18,7 +18,9 @@ def even(frame):
 def rate_application(summing=None, *, rows=100, partitions=1):
     """Odd numbers of a rate source, their running sum, a sink."""
     app = Application("rate", window="1ms")
-    source = SparkInput(format="rate-micro-batch", options={"rowsPerBatch": rows}, schema=Number, transform=odd)
+    source = SparkInput(
+        format="rate-micro-batch", options={"rowsPerBatch": rows}, schema=Number, transform=odd
+    )
     numbers = app.add_operator("numbers", source, partitions=partitions)
     total = app.add_operator("total", summing or Sum())
     app.add_stream("numbers", numbers.output, total.numbers)
@@ -68,7 +70,10 @@ def mixed_application(first):
     app = Application("mixed", window="1ms")
     operator, port = first
     numbers = app.add_operator("first", operator, partitions=2)
-    odds = app.add_operator("odds", SparkInput(format="rate-micro-batch", options={"rowsPerBatch": 100}, schema=Number, transform=odd))
+    odds = app.add_operator(
+        "odds",
+        SparkInput(format="rate-micro-batch", options={"rowsPerBatch": 100}, schema=Number, transform=odd),
+    )
     both = app.add_operator("both", SumBoth())
     app.add_stream("first", getattr(numbers, port), both.first)
     app.add_stream("second", odds.output, both.second)
@@ -81,7 +86,14 @@ def python_beside_spark():
 
 
 def two_spark_sources():
-    return mixed_application((SparkInput(format="rate-micro-batch", options={"rowsPerBatch": 50}, schema=Number, transform=even), "output"))
+    return mixed_application(
+        (
+            SparkInput(
+                format="rate-micro-batch", options={"rowsPerBatch": 50}, schema=Number, transform=even
+            ),
+            "output",
+        )
+    )
 
 
 def copying_application(output):

@@ -1,9 +1,10 @@
 """What the cases of all examples share: partitions for every operator, and reading results back.
 
-A case is a module `<name>_case` with `build(partitions, folder, ...)` and `check(folder, ...)`. `build` makes the example's application
-(an `Application`, or a dictionary with `app`, `properties` and `attributes` where the example is one object that all tests share).
-Its `partitions`: None, the example's own; a number, that many of every operator; several numbers, which the operators get in turn.
-`check` compares what was written with the oracle. Whoever runs the application in between, and on what, does not matter.
+A case is a module `<name>_case` with `build(partitions, folder, ...)` and `check(folder, ...)`. `build` makes
+the example's application (an `Application`, or a dictionary with `app`, `properties` and `attributes` where
+the example is one object that all tests share). Its `partitions`: None, the example's own; a number, that
+many of every operator; several numbers, which the operators get in turn. `check` compares what was written
+with the oracle. Whoever runs the application in between, and on what, does not matter.
 """
 
 import json
@@ -22,7 +23,9 @@ def shares(app, partitions, except_for=()):
     if partitions is None:
         return {}
     numbers = cycle(partitions if isinstance(partitions, tuple) else (partitions,))
-    return dict(zip((added.name for added in app.operators if added.name not in except_for), numbers, strict=False))
+    return dict(
+        zip((added.name for added in app.operators if added.name not in except_for), numbers, strict=False)
+    )
 
 
 def partition(app, partitions, *, dealt=(), except_for=()):
@@ -59,5 +62,7 @@ def rows(folder):
         if file.suffix == ".parquet":
             found += [tuple(row.values()) for row in pq.read_table(file).to_pylist()]
         elif file.suffix == ".jsonl":
-            found += [tuple(json.loads(line).values()) for line in file.read_text(encoding="utf-8").splitlines()]
+            found += [
+                tuple(json.loads(line).values()) for line in file.read_text(encoding="utf-8").splitlines()
+            ]
     return found

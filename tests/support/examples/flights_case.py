@@ -25,7 +25,9 @@ def build(partitions, folder, *, count=ALL, round_robin=False, stores=False):
         with Path(flights.flights_csv()).open(encoding="utf-8") as source:
             path.write_text("".join(islice(source, count + 1)), encoding="utf-8")
     app = flights.application(output=str(folder), path=path and str(path))
-    return partition(app, partitions, dealt=("carrier_delays",) if round_robin else (), except_for=() if stores else STORES)
+    return partition(
+        app, partitions, dealt=("carrier_delays",) if round_robin else (), except_for=() if stores else STORES
+    )
 
 
 def check(folder, *, count=ALL):

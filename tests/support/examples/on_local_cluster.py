@@ -1,6 +1,7 @@
 """Run all examples on `local-cluster[2,1,1024]` and check them: `python on_local_cluster.py FOLDER`, an empty one.
 
-Executors are processes of their own, in folders of their own. They find Ridgeline; the examples travel with the plans.
+Executors are processes of their own, in folders of their own. They find Ridgeline; the examples travel with
+the plans.
 """
 
 import sys
@@ -10,13 +11,18 @@ from pathlib import Path
 
 
 def main(folder):
-    """Prove each example with two partitions of each operator, one with three, two dealt out. Returns the number of failures."""
+    """Prove each example with two partitions of each operator, one with three, two dealt out.
+
+    Returns the number of failures.
+    """
     from ridgeline.engine.spark.session import start_context
     from support.examples.on_spark import EXAMPLES, ROUND_ROBIN, prove
 
     settings = {"spark.local.dir": f"{folder}/spark", "spark.sql.warehouse.dir": f"{folder}/warehouse"}
     began = time.monotonic()
-    context = start_context("ridgeline-examples", "local-cluster[2,1,1024]", settings, streaming=True, local_checkpoint=True)
+    context = start_context(
+        "ridgeline-examples", "local-cluster[2,1,1024]", settings, streaming=True, local_checkpoint=True
+    )
     print(f"started in {time.monotonic() - began:.1f} s", flush=True)
     failures = 0
     try:
@@ -31,7 +37,9 @@ def main(folder):
             except Exception:  # noqa: BLE001  the others are told of too
                 traceback.print_exc(file=sys.stdout)
                 failures, told = failures + 1, "WRONG"
-            print(f"{name} with {partitions} partitions: {told} ({time.monotonic() - began:.1f} s)", flush=True)
+            print(
+                f"{name} with {partitions} partitions: {told} ({time.monotonic() - began:.1f} s)", flush=True
+            )
     finally:
         context.stop()
     return failures

@@ -8,7 +8,14 @@ from rich.console import Console
 
 from ridgeline.engine.driver.launch import Options, launch
 from ridgeline.plan.planner import plan_application
-from support.examples import flights_case, payments_case, pi_case, rate_case, word_count_case, yahoo_finance_case
+from support.examples import (
+    flights_case,
+    payments_case,
+    pi_case,
+    rate_case,
+    word_count_case,
+    yahoo_finance_case,
+)
 
 
 class Example(NamedTuple):
@@ -36,7 +43,9 @@ EXAMPLES = {
     ),
     "pi": Example(
         lambda partitions, folder: {"app": pi_case.build(partitions, folder, count=60_001, per_window=5_001)},
-        lambda partitions, folder, told: pi_case.check(folder, partitions=partitions, count=60_001, per_window=5_001),
+        lambda partitions, folder, told: pi_case.check(
+            folder, partitions=partitions, count=60_001, per_window=5_001
+        ),
         windows=12,
     ),
     "payments": Example(
@@ -58,12 +67,16 @@ EXAMPLES = {
 }
 ROUND_ROBIN = {  # keyed tuples are dealt out in turn, where a unifier merges what comes out
     "flights": Example(
-        lambda partitions, folder: {"app": flights_case.build(partitions, folder, count=25_001, round_robin=True)},
+        lambda partitions, folder: {
+            "app": flights_case.build(partitions, folder, count=25_001, round_robin=True)
+        },
         lambda partitions, folder, told: flights_case.check(folder, count=25_001),
         windows=6,
     ),
     "yahoo_finance": Example(
-        lambda partitions, folder: {"app": yahoo_finance_case.build(partitions, folder, days=3, round_robin=True)},
+        lambda partitions, folder: {
+            "app": yahoo_finance_case.build(partitions, folder, days=3, round_robin=True)
+        },
         lambda partitions, folder, told: yahoo_finance_case.check(folder, days=3),
         windows=12,
     ),
@@ -71,11 +84,16 @@ ROUND_ROBIN = {  # keyed tuples are dealt out in turn, where a unifier merges wh
 
 
 def prove(example, context, folder, partitions):
-    """Run an example on a SparkContext, as fast as it goes, and compare its results with the oracle. `folder` must be new."""
+    """Run an example on a SparkContext, as fast as it goes, and compare its results with the oracle.
+
+    `folder` must be new.
+    """
     arguments = example.build(partitions, folder / "output")
     plan = plan_application(**{**arguments, "attributes": {**arguments.get("attributes", {}), "window": "0"}})
     told = io.StringIO()
-    options = Options(checkpoint=str(folder / "checkpoint"), windows=example.windows if example.endless else None)
+    options = Options(
+        checkpoint=str(folder / "checkpoint"), windows=example.windows if example.endless else None
+    )
     outcome = launch(plan, options, context=context, console=Console(file=told, width=200))
     assert outcome.windows_committed == example.windows
     assert outcome.ended is not example.endless

@@ -23,7 +23,9 @@ def departed(count):
     table = table.assign(window=range(len(table)))
     table["window"] //= PER_WINDOW
     table = table[table["dep_time"].notna()]
-    return table.assign(minutes=table["dep_delay"].astype("int64"), route=table["origin"] + "-" + table["dest"])
+    return table.assign(
+        minutes=table["dep_delay"].astype("int64"), route=table["origin"] + "-" + table["dest"]
+    )
 
 
 def delays(count, key):
@@ -37,11 +39,21 @@ def worst_routes(count):
     table = departed(count)
     found = []
     for window in range(-(-min(count, len(records())) // PER_WINDOW)):
-        grouped = table[table["window"] <= window].groupby("route")["minutes"].agg(["size", "sum"]).reset_index()
+        grouped = (
+            table[table["window"] <= window].groupby("route")["minutes"].agg(["size", "sum"]).reset_index()
+        )
         grouped = grouped[grouped["size"] >= 100]
         grouped["mean"] = grouped["sum"] / grouped["size"]
         grouped = grouped.sort_values(["mean", "route"], ascending=[False, True]).head(10)
-        found += list(zip(grouped["route"], grouped["size"].tolist(), grouped["sum"].tolist(), grouped["mean"].tolist(), strict=True))
+        found += list(
+            zip(
+                grouped["route"],
+                grouped["size"].tolist(),
+                grouped["sum"].tolist(),
+                grouped["mean"].tolist(),
+                strict=True,
+            )
+        )
     return found
 
 

@@ -42,5 +42,7 @@ def rejected(count):
     """(account, cents, time as text) of the invalid payments."""
     table = payments(count)
     table = table[table["cents"] < 0]
-    times = pd.to_datetime(table["number"], unit="ms", origin="2026-01-01").dt.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    times = pd.to_datetime(table["number"], unit="ms", origin="2026-01-01").dt.strftime(
+        "%Y-%m-%dT%H:%M:%S.%fZ"
+    )
     return list(zip(table["account"].tolist(), table["cents"].tolist(), times, strict=True))

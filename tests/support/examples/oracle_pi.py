@@ -16,8 +16,9 @@ def numbers(seed, count):
 def estimates(seed, count, per_window, makers=1, pairers=1):
     """(points, inside, pi) at the end of every tenth window and of the last.
 
-    `makers` make the numbers, `pairers` points of them. The makers share each window's numbers as runs. Each run is dealt out to the
-    pairers in turn, the first number of maker m in window w to pairer w + m; each makes a point of two that it got one after the other.
+    `makers` make the numbers, `pairers` points of them. The makers share each window's numbers as runs. Each
+    run is dealt out to the pairers in turn, the first number of maker m in window w to pairer w + m; each
+    makes a point of two that it got one after the other.
     """
     values = numbers(seed, count)
     kept = [np.empty(0, np.int64) for _ in range(pairers)]
@@ -28,7 +29,12 @@ def estimates(seed, count, per_window, makers=1, pairers=1):
         part = values[window * per_window : (window + 1) * per_window]
         runs = [part[len(part) * i // makers : len(part) * (i + 1) // makers] for i in range(makers)]
         for index in range(pairers):
-            mine = np.concatenate([kept[index], *(run[(index - window - maker) % pairers :: pairers] for maker, run in enumerate(runs))])
+            mine = np.concatenate(
+                [
+                    kept[index],
+                    *(run[(index - window - maker) % pairers :: pairers] for maker, run in enumerate(runs)),
+                ]
+            )
             pairs = mine[: len(mine) // 2 * 2].reshape(-1, 2)
             kept[index] = mine[len(pairs) * 2 :]
             points += len(pairs)

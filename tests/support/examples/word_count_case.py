@@ -10,10 +10,17 @@ TEXT = Path(word_count.__file__).with_name("words.txt")
 
 
 def build(partitions, folder, *, per_window=500):
-    """The application. Words are counted where their key leads them; lines are dealt out to `split` in turn."""
+    """The application.
+
+    Words are counted where their key leads them; lines are dealt out to `split` in turn.
+    """
     return {
         "app": word_count.app,
-        "properties": {"text.path": str(TEXT), "text.rows_per_window": str(per_window), "store.path": str(folder)},
+        "properties": {
+            "text.path": str(TEXT),
+            "text.rows_per_window": str(per_window),
+            "store.path": str(folder),
+        },
         "attributes": partition_attributes(word_count.app, partitions),
     }
 

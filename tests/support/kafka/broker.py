@@ -28,20 +28,34 @@ _STORAGE_ID = "cmlkZ2VsaW5lLXRlc3RzMQ"
 
 
 class Broker:
-    """A broker whose files lie in `folder`. `start` returns once it answers, `stop` ends it in order or with SIGKILL."""
+    """A broker whose files lie in `folder`.
+
+    `start` returns once it answers, `stop` ends it in order or with SIGKILL.
+    """
 
     def __init__(self, folder):
         self._folder = folder
         self._settings = folder / "server.properties"
         self._port, controller = _free_port(), _free_port()
         self.address = f"127.0.0.1:{self._port}"
-        self._settings.write_text(_PROPERTIES.format(port=self._port, controller=controller, data=folder / "data"))
+        self._settings.write_text(
+            _PROPERTIES.format(port=self._port, controller=controller, data=folder / "data")
+        )
         self._process = None
         self._java("kafka.tools.StorageTool", "format", "-t", _STORAGE_ID, "-c", str(self._settings)).wait(60)
 
     def _java(self, main, *arguments):
         java = shutil.which("java")
-        command = [java, "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", class_path("kafka-broker"), main, *arguments]
+        command = [
+            java,
+            "-Xmx512m",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-cp",
+            class_path("kafka-broker"),
+            main,
+            *arguments,
+        ]
         with (self._folder / "broker.log").open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
@@ -78,7 +92,12 @@ class Broker:
 
     def producer(self):
         """Writes each message once, in order within its partition."""
-        settings = {"bootstrap.servers": self.address, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
+        settings = {
+            "bootstrap.servers": self.address,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "log_level": 0,
+        }
         return Producer(settings)
 
     def ends(self, topic):
@@ -86,7 +105,10 @@ class Broker:
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": "tests", "log_level": 0})
         try:
             partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-            return {number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1] for number in partitions}
+            return {
+                number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
+                for number in partitions
+            }
         finally:
             consumer.close()
 

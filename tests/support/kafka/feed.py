@@ -23,7 +23,9 @@ class Feed(threading.Thread):
                 break
             if self._over.is_set():
                 break
-            self._producer.produce(self._topic, str(number), key=f"k{number % self._keys}", on_delivery=self._delivered)
+            self._producer.produce(
+                self._topic, str(number), key=f"k{number % self._keys}", on_delivery=self._delivered
+            )
             self._producer.poll(0)
         self._producer.flush(120)
 

@@ -22,7 +22,9 @@ class Entry(NamedTuple):
 
 
 def parsed(frame):
-    return frame.selectExpr("partition", "offset", "CAST(key AS STRING) AS key", "CAST(CAST(value AS STRING) AS BIGINT) AS value")
+    return frame.selectExpr(
+        "partition", "offset", "CAST(key AS STRING) AS key", "CAST(CAST(value AS STRING) AS BIGINT) AS value"
+    )
 
 
 class Numbered(Operator):
@@ -36,13 +38,22 @@ class Numbered(Operator):
     @messages.process
     def number(self, message):
         self.seen[message.key] += 1
-        self.entries.emit(Entry(message.key, message.value, self.seen[message.key], message.partition, message.offset))
+        self.entries.emit(
+            Entry(message.key, message.value, self.seen[message.key], message.partition, message.offset)
+        )
 
 
 def application(brokers: str, topic: str, output: str) -> Application:
     app = Application("ledger", window="200ms")
-    options = {"kafka.bootstrap.servers": brokers, "subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 10_000}
-    source = app.add_operator("messages", SparkInput(format="kafka", options=options, schema=Message, transform=parsed))
+    options = {
+        "kafka.bootstrap.servers": brokers,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": 10_000,
+    }
+    source = app.add_operator(
+        "messages", SparkInput(format="kafka", options=options, schema=Message, transform=parsed)
+    )
     numbered = app.add_operator("numbered", Numbered(), partitions=2)
     store = app.add_operator("store", FileOutput(path=output, format="jsonl", roll_seconds=1))
     app.add_stream("messages", source.output, numbered.messages)

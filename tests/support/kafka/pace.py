@@ -57,7 +57,9 @@ class Slow(Operator):
 def application(brokers: str, topic: str, counter: str, window: str) -> Application:
     app = Application("pace", window=window)
     options = {"kafka.bootstrap.servers": brokers, "subscribe": topic, "startingOffsets": "earliest"}
-    source = app.add_operator("messages", SparkInput(format="kafka", options=options, schema=Message, transform=text))
+    source = app.add_operator(
+        "messages", SparkInput(format="kafka", options=options, schema=Message, transform=text)
+    )
     slow = app.add_operator("slow", Slow(counter=counter, per_second=100.0))
     console = app.add_operator("console", ConsoleOutput())
     app.add_stream("messages", source.output, slow.messages)

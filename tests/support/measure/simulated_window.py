@@ -29,10 +29,22 @@ def graph(places, streams, *, unifiers=(), names=None):
         same = partitions[names[title]]
         partition = same.index(title) if title in same else 0
         node = OperatorNode(
-            ids[title], names[title], title, "Operator", partition, len(same), title in unifiers, kind, False, container, stage
+            ids[title],
+            names[title],
+            title,
+            "Operator",
+            partition,
+            len(same),
+            title in unifiers,
+            kind,
+            False,
+            container,
+            stage,
         )
         nodes.append(node)
-    edges = [StreamEdge(f"{source}-{sink}", ids[source], "output", ids[sink], "input") for source, sink in streams]
+    edges = [
+        StreamEdge(f"{source}-{sink}", ids[source], "output", ids[sink], "input") for source, sink in streams
+    ]
     return Topology(tuple(nodes), tuple(edges))
 
 
@@ -62,7 +74,9 @@ def run(  # every argument is a duration of the model
     began=BASE,
     due=None,
 ):
-    """A window on slots enough for all tasks. `tasks`: of a container, its task (default: one each). `driver_ms`: to planned, to launched,
+    """A window on slots enough for all tasks.
+
+    `tasks`: of a container, its task (default: one each). `driver_ms`: to planned, to launched,
     from the last container to returned, to staged, to committed, to published."""
     tasks = tasks or {}
     planned = began + driver_ms[0] / 1000
@@ -81,7 +95,9 @@ def run(  # every argument is a duration of the model
             for operator in members:
                 seconds = compute_ms[topology.by_id[operator].title] / 1000
                 ended = at + seconds + transfer_ms / 1000
-                operators[operator] = OperatorTimes(at, ended, seconds, at - restored, transfer_ms / 1000, 10, 5)
+                operators[operator] = OperatorTimes(
+                    at, ended, seconds, at - restored, transfer_ms / 1000, 10, 5
+                )
                 at = ended
             written = now[task] = at + state_ms / 1000
             containers[container] = ContainerTimes(task, entered, turn, restored, at, written, written)
@@ -100,14 +116,28 @@ def reported(topology, times, hosts, clocks):
     for number, found in times.containers.items():
         host = hosts[number]
         clock = clocks.get(host, float)
-        stamps = [clock(at) for at in (found.task_began, found.began, found.restored, found.ran, found.written)]
-        yield ContainerWindow(times.published, times.window_id, 0, number, host, 1, found.task, *stamps, found.received)
+        stamps = [
+            clock(at) for at in (found.task_began, found.began, found.restored, found.ran, found.written)
+        ]
+        yield ContainerWindow(
+            times.published, times.window_id, 0, number, host, 1, found.task, *stamps, found.received
+        )
         for operator in topology.containers[number]:
             own = times.operators[operator]
             durations = own.compute_seconds, own.wait_seconds, own.transfer_seconds
             stamps = clock(own.began), clock(own.ended)
-            yield OperatorWindow(times.published, times.window_id, 0, operator, number, host, *stamps, *durations, {}, {})
-    driver = (times.began, times.planned, times.launched, times.returned, times.staged, times.committed, times.published)
+            yield OperatorWindow(
+                times.published, times.window_id, 0, operator, number, host, *stamps, *durations, {}, {}
+            )
+    driver = (
+        times.began,
+        times.planned,
+        times.launched,
+        times.returned,
+        times.staged,
+        times.committed,
+        times.published,
+    )
     yield WindowCommitted(times.published, times.window_id, 1, *driver)
 
 
@@ -140,7 +170,11 @@ def runs(draw):
     tasks = {container: draw(st.sampled_from(["t0", "t1", "t2"])) for container in topology.containers}
     names = ["launch_ms", "read_ms", "restore_ms", "decode_ms", "transfer_ms", "state_ms"]
     durations = {name: draw(milliseconds) for name in names}
-    return topology, run(topology, compute, tasks=tasks, driver_ms=[draw(milliseconds) for _ in range(6)], **durations), compute
+    return (
+        topology,
+        run(topology, compute, tasks=tasks, driver_ms=[draw(milliseconds) for _ in range(6)], **durations),
+        compute,
+    )
 
 
 @st.composite

@@ -37,19 +37,54 @@ def burst(window, *, topology=TOPOLOGY, busy=0.1, host="driver", offset=0.0, age
         start = window + 0.1 + number * busy + offset
         end = start + busy
         events.append(
-            ContainerWindow(window + 0.6, window, 0, node.container, host, 7, f"t{number}", start, start, start, end, end, end - offset, 5)
+            ContainerWindow(
+                window + 0.6,
+                window,
+                0,
+                node.container,
+                host,
+                7,
+                f"t{number}",
+                start,
+                start,
+                start,
+                end,
+                end,
+                end - offset,
+                5,
+            )
         )
-        inputs, outputs = ({"input": tuples} if node.inputs else {}), ({"output": tuples} if node.outputs else {})
+        inputs, outputs = (
+            ({"input": tuples} if node.inputs else {}),
+            ({"output": tuples} if node.outputs else {}),
+        )
         found = ages if node.kind == "output" else ()
         events.append(
-            OperatorWindow(window + 0.6, window, 0, node.id, node.container, host, start, end, busy, 0.0, 0.0, inputs, outputs, ages=found)
+            OperatorWindow(
+                window + 0.6,
+                window,
+                0,
+                node.id,
+                node.container,
+                host,
+                start,
+                end,
+                busy,
+                0.0,
+                0.0,
+                inputs,
+                outputs,
+                ages=found,
+            )
         )
     return [*events, committed(window)]
 
 
 def committed(window):
     at = float(window)
-    return WindowCommitted(at + 0.6, window, 1, at, at + 0.01, at + 0.1, at + 0.5, at + 0.51, at + 0.55, at + 0.6)
+    return WindowCommitted(
+        at + 0.6, window, 1, at, at + 0.01, at + 0.1, at + 0.5, at + 0.51, at + 0.55, at + 0.6
+    )
 
 
 def measured(*events, **attributes):
@@ -65,7 +100,16 @@ def windows(count, **more):
 
 def heartbeat(at, container, operator, state, *, window=3, attempt=0, host="driver", sent=None, stack=""):
     return ContainerHeartbeat(
-        at, container, host, 7 + container, at if sent is None else sent, window, attempt, 3.0, (RunningOperator(operator, state),), stack
+        at,
+        container,
+        host,
+        7 + container,
+        at if sent is None else sent,
+        window,
+        attempt,
+        3.0,
+        (RunningOperator(operator, state),),
+        stack,
     )
 
 

@@ -53,7 +53,10 @@ def restore(operator: Operator, state: dict[str, Any]) -> None:
 
 
 class Driven:
-    """One partition of an operator. `rotate=True` gives every window to a new worker: a new copy, state restored from a snapshot."""
+    """One partition of an operator.
+
+    `rotate=True` gives every window to a new worker: a new copy, state restored from a snapshot.
+    """
 
     def __init__(
         self,
@@ -104,10 +107,15 @@ class Driven:
             restore(operator, self.state)
         return operator
 
-    def window(self, *batches: pa.RecordBatch, commit: bool = True, begin: bool = True, end: bool = True) -> Any:
-        """Run the window. Returns (what was emitted, what was handed over). Not committed: the next call runs it again.
+    def window(
+        self, *batches: pa.RecordBatch, commit: bool = True, begin: bool = True, end: bool = True
+    ) -> Any:
+        """Run the window.
 
-        An attempt that is not committed leaves its operator, as a container keeps it for the next attempt: with the old state.
+        Returns (what was emitted, what was handed over). Not committed: the next call runs it again.
+
+        An attempt that is not committed leaves its operator, as a container keeps it for the next attempt:
+        with the old state.
         """
         if self.operator is None or self.rotate:
             self.operator = self.worker()
@@ -130,7 +138,9 @@ class Driven:
                 vars(operator).pop("_finished", None)
                 restore(operator, before)
         if commit:
-            self.state = pickle.loads(pickle.dumps({name: cell.snapshot() for name, cell in operator.cells.items()}))
+            self.state = pickle.loads(
+                pickle.dumps({name: cell.snapshot() for name, cell in operator.cells.items()})
+            )
             self.window_id += 1
         return result
 
@@ -169,7 +179,15 @@ class Driven:
 class Published:
     """A publisher on its driver: stage, commit (the state goes through JSON), publish; `crash` starts a new driver from the manifest."""
 
-    def __init__(self, operator: Operator, folder: Path, *, name: str = "under_test", run_id: str = "run1", spark: Any = None) -> None:
+    def __init__(
+        self,
+        operator: Operator,
+        folder: Path,
+        *,
+        name: str = "under_test",
+        run_id: str = "run1",
+        spark: Any = None,
+    ) -> None:
         self.operator = validated(operator)
         self.fenced = False
         self.clock = HandClock()

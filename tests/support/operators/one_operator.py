@@ -24,7 +24,10 @@ def collect(operator, inputs, output, *, partitions=1, properties=None, **attrib
 
 def values(windows):
     """The tuples of each window as plain tuples, sorted: what does not depend on partitions."""
-    return [sorted(tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in rows) for rows in windows]
+    return [
+        sorted(tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in rows)
+        for rows in windows
+    ]
 
 
 def ages(source, operator, output="output"):

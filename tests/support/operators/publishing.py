@@ -27,7 +27,9 @@ class Steps:
     """Calls `each(number, what)` before each file operation of outputs that changes something, and before each commit."""
 
     def __init__(self, patch: pytest.MonkeyPatch, *, copying: bool = False) -> None:
-        patch.setattr(os, "fsync", lambda _descriptor: None)  # a process that dies loses nothing that it has written
+        patch.setattr(
+            os, "fsync", lambda _descriptor: None
+        )  # a process that dies loses nothing that it has written
         self.number = 0
         self.each: Callable[[int, str], None] = lambda _number, _what: None
         for name in ("touch", "delete", "make_folder", "sync"):
@@ -40,7 +42,9 @@ class Steps:
             return write(stream, data)
 
         patch.setattr(SummedStream, "write", write_counted)
-        patch.setattr(OutputFiles, "move", self._copying_move if copying else self._counted("move", OutputFiles.move))
+        patch.setattr(
+            OutputFiles, "move", self._copying_move if copying else self._counted("move", OutputFiles.move)
+        )
         writing = OutputFiles.writing
 
         @contextlib.contextmanager
@@ -53,7 +57,10 @@ class Steps:
 
     def __call__(self, what: str, *arguments: Any) -> None:
         number, self.number = self.number, self.number + 1
-        self.each(number, f"{what} {' '.join(str(argument).rpartition('/')[2] for argument in arguments if isinstance(argument, str))}")
+        self.each(
+            number,
+            f"{what} {' '.join(str(argument).rpartition('/')[2] for argument in arguments if isinstance(argument, str))}",
+        )
 
     def _counted(self, what: str, function: Any) -> Any:
         def call(this: Any, *arguments: Any) -> Any:
@@ -97,7 +104,10 @@ class Driver:
         with store.lock:
             store.epoch += 1
             self.epoch = store.epoch
-        self.parts = [Driven(output, partition=number, partitions=store.partitions, name="out") for number in range(store.partitions)]
+        self.parts = [
+            Driven(output, partition=number, partitions=store.partitions, name="out")
+            for number in range(store.partitions)
+        ]
         for part in self.parts:
             part.attempts = 1000 * self.epoch
         self.publisher: Any = validated(output).publisher()

@@ -26,7 +26,10 @@ class Listing:
     cases: list[Faulty] = field(default_factory=list)
 
     def __call__(
-        self, *faults: str, properties: Mapping[str, str] | None = None, attributes: Mapping[str, str] | None = None
+        self,
+        *faults: str,
+        properties: Mapping[str, str] | None = None,
+        attributes: Mapping[str, str] | None = None,
     ) -> Callable[[Callable[[], Application]], Callable[[], Application]]:
         def note(build: Callable[[], Application]) -> Callable[[], Application]:
             self.cases.append(Faulty(build.__name__, build, faults, properties or {}, attributes or {}))

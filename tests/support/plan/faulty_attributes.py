@@ -11,7 +11,9 @@ from support.plan.parts import Balances, Filter, Follow, Payment, Source, Store
 faulty = Listing()
 
 
-def followed(operator: Any, *, port: str = "data", out: str = "passed", upstream: int = 2, **attributes: Any) -> Application:
+def followed(
+    operator: Any, *, port: str = "data", out: str = "passed", upstream: int = 2, **attributes: Any
+) -> Application:
     """Source -> operator -> store."""
     app = Application("test")
     source = app.add_operator("source", Source(), partitions=upstream)
@@ -43,7 +45,13 @@ def partitions_beside_a_parallel_port() -> Application:
     "`operator.partitioner`: attribute `partitioner` would do nothing: all its ports follow the partitions upstream; leave it out",
 )
 def partitioner_beside_partition_parallel() -> Application:
-    return followed(Balances(), port="payments", out="balances", partition_parallel=True, partitioner=RoundRobinPartitioner())
+    return followed(
+        Balances(),
+        port="payments",
+        out="balances",
+        partition_parallel=True,
+        partitioner=RoundRobinPartitioner(),
+    )
 
 
 @faulty(
@@ -51,7 +59,11 @@ def partitioner_beside_partition_parallel() -> Application:
     "`source.partitioner`: attribute `partitioner` would do nothing: an input operator has no tuples to divide; leave it out",
     "`source.error_tuples_kept`: attribute `error_tuples_kept` would do nothing: it has no output port with `error=True`; leave it out",
     "`store.unifier_limit`: attribute `unifier_limit` would do nothing: it has no output port; leave it out",
-    attributes={"source.partition_parallel": "true", "source.error_tuples_kept": "3", "store.unifier_limit": "2"},
+    attributes={
+        "source.partition_parallel": "true",
+        "source.error_tuples_kept": "3",
+        "store.unifier_limit": "2",
+    },
 )
 def attributes_that_nothing_uses() -> Application:
     app = followed(Filter())

@@ -51,7 +51,9 @@ def empty_names() -> Application:
         "metrics and addresses"
     ),
     "`operator 2`: the name of the operator is 7, which is no text; give a text of letters, digits, `_` and `-`",
-    ("`a/b`: the name of the stream has '/' in it; use letters, digits, `_` and `-` only: names go into files, metrics and addresses"),
+    (
+        "`a/b`: the name of the stream has '/' in it; use letters, digits, `_` and `-` only: names go into files, metrics and addresses"
+    ),
 )
 def names_with_other_letters() -> Application:
     app = Application("my app")
@@ -147,7 +149,9 @@ def two_operators_of_one_name() -> Application:
     return app
 
 
-@faulty("`source`: the same `Source` is added 2 times, as `source`, `again`; make a new `Source(...)` for each")
+@faulty(
+    "`source`: the same `Source` is added 2 times, as `source`, `again`; make a new `Source(...)` for each"
+)
 def one_operator_twice() -> Application:
     app = Application("test")
     source = Source()
@@ -158,7 +162,9 @@ def one_operator_twice() -> Application:
     return app
 
 
-@faulty("`store`: `Careless.__init__` does not call the `__init__` of `Operator`; call `super().__init__(**properties)` in it")
+@faulty(
+    "`store`: `Careless.__init__` does not call the `__init__` of `Operator`; call `super().__init__(**properties)` in it"
+)
 def operator_without_the_init_of_its_base() -> Application:
     class Careless(Store):
         def __init__(self) -> None:
@@ -267,7 +273,9 @@ def settings_from_outside() -> Application:
         "`balances.unifier_limit`: attribute `unifier_limit` must be a whole number; got 1.5; give another value (greatest "
         "number of partitions that one unifier merges; more make a cascade)"
     ),
-    ("`balances.locality`: there is no attribute `locality` of operators; locality belongs to a stream: `add_stream(..., locality=...)`"),
+    (
+        "`balances.locality`: there is no attribute `locality` of operators; locality belongs to a stream: `add_stream(..., locality=...)`"
+    ),
     (
         "`balances.windows_kept`: there is no attribute `windows_kept` of operators; it belongs to the application: "
         "`Application(name, windows_kept=...)`"

@@ -152,7 +152,9 @@ def partitioner_that_refuses() -> Application:
     return partitioned(KeyedPartitioner(), kind=Check)
 
 
-@faulty("`operator`: Given() gave None, which is no list of `Partition`; return a list of `Partition(keys, round_robin)`")
+@faulty(
+    "`operator`: Given() gave None, which is no list of `Partition`; return a list of `Partition(keys, round_robin)`"
+)
 def partitioner_that_fails() -> Application:
     return partitioned(Given(None), count=3)
 
@@ -165,12 +167,16 @@ def partitioner_for_a_port_that_is_not_there() -> Application:
     return partitioned(StickyPartitioner("payment"))
 
 
-@faulty("`operator`: Given() gave 1 partitions; 2 were asked for; return as many as `count` says, or set `partitions` to what it gives")
+@faulty(
+    "`operator`: Given() gave 1 partitions; 2 were asked for; return as many as `count` says, or set `partitions` to what it gives"
+)
 def wrong_number_of_partitions() -> Application:
     return partitioned(sticky((0, {0})))
 
 
-@faulty("`operator`: Given() divides an input port `payment` that is not there; name input ports of the operator")
+@faulty(
+    "`operator`: Given() divides an input port `payment` that is not there; name input ports of the operator"
+)
 def keys_of_an_unknown_port() -> Application:
     return partitioned(sticky((1, {0}), (1, {1}), port="payment"))
 
@@ -188,7 +194,14 @@ def keys_of_a_port_without_key() -> Application:
     "for all partitions, or leave it out: then each gets all tuples"
 )
 def port_divided_in_two_ways() -> Application:
-    return partitioned(Given([Partition({"payments": PartitionKeys(0, frozenset({0}))}), Partition(round_robin=frozenset({"payments"}))]))
+    return partitioned(
+        Given(
+            [
+                Partition({"payments": PartitionKeys(0, frozenset({0}))}),
+                Partition(round_robin=frozenset({"payments"})),
+            ]
+        )
+    )
 
 
 @faulty(
@@ -207,7 +220,9 @@ def missing_keys() -> Application:
     return partitioned(sticky((3, {0, 2}), (7, {1, 5, 7})))
 
 
-@faulty("`operator`: Given() gave port `payments` the key 2, which no hash has under the mask 1; use keys within the mask")
+@faulty(
+    "`operator`: Given() gave port `payments` the key 2, which no hash has under the mask 1; use keys within the mask"
+)
 def keys_beyond_the_mask() -> Application:
     return partitioned(sticky((1, {0, 2}), (1, {1})))
 

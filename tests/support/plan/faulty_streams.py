@@ -41,7 +41,9 @@ class Choosy(Operator):
     def go(self, payment: Payment) -> None: ...
 
 
-@faulty("`choosy.main`: the output port must be connected and is not; begin a stream there: `add_stream(name, choosy.main, ...)`")
+@faulty(
+    "`choosy.main`: the output port must be connected and is not; begin a stream there: `add_stream(name, choosy.main, ...)`"
+)
 def required_output_not_connected() -> Application:
     app = Application("test")
     source = app.add_operator("source", Source())
@@ -78,7 +80,9 @@ def schemas_that_differ() -> Application:
     return app
 
 
-@faulty("`payments`: 2 streams have the name `payments`; give each stream a name of its own, and all its sinks in one call")
+@faulty(
+    "`payments`: 2 streams have the name `payments`; give each stream a name of its own, and all its sinks in one call"
+)
 def two_streams_of_one_name() -> Application:
     app = Application("test")
     source = app.add_operator("source", Source())
@@ -127,7 +131,9 @@ def operator_that_was_not_added() -> Application:
     return app
 
 
-@faulty("`payments`: port `payments` of the stream belongs to a `Source` that is not in the application; did you mean `source.payments`?")
+@faulty(
+    "`payments`: port `payments` of the stream belongs to a `Source` that is not in the application; did you mean `source.payments`?"
+)
 def another_instance_than_the_added() -> Application:
     app = Application("test")
     source = app.add_operator("source", Source())
@@ -143,7 +149,9 @@ def another_instance_than_the_added() -> Application:
         "`class`: the source of the stream is the port `valid` of a class, not of an operator; take the port of the operator "
         "that `add_operator` returned"
     ),
-    ("`list`: the sink of the stream is a list, not a port; give the ports one by one: `add_stream(name, source, sink, sink)`"),
+    (
+        "`list`: the sink of the stream is a list, not a port; give the ports one by one: `add_stream(name, source, sink, sink)`"
+    ),
     (
         "`text`: the sink of the stream is 'three.input', which is no port; name a port of an operator that was added, such as "
         "`balances.payments`"
@@ -243,7 +251,9 @@ class Confused(InputOperator):
 
 
 @faulty(
-    ("`silent`: nothing leads to it, but `Silent` is no input operator; give it an input port, or derive it from `InputOperator`"),
+    (
+        "`silent`: nothing leads to it, but `Silent` is no input operator; give it an input port, or derive it from `InputOperator`"
+    ),
     (
         "`lazy`: nothing leads to it, but `Lazy` is no input operator; connect one of its input ports: `lazy.data`, or derive "
         "it from `InputOperator`"
@@ -290,8 +300,12 @@ class Unreadable(Operator):
 
 @faulty(
     "`unreadable.number`: <class 'int'> cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`",
-    ("`unreadable.fields`: {'account': <class 'int'>} cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"),
-    ("`unreadable.misspelt`: the types of `Misspelt` cannot be resolved: name 'Payments' is not defined; define them at module level"),
+    (
+        "`unreadable.fields`: {'account': <class 'int'>} cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
+    ),
+    (
+        "`unreadable.misspelt`: the types of `Misspelt` cannot be resolved: name 'Payments' is not defined; define them at module level"
+    ),
     (
         "`unreadable.fields`: no method of `Unreadable` processes the tuples of the input port; decorate a method with "
         "`@fields.process` or `@fields.process_batch`"

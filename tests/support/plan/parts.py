@@ -105,7 +105,9 @@ def payments_app() -> Application:
     check = app.add_operator("check", Check())
     balances = app.add_operator("balances", Balances(), partitions=3)
     top = app.add_operator("top", TopBalances(), partitions=2, application_window_count=5)
-    stores = {name: app.add_operator(name, Store()) for name in ("balance_store", "top_store", "rejected_store")}
+    stores = {
+        name: app.add_operator(name, Store()) for name in ("balance_store", "top_store", "rejected_store")
+    }
     app.add_stream("payments", source.payments, check.payments)
     app.add_stream("valid", check.valid, balances.payments)
     app.add_stream("balances", balances.balances, top.balances, stores["balance_store"].input)

@@ -25,7 +25,10 @@ def settings(endpoint):
 
 
 def race(context, uri, rounds):
-    """Two drivers open the same fresh folder at the same moment and commit the same window. Returns how each round ended."""
+    """Two drivers open the same fresh folder at the same moment and commit the same window.
+
+    Returns how each round ended.
+    """
     outcomes = []
     for number in range(rounds):
         got, epochs = [], []
@@ -57,7 +60,10 @@ def race(context, uri, rounds):
 
 
 def create(context, uri, rounds):
-    """Two drivers create the same file at the same moment. Returns how many were told that they did, by round."""
+    """Two drivers create the same file at the same moment.
+
+    Returns how many were told that they did, by round.
+    """
     counts = []
     storages = [HadoopStorage(uri, context) for _ in range(2)]
     for number in range(rounds):
@@ -65,7 +71,9 @@ def create(context, uri, rounds):
 
         def one(storage, number=number, got=got, begin=begin):
             begin.wait()
-            got.append(storage.create(f"manifests/{number}", storage.uri.encode() + str(id(storage)).encode()))
+            got.append(
+                storage.create(f"manifests/{number}", storage.uri.encode() + str(id(storage)).encode())
+            )
 
         threads = [threading.Thread(target=one, args=(storage,)) for storage in storages]
         for thread in threads:
@@ -77,7 +85,10 @@ def create(context, uri, rounds):
 
 
 def run(context, uri, windows):
-    """An application of five containers that all change, run twice on the same checkpoint. Returns what it collected."""
+    """An application of five containers that all change, run twice on the same checkpoint.
+
+    Returns what it collected.
+    """
     from support.engine.applications import sum_application
     from support.engine.on_spark import run_on_spark
 
@@ -91,7 +102,11 @@ def run(context, uri, windows):
 def main(what, endpoint, uri, count):
     context = start_context("s3", "local[2]", settings(endpoint), streaming=False, local_checkpoint=False)
     try:
-        print("RESULT", json.dumps({"race": race, "create": create, "run": run}[what](context, uri, int(count))), flush=True)
+        print(
+            "RESULT",
+            json.dumps({"race": race, "create": create, "run": run}[what](context, uri, int(count))),
+            flush=True,
+        )
     finally:
         context.stop()
 

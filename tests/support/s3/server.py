@@ -17,7 +17,9 @@ def serve(log):
 
     def noted(environ, start_response):
         with log.open("a") as file:
-            file.write(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}\n")
+            file.write(
+                f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}\n"
+            )
         return backend(environ, start_response)
 
     server = make_server("127.0.0.1", 0, noted, threaded=True, request_handler=_Quiet)

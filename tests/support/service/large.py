@@ -9,7 +9,21 @@ from ridgeline.stram.watch import Watch
 from ridgeline.testing import CollectorSink
 from support.service.watched import Balances, Now, Payment, Payments, events_of, feed
 
-TIMES = {"at", "due", "began", "ended", "task_began", "restored", "ran", "written", "received", "planned", "launched", "returned", "staged"}
+TIMES = {
+    "at",
+    "due",
+    "began",
+    "ended",
+    "task_began",
+    "restored",
+    "ran",
+    "written",
+    "received",
+    "planned",
+    "launched",
+    "returned",
+    "staged",
+}
 TIMES |= {"committed", "published"}
 
 
@@ -38,7 +52,11 @@ def window(events, window_id, rng):
     for event in events:
         if getattr(event, "window_id", None) is None:
             continue
-        shifted = {field.name: getattr(event, field.name) + window_id for field in fields(event) if field.name in TIMES}
+        shifted = {
+            field.name: getattr(event, field.name) + window_id
+            for field in fields(event)
+            if field.name in TIMES
+        }
         if hasattr(event, "compute_seconds"):
             seconds = rng.random() / 100
             shifted |= {"compute_seconds": seconds, "ended": shifted["ended"] + seconds}

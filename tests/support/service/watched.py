@@ -81,7 +81,10 @@ def events_of(app, windows=None) -> tuple:
     run = run_local(app, clock=SteppingClock(START), windows=windows)
     events = [event for event in run.events if not isinstance(event, (ApplicationPlanned, ApplicationEnded))]
     begin = planned_event(
-        plan, at=START.timestamp(), application_id="payments-1", info={"user": "ann", "version": "0.1.0", "master": "local"}
+        plan,
+        at=START.timestamp(),
+        application_id="payments-1",
+        info={"user": "ann", "version": "0.1.0", "master": "local"},
     )
     return plan, [begin, *events]
 

@@ -44,7 +44,9 @@ def plan(inputs: int = 1, windows_seen_as_one: int = 1, partitions: int = 2, **a
 
 def ids(plan: Plan, name: str) -> list[int]:
     """The physical ids of an operator's partitions."""
-    return [operator.id for operator in plan.physical.operators if operator.name == name and not operator.unifier]
+    return [
+        operator.id for operator in plan.physical.operators if operator.name == name and not operator.unifier
+    ]
 
 
 def reports(
@@ -56,11 +58,15 @@ def reports(
     seen: Mapping[tuple[int, int], str] | None = None,
 ) -> list[WindowReport]:
     """What all containers report of an attempt; `finished` names inputs, `seen[consumer, producer]` another attempt's tag."""
-    home = {operator: container.id for container in plan.execution.containers for operator in container.operators}
+    home = {
+        operator: container.id for container in plan.execution.containers for operator in container.operators
+    }
     tags = {container.id: f"t{container.id}.{request.attempt}" for container in plan.execution.containers}
     found = []
     for container in plan.execution.containers:
-        producers = {home[stream.source] for stream in plan.physical.streams if home[stream.sink] == container.id} - {container.id}
+        producers = {
+            home[stream.source] for stream in plan.physical.streams if home[stream.sink] == container.id
+        } - {container.id}
         operators = [
             OperatorReport(
                 operator,
@@ -70,5 +76,7 @@ def reports(
             for operator in container.operators
         ]
         saw = {producer: (seen or {}).get((container.id, producer), tags[producer]) for producer in producers}
-        found.append(WindowReport(container.id, request.window_id, request.attempt, tags[container.id], saw, operators))
+        found.append(
+            WindowReport(container.id, request.window_id, request.attempt, tags[container.id], saw, operators)
+        )
     return found

@@ -42,7 +42,10 @@ def diamond(**late: Any) -> Application:
     """A -> {B, C}, B -> D, C -> {E, F}, each in a container of its own; `late` are properties of D."""
     app = Application("diamond", window="1s")
     source = app.add_operator("A", A())
-    busy = {name: app.add_operator(name, Busy(milliseconds=took, **(late if name == "D" else {}))) for name, took in BUSY.items()}
+    busy = {
+        name: app.add_operator(name, Busy(milliseconds=took, **(late if name == "D" else {})))
+        for name, took in BUSY.items()
+    }
     apart = {"locality": "NODE_LOCAL"}
     app.add_stream("a", source.out, busy["B"].data, busy["C"].data, **apart)
     app.add_stream("b", busy["B"].out, busy["D"].data, **apart)

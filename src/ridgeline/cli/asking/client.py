@@ -20,9 +20,12 @@ _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 401, 403, 404
 
 
 class Client:
-    """Questions to one application, at `url`. All methods block for at most ten seconds, `events` while it is read.
+    """Questions to one application, at `url`.
 
-    They raise CommandError for what is not there or not allowed, RidgelineError if the service cannot be reached or fails.
+    All methods block for at most ten seconds, `events` while it is read.
+
+    They raise CommandError for what is not there or not allowed, RidgelineError if the service cannot be
+    reached or fails.
     """
 
     def __init__(self, url: str, token: str | None = None) -> None:
@@ -35,7 +38,10 @@ class Client:
             msg = f"`{url}` is no address of an application; give `http://host:port`"
             raise CommandError(msg)
         self.url = f"{parts.scheme}://{parts.netloc}"
-        self._headers = {"Accept": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
+        self._headers = {
+            "Accept": "application/json",
+            **({"Authorization": f"Bearer {token}"} if token else {}),
+        }
         self._has_token = bool(token)
 
     def get(self, path: str, **query: str | int) -> Any:
@@ -48,7 +54,10 @@ class Client:
             raise self._failed(address, error) from error
 
     def events(self) -> Iterator[tuple[str, Any]]:
-        """Server-sent events as they come, name and decoded data: `window` with a frame, at last `end`. Ends with the connection."""
+        """Server-sent events as they come, name and decoded data: `window` with a frame, at last `end`.
+
+        Ends with the connection.
+        """
         address = f"{self.url}{BASE}/events"
         try:
             with self._open(address, _QUIET_SECONDS) as lines:
@@ -76,9 +85,13 @@ class Client:
                 return self._refused(address, error)
         reason = getattr(error, "reason", error)
         if isinstance(reason, ConnectionRefusedError):
-            return RidgelineError(f"nothing answers at `{self.url}`; has the application ended? `ridgeline list-apps` shows those that run")
+            return RidgelineError(
+                f"nothing answers at `{self.url}`; has the application ended? `ridgeline list-apps` shows those that run"
+            )
         if isinstance(reason, TimeoutError):
-            return RidgelineError(f"`{self.url}` did not answer in time; is its machine overloaded? try again")
+            return RidgelineError(
+                f"`{self.url}` did not answer in time; is its machine overloaded? try again"
+            )
         return RidgelineError(
             f"`{self.url}` cannot be asked: {reason or type(error).__name__}; is it the address of a Ridgeline application?"
         )
@@ -86,10 +99,15 @@ class Client:
     def _refused(self, address: str, error: urllib.error.HTTPError) -> RidgelineError:
         if error.code in {_UNAUTHORIZED, _FORBIDDEN}:
             why = "does not accept this token" if self._has_token else "asks for a token"
-            return CommandError(f"`{self.url}` {why}; give the one that was shown when the application was started: `--token TOKEN`")
+            return CommandError(
+                f"`{self.url}` {why}; give the one that was shown when the application was started: `--token TOKEN`"
+            )
         told = _told(error)
         if error.code == _NOT_FOUND:
-            return CommandError(told or f"`{address}` does not exist; is it the address of a Ridgeline application of this version?")
+            return CommandError(
+                told
+                or f"`{address}` does not exist; is it the address of a Ridgeline application of this version?"
+            )
         return RidgelineError(f"`{address}` failed with status {error.code}" + (f": {told}" if told else ""))
 
 

@@ -15,17 +15,26 @@ from ridgeline.cli.errors import told
 App = Annotated[
     str | None,
     typer.Argument(
-        metavar="[APP]", help="Name, id or URL of a running application. Not needed if only one runs; see `list-apps`.", show_default=False
+        metavar="[APP]",
+        help="Name, id or URL of a running application. Not needed if only one runs; see `list-apps`.",
+        show_default=False,
     ),
 ]
 Url = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Address of its web service, for one that runs elsewhere: `http://host:port`.", show_default=False),
+    typer.Option(
+        metavar="URL",
+        help="Address of its web service, for one that runs elsewhere: `http://host:port`.",
+        show_default=False,
+    ),
 ]
 Token = Annotated[
     str | None,
     typer.Option(
-        metavar="TOKEN", envvar="RIDGELINE_TOKEN", help="Bearer token, as shown when the application was started.", show_default=False
+        metavar="TOKEN",
+        envvar="RIDGELINE_TOKEN",
+        help="Bearer token, as shown when the application was started.",
+        show_default=False,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the web service answers it.")]
@@ -54,7 +63,10 @@ def register(app: typer.Typer) -> None:
 
 def list_apps(
     pattern: Annotated[
-        str | None, typer.Argument(metavar="[PATTERN]", help="Only those whose name or id matches: `quote*`.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[PATTERN]", help="Only those whose name or id matches: `quote*`.", show_default=False
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -71,8 +83,13 @@ def list_apps(
         apps = [app for app in every if pattern is None or matches(app, pattern, ("name", "id"))]
         empty = Text("no application of yours is running")
         if every:
-            empty = Text(f"no application of yours matches `{pattern}`; running are " + ", ".join(f"`{app['name']}`" for app in every))
-        remote.show({"apps": apps}, lambda width: [apps_table(apps, width) if apps else empty], as_json=as_json)
+            empty = Text(
+                f"no application of yours matches `{pattern}`; running are "
+                + ", ".join(f"`{app['name']}`" for app in every)
+            )
+        remote.show(
+            {"apps": apps}, lambda width: [apps_table(apps, width) if apps else empty], as_json=as_json
+        )
 
 
 def get_app_info(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
@@ -91,7 +108,12 @@ def get_app_info(app: App = None, url: Url = None, token: Token = None, as_json:
 def list_operators(
     app: App = None,
     pattern: Annotated[
-        str | None, typer.Argument(metavar="[PATTERN]", help="Only those whose title or id matches: `quote*`, `7`.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[PATTERN]",
+            help="Only those whose title or id matches: `quote*`, `7`.",
+            show_default=False,
+        ),
     ] = None,
     url: Url = None,
     token: Token = None,
@@ -108,7 +130,11 @@ def list_operators(
 
         answer = remote.connect(app, url, token).get("/physicalPlan/operators")
         if pattern is not None:
-            found = [operator for operator in answer["operators"] if matches(operator, pattern, ("operator", "logicalName", "id"))]
+            found = [
+                operator
+                for operator in answer["operators"]
+                if matches(operator, pattern, ("operator", "logicalName", "id"))
+            ]
             if not found:
                 titles = ", ".join(f"`{operator['operator']}`" for operator in answer["operators"][:20])
                 msg = f"no operator matches `{pattern}`; there are {titles}"
@@ -143,7 +169,9 @@ def show_logical_plan(app: App = None, url: Url = None, token: Token = None, as_
         remote.show(answer, lambda width: logical_plan(answer, width), as_json=as_json)
 
 
-def show_physical_plan(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+def show_physical_plan(
+    app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False
+) -> None:
     """Show the application as it runs: partitions, unifiers, stages, containers and who reads from whom.
 
     Example: `ridgeline show-physical-plan quotes`
@@ -156,7 +184,9 @@ def show_physical_plan(app: App = None, url: Url = None, token: Token = None, as
         remote.show(answer, lambda width: physical_plan(answer, width), as_json=as_json)
 
 
-def critical_path(app: App = None, url: Url = None, token: Token = None, watch: Watching = False, as_json: AsJson = False) -> None:
+def critical_path(
+    app: App = None, url: Url = None, token: Token = None, watch: Watching = False, as_json: AsJson = False
+) -> None:
     """Show which operators the last window's latency is made of, how much slower the others may become, and what else it waited for.
 
     Example: `ridgeline critical-path quotes --watch`
@@ -167,7 +197,9 @@ def critical_path(app: App = None, url: Url = None, token: Token = None, watch: 
 
         client = remote.connect(app, url, token)
         if watch:
-            watching.each_window(client, lambda frame: frame["criticalPath"], critical_path_parts, as_json=as_json)
+            watching.each_window(
+                client, lambda frame: frame["criticalPath"], critical_path_parts, as_json=as_json
+            )
             return
         answer = client.get("/criticalPath")
         remote.show(answer, lambda width: critical_path_parts(answer, width), as_json=as_json)
@@ -184,7 +216,11 @@ def latency(app: App = None, url: Url = None, token: Token = None, as_json: AsJs
 
         answer = remote.connect(app, url, token).get("/latency")
         none = Text("no window is committed yet")
-        remote.show(answer, lambda width: [latency_table(answer, width) if answer["operators"] else none], as_json=as_json)
+        remote.show(
+            answer,
+            lambda width: [latency_table(answer, width) if answer["operators"] else none],
+            as_json=as_json,
+        )
 
 
 def record_age(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
@@ -202,7 +238,9 @@ def record_age(app: App = None, url: Url = None, token: Token = None, as_json: A
         remote.show(answer, lambda width: [ages_table(entries, width) if entries else none], as_json=as_json)
 
 
-def progress(app: App = None, url: Url = None, token: Token = None, watch: Watching = False, as_json: AsJson = False) -> None:
+def progress(
+    app: App = None, url: Url = None, token: Token = None, watch: Watching = False, as_json: AsJson = False
+) -> None:
     """Show how far the running window is, what waits at the sources, and when that will be worked off.
 
     Example: `ridgeline progress quotes --watch`
@@ -236,7 +274,11 @@ def windows(
 
         answer = remote.connect(app, url, token).get("/windows", limit=limit)
         none = Text("no window is committed yet")
-        remote.show(answer, lambda width: [windows_table(answer["windows"], width) if answer["windows"] else none], as_json=as_json)
+        remote.show(
+            answer,
+            lambda width: [windows_table(answer["windows"], width) if answer["windows"] else none],
+            as_json=as_json,
+        )
 
 
 def top(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:

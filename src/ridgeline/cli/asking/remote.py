@@ -21,7 +21,10 @@ WIDE = 160
 
 
 def connect(app: str | None, url: str | None, token: str | None) -> Client:
-    """A client of the application with this name, id or URL; of the only one that runs if none is given. Raises CommandError."""
+    """A client of the application with this name, id or URL; of the only one that runs if none is given.
+
+    Raises CommandError.
+    """
     if url is not None and app is not None:
         msg = f"`{app}` and `--url {url}` name an application each; give one of them"
         raise CommandError(msg)

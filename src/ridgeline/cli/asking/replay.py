@@ -51,7 +51,10 @@ class AsOf:
 
 
 def replay(path: str, window_id: int | None, *, as_json: bool) -> None:
-    """Print a log's figures, or those of one window. Raises CommandError for what is no whole log and for a window that it has not."""
+    """Print a log's figures, or those of one window.
+
+    Raises CommandError for what is no whole log and for a window that it has not.
+    """
     measurement, statistics = _read(path)
     if window_id is not None:
         answer = _window(path, measurement, window_id)
@@ -93,7 +96,13 @@ def _print_run(measurement: Measurement, statistics: RunStatistics) -> None:
     info = measurement.info(measurement.at)
     reason = f": {info['reason']}" if info["reason"] else ""
     began = f", began {time_of_day(info['startTime'])}, {duration(info['elapsedTime'])}"
-    say(console, Text(f"{info['name']} on {info['master'] or 'unknown master'}{began}; {info['state'].lower()}{reason}", "bold"))
+    say(
+        console,
+        Text(
+            f"{info['name']} on {info['master'] or 'unknown master'}{began}; {info['state'].lower()}{reason}",
+            "bold",
+        ),
+    )
     if statistics.last is None:
         say(console, Text("no window was committed"))
     print_figures(console, statistics, read_report(AsOf(measurement), measurement.at))

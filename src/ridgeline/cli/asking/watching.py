@@ -1,4 +1,7 @@
-"""Views of a running application that go on: `top` and `--watch`. Ctrl-C leaves them; the application goes on."""
+"""Views of a running application that go on: `top` and `--watch`.
+
+Ctrl-C leaves them; the application goes on.
+"""
 
 from __future__ import annotations
 

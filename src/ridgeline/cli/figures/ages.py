@@ -34,7 +34,10 @@ def together(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def sink_lines(ages: Mapping[str, Any], limit: int = 4) -> list[Text]:
     """`record age at console, committed: avg 120 ms, p99 300 ms`; the oldest sinks first."""
     found = sorted(sink_ages(ages), key=lambda entry: -(entry["p99Ms"] or 0.0))
-    seen = {entry["operator"]: entry for entry in together([entry for entry in ages["operators"] if entry["at"] == "publish"])}
+    seen = {
+        entry["operator"]: entry
+        for entry in together([entry for entry in ages["operators"] if entry["at"] == "publish"])
+    }
     lines = [
         Text.assemble(
             ("record age at ", "dim"),
@@ -51,15 +54,24 @@ def sink_lines(ages: Mapping[str, Any], limit: int = 4) -> list[Text]:
 
 def _seen_later(committed: Mapping[str, Any], published: Mapping[str, Any] | None) -> str:
     """`; published: avg 5 min 0 s`, if readers see records noticeably later than they are committed."""
-    if published is None or published["avgMs"] is None or published["avgMs"] < _LATER * (committed["avgMs"] or 0.0) + _LATER_MS:
+    if (
+        published is None
+        or published["avgMs"] is None
+        or published["avgMs"] < _LATER * (committed["avgMs"] or 0.0) + _LATER_MS
+    ):
         return ""
     return f"; published: avg {milliseconds(published['avgMs'])}, p99 {milliseconds(published['p99Ms'])}"
 
 
 def ages_table(entries: Sequence[Mapping[str, Any]], width: int) -> Table:
     """All figures of some entries of `/recordAge`."""
-    ordered = sorted(entries, key=lambda entry: PLACES.index(entry["at"]) if entry["at"] in PLACES else len(PLACES))
-    columns: Columns = {"operator": [Text(entry["operator"]) for entry in ordered], "at": [Text(entry["at"]) for entry in ordered]}
+    ordered = sorted(
+        entries, key=lambda entry: PLACES.index(entry["at"]) if entry["at"] in PLACES else len(PLACES)
+    )
+    columns: Columns = {
+        "operator": [Text(entry["operator"]) for entry in ordered],
+        "at": [Text(entry["at"]) for entry in ordered],
+    }
     for title, name in (
         ("min", "minMs"),
         ("avg", "avgMs"),
@@ -73,7 +85,9 @@ def ages_table(entries: Sequence[Mapping[str, Any]], width: int) -> Table:
         columns[title] = [Text(milliseconds(entry.get(name))) for entry in ordered]
     columns["records"] = [Text(count(entry["count"])) for entry in ordered]
     if any(entry["negative"] for entry in ordered):
-        columns["negative"] = [Text(count(entry["negative"]), "yellow" if entry["negative"] else "dim") for entry in ordered]
+        columns["negative"] = [
+            Text(count(entry["negative"]), "yellow" if entry["negative"] else "dim") for entry in ordered
+        ]
     return fitted(columns, width, _DISPENSABLE, left=("operator", "at"))
 
 

@@ -18,7 +18,11 @@ _KILO = 1024
 
 def sources_table(progress: Mapping[str, Any], width: int) -> Table | None:
     """A row for each source whose backlog is known; None if there is none."""
-    sources = [source for source in progress["sources"] if source["verdict"] != "unknown" or source["backlog"]["value"] is not None]
+    sources = [
+        source
+        for source in progress["sources"]
+        if source["verdict"] != "unknown" or source["backlog"]["value"] is not None
+    ]
     if not sources:
         return None
     at = progress.get("at")

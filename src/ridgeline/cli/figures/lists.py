@@ -51,7 +51,9 @@ def info_lines(info: Mapping[str, Any], width: int) -> list[RenderableType]:
         "started": f"{time_of_day(info['startTime'], info['startTime'] + info['elapsedTime'])}, {duration(info['elapsedTime'])} ago"
         if info.get("startTime")
         else None,
-        "windows": f"{duration(info['windowSeconds'])} wide" if info.get("windowSeconds") else "as fast as they get",
+        "windows": f"{duration(info['windowSeconds'])} wide"
+        if info.get("windowSeconds")
+        else "as fast as they get",
         "committed": _committed(stats),
         "latency": f"{milliseconds(stats.get('latency'))} on the critical path, {milliseconds(stats.get('windowLatency'))} the last window",
         "tuples": f"{count(stats.get('totalTuplesProcessed'))} processed by all operators, {rate(stats.get('tuplesProcessedPSMA'))}/s",
@@ -62,7 +64,9 @@ def info_lines(info: Mapping[str, Any], width: int) -> list[RenderableType]:
     lines: list[RenderableType] = [Text(info.get("name") or "", "bold")]
     lines += [Text.assemble((f"  {name:<12}", "dim"), str(value)) for name, value in facts.items() if value]
     if stats.get("criticalPath"):
-        titles = [Text(f"{'> ' if number else ''}{title}") for number, title in enumerate(stats["criticalPath"])]
+        titles = [
+            Text(f"{'> ' if number else ''}{title}") for number, title in enumerate(stats["criticalPath"])
+        ]
         lines.append(flow([Text("  critical path", "dim"), *titles], width, indent=14))
     return lines
 
@@ -82,9 +86,23 @@ def operators_list(operators: Rows, width: int) -> Table:
         "out/s": [Text(rate(operator["tuplesEmittedPSMA"])) for operator in operators],
         "latency": [Text(milliseconds(operator["latencyMA"])) for operator in operators],
         "cpu": [Text(_percent(operator["cpuPercentageMA"])) for operator in operators],
-        "failures": [Text(count(operator["failureCount"]), "yellow" if operator["failureCount"] else "dim") for operator in operators],
+        "failures": [
+            Text(count(operator["failureCount"]), "yellow" if operator["failureCount"] else "dim")
+            for operator in operators
+        ],
     }
-    dispensable = ("host", "emitted", "failures", "cpu", "processed", "out/s", "window", "container", "in/s", "latency")
+    dispensable = (
+        "host",
+        "emitted",
+        "failures",
+        "cpu",
+        "processed",
+        "out/s",
+        "window",
+        "container",
+        "in/s",
+        "latency",
+    )
     return fitted(columns, width, dispensable, left=("operator", "status", "host"))
 
 
@@ -113,7 +131,10 @@ def windows_table(windows: Rows, width: int) -> Table:
         "path": [Text(milliseconds(window["criticalPathMs"])) for window in windows],
         "in": [Text(count(window["tuplesIn"])) for window in windows],
         "out": [Text(count(window["tuplesOut"])) for window in windows],
-        "attempts": [Text(count(window["attempts"]), "yellow" if window["attempts"] > 1 else "dim") for window in windows],
+        "attempts": [
+            Text(count(window["attempts"]), "yellow" if window["attempts"] > 1 else "dim")
+            for window in windows
+        ],
         "critical path": [Text(" > ".join(window["path"])) for window in windows],
     }
     return fitted(columns, width, ("attempts", "late", "committed"), left=("critical path",))

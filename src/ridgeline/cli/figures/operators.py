@@ -42,8 +42,13 @@ def rows_of(operators: Sequence[Mapping[str, Any]]) -> list[Row]:
     return [_row(title, partitions) for title, partitions in groups.items()]
 
 
-def operators_figures(operators: Sequence[Mapping[str, Any]], width: int, limit: int | None = None) -> list[Any]:
-    """Table and legend of the last window. Beyond `limit` rows those with the least latency are left out and counted."""
+def operators_figures(
+    operators: Sequence[Mapping[str, Any]], width: int, limit: int | None = None
+) -> list[Any]:
+    """Table and legend of the last window.
+
+    Beyond `limit` rows those with the least latency are left out and counted.
+    """
     rows = rows_of(operators)
     hidden = len(rows) - limit if limit is not None else 0
     if hidden > 0:
@@ -51,7 +56,9 @@ def operators_figures(operators: Sequence[Mapping[str, Any]], width: int, limit:
         rows = [rows[row] for row in sorted(slowest)]
     longest = max((row.latency_ms or 0.0 for row in rows), default=0.0)
     columns: Columns = {
-        "operator": [Text(row.title, "bold" if longest and row.latency_ms == longest else "") for row in rows],
+        "operator": [
+            Text(row.title, "bold" if longest and row.latency_ms == longest else "") for row in rows
+        ],
         "partitions": [Text(count(row.partitions)) for row in rows],
         "latency": [Text(milliseconds(row.latency_ms)) for row in rows],
         "p50": [Text(percentile(row.p50_ms)) for row in rows],
@@ -72,7 +79,11 @@ def operators_figures(operators: Sequence[Mapping[str, Any]], width: int, limit:
         table.columns[names.index("bar")].header = Text("where it goes")
         below = legend()
     if hidden > 0:
-        below = Text.assemble(below, "  " if below else "", (f"{hidden} more with less latency: `ridgeline list-operators`", "dim"))
+        below = Text.assemble(
+            below,
+            "  " if below else "",
+            (f"{hidden} more with less latency: `ridgeline list-operators`", "dim"),
+        )
     return [*parts, below] if below else parts
 
 
@@ -90,7 +101,9 @@ def bar(parts_ms: tuple[float, float, float], longest_ms: float) -> Text:
 
 def legend() -> Text:
     """What the characters of the bars mean."""
-    return Text("  ").join(Text.assemble((character, style), (f" {name}", "dim")) for name, character, style in _PARTS)
+    return Text("  ").join(
+        Text.assemble((character, style), (f" {name}", "dim")) for name, character, style in _PARTS
+    )
 
 
 def _row(title: str, partitions: Sequence[Mapping[str, Any]]) -> Row:

@@ -27,7 +27,9 @@ def path_text(path: Mapping[str, Any], width: int) -> Text:
     pieces = []
     for number, step in enumerate(steps):
         title = (step["operator"], "bold red" if number == slowest else "bold")
-        pieces.append(Text.assemble(("> " if number else "", "dim"), title, f" {milliseconds(step['latencyMs'])}"))
+        pieces.append(
+            Text.assemble(("> " if number else "", "dim"), title, f" {milliseconds(step['latencyMs'])}")
+        )
     pieces = _cut(pieces, [step["latencyMs"] or 0.0 for step in steps])
     whole = Text.assemble(("= ", "dim"), (milliseconds(path["latencyMs"]), "bold"))
     if path.get("windowLatencyMs") is not None:
@@ -46,7 +48,11 @@ def rest_text(path: Mapping[str, Any], width: int) -> Text:
         texts.append(f"{len(small)} more {milliseconds(sum(small))}")
     if not texts:
         return Text()
-    return flow([Text("the rest", "dim"), *(Text(f"{text},") for text in texts[:-1]), Text(texts[-1])], width, indent=2)
+    return flow(
+        [Text("the rest", "dim"), *(Text(f"{text},") for text in texts[:-1]), Text(texts[-1])],
+        width,
+        indent=2,
+    )
 
 
 def short_path(path: Mapping[str, Any]) -> str:

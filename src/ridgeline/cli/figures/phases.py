@@ -31,7 +31,10 @@ def phases_table(answer: Mapping[str, Any], width: int) -> Table:
         name: [*(Text(milliseconds(phase[key])) for phase in phases), Text(milliseconds(whole[key]), "bold")]
         for name, key in _TIMES.items()
     }
-    columns: Columns = {"phase": [*(Text(phase["phase"]) for phase in phases), Text("window", "bold")], **times}
+    columns: Columns = {
+        "phase": [*(Text(phase["phase"]) for phase in phases), Text("window", "bold")],
+        **times,
+    }
     first = columns.pop("first window")
     columns["share"] = [*(Text(f"{phase['share']:.1%}", "dim") for phase in phases), Text("")]
     return fitted({**columns, "first window": first}, width, ("first window", "p95"), left=("phase",))

@@ -30,7 +30,11 @@ def logical_plan(plan: Mapping[str, Any], width: int) -> list[RenderableType]:
     if not any(stream.get("locality") for stream in streams):
         del flows["locality"]
     left = ("operator", "class", "inputs", "outputs", "stream", "from", "to", "locality")
-    return [fitted(columns, width, ("class", "partitions"), left=left), Text(), fitted(flows, width, ("locality",), left=left)]
+    return [
+        fitted(columns, width, ("class", "partitions"), left=left),
+        Text(),
+        fitted(flows, width, ("locality",), left=left),
+    ]
 
 
 def physical_plan(plan: Mapping[str, Any], width: int) -> list[RenderableType]:
@@ -49,14 +53,18 @@ def physical_plan(plan: Mapping[str, Any], width: int) -> list[RenderableType]:
     flows: Columns = {
         "stream": [Text(stream["logicalName"], "bold") for stream in streams],
         "from": [Text(_physical_end(stream["source"], titles)) for stream in streams],
-        "to": [Text(", ".join(_physical_end(sink, titles) for sink in stream["sinks"])) for stream in streams],
+        "to": [
+            Text(", ".join(_physical_end(sink, titles) for sink in stream["sinks"])) for stream in streams
+        ],
     }
     left = ("operator", "class", "kind", "stream", "from", "to")
     return [fitted(columns, width, ("class", "kind"), left=left), Text(), fitted(flows, width, left=left)]
 
 
 def _ports(operator: Mapping[str, Any], kind: str) -> str:
-    return ", ".join(port["name"] for port in operator["ports"] if port["type"] == kind and port.get("connected", True))
+    return ", ".join(
+        port["name"] for port in operator["ports"] if port["type"] == kind and port.get("connected", True)
+    )
 
 
 def _end(end: Mapping[str, Any]) -> str:

@@ -17,7 +17,10 @@ _SHOWN = 4
 
 
 def running_lines(progress: Mapping[str, Any], *, after_seconds: float = LONG_SECONDS) -> list[Text]:
-    """How far a running window is, once it takes longer than `after_seconds`; none otherwise. Containers that are silent are named."""
+    """How far a running window is, once it takes longer than `after_seconds`; none otherwise.
+
+    Containers that are silent are named.
+    """
     lines = []
     if progress["running"] and (progress["elapsedSeconds"] or 0.0) > after_seconds:
         running = _running(progress)
@@ -39,14 +42,21 @@ def running_line(progress: Mapping[str, Any], *, after_seconds: float = LONG_SEC
 
 
 def progress_parts(progress: Mapping[str, Any], width: int, at: float | None = None) -> list[RenderableType]:
-    """All that `/progress` says for people: verdict, sources, and the running window however short it is. `at`: STRAM's clock, if known."""
+    """All that `/progress` says for people: verdict, sources, and the running window however short it is.
+
+    `at`: STRAM's clock, if known.
+    """
     found = {**progress, "at": at}
     parts: list[RenderableType] = [verdict_line(progress, at)]
     sources = sources_table(found, width)
     if sources is not None:
         parts.append(sources)
     running = running_lines(progress, after_seconds=0.0)
-    idle = Text("no window runs now" + ("" if progress["windowId"] is None else f"; the last one was {count(progress['windowId'])}"), "dim")
+    idle = Text(
+        "no window runs now"
+        + ("" if progress["windowId"] is None else f"; the last one was {count(progress['windowId'])}"),
+        "dim",
+    )
     return [*parts, *(running if progress["running"] else [*running, idle])]
 
 
@@ -72,8 +82,15 @@ def _running(progress: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _silent(progress: Mapping[str, Any]) -> list[str]:
     """`container 3 is silent for 31.0 s`, for each one."""
-    silent = [(container["id"], container["lastHeartbeatAgeSeconds"]) for container in progress["containers"] if container["silent"]]
-    return [f"container {number} is silent{'' if age is None else f' for {duration(age)}'}" for number, age in silent]
+    silent = [
+        (container["id"], container["lastHeartbeatAgeSeconds"])
+        for container in progress["containers"]
+        if container["silent"]
+    ]
+    return [
+        f"container {number} is silent{'' if age is None else f' for {duration(age)}'}"
+        for number, age in silent
+    ]
 
 
 def _operator(operator: Mapping[str, Any]) -> Text:
@@ -90,5 +107,7 @@ def _done(operator: Mapping[str, Any]) -> Text:
     if consumed is not None:
         line.append(f" {count(consumed)}")
         if remaining["value"] is not None:
-            line.append(f" of {known_as(remaining['basis'])}{count(consumed + operator['active'] + remaining['value'])}")
+            line.append(
+                f" of {known_as(remaining['basis'])}{count(consumed + operator['active'] + remaining['value'])}"
+            )
     return line

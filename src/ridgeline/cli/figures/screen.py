@@ -31,7 +31,11 @@ def screen(frame: Mapping[str, Any], width: int, height: int | None = None) -> l
     """
     progress = {**frame["progress"], "at": frame["at"]}
     above: list[Text] = [verdict_line(progress, frame["at"]), window_line(frame, width)]
-    above += [line for line in (path_text(frame["criticalPath"], width), rest_text(frame["criticalPath"], width)) if line]
+    above += [
+        line
+        for line in (path_text(frame["criticalPath"], width), rest_text(frame["criticalPath"], width))
+        if line
+    ]
     below: list[RenderableType] = [*sink_lines(frame["recordAge"])]
     lines = len(below)
     sources = sources_table(progress, width)
@@ -49,11 +53,21 @@ def screen(frame: Mapping[str, Any], width: int, height: int | None = None) -> l
 def window_line(frame: Mapping[str, Any], width: int) -> Text:
     """The window, its latency and lateness, and tuples per second into and out of the application."""
     window, operators = frame.get("window") or {}, frame["operators"]
-    pieces = [_named("window", count(frame["windowId"])), _named("latency", milliseconds(frame["criticalPath"].get("windowLatencyMs")))]
+    pieces = [
+        _named("window", count(frame["windowId"])),
+        _named("latency", milliseconds(frame["criticalPath"].get("windowLatencyMs"))),
+    ]
     if window.get("lateMs") is not None:
         pieces.append(_named("late", milliseconds(window["lateMs"])))
-    for title, kind, name in (("in/s", "input", "tuplesEmittedPSMA"), ("out/s", "output", "tuplesProcessedPSMA")):
-        pieces.append(_named(title, rate(sum(operator[name] or 0.0 for operator in operators if operator["kind"] == kind))))
+    for title, kind, name in (
+        ("in/s", "input", "tuplesEmittedPSMA"),
+        ("out/s", "output", "tuplesProcessedPSMA"),
+    ):
+        pieces.append(
+            _named(
+                title, rate(sum(operator[name] or 0.0 for operator in operators if operator["kind"] == kind))
+            )
+        )
     return flow(pieces, width)
 
 

@@ -45,7 +45,11 @@ def end(caught_up_at: float | None, at: float | None) -> str:
     """When a backlog will be worked off: `in 40 s (14:03:12)`; empty if nobody knows."""
     if caught_up_at is None:
         return ""
-    return f"at {time_of_day(caught_up_at)}" if at is None else f"in {soon(caught_up_at - at)} ({time_of_day(caught_up_at, at)})"
+    return (
+        f"at {time_of_day(caught_up_at)}"
+        if at is None
+        else f"in {soon(caught_up_at - at)} ({time_of_day(caught_up_at, at)})"
+    )
 
 
 def known_as(basis: str) -> str:

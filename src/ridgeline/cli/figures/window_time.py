@@ -61,7 +61,11 @@ def window_time_table(windows: Sequence[Mapping[str, Any]], width: int) -> Table
 def blame_table(blame: Sequence[Mapping[str, Any]], width: int) -> Table:
     """A window's blame chain, step by step from its trigger to its commit, then small steps together, and the sum."""
     whole = sum(step["ms"] for step in blame)
-    rows = [(NAMES.get(step["what"], step["what"]), step["operator"], step["ms"]) for step in blame if step["ms"] >= SMALL * whole]
+    rows = [
+        (NAMES.get(step["what"], step["what"]), step["operator"], step["ms"])
+        for step in blame
+        if step["ms"] >= SMALL * whole
+    ]
     if len(rows) < len(blame):
         rows.append((f"{len(blame) - len(rows)} small steps", "", whole - sum(ms for _, _, ms in rows)))
     columns: Columns = {

@@ -13,8 +13,8 @@ _STDERR = 2
 class StderrCapture:
     """Between `start` and `stop`, file descriptor 2 is a pipe whose lines go to `show`, called in a thread of its own.
 
-    Processes that are started meanwhile (the JVM, through which Python workers write) keep the pipe: their lines arrive as long as this
-    process lives. Nothing happens if standard error is no terminal.
+    Processes that are started meanwhile (the JVM, through which Python workers write) keep the pipe: their
+    lines arrive as long as this process lives. Nothing happens if standard error is no terminal.
     """
 
     def __init__(self, show: Callable[[str], None]) -> None:
@@ -39,7 +39,10 @@ class StderrCapture:
             self._saved = None
 
     def _read(self, source: int) -> None:
-        """Until all writers are gone. A line that cannot be shown is left out: who writes must never wait for us."""
+        """Until all writers are gone.
+
+        A line that cannot be shown is left out: who writes must never wait for us.
+        """
         with os.fdopen(source, "r", encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 with contextlib.suppress(Exception):

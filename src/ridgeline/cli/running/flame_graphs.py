@@ -29,10 +29,12 @@ class _Recording:
 
 
 class FlameGraphs:
-    """Records processes of this host into a folder: `WHO.svg` each, for at most so many seconds. One thread at a time.
+    """Records processes of this host into a folder: `WHO.svg` each, for at most so many seconds.
 
-    Whatever is not recorded is told by `finish`, and no recording is left running: each ends with the process that it looks at, after
-    `seconds`, and with `finish`.
+    One thread at a time.
+
+    Whatever is not recorded is told by `finish`, and no recording is left running: each ends with the process
+    that it looks at, after `seconds`, and with `finish`.
     """
 
     def __init__(self, py_spy: str, folder: Path, seconds: int) -> None:
@@ -46,7 +48,17 @@ class FlameGraphs:
         """Begin to record a process. Returns at once."""
         path = self._folder / f"{who}.svg"
         path.unlink(missing_ok=True)  # of a run before: it would be taken for this one's
-        words = [self._py_spy, "record", "--nonblocking", "--pid", str(pid), "--duration", str(self._seconds), "--output", str(path)]
+        words = [
+            self._py_spy,
+            "record",
+            "--nonblocking",
+            "--pid",
+            str(pid),
+            "--duration",
+            str(self._seconds),
+            "--output",
+            str(path),
+        ]
         try:
             process = subprocess.Popen(  # noqa: S603  py-spy and numbers
                 words,
@@ -58,7 +70,9 @@ class FlameGraphs:
                 start_new_session=True,  # Ctrl-C is for the run, which ends the recording
             )
         except OSError as error:
-            self._faults.append(f"no flame graph of the {who}: `{self._py_spy}` does not start: {error.strerror or error}")
+            self._faults.append(
+                f"no flame graph of the {who}: `{self._py_spy}` does not start: {error.strerror or error}"
+            )
         else:
             self._recordings.append(_Recording(who, path, process))
 
@@ -90,7 +104,11 @@ def _reason(said: str) -> str:
         remedy = "run as root, or `sudo sysctl kernel.yama.ptrace_scope=0`; in a container, give it the capability SYS_PTRACE"
         return f"py-spy may not look into the process{_scope()}; {remedy}"
     lines = [line.removeprefix("Error:").strip() for line in said.splitlines() if line.startswith("Error")]
-    return f"py-spy says: {lines[0]}" if lines else "the run was over before py-spy had begun; give it more windows"
+    return (
+        f"py-spy says: {lines[0]}"
+        if lines
+        else "the run was over before py-spy had begun; give it more windows"
+    )
 
 
 def _scope() -> str:

@@ -30,7 +30,14 @@ _FRAME_SECONDS = 0.5
 class LiveView(View):
     """A screen that is drawn anew four times a second, from figures that are read at most twice a second."""
 
-    def __init__(self, console: Console, clock: Clock, statistics: RunStatistics, application: str, settings: RunSettings) -> None:
+    def __init__(
+        self,
+        console: Console,
+        clock: Clock,
+        statistics: RunStatistics,
+        application: str,
+        settings: RunSettings,
+    ) -> None:
         self._console = console
         self._clock = clock
         self._statistics = statistics
@@ -52,7 +59,9 @@ class LiveView(View):
         self._capture.start()
         self._live.start(refresh=True)
 
-    def started(self, checkpoint: str, first_window: int, service: str = "", figures: Figures | None = None) -> None:
+    def started(
+        self, checkpoint: str, first_window: int, service: str = "", figures: Figures | None = None
+    ) -> None:
         """Name the checkpoint folder and the web service."""
         self._figures = figures
         self._started = True
@@ -87,7 +96,11 @@ class LiveView(View):
         parts: list[RenderableType] = []
         frame = self._frame()
         if frame is None or frame["windowId"] is None or self._statistics.last is None:
-            waiting = f"running the first window of {self._application} ..." if self._started else "starting Spark ..."
+            waiting = (
+                f"running the first window of {self._application} ..."
+                if self._started
+                else "starting Spark ..."
+            )
             self._spinner.update(text=waiting)
             parts.append(self._spinner)
             parts += running_lines(frame["progress"]) if frame is not None else []
@@ -111,11 +124,19 @@ class LiveView(View):
     def _below(self, window_seconds: float) -> list[RenderableType]:
         parts: list[RenderableType] = []
         with self._statistics.lock:
-            fraction, remaining, committed = self._statistics.fraction, self._statistics.remaining_seconds, self._statistics.committed
+            fraction, remaining, committed = (
+                self._statistics.fraction,
+                self._statistics.remaining_seconds,
+                self._statistics.committed,
+            )
         if fraction is not None:
             grid = Table.grid(padding=(0, 1))
             left = f"{duration(remaining)} left" if remaining is not None and fraction < 1 else ""
-            grid.add_row(ProgressBar(total=1.0, completed=fraction, width=_BAR_WIDTH), f"{fraction:.0%}", Text(left, "dim"))
+            grid.add_row(
+                ProgressBar(total=1.0, completed=fraction, width=_BAR_WIDTH),
+                f"{fraction:.0%}",
+                Text(left, "dim"),
+            )
             parts.append(grid)
         silence = self._clock.wall() - committed
         if silence > max(_SILENCE_SECONDS, 2 * window_seconds):

@@ -20,10 +20,13 @@ _CLOSE_SECONDS = 1.0
 class LongWindows:
     """Says how far a long window is, from a thread of its own; the thread of the windows never waits for it.
 
-    `progress` answers as `/progress`, and is asked only if no window was committed for `LONG_SECONDS`; `say` prints a line.
+    `progress` answers as `/progress`, and is asked only if no window was committed for `LONG_SECONDS`; `say`
+    prints a line.
     """
 
-    def __init__(self, clock: Clock, progress: Callable[[], Mapping[str, Any]], say: Callable[[str], None]) -> None:
+    def __init__(
+        self, clock: Clock, progress: Callable[[], Mapping[str, Any]], say: Callable[[str], None]
+    ) -> None:
         self._clock = clock
         self._progress = progress
         self._say = say

@@ -30,12 +30,15 @@ class Profile:
     Args:
         topology: The plan's operators and streams.
         window_seconds: How wide the application's windows are.
-        folder: Where the files go; it is made. Files of a run before are replaced. Raises CommandError if that cannot be.
+        folder: Where the files go; it is made. Files of a run before are replaced. Raises CommandError if
+            that cannot be.
         seconds: How long flame graphs are recorded at most.
         own_host: Where this process runs: workers of other hosts cannot be looked into from here.
     """
 
-    def __init__(self, topology: Topology, window_seconds: float, folder: Path, seconds: int, own_host: str) -> None:
+    def __init__(
+        self, topology: Topology, window_seconds: float, folder: Path, seconds: int, own_host: str
+    ) -> None:
         self._folder = folder
         self._own_host = own_host
         self._phases = WindowPhases(topology, window_seconds, own_host)
@@ -64,7 +67,9 @@ class Profile:
         elif isinstance(event, WindowCommitted):
             self._windows += 1
             self._first = event.at if self._first is None else self._first
-            if not self._recording and (self._windows >= _WARM_WINDOWS or event.at - self._first >= _WARM_SECONDS):
+            if not self._recording and (
+                self._windows >= _WARM_WINDOWS or event.at - self._first >= _WARM_SECONDS
+            ):
                 self._record()
 
     def _record(self) -> None:
@@ -76,14 +81,18 @@ class Profile:
         if self._busy:
             self._graphs.record("worker", max(self._busy, key=lambda pid: self._busy[pid]))
         else:
-            self._told.append("no flame graph of a worker: none runs on this host; on a worker's: `py-spy record --pid PID -o worker.svg`")
+            self._told.append(
+                "no flame graph of a worker: none runs on this host; on a worker's: `py-spy record --pid PID -o worker.svg`"
+            )
 
     def finish(self) -> None:
         """End the recordings and write the phases; to be called however the run has ended."""
         if self._graphs is not None:
             self._told += self._graphs.finish()
             if not self._recording and self._windows:
-                self._told.append(f"no flame graphs: they begin after {_WARM_WINDOWS} windows, or {_WARM_SECONDS:.0f} s after the first")
+                self._told.append(
+                    f"no flame graphs: they begin after {_WARM_WINDOWS} windows, or {_WARM_SECONDS:.0f} s after the first"
+                )
         table = self._phases.table()
         if table is None:
             return

@@ -75,7 +75,9 @@ def report_parts(report: Report, width: int) -> Iterator[RenderableType]:
     if path:
         averaged = min(AVERAGED, len(report.windows))
         yield Text()
-        yield Text(f"critical path, average of the last {plural(averaged, 'window')} (in brackets: share of windows on the path):")
+        yield Text(
+            f"critical path, average of the last {plural(averaged, 'window')} (in brackets: share of windows on the path):"
+        )
         yield path
         slack = slack_text(report.path, width)
         if slack:

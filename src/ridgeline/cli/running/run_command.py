@@ -52,7 +52,10 @@ class Run:
         self._over = False
 
     def run(self) -> None:
-        """Run to the end, then tell about it. Raises what `run_measured` raises; OutputGoneError if not all of it could be told."""
+        """Run to the end, then tell about it.
+
+        Raises what `run_measured` raises; OutputGoneError if not all of it could be told.
+        """
         settings = self._settings
         with self._stopper:
             self._view.starting()
@@ -65,7 +68,9 @@ class Run:
         self._over = True
         if not settings.quiet:
             report = None if self._watch is None else read_report(self._watch, self._clock.wall())
-            print_summary(self._console, outcome, self._statistics, report, settings, self._stopper.stopped_by)
+            print_summary(
+                self._console, outcome, self._statistics, report, settings, self._stopper.stopped_by
+            )
             self._print_profile()
         if self._unread:
             if not outcome.ended:
@@ -78,7 +83,11 @@ class Run:
             console = make_console()
             console.print()
             windows = self._statistics.windows
-            console.print(f"{plural(windows, 'window')} of this run committed" if windows else "no window of this run is committed")
+            console.print(
+                f"{plural(windows, 'window')} of this run committed"
+                if windows
+                else "no window of this run is committed"
+            )
             if windows or self._settings.checkpoint is not None:
                 print_going_on(console, self._settings, self._checkpoint)
 
@@ -135,7 +144,9 @@ class Run:
         context = active_context()
         place = "" if context is None else prints_place(str(context.master), str(context.applicationId))
         if place and not self._settings.quiet:
-            self._console.print(f"what operators print is in the logs of the executors: {place}", soft_wrap=True, markup=False)
+            self._console.print(
+                f"what operators print is in the logs of the executors: {place}", soft_wrap=True, markup=False
+            )
 
     def _show(self, event: Event) -> None:
         match event:
@@ -168,4 +179,6 @@ def _service_options(settings: RunSettings) -> ServiceOptions:
     if settings.service is None:
         return ServiceOptions(port=None, event_log=settings.event_log, otlp=settings.otlp)
     service = settings.service
-    return ServiceOptions(service.port, service.host, service.token, settings.event_log, settings.otlp, service.allowed_hosts)
+    return ServiceOptions(
+        service.port, service.host, service.token, settings.event_log, settings.otlp, service.allowed_hosts
+    )

@@ -27,7 +27,10 @@ _NUMBER = re.compile(r"\[\d+\]$")
 
 @dataclass(slots=True)
 class OperatorTotals:
-    """One row: a logical operator, or its unifiers. Tuples are summed over partitions, seconds are those of the slowest partition."""
+    """One row: a logical operator, or its unifiers.
+
+    Tuples are summed over partitions, seconds are those of the slowest partition.
+    """
 
     title: str
     partitions: int = 0
@@ -59,9 +62,12 @@ class Window:
 
 
 class RunStatistics:
-    """Totals of a run, while it goes on and at its end. `apply` is called by the thread of the windows, the rest by any.
+    """Totals of a run, while it goes on and at its end.
 
-    Begins with the topology, or with the `ApplicationPlanned` that brings it. Times are those of the events: STRAM's wall clock.
+    `apply` is called by the thread of the windows, the rest by any.
+
+    Begins with the topology, or with the `ApplicationPlanned` that brings it. Times are those of the events:
+    STRAM's wall clock.
     """
 
     def __init__(self, topology: Topology | None = None) -> None:
@@ -162,7 +168,13 @@ class RunStatistics:
             name = self.topology.by_id[operator].name
             done, remaining = found.get(name, (0.0, 0.0))
             found[name] = (done + progress[0], remaining + progress[1])
-        return min((done / (done + remaining) if done + remaining > 0 else 1.0 for done, remaining in found.values()), default=None)
+        return min(
+            (
+                done / (done + remaining) if done + remaining > 0 else 1.0
+                for done, remaining in found.values()
+            ),
+            default=None,
+        )
 
     @property
     def remaining_seconds(self) -> float | None:

@@ -22,8 +22,9 @@ class Stopper:
 
     `stop` does as the first signal without being one.
 
-    For `with` in the main thread. The run itself belongs into another one (see `in_thread`): then a signal never meets a lock that the code
-    below it holds, and Spark, which takes over SIGINT in the main thread only, leaves it to us.
+    For `with` in the main thread. The run itself belongs into another one (see `in_thread`): then a signal
+    never meets a lock that the code below it holds, and Spark, which takes over SIGINT in the main thread
+    only, leaves it to us.
     """
 
     def __init__(self, announce: Callable[[], None], kill: Callable[[], None]) -> None:
@@ -67,7 +68,10 @@ class Stopper:
 
 
 def in_thread(function: Callable[[], Result]) -> Result:
-    """Call a function in a thread of its own and wait for it, signals being handled meanwhile. Raises what it raises."""
+    """Call a function in a thread of its own and wait for it, signals being handled meanwhile.
+
+    Raises what it raises.
+    """
     results: list[Result] = []
     errors: list[BaseException] = []
 
@@ -80,7 +84,9 @@ def in_thread(function: Callable[[], Result]) -> Result:
     thread = threading.Thread(target=call, name="ridgeline-windows", daemon=True)
     thread.start()
     while thread.is_alive():
-        thread.join(_LOOK_SECONDS)  # a signal that comes just before a wait without end would be handled after it
+        thread.join(
+            _LOOK_SECONDS
+        )  # a signal that comes just before a wait without end would be handled after it
     if errors:
         raise errors[0]
     return results[0]

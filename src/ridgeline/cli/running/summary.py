@@ -32,13 +32,20 @@ def ended_line(outcome: Outcome, stopped_by: str) -> str:
         return f"finished: all inputs have given everything, {windows} committed"
     if stopped_by:
         return (
-            f"stopped by {stopped_by} after {windows}" if outcome.windows_committed else f"stopped by {stopped_by} before the first window"
+            f"stopped by {stopped_by} after {windows}"
+            if outcome.windows_committed
+            else f"stopped by {stopped_by} before the first window"
         )
     return f"stopped after {windows}"
 
 
 def print_summary(
-    console: Console, outcome: Outcome, run: RunStatistics, report: Report | None, settings: RunSettings, stopped_by: str
+    console: Console,
+    outcome: Outcome,
+    run: RunStatistics,
+    report: Report | None,
+    settings: RunSettings,
+    stopped_by: str,
 ) -> None:
     """Print how it ended, what operators did, where time went, and how to go on."""
     console.print()
@@ -86,9 +93,15 @@ def summary(run: RunStatistics, width: int) -> Iterator[RenderableType]:
     if run.last is None or run.started is None:
         return
     first = run.last.window_id - run.windows + 1
-    windows = f"windows {first} to {run.last.window_id}" if run.windows > 1 else f"window {run.last.window_id}"
+    windows = (
+        f"windows {first} to {run.last.window_id}" if run.windows > 1 else f"window {run.last.window_id}"
+    )
     repeated = f", {plural(run.retries, 'attempt')} repeated" if run.retries else ""
-    tasks = f", {plural(run.tasks_retried, 'task')} begun again by Spark: processes were lost" if run.tasks_retried else ""
+    tasks = (
+        f", {plural(run.tasks_retried, 'task')} begun again by Spark: processes were lost"
+        if run.tasks_retried
+        else ""
+    )
     yield Text(f"{windows} in {duration(run.committed - run.started)}{repeated}{tasks}")
     if run.seconds:
         ordered = sorted(run.seconds)
@@ -106,7 +119,9 @@ def errors(run: RunStatistics) -> Iterator[RenderableType]:
     with_errors = [row for row in run.rows.values() if row.errors]
     if with_errors:
         yield Text()
-        yield Text("errors: " + ", ".join(f"{row.title} {count(row.errors)}" for row in with_errors), "yellow")
+        yield Text(
+            "errors: " + ", ".join(f"{row.title} {count(row.errors)}" for row in with_errors), "yellow"
+        )
         for title, window_id, text in run.error_tuples:
             yield Text(f"  {title}, window {window_id}: {text}")
     dropped = [row for row in run.rows.values() if row.windows_dropped]

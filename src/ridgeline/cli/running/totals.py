@@ -27,7 +27,10 @@ def totals_table(rows: Sequence[OperatorTotals], width: int) -> Table:
     if len(rows) > 1:
         slow = max(range(len(rows)), key=lambda row: rows[row].seconds)
         columns["time"][slow].stylize("bold")
-    for name, values in (("errors", [row.errors for row in rows]), ("dropped windows", [row.windows_dropped for row in rows])):
+    for name, values in (
+        ("errors", [row.errors for row in rows]),
+        ("dropped windows", [row.windows_dropped for row in rows]),
+    ):
         if any(values):
             columns[name] = [Text(count(value), "yellow" if value else "dim") for value in values]
     return fitted(columns, width, _DISPENSABLE)

@@ -33,12 +33,17 @@ class Figures(Protocol):
 
 
 class View:
-    """Shows nothing (`--quiet`), and says what there is to show. Calls come from several threads, one at a time each."""
+    """Shows nothing (`--quiet`), and says what there is to show.
+
+    Calls come from several threads, one at a time each.
+    """
 
     def starting(self) -> None:
         """Spark is about to be started, which takes seconds."""
 
-    def started(self, checkpoint: str, first_window: int, service: str = "", figures: Figures | None = None) -> None:
+    def started(
+        self, checkpoint: str, first_window: int, service: str = "", figures: Figures | None = None
+    ) -> None:
         """The first window is about to run. `service` says where others can ask for `figures`."""
 
     def committed(self, window: Window) -> None:
@@ -71,7 +76,9 @@ class PlainView(View):
         self._say(f"{self._application} on {self._settings.master}: {self._settings.ending}")
         self._say("starting Spark ...")
 
-    def started(self, checkpoint: str, first_window: int, service: str = "", figures: Figures | None = None) -> None:
+    def started(
+        self, checkpoint: str, first_window: int, service: str = "", figures: Figures | None = None
+    ) -> None:
         """Name the checkpoint folder and the web service."""
         self._say(checkpoint_line(checkpoint, first_window))
         if service:
@@ -120,9 +127,16 @@ def window_line(window: Window, frame: Mapping[str, Any] | None) -> str:
 
 
 def stopping_line(progress: Mapping[str, Any] | None) -> str:
-    """When the run will end, as far as that is known, and how it would end at once. `progress`: as `/progress`."""
+    """When the run will end, as far as that is known, and how it would end at once.
+
+    `progress`: as `/progress`.
+    """
     line = "" if progress is None else running_line(progress)
-    return f"stopping after this window ({line}); {_AT_ONCE}" if line else f"stopping after this window; {_AT_ONCE}"
+    return (
+        f"stopping after this window ({line}); {_AT_ONCE}"
+        if line
+        else f"stopping after this window; {_AT_ONCE}"
+    )
 
 
 def service_line(url: str) -> str:

@@ -6,7 +6,8 @@
 - `manifests/<window>.json`: one per committed window, created atomically: the commit
 - `committed/<window>`: a window that was committed; tells when manifests are lost (see `retention`)
 - `state/<file>`: state files (see `state_files`)
-- `plans/`, `staging/`, `spark/`: what workers need of the plan, output that waits for its commit, Spark's offset log (see `spark_log`)
+- `plans/`, `staging/`, `spark/`: what workers need of the plan, output that waits for its commit, Spark's
+  offset log (see `spark_log`)
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ _FOLDERS = (manifests.FOLDER, _EPOCHS, state_files.FOLDER, "plans", "staging", "
 
 
 class Checkpoint:
-    """A checkpoint folder that this driver owns. Raises CheckpointError when it cannot be had, FencedError once it is another's."""
+    """A checkpoint folder that this driver owns.
+
+    Raises CheckpointError when it cannot be had, FencedError once it is another's.
+    """
 
     def __init__(self, storage: DriverStorage, application: str, *, beside: bool = False) -> None:
         """`beside`: files that are not needed any more are removed in a thread."""
@@ -48,11 +52,18 @@ class Checkpoint:
                 storage.prepare(_FOLDERS)
                 self._take_lock()
                 self.run_id = identify(storage, application)
-                # Before the manifests: a driver that still lives may commit meanwhile, and begin the window after that.
+                # Before the manifests: a driver that still lives may commit meanwhile, and begin the window
+                # after that.
                 states = [name for name in storage.names(state_files.FOLDER) if state_files.is_state(name)]
                 self.epoch = self._take_epoch(self._last_epoch(self._manifests()))
                 windows = self._manifests()
-                self._retention = Retention(storage, self.epoch, windows, lambda window_id: _named(self._read(window_id)), beside=beside)
+                self._retention = Retention(
+                    storage,
+                    self.epoch,
+                    windows,
+                    lambda window_id: _named(self._read(window_id)),
+                    beside=beside,
+                )
                 self._refuse_lost_manifests(windows[-1] if windows else -1, states)
         except BaseException:
             self.close()
@@ -89,16 +100,27 @@ class Checkpoint:
             epoch = max(self._greatest_epoch(), epoch) + 1
             if self._create(_epoch_name(epoch), owner):
                 twice = self.storage.create(_epoch_name(epoch), owner)
-                owned = self._greatest_epoch() == epoch  # else a later driver has removed our file, or one that stood in our way
+                owned = (
+                    self._greatest_epoch() == epoch
+                )  # else a later driver has removed our file, or one that stood in our way
         if twice:
             what = "its file system creates a file that exists already, so two drivers could commit the same window"
             msg = f"checkpoint folder `{self.storage.uri}`: {what}; give a `--checkpoint` on another one"
             raise CheckpointError(msg)
-        self.storage.delete([f"{_EPOCHS}/{name}" for name in self.storage.names(_EPOCHS) if _EPOCH.fullmatch(name) and int(name) < epoch])
+        self.storage.delete(
+            [
+                f"{_EPOCHS}/{name}"
+                for name in self.storage.names(_EPOCHS)
+                if _EPOCH.fullmatch(name) and int(name) < epoch
+            ]
+        )
         return epoch
 
     def _create(self, name: str, data: bytes, *, settled: str = "") -> bool:
-        """As the storage's `create`. Also true if a first try was answered by silence and a second one found what it had made."""
+        """As the storage's `create`.
+
+        Also true if a first try was answered by silence and a second one found what it had made.
+        """
         if self.storage.create(name, data, settled=settled):
             return True
         with contextlib.suppress(FileNotFoundError):
@@ -138,14 +160,19 @@ class Checkpoint:
         return sorted(window_id for window_id in found if window_id is not None)
 
     def last(self) -> Manifest | None:
-        """The manifest of the last committed window, None before the first. Raises CheckpointError if it is corrupt."""
+        """The manifest of the last committed window, None before the first.
+
+        Raises CheckpointError if it is corrupt.
+        """
         windows = self._kept.windows
         return self._read(windows[-1]) if windows else None
 
     def _read(self, window_id: int) -> Manifest:
         name = manifests.file_name(window_id)
         with _explained(self.storage.uri):
-            return Manifest.decode(self.storage.read(name), self.run_id, window_id, f"{self.storage.uri}/{name}")
+            return Manifest.decode(
+                self.storage.read(name), self.run_id, window_id, f"{self.storage.uri}/{name}"
+            )
 
     def kept(self) -> Iterator[Manifest]:
         """The manifests that are kept and can be read, newest first."""
@@ -156,7 +183,8 @@ class Checkpoint:
     def commit(self, manifest: Manifest) -> None:
         """Make a window official.
 
-        Raises FencedError if another driver owns the folder now or has committed the window, CheckpointError if it cannot be written.
+        Raises FencedError if another driver owns the folder now or has committed the window, CheckpointError
+        if it cannot be written.
         """
         named = _named(manifest)
         written = any(state_files.window_of(name) == manifest.window_id for name in named)

@@ -60,18 +60,25 @@ class _Job:
 class Compactions:
     """Merges the states of an application, operator by operator, beside its windows. For one thread.
 
-    After so many deltas as `snapshot_interval` says a version is merged: in a thread, or in another process where it is large (`compactor`;
-    without one everything is merged at once, in the thread that asks). A merge that fails is told and tried again some windows later.
+    After so many deltas as `snapshot_interval` says a version is merged: in a thread, or in another process
+    where it is large (`compactor`; without one everything is merged at once, in the thread that asks). A
+    merge that fails is told and tried again some windows later.
     """
 
-    def __init__(self, plan: Plan, checkpoint: Checkpoint, tell: Tell, compactor: Compactor | None = None) -> None:
+    def __init__(
+        self, plan: Plan, checkpoint: Checkpoint, tell: Tell, compactor: Compactor | None = None
+    ) -> None:
         self._plan = plan
         self._checkpoint = checkpoint
         self._storage = checkpoint.storage
         self._tell = tell
         self._compactor = compactor
         self._interval: int = plan.logical.attributes["snapshot_interval"]
-        self._chains = {operator.id: _Chain(operator.id) for operator in plan.physical.operators if not operator.operator.stateless}
+        self._chains = {
+            operator.id: _Chain(operator.id)
+            for operator in plan.physical.operators
+            if not operator.operator.stateless
+        }
         self._plain = {operator.id for operator in plan.physical.operators if _is_plain(operator.operator)}
         self._merger = Merger(SegmentFiles(self._storage, checkpoint.run_id), plan.physical.operators)
         self._small: Executor = ThreadPoolExecutor(1, "ridgeline-merge") if compactor else _AtOnce()
@@ -93,7 +100,8 @@ class Compactions:
     def recover(self, master: Master) -> None:
         """At a run's start: check the files of the last window, replace merged ones that are broken by what they were merged from.
 
-        Raises StateError naming a broken file that nothing can replace, CheckpointError if the folder cannot be read.
+        Raises StateError naming a broken file that nothing can replace, CheckpointError if the folder cannot
+        be read.
         """
         try:
             check = self._mend(master, thoroughly=False)
@@ -107,7 +115,10 @@ class Compactions:
             chain.delta_bytes = check.size(keys[operator], version[len(base) :])
 
     def mend(self, master: Master, failure: Failure) -> None:
-        """After an attempt that could not read its state: as `recover`, with a more thorough look. What cannot be replaced stays."""
+        """After an attempt that could not read its state: as `recover`, with a more thorough look.
+
+        What cannot be replaced stays.
+        """
         if failure.callback != "state":
             return
         with contextlib.suppress(OSError):  # the window says what is the matter with the folder
@@ -121,13 +132,21 @@ class Compactions:
                 raise StateError(fault)
         return check
 
-    def _replace(self, master: Master, operator: int, version: StateVersion, check: FileCheck, fault: str) -> bool:
-        key = next(physical.state_key for physical in self._plan.physical.operators if physical.id == operator)
+    def _replace(
+        self, master: Master, operator: int, version: StateVersion, check: FileCheck, fault: str
+    ) -> bool:
+        key = next(
+            physical.state_key for physical in self._plan.physical.operators if physical.id == operator
+        )
         base = state_files.base_of(version)
-        for found in equals(version, (tuple(manifest.states.get(key, ())) for manifest in self._checkpoint.kept())):
+        for found in equals(
+            version, (tuple(manifest.states.get(key, ())) for manifest in self._checkpoint.kept())
+        ):
             if not check.fault((*found, *version[len(base) :])):
                 master.install_compaction(Rebased(operator, base, found))
-                self._tell(operator, f"{fault}; the files that it was merged from are used instead, nothing is lost")
+                self._tell(
+                    operator, f"{fault}; the files that it was merged from are used instead, nothing is lost"
+                )
                 return True
         return False
 
@@ -140,7 +159,9 @@ class Compactions:
             self.tend(master, ())
 
     def tend(self, master: Master, reports: Sequence[WindowReport]) -> None:
-        """After a window's commit: take over what has been merged, and begin what is due. Waits where too much is left to be merged.
+        """After a window's commit: take over what has been merged, and begin what is due.
+
+        Waits where too much is left to be merged.
 
         Raises CheckpointError if a state cannot be merged at all.
         """
@@ -170,7 +191,10 @@ class Compactions:
             deltas = len(version) - len(state_files.base_of(version))
             if deltas <= 1 and chain.operator in self._plain:
                 return  # one delta says everything already
-            waits = deltas >= LIMIT_INTERVALS * self._interval or chain.delta_bytes >= LIMIT_BYTES + chain.snapshot_bytes
+            waits = (
+                deltas >= LIMIT_INTERVALS * self._interval
+                or chain.delta_bytes >= LIMIT_BYTES + chain.snapshot_bytes
+            )
             if chain.job is None and (waits or self._is_due(chain, deltas)):
                 self._begin(chain, version)
             if chain.job is None or not (waits or chain.job.outcome.done()):
@@ -184,14 +208,19 @@ class Compactions:
 
     def _is_due(self, chain: _Chain, deltas: int) -> bool:
         patience = 1 + chain.failures
-        return deltas >= self._interval * patience or chain.delta_bytes >= max(COMPACT_BYTES, chain.snapshot_bytes) * patience
+        return (
+            deltas >= self._interval * patience
+            or chain.delta_bytes >= max(COMPACT_BYTES, chain.snapshot_bytes) * patience
+        )
 
     def _begin(self, chain: _Chain, version: StateVersion) -> None:
         self._merges += 1
         stem = state_files.compacted_stem(version, chain.operator, self._checkpoint.epoch, self._merges)
         merge = Merge(chain.operator, version, stem)
         self._checkpoint.expect(stem)
-        large = self._compactor is not None and (chain.snapshot_bytes + chain.delta_bytes > SMALL_BYTES or state_files.segments_of(version))
+        large = self._compactor is not None and (
+            chain.snapshot_bytes + chain.delta_bytes > SMALL_BYTES or state_files.segments_of(version)
+        )
         if large and self._compactor is not None:
             outcome = self._large.submit(self._compactor.merge, merge)
         else:
@@ -208,7 +237,10 @@ class Compactions:
             chain.failures += 1
             self._checkpoint.give_up(job.merge.stem)
             what = str(error) if isinstance(error, RidgelineError) else f"{type(error).__name__}: {error}"
-            self._tell(chain.operator, f"{self._name(chain.operator)} could not be merged: {what}; nothing is lost, it is tried again")
+            self._tell(
+                chain.operator,
+                f"{self._name(chain.operator)} could not be merged: {what}; nothing is lost, it is tried again",
+            )
             return
         chain.failures = 0
         if master.install_compaction(Rebased(chain.operator, job.merge.version, merged.names)):

@@ -1,8 +1,8 @@
 """The compactor: a process of its own on the driver's host that merges large states, started when there is one: never in a window's way.
 
-`python -m ridgeline.engine.driver.compactor` reads pickled objects from its standard input (where the checkpoint and the plan are, then one
-`Merge` after the other) and answers each merge on its standard output with a `Merged` or an error. It ends with its input, so with its
-parent, however that dies.
+`python -m ridgeline.engine.driver.compactor` reads pickled objects from its standard input (where the
+checkpoint and the plan are, then one `Merge` after the other) and answers each merge on its standard output
+with a `Merged` or an error. It ends with its input, so with its parent, however that dies.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _NICENESS = 5
 
 
 class Compactor:
-    """The driver's side: one process at a time, started at the first merge and again if it died. Threads may share it."""
+    """The driver's side: one process at a time, started at the first merge and again if it died.
+
+    Threads may share it.
+    """
 
     def __init__(self, uri: str, plan: Callable[[], plan_distribution.PlanFile], run_id: str) -> None:
         """`uri` of the checkpoint; `plan` ships the plan when there is something to do, and returns what `plan_distribution.distribute` does."""
@@ -51,7 +54,10 @@ class Compactor:
         return process.pid if process is not None and process.poll() is None else None
 
     def merge(self, job: Merge) -> Merged:
-        """Have a version merged; blocks. Raises StateError as `Merger.merge`, RidgelineError if the process dies in it or cannot do it."""
+        """Have a version merged; blocks.
+
+        Raises StateError as `Merger.merge`, RidgelineError if the process dies in it or cannot do it.
+        """
         with self._busy:
             process = self._running()
             try:
@@ -127,7 +133,9 @@ def serve() -> None:
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
     with contextlib.suppress(OSError):
         os.nice(_NICENESS)
-    threading.Thread(target=_read, args=(sys.stdin.buffer, requests), name="ridgeline-requests", daemon=True).start()
+    threading.Thread(
+        target=_read, args=(sys.stdin.buffer, requests), name="ridgeline-requests", daemon=True
+    ).start()
     uri, plan, run_id, s3 = requests.get()
     files.use_s3(s3)
     merger: Merger | None = None
@@ -137,7 +145,9 @@ def serve() -> None:
             if merger is None:
                 storage = open_storage(uri)
                 specs = plan_distribution.receive(storage, plan)
-                merger = Merger(SegmentFiles(storage, run_id), [operator for spec in specs for operator in spec.operators])
+                merger = Merger(
+                    SegmentFiles(storage, run_id), [operator for spec in specs for operator in spec.operators]
+                )
             _send(answers, merger.merge(job))
         except StateError as error:
             _send(answers, error)

@@ -52,8 +52,8 @@ _PROCESSES_KEPT = 10_000
 class SparkExecutor:
     """Runs the containers of a window as one RDD job. One thread at a time.
 
-    Stage functions never change. Where windows begin with ticks, nor do the RDDs: the same chain of stages is run for each window, since
-    Spark computes a stage again once its shuffle's output has been dropped.
+    Stage functions never change. Where windows begin with ticks, nor do the RDDs: the same chain of stages is
+    run for each window, since Spark computes a stage again once its shuffle's output has been dropped.
     """
 
     def __init__(
@@ -75,7 +75,9 @@ class SparkExecutor:
         self._run_id = run_id
         self._heartbeats = heartbeats
         self._sharing = BlockSharing(context)
-        self._watchdog = Watchdog(Hangs(plan, run_id), workers, self._rdds.cancel, clock) if workers is not None else None
+        self._watchdog = (
+            Watchdog(Hangs(plan, run_id), workers, self._rdds.cancel, clock) if workers is not None else None
+        )
         self._specs = container_specs(plan)
         self._plan = plan_distribution.distribute(storage, self._specs)
         self._stages = [[container.id for container in stage.containers] for stage in plan.execution.stages]
@@ -87,13 +89,26 @@ class SparkExecutor:
         self._cleaning: Future[None] | None = None
         self._slots_to_come = slots_to_come(dict(context.getConf().getAll()), max(map(len, self._stages)))
         self._processes: dict[Process, None] = {}
-        self._fixed_slots = context.defaultParallelism if re.match(r"local(\[|$)", str(context.master)) else None
+        self._fixed_slots = (
+            context.defaultParallelism if re.match(r"local(\[|$)", str(context.master)) else None
+        )
 
     def run(self, request: WindowRequest, source: Any) -> Ran:
-        """Run an attempt; `source` is a `SourceBatch` or None. Raises OperatorError once Spark's retries are used up."""
+        """Run an attempt; `source` is a `SourceBatch` or None.
+
+        Raises OperatorError once Spark's retries are used up.
+        """
         self._wait_for_cleaning()
         place = self._sharing.place(request.attempt)
-        task = Task(self._storage.uri, self._plan, self._run_id, request, self._slots(), heartbeats=self._heartbeats, place=place)
+        task = Task(
+            self._storage.uri,
+            self._plan,
+            self._run_id,
+            request,
+            self._slots(),
+            heartbeats=self._heartbeats,
+            place=place,
+        )
         shuffles: range | None
         begin = 0
         if source is None:
@@ -112,7 +127,9 @@ class SparkExecutor:
         try:
             records = self._collect(reports, request)
         finally:
-            self._cleaning = self._cleaner.submit(self._clean, range(begin, self._shuffles.next_id()) if shuffles is None else shuffles)
+            self._cleaning = self._cleaner.submit(
+                self._clean, range(begin, self._shuffles.next_id()) if shuffles is None else shuffles
+            )
         received = self._clock.wall()
         found: list[WindowReport] = []
         failed: list[Failed] = []
@@ -153,13 +170,18 @@ class SparkExecutor:
         request = WindowRequest(window_id, 0, 0, states=states)
         task = Task(self._storage.uri, self._plan, self._run_id, request, 1)
         self._context.setLocalProperty(PROPERTY, task.encode())
-        records = self._collect(self._ticks_of(tuple(self._commits), len(self._commits), commit_stage), request)
+        records = self._collect(
+            self._ticks_of(tuple(self._commits), len(self._commits), commit_stage), request
+        )
         failed = [failure for record in records if (failure := Failed.decode(record)) is not None]
         if failed:
             raise OperatorError(self._root(failed))
 
     def close(self) -> list[Failure]:
-        """Tear the containers down in all workers, and remove what windows left. Returns what failed in `deactivate` and `teardown`."""
+        """Tear the containers down in all workers, and remove what windows left.
+
+        Returns what failed in `deactivate` and `teardown`.
+        """
         failures: list[Failure] = []
         if self._watchdog is not None:
             self._watchdog.close()
@@ -221,14 +243,19 @@ class SparkExecutor:
         return self._ticks[key]
 
     def _source_rdd(self, source: SourceBatch, slots: int) -> Any:
-        """The first stage. One Spark source: the tasks that run its containers read its partitions; all other containers get a tick.
+        """The first stage.
+
+        One Spark source: the tasks that run its containers read its partitions; all other containers get a
+        tick.
 
         Several, read as one union: a shuffle more takes the rows to their containers.
         """
         messages = source.rows.toArrowBatchRdd()
         if len(source.containers) > 1:
             tasks = min(len(self._stages[0]), slots)
-            return self._rdds.run(self._rdds.shuffled(self._rdds.run(messages, ingest_stage), tasks), fed_stage)
+            return self._rdds.run(
+                self._rdds.shuffled(self._rdds.run(messages, ingest_stage), tasks), fed_stage
+            )
         containers = source.containers[0]
         partitions = messages.getNumPartitions()
         if partitions > len(containers):
@@ -244,21 +271,30 @@ class SparkExecutor:
         operators = {operator.id: operator for spec in self._specs for operator in spec.operators}
         for death in died:
             operator = operators[death.turn.operator]
-            return death_of(self._application, operator, request.window_id, [one for one in died if one.turn == death.turn])
+            return death_of(
+                self._application,
+                operator,
+                request.window_id,
+                [one for one in died if one.turn == death.turn],
+            )
         what = cause(text)
         if worker_died(text):
-            names = ", ".join(f"`{name}`" for name in dict.fromkeys(operator.name for operator in operators.values()))
+            names = ", ".join(
+                f"`{name}`" for name in dict.fromkeys(operator.name for operator in operators.values())
+            )
             how = "killed (is the host out of memory?), or ended by `os._exit` or a crash in native code"
             what = f"a worker process died while it ran one of {names}: it was {how}"
-        return Failure(self._application, "", 0, request.window_id, "the window's Spark job", what, traceback=str(error))
+        return Failure(
+            self._application, "", 0, request.window_id, "the window's Spark job", what, traceback=str(error)
+        )
 
 
 @dataclass
 class SourceBatch:
     """One micro-batch: the rows of all Spark sources as a Java Dataset, their schema as Arrow IPC, the containers that take each source's.
 
-    With several sources the rows are their union: a column with the source's number, then one struct column per source. `jobs` counts those
-    that have read it.
+    With several sources the rows are their union: a column with the source's number, then one struct column
+    per source. `jobs` counts those that have read it.
     """
 
     rows: Any

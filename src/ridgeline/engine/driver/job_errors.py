@@ -19,8 +19,19 @@ _PYTHON = re.compile(r"(?:\w+\.)*(?=[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b
 """The modules before an exception's name."""
 _LOST_TASK = re.compile(r"Lost task [^:]*: (.*)", re.DOTALL)
 _QUERY = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
-_DIED = ("Python worker exited unexpectedly", "Python worker process terminated", "Connection reset", "EOFException", "Broken pipe")
-_STOPPED = ("SparkContext was shut down", "stopped SparkContext", "SparkContext has been shutdown", "SparkContext is stopped")
+_DIED = (
+    "Python worker exited unexpectedly",
+    "Python worker process terminated",
+    "Connection reset",
+    "EOFException",
+    "Broken pipe",
+)
+_STOPPED = (
+    "SparkContext was shut down",
+    "stopped SparkContext",
+    "SparkContext has been shutdown",
+    "SparkContext is stopped",
+)
 
 
 class SparkGoneError(RidgelineError):
@@ -47,7 +58,9 @@ def gone(context: Any, error: BaseException) -> SparkGoneError | None:
         remedy = "somebody has called `stop()` on its context, or has ended it on the cluster"
     else:
         return None
-    return SparkGoneError(f"{what}; what is committed is kept, run again with the same `--checkpoint`; {remedy}")
+    return SparkGoneError(
+        f"{what}; what is committed is kept, run again with the same `--checkpoint`; {remedy}"
+    )
 
 
 def _exit_code(context: Any, seconds: float) -> int | None:
@@ -91,7 +104,11 @@ def worker_died(text: str) -> bool:
 def cause(text: str, limit: int = _CAUSE_LIMIT) -> str:
     """The cause in a long message of Spark's, without stacks of Java: one line, or that of a Python exception."""
     lost = _LOST_TASK.search(text)
-    lines = [line for line in (lost.group(1) if lost else text).splitlines() if line.strip() and not _FRAME.match(line)]
+    lines = [
+        line
+        for line in (lost.group(1) if lost else text).splitlines()
+        if line.strip() and not _FRAME.match(line)
+    ]
     if any("Traceback (most recent call last)" in line for line in lines):
         raised = [line for line in lines if _PYTHON.match(line)]
         return capped(_PYTHON.sub("", raised[-1]) if raised else lines[-1], limit)

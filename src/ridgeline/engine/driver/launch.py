@@ -39,8 +39,8 @@ from ridgeline.plan.execution import Plan
 class Options:
     """How to run: `windows` stops after so many committed in this run.
 
-    `checkpoint` None makes a fresh folder, which is removed at the end if there is nothing to go on with: all inputs have
-    finished, or no window was committed.
+    `checkpoint` None makes a fresh folder, which is removed at the end if there is nothing to go on with: all
+    inputs have finished, or no window was committed.
     """
 
     master: str = "local[*]"
@@ -74,10 +74,11 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
 ) -> Outcome:
     """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
 
-    `observe` hears of every event, `started(run)` is called before the first window. `context` is a SparkContext to use (it stays); else
-    that of this process is shared, or one started and stopped. `heartbeats`: where containers send what they do while a window takes long
-    (never at recording level OFF); `workers`: as they were last heard of there, for the watchdog.
-    Raises RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint goes on.
+    `observe` hears of every event, `started(run)` is called before the first window. `context` is a
+    SparkContext to use (it stays); else that of this process is shared, or one started and stopped.
+    `heartbeats`: where containers send what they do while a window takes long (never at recording level OFF);
+    `workers`: as they were last heard of there, for the watchdog. Raises RidgelineError and its subclasses;
+    what was committed stays, and a run with the same checkpoint goes on.
     """
     clock = clock or SystemClock()
     stop = stop or threading.Event()
@@ -96,9 +97,21 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
             conf = {f"spark.executorEnv.{PRELOAD}": ",".join(installed_modules(plan)), **options.conf}
             widest = max(len(stage.containers) for stage in plan.execution.stages)
             name, local = plan.logical.application, is_local(uri)
-            start = partial(start_context, name, options.master, conf, streaming=streaming, local_checkpoint=local, widest=widest)
+            start = partial(
+                start_context,
+                name,
+                options.master,
+                conf,
+                streaming=streaming,
+                local_checkpoint=local,
+                widest=widest,
+            )
             context = borrow(options.master, options.conf, start)
-        check = None if _is_on_driver(context) else WorkerCheck(context, uri if is_local(uri) else None, console.print)
+        check = (
+            None
+            if _is_on_driver(context)
+            else WorkerCheck(context, uri if is_local(uri) else None, console.print)
+        )
         use_s3(s3_settings(context))
         if checkpoint is None:
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
@@ -123,11 +136,15 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
         try:
             _end(run, checkpoint, context, orderly=orderly, stops=own_context)
         finally:
-            if options.checkpoint is None and (run is None or run.master.committed < 0 or (orderly and run.ended)):
+            if options.checkpoint is None and (
+                run is None or run.master.committed < 0 or (orderly and run.ended)
+            ):
                 remove_temporary(uri)
 
 
-def _end(run: ApplicationRun | None, checkpoint: Checkpoint | None, context: Any, *, orderly: bool, stops: bool) -> None:
+def _end(
+    run: ApplicationRun | None, checkpoint: Checkpoint | None, context: Any, *, orderly: bool, stops: bool
+) -> None:
     """Close what has been opened; nothing that fails in it is told if Spark's process has ended: that is."""
     if context is None:
         if checkpoint is not None:
@@ -189,10 +206,14 @@ def _open_run(
         )
 
     executor = SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id, clock, heartbeats, workers)
-    return ApplicationRun(plan, checkpoint, executor, clock, publisher_context, observe, Compactions.in_background)
+    return ApplicationRun(
+        plan, checkpoint, executor, clock, publisher_context, observe, Compactions.in_background
+    )
 
 
-def _drive(run: ApplicationRun, context: Any, clock: Clock, stop: threading.Event, windows: int | None) -> None:
+def _drive(
+    run: ApplicationRun, context: Any, clock: Clock, stop: threading.Event, windows: int | None
+) -> None:
     from ridgeline.engine.driver.triggers import Limits, QueryTrigger, TickTrigger
 
     limits = Limits(run, windows, stop)
@@ -208,4 +229,6 @@ def _session(context: Any) -> Any:
     """The SparkSession of a SparkContext, made when somebody needs one."""
     from pyspark.sql import SparkSession
 
-    return SparkSession(context) if SparkSession.getActiveSession() is None else SparkSession.getActiveSession()
+    return (
+        SparkSession(context) if SparkSession.getActiveSession() is None else SparkSession.getActiveSession()
+    )

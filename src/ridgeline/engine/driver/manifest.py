@@ -21,9 +21,9 @@ _NAME = re.compile(r"\d{12}\.json")
 class SourceOffsets:
     """Where the Spark sources of a window ended: what Spark's own log must say after it (see `spark_log`).
 
-    `sources`: the operators' names in the query's order; `entry`: the text of the window's file in Spark's `offsets`; `metadata`: that of
-    Spark's `metadata`; `files`: of the files in Spark's `sources` that the next window depends on, their checksums by name; `texts`: what
-    stands in the small ones of them.
+    `sources`: the operators' names in the query's order; `entry`: the text of the window's file in Spark's
+    `offsets`; `metadata`: that of Spark's `metadata`; `files`: of the files in Spark's `sources` that the
+    next window depends on, their checksums by name; `texts`: what stands in the small ones of them.
     """
 
     sources: Sequence[str]
@@ -37,9 +37,10 @@ class SourceOffsets:
 class Manifest:
     """What is durable as of a window.
 
-    `states`: names of state files by state key; `finished`: state keys of inputs that have finished; `publishers`: the publishers' states
-    by operator name; `ended`: the application has come to its end; `reports`: a digest of the containers' reports; `offsets`: where the
-    window's Spark sources ended, None without one.
+    `states`: names of state files by state key; `finished`: state keys of inputs that have finished;
+    `publishers`: the publishers' states by operator name; `ended`: the application has come to its end;
+    `reports`: a digest of the containers' reports; `offsets`: where the window's Spark sources ended, None
+    without one.
     """
 
     window_id: int
@@ -59,11 +60,16 @@ class Manifest:
 
     @classmethod
     def decode(cls, data: bytes, run_id: str, window_id: int, where: str) -> Manifest:
-        """From JSON. Raises CheckpointError naming the file if it is corrupt, of another format, run or window."""
+        """From JSON.
+
+        Raises CheckpointError naming the file if it is corrupt, of another format, run or window.
+        """
         what = f"manifest `{where}`"
         content = unseal("manifest", run_id, data, what, FORMAT)
         if content["window_id"] != window_id:
-            msg = f"{what} is that of window {content['window_id']}, copied or renamed; restore it from a copy"
+            msg = (
+                f"{what} is that of window {content['window_id']}, copied or renamed; restore it from a copy"
+            )
             raise CheckpointError(msg)
         offsets = content["offsets"]
         return cls(**content | {"offsets": None if offsets is None else SourceOffsets(**offsets)})
@@ -82,7 +88,8 @@ def window_of(name: str) -> int | None:
 def digest(reports: Sequence[WindowReport]) -> str:
     """A short digest of who reported what: containers, attempts and tuple counts."""
     text = ";".join(
-        f"{report.container}:{report.tag}:" + ",".join(f"{op.id}={op.tuples_in}/{op.tuples_out}" for op in report.operators)
+        f"{report.container}:{report.tag}:"
+        + ",".join(f"{op.id}={op.tuples_in}/{op.tuples_out}" for op in report.operators)
         for report in sorted(reports, key=lambda report: report.container)
     )
     return f"{zlib.crc32(text.encode()):08x}"

@@ -11,11 +11,13 @@ from typing import Any
 class SourceReading:
     """One source of a query, batch by batch: `read` its part of each progress, then look at the figures.
 
-    `consumed`: records read since the run began. `remaining`: records that were there and not read when the batch was planned; None where
-    Spark does not say, or not in a unit that can be turned into records. `remaining_bytes` likewise.
+    `consumed`: records read since the run began. `remaining`: records that were there and not read when the
+    batch was planned; None where Spark does not say, or not in a unit that can be turned into records.
+    `remaining_bytes` likewise.
 
-    How many records make one offset is learnt from the batches read so far: of Kafka it is one, or less where a topic is compacted or has
-    transactions; of `rate`, whose offsets are seconds, it is the records of a second. Kafka's count as one until then.
+    How many records make one offset is learnt from the batches read so far: of Kafka it is one, or less where
+    a topic is compacted or has transactions; of `rate`, whose offsets are seconds, it is the records of a
+    second. Kafka's count as one until then.
     """
 
     def __init__(self) -> None:
@@ -26,7 +28,10 @@ class SourceReading:
         self._moved = 0.0
 
     def read(self, source: Mapping[str, Any], jobs: int = 1) -> None:
-        """Take what a batch's progress says of the source. Spark counts the rows of each of the `jobs` that have read it."""
+        """Take what a batch's progress says of the source.
+
+        Spark counts the rows of each of the `jobs` that have read it.
+        """
         rows = _number(source.get("numInputRows")) or 0.0
         moved = distance(source.get("startOffset"), source.get("endOffset"))
         if jobs > 1:
@@ -41,7 +46,10 @@ class SourceReading:
         self.remaining_bytes = _number(metrics.get("numBytesOutstanding"))
 
     def _remaining(self, source: Mapping[str, Any], metrics: Mapping[str, Any]) -> float | None:
-        left, unit = distance(source.get("endOffset"), source.get("latestOffset")), self._records_per_unit(source)
+        left, unit = (
+            distance(source.get("endOffset"), source.get("latestOffset")),
+            self._records_per_unit(source),
+        )
         if left == 0 or _number(metrics.get("numFilesOutstanding")) == 0:
             return 0.0
         if left is not None and unit is not None:
@@ -57,8 +65,8 @@ class SourceReading:
 def distance(start: Any, end: Any) -> float | None:
     """How far `end` is ahead of `start` (at least 0), in the offsets' own unit; None for offsets that are no numbers, or missing.
 
-    Numbers, `{"offset": n, ...}`, `{name: n}` and `{topic: {partition: n}}`, each also as text. Partitions that `start` does not have
-    began at 0, as Kafka's new ones do; those that `end` does not have are gone.
+    Numbers, `{"offset": n, ...}`, `{name: n}` and `{topic: {partition: n}}`, each also as text. Partitions
+    that `start` does not have began at 0, as Kafka's new ones do; those that `end` does not have are gone.
 
     >>> distance({"clicks": {"0": 10, "1": 20}}, '{"clicks": {"0": 15, "1": 20, "2": 1}}')
     6.0
@@ -67,7 +75,9 @@ def distance(start: Any, end: Any) -> float | None:
     """
     before, after = _by_partition(start), _by_partition(end)
     if before is not None and after is not None:
-        return sum((max(0.0, offset - before.get(partition, 0.0)) for partition, offset in after.items()), 0.0)
+        return sum(
+            (max(0.0, offset - before.get(partition, 0.0)) for partition, offset in after.items()), 0.0
+        )
     first, last = _position(start), _position(end)
     return max(0.0, last - first) if first is not None and last is not None else None
 
@@ -82,7 +92,9 @@ def goes_back(end: Any, start: Any) -> bool:
     """
     before, after = _by_partition(start), _by_partition(end)
     if before is not None or after is not None:
-        return before is not None and any((after or {}).get(partition, -1) < offset for partition, offset in before.items())
+        return before is not None and any(
+            (after or {}).get(partition, -1) < offset for partition, offset in before.items()
+        )
     first, last = _position(start), _position(end)
     return first is not None and (last is None or last < first)
 

@@ -18,9 +18,9 @@ _RETRY_SECONDS = 0.02
 class QueryProgress:
     """Tells `observe`, window by window, how long Spark's phases took and how far each source is.
 
-    Spark gives its account when a micro-batch is over, which is after `foreachBatch`; the thread that waits for the query asks for it, so
-    that no window waits. `sources` are the physical operators of the query's sources, in its order. Whatever goes wrong in here costs
-    figures, never the run.
+    Spark gives its account when a micro-batch is over, which is after `foreachBatch`; the thread that waits
+    for the query asks for it, so that no window waits. `sources` are the physical operators of the query's
+    sources, in its order. Whatever goes wrong in here costs figures, never the run.
     """
 
     def __init__(self, observe: Callable[[Event], None], clock: Clock, sources: Sequence[int]) -> None:
@@ -72,12 +72,18 @@ class QueryProgress:
 
     def _tell(self, progress: dict[str, Any]) -> None:
         window_id, milliseconds = progress["batchId"], progress["durationMs"]
-        if window_id not in self._untold or "addBatch" not in milliseconds:  # triggers without a batch are accounted for, too
+        if (
+            window_id not in self._untold or "addBatch" not in milliseconds
+        ):  # triggers without a batch are accounted for, too
             return
         jobs = self._untold.pop(window_id)
         at = self._clock.wall()
         triggered = datetime.fromisoformat(progress["timestamp"]).timestamp()
-        self._observe(SparkTrigger(at, window_id, triggered, {phase: value / 1000 for phase, value in milliseconds.items()}))
+        self._observe(
+            SparkTrigger(
+                at, window_id, triggered, {phase: value / 1000 for phase, value in milliseconds.items()}
+            )
+        )
         if len(progress["sources"]) != len(self._sources):  # a transformation has brought in more
             return
         for operator, reading, source in zip(self._sources, self._readings, progress["sources"], strict=True):

@@ -17,13 +17,21 @@ WITNESS = "committed"
 
 
 class Retention:
-    """Knows the manifests of a folder and removes what is not needed any more. A failure to remove is left for the next time.
+    """Knows the manifests of a folder and removes what is not needed any more.
+
+    A failure to remove is left for the next time.
 
     `beside`: in a thread, at most one removal at a time; else at once.
     """
 
     def __init__(
-        self, storage: DriverStorage, epoch: int, windows: Iterable[int], named: Callable[[int], frozenset[str]], *, beside: bool
+        self,
+        storage: DriverStorage,
+        epoch: int,
+        windows: Iterable[int],
+        named: Callable[[int], frozenset[str]],
+        *,
+        beside: bool,
     ) -> None:
         """`windows`: of the manifests in the folder, in order; `named`: reads which state files a window's manifest names."""
         self._storage = storage
@@ -46,7 +54,10 @@ class Retention:
             return list(self._windows)
 
     def witness(self) -> int:
-        """The last window that is known to have been committed, whatever manifests there are; -1 if none is. Raises OSError."""
+        """The last window that is known to have been committed, whatever manifests there are; -1 if none is.
+
+        Raises OSError.
+        """
         self._witnesses = [name for name in self._storage.names(WITNESS) if name.isdecimal()]
         return max(map(int, self._witnesses), default=-1)
 
@@ -56,7 +67,9 @@ class Retention:
             self._windows.append(window_id)
             self._chains[window_id] = named
             if self._expected:
-                self._expected = frozenset(stem for stem in self._expected if not any(name.startswith(stem) for name in named))
+                self._expected = frozenset(
+                    stem for stem in self._expected if not any(name.startswith(stem) for name in named)
+                )
 
     def expect(self, stem: str) -> None:
         """State files whose names begin with `stem` are being written: they stay until a manifest names one of them, or `give_up`."""
@@ -71,9 +84,10 @@ class Retention:
     def purge(self, windows_kept: int) -> None:
         """After a commit: remove old manifests, and state files that no kept one names, if enough have come together.
 
-        After a driver's first commit it also removes state files of attempts that were never committed, by drivers before this one. Not
-        sooner, and none of later windows or drivers: a driver that is being fenced off may be about to commit the window that this one
-        begins with, until this one has committed it.
+        After a driver's first commit it also removes state files of attempts that were never committed, by
+        drivers before this one. Not sooner, and none of later windows or drivers: a driver that is being
+        fenced off may be about to commit the window that this one begins with, until this one has committed
+        it.
         """
         if self._job is not None and not self._job.done():
             return
@@ -126,11 +140,19 @@ class Retention:
         with self._lock:  # after the names: what is named or expected later than them is not among them
             kept = frozenset().union(*self._chains.values())
             expected = tuple(self._expected)
-        gone = (name for name in names if name not in kept and not name.startswith(expected) and self._is_old(name, newest))
+        gone = (
+            name
+            for name in names
+            if name not in kept and not name.startswith(expected) and self._is_old(name, newest)
+        )
         state_files.delete(self._storage, self._until_closed(gone))
 
     def _is_old(self, name: str, newest: int) -> bool:
-        return state_files.is_state(name) and state_files.window_of(name) <= newest and state_files.epoch_of(name) <= self._epoch
+        return (
+            state_files.is_state(name)
+            and state_files.window_of(name) <= newest
+            and state_files.epoch_of(name) <= self._epoch
+        )
 
     def _until_closed(self, names: Iterable[str]) -> Iterator[str]:
         for name in names:

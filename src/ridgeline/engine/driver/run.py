@@ -51,7 +51,9 @@ class WindowExecutor(Protocol):
     """Runs all containers of a plan for one window: as a Spark job, or in this process."""
 
     def run(self, request: WindowRequest, source: Any) -> Ran:
-        """Run an attempt; blocks until all containers have reported. `source` is what the window's driver got from Spark, None for ticks.
+        """Run an attempt; blocks until all containers have reported.
+
+        `source` is what the window's driver got from Spark, None for ticks.
 
         Raises OperatorError if a container failed for good in this attempt.
         """
@@ -70,8 +72,8 @@ Observe = Callable[[Event], None]
 class ApplicationRun:
     """An application on its checkpoint: `window(w)` runs, commits and publishes one window.
 
-    Made from a checkpoint that holds a run, it goes on from the last committed window. Raises CheckpointError if the checkpoint's operators
-    are not the plan's.
+    Made from a checkpoint that holds a run, it goes on from the last committed window. Raises CheckpointError
+    if the checkpoint's operators are not the plan's.
     """
 
     def __init__(
@@ -119,12 +121,18 @@ class ApplicationRun:
         """True once all inputs have finished and their last window is committed."""
         return self.master.ended
 
-    def window(self, window_id: int, source: Any = None, due: float | None = None, offsets: SourceOffsets | None = None) -> None:
+    def window(
+        self,
+        window_id: int,
+        source: Any = None,
+        due: float | None = None,
+        offsets: SourceOffsets | None = None,
+    ) -> None:
         """Run a window until it is committed and published; one that is committed already only returns.
 
-        `offsets`: where the window's Spark sources end. `due`: when it should have begun (wall clock; default: now). Raises OperatorError
-        when it failed more often than `recovery_attempts` allows, CheckpointError or FencedError when it could not be committed: nothing
-        of it counts then.
+        `offsets`: where the window's Spark sources end. `due`: when it should have begun (wall clock;
+        default: now). Raises OperatorError when it failed more often than `recovery_attempts` allows,
+        CheckpointError or FencedError when it could not be committed: nothing of it counts then.
         """
         self._warnings.begin()
         self._compactions.begin(self.master)
@@ -133,13 +141,23 @@ class ApplicationRun:
         reports: tuple[WindowReport, ...] = ()
         instruction = self.master.handle(WindowDue(window_id))
         if not isinstance(instruction, Skip):
-            self._observe(WindowPlanned(began, window_id, self.plan.version, began if due is None else min(due, began)))
+            self._observe(
+                WindowPlanned(began, window_id, self.plan.version, began if due is None else min(due, began))
+            )
         while True:
             match instruction:
                 case RunWindow(request, reason):
                     if request.attempt:
                         planned = timeline.now()
-                        self._observe(WindowRetried(planned, window_id, request.attempt, reason, final=request.final and not reason))
+                        self._observe(
+                            WindowRetried(
+                                planned,
+                                window_id,
+                                request.attempt,
+                                reason,
+                                final=request.final and not reason,
+                            )
+                        )
                     self._observe(WindowStarted(planned, window_id, request.attempt))
                     try:
                         ran = self._executor.run(self.tails.asked(request), source)
@@ -168,7 +186,9 @@ class ApplicationRun:
                     times = (began, planned, launched, returned, staged, committed, published)
                     self._report_shown()
                     tasks = {report.tag: report.task_attempt for report in reports}
-                    self._observe(events.WindowCommitted(published, window_id, attempts, *times, sum(tasks.values())))
+                    self._observe(
+                        events.WindowCommitted(published, window_id, attempts, *times, sum(tasks.values()))
+                    )
                     return
                 case Skip():
                     return
@@ -184,14 +204,20 @@ class ApplicationRun:
         self._observe(event)
 
     def idle(self) -> None:
-        """Let outputs publish what has waited long enough. Between windows, at least once a second. Raises what a publisher raises."""
+        """Let outputs publish what has waited long enough.
+
+        Between windows, at least once a second. Raises what a publisher raises.
+        """
         for name, publisher in self.publishers.items():
             self._guard(name, "idle", publisher.idle)
             self._note_visible(name, publisher, self.master.committed)
         self._report_shown()
 
     def rest(self, seconds: float, stop: threading.Event | None = None) -> None:
-        """Wait until the next window is due, or `stop` is set; outputs publish meanwhile. Raises what a publisher raises."""
+        """Wait until the next window is due, or `stop` is set; outputs publish meanwhile.
+
+        Raises what a publisher raises.
+        """
         due = self._clock.monotonic() + seconds
         while seconds > 0 and not self._clock.wait(min(seconds, IDLE_SECONDS), stop):
             seconds = due - self._clock.monotonic()
@@ -199,7 +225,10 @@ class ApplicationRun:
                 self.idle()
 
     def close(self, *, orderly: bool) -> None:
-        """End the run. `orderly`: outputs show what they still hold back. The checkpoint is given back in any case."""
+        """End the run.
+
+        `orderly`: outputs show what they still hold back. The checkpoint is given back in any case.
+        """
         try:
             self._compactions.close()
             for failure in self._executor.close():
@@ -222,10 +251,18 @@ class ApplicationRun:
     def _stage(self, commit: Commit, offsets: SourceOffsets | None) -> Manifest:
         states = {}
         for name, publisher in self.publishers.items():
-            ids = [operator.id for operator in self.plan.physical.operators if operator.name == name and not operator.unifier]
-            handed = {report.id: report.handed_over for window in commit.reports for report in window.operators}
+            ids = [
+                operator.id
+                for operator in self.plan.physical.operators
+                if operator.name == name and not operator.unifier
+            ]
+            handed = {
+                report.id: report.handed_over for window in commit.reports for report in window.operators
+            }
             values = [value for operator_id in ids for value in handed.get(operator_id, [])]
-            state = self._guard(name, "stage", publisher.stage, commit.window_id, values, window_id=commit.window_id)
+            state = self._guard(
+                name, "stage", publisher.stage, commit.window_id, values, window_id=commit.window_id
+            )
             self._guard(name, "stage", json.dumps, state, window_id=commit.window_id)
             states[name] = state
         keys = {operator.id: operator.state_key for operator in self.plan.physical.operators}
@@ -262,7 +299,14 @@ class ApplicationRun:
         for event in shown:
             self._observe(event)
 
-    def _guard(self, name: str, what: str, function: Callable[..., Any], *arguments: Any, window_id: int | None = None) -> Any:
+    def _guard(
+        self,
+        name: str,
+        what: str,
+        function: Callable[..., Any],
+        *arguments: Any,
+        window_id: int | None = None,
+    ) -> Any:
         """Call a publisher; its errors name the operator."""
         try:
             return function(*arguments)
@@ -270,7 +314,9 @@ class ApplicationRun:
             raise
         except Exception as error:
             window = self.master.committed if window_id is None else window_id
-            raise OperatorError(Failure(self.plan.logical.application, name, 0, window, what, described(error))) from error
+            raise OperatorError(
+                Failure(self.plan.logical.application, name, 0, window, what, described(error))
+            ) from error
 
 
 def _wants_commit(plan: Plan) -> bool:
@@ -278,7 +324,10 @@ def _wants_commit(plan: Plan) -> bool:
 
 
 def _master(plan: Plan, checkpoint: Checkpoint, last: Manifest | None) -> Master:
-    """STRAM as of the last committed window. Raises CheckpointError if the manifest's operators are not those of the plan."""
+    """STRAM as of the last committed window.
+
+    Raises CheckpointError if the manifest's operators are not those of the plan.
+    """
     if last is None:
         return Master(plan, epoch=checkpoint.epoch)
     ids = {operator.state_key: operator.id for operator in plan.physical.operators}

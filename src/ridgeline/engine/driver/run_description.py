@@ -17,7 +17,8 @@ _FOLDERS = ("manifests", "committed", "epochs", "state", "spark/offsets", "spark
 def identify(storage: DriverStorage, application: str) -> str:
     """The id of the run that a folder holds; of a new run in a fresh folder.
 
-    Raises CheckpointError if the folder is another application's, or its description is damaged or missing, OSError.
+    Raises CheckpointError if the folder is another application's, or its description is damaged or missing,
+    OSError.
     """
     what = f"`{storage.uri}/{NAME}`"
     found = _read(storage)

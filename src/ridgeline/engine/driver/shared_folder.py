@@ -1,7 +1,7 @@
 """The driver's half of blocks by reference: a folder in memory that all containers see, as long as it lives, and nothing left afterwards.
 
-Who owns a folder holds a lock on the file beside it: what has no owner any more was left by a driver that was killed, and is removed by the
-next one on this host.
+Who owns a folder holds a lock on the file beside it: what has no owner any more was left by a driver that was
+killed, and is removed by the next one on this host.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ def _addresses(host: str) -> frozenset[str]:
 
 
 def executor_hosts(context: Any) -> frozenset[str]:
-    """The hosts of all executors that a SparkContext has now, the driver's among them. Asks the JVM: a few milliseconds."""
+    """The hosts of all executors that a SparkContext has now, the driver's among them.
+
+    Asks the JVM: a few milliseconds.
+    """
     infos = context._jsc.sc().statusTracker().getExecutorInfos()  # noqa: SLF001  there is no other way
     return frozenset(str(info.host()) for info in infos)
 
@@ -66,7 +69,10 @@ class SharedFolder:
         self.place = SharedPlace(str(self._path), free_bytes(root) // 2)
 
     def clean(self) -> None:
-        """Remove all blocks: the window that they were of has ended, well or not. What is mapped stays readable."""
+        """Remove all blocks: the window that they were of has ended, well or not.
+
+        What is mapped stays readable.
+        """
         with suppress(OSError):
             for path in self._path.iterdir():
                 path.unlink(missing_ok=True)
@@ -113,7 +119,10 @@ def purge(root: str) -> None:
 
 
 def open_folder(roots: Sequence[str]) -> SharedFolder | None:
-    """A folder in the first of `roots` with enough space; None if there is none. Leftovers in all of them are removed."""
+    """A folder in the first of `roots` with enough space; None if there is none.
+
+    Leftovers in all of them are removed.
+    """
     for root in roots:
         purge(root)
     for root in roots:
@@ -126,8 +135,8 @@ def open_folder(roots: Sequence[str]) -> SharedFolder | None:
 class BlockSharing:
     """STRAM's decision, window by window, whether blocks go by reference: they do where all executors are on the driver's host.
 
-    A window that is tried again sends them by value, so that a block that was lost once is not lost again. The folder is made for the
-    first window that needs it.
+    A window that is tried again sends them by value, so that a block that was lost once is not lost again.
+    The folder is made for the first window that needs it.
     """
 
     def __init__(self, context: Any) -> None:
@@ -135,7 +144,9 @@ class BlockSharing:
         self._context = context
         self._local = str(context.master).startswith("local")
         self._driver_host = str(settings.get("spark.driver.host", ""))
-        on_disk = os.environ.get("SPARK_LOCAL_DIRS") or settings.get("spark.local.dir") or tempfile.gettempdir()
+        on_disk = (
+            os.environ.get("SPARK_LOCAL_DIRS") or settings.get("spark.local.dir") or tempfile.gettempdir()
+        )
         by_value = settings.get(SETTING, "true").lower() == "false"
         self._roots = [] if by_value else [_MEMORY, on_disk.split(",")[0]]
         self._folder: SharedFolder | None = None

@@ -1,12 +1,14 @@
 """Asks the query's sources, on a timer and beside the windows, how much waits at them.
 
-The query's own streams are never touched: they belong to its thread, and to ask them moves them. Of the query only the offsets of the batch
-that runs are read, which other threads may. How far a source is by now, says
+The query's own streams are never touched: they belong to its thread, and to ask them moves them. Of the query
+only the offsets of the batch that runs are read, which other threads may. How far a source is by now, says
 
-- Kafka, and what else can be asked so: a second stream made from the same table and options, with time-outs of a few seconds;
+- Kafka, and what else can be asked so: a second stream made from the same table and options, with time-outs
+  of a few seconds;
 - `rate`: the clock.
 
-Other sources are not asked: there the account of the last micro-batch is the last word. Whatever goes wrong in here costs figures.
+Other sources are not asked: there the account of the last micro-batch is the last word. Whatever goes wrong
+in here costs figures.
 """
 
 from __future__ import annotations
@@ -51,10 +53,13 @@ class _Asked:
 class SourceAsker:
     """Emits a `SourceAsked` for each source that can be asked, every second, from a thread of its own.
 
-    `committed`: the last committed window; `storage`: of the checkpoint, in which Spark notes where a query begins.
+    `committed`: the last committed window; `storage`: of the checkpoint, in which Spark notes where a query
+    begins.
     """
 
-    def __init__(self, observe: Callable[[Event], None], clock: Clock, committed: int, storage: Storage) -> None:
+    def __init__(
+        self, observe: Callable[[Event], None], clock: Clock, committed: int, storage: Storage
+    ) -> None:
         self._observe = observe
         self._clock = clock
         self._committed = committed
@@ -76,11 +81,17 @@ class SourceAsker:
         """Ask from now on. `frames`: the sources' DataFrames, before they are joined to one query."""
         try:
             found = [_source_of(frame) for frame in frames]
-            asked = [_asked(operator, *source) for operator, source in zip(operators, found, strict=True) if source is not None]
+            asked = [
+                _asked(operator, *source)
+                for operator, source in zip(operators, found, strict=True)
+                if source is not None
+            ]
         except Exception:  # noqa: BLE001  a form that a new Spark gives: no figures
             return
         if len(asked) == len(frames) and any(one.kind for one in asked):
-            threading.Thread(target=self._run, args=(query, asked), name="ridgeline-sources", daemon=True).start()
+            threading.Thread(
+                target=self._run, args=(query, asked), name="ridgeline-sources", daemon=True
+            ).start()
 
     def stop(self) -> None:
         """Ask no more; does not wait for an answer."""
@@ -99,7 +110,9 @@ class SourceAsker:
                 if one.stream is not None:
                     one.stream.stop()
 
-    def _ask(self, one: _Asked, batch: tuple[int, list[tuple[str | None, str | None]]] | None, number: int) -> None:
+    def _ask(
+        self, one: _Asked, batch: tuple[int, list[tuple[str | None, str | None]]] | None, number: int
+    ) -> None:
         start, end = batch[1][number] if batch is not None and number < len(batch[1]) else (None, None)
         window = batch[0] if batch is not None else -1
         running = self._running
@@ -117,7 +130,11 @@ class SourceAsker:
                 return
             text = " ".join(_cause(error).split())[:_CAUSE_LENGTH]
             one.problem = True
-            self._emit(SourceAsked(self._clock.wall(), running if running is not None else -1, one.operator, problem=text))
+            self._emit(
+                SourceAsked(
+                    self._clock.wall(), running if running is not None else -1, one.operator, problem=text
+                )
+            )
             return
         waiting = distance(end, latest)
         if waiting is None or end is None or (window == running and start is None):
@@ -129,9 +146,16 @@ class SourceAsker:
         one.base = one.base or start or end
         one.taken = max(one.taken, (distance(one.base, end) or 0.0) * one.rows_per_unit)
         event = SourceAsked(
-            self._clock.wall(), -1 if running is None else running, one.operator, one.taken, held, waiting * one.rows_per_unit
+            self._clock.wall(),
+            -1 if running is None else running,
+            one.operator,
+            one.taken,
+            held,
+            waiting * one.rows_per_unit,
         )
-        if self._running == running:  # else a window has begun or ended meanwhile: the next answer is a second away
+        if (
+            self._running == running
+        ):  # else a window has begun or ended meanwhile: the next answer is a second away
             self._emit(event)
 
     def _first(self, one: _Asked, number: int) -> str | None:
@@ -183,8 +207,14 @@ def _asked(operator: int, name: str, relation: Any) -> _Asked:
     options = jvm.java.util.HashMap(relation.extraOptions().asCaseSensitiveMap())
     for option, value in _PATIENT.items():
         options.putIfAbsent(option, value)
-    scan = relation.table().newScanBuilder(jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(options)).build()
-    return _Asked(operator, name, scan.toMicroBatchStream(""))  # the folder is for first offsets only, which are never asked for
+    scan = (
+        relation.table()
+        .newScanBuilder(jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(options))
+        .build()
+    )
+    return _Asked(
+        operator, name, scan.toMicroBatchStream("")
+    )  # the folder is for first offsets only, which are never asked for
 
 
 def _all_available() -> Any:
@@ -201,7 +231,10 @@ def _batch(query: Any) -> tuple[int, list[tuple[str | None, str | None]]] | None
     if context is None:
         return None
     sources, starts, ends = execution.sources(), context.startOffsets(), context.endOffsets()
-    found = [(_offset(starts, sources.apply(number)), _offset(ends, sources.apply(number))) for number in range(sources.size())]
+    found = [
+        (_offset(starts, sources.apply(number)), _offset(ends, sources.apply(number)))
+        for number in range(sources.size())
+    ]
     return int(context.batchId()), found
 
 

@@ -1,9 +1,10 @@
 """Spark's own log of a query's offsets, compared with the commits: Spark does not sync it, and it can be lost or restored by itself.
 
-A window's commit holds the end offsets of its sources as Spark logged them (`SourceOffsets`), so a log that is behind the commits is found
-before a row is passed over, and written anew where the commit has all that is needed. In Spark's folder: `metadata`, `offsets/<window>`
-(a version, a line of settings, one line per source), `commits/<window>`, and `sources/<number>/`, where the file source numbers the files
-that it has seen and others keep where they began.
+A window's commit holds the end offsets of its sources as Spark logged them (`SourceOffsets`), so a log that
+is behind the commits is found before a row is passed over, and written anew where the commit has all that is
+needed. In Spark's folder: `metadata`, `offsets/<window>` (a version, a line of settings, one line per
+source), `commits/<window>`, and `sources/<number>/`, where the file source numbers the files that it has seen
+and others keep where they began.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _RESTORE = "restore the whole checkpoint folder from one copy, or give another `
 
 
 class SparkLog:
-    """The log of one query over `sources`, the operators' names in its order. `warn` hears of what was written anew."""
+    """The log of one query over `sources`, the operators' names in its order.
+
+    `warn` hears of what was written anew.
+    """
 
     def __init__(self, storage: DriverStorage, sources: Sequence[str], warn: Callable[[str], None]) -> None:
         self._storage = storage
@@ -56,7 +60,10 @@ class SparkLog:
             self._mend_entries(self._last, planned, done)
 
     def offsets(self, window_id: int) -> SourceOffsets:
-        """Where the sources of a window end that Spark is about to run. Raises CheckpointError if its log does not say."""
+        """Where the sources of a window end that Spark is about to run.
+
+        Raises CheckpointError if its log does not say.
+        """
         with self._explained():
             entry, metadata = self._text(f"offsets/{window_id}"), self._text("metadata")
             if entry is None or metadata is None:
@@ -69,9 +76,16 @@ class SparkLog:
             return self._last
 
     def check_repeated(self, window_id: int) -> None:
-        """Spark runs a window again that is committed. Raises CheckpointError unless it is the last one, with the same offsets."""
+        """Spark runs a window again that is committed.
+
+        Raises CheckpointError unless it is the last one, with the same offsets.
+        """
         with self._explained():
-            if self._last is None or window_id != self._window or self._text(f"offsets/{window_id}") != self._last.entry:
+            if (
+                self._last is None
+                or window_id != self._window
+                or self._text(f"offsets/{window_id}") != self._last.entry
+            ):
                 found = f"Spark's log `{self._where()}` repeats window {window_id} with other offsets than those of its commit"
                 msg = f"{found}, so rows would be passed over; {_RESTORE}"
                 raise CheckpointError(msg)
@@ -108,14 +122,20 @@ class SparkLog:
         window_id = self._window
         if planned > window_id and not self._is_sound(planned, known):
             self._remove(f"offsets/{planned}")
-            self._warn(f"Spark's log `{self._where(f'offsets/{planned}')}` cannot be right; the window, not committed yet, is planned anew")
+            self._warn(
+                f"Spark's log `{self._where(f'offsets/{planned}')}` cannot be right; the window, not committed yet, is planned anew"
+            )
         if self._text(f"offsets/{window_id}") != known.entry:
             self._rewrite(f"offsets/{window_id}", known.entry)
         readable = done < 0 or _is_commit(self._text(f"commits/{done}"))
-        startable = planned > window_id or window_id == 0 or self._text(f"offsets/{window_id - 1}") is not None
+        startable = (
+            planned > window_id or window_id == 0 or self._text(f"offsets/{window_id - 1}") is not None
+        )
         if readable and startable:
             return
-        if not startable:  # Spark wants to know where the last window began; nobody reads it once that is done
+        if (
+            not startable
+        ):  # Spark wants to know where the last window began; nobody reads it once that is done
             self._rewrite(f"offsets/{window_id - 1}", known.entry)
         if readable and done == window_id:
             return
@@ -135,7 +155,10 @@ class SparkLog:
             first, last = _file_number(start), _file_number(end)
             if goes_back(end, start) or (first is not None and last is None):
                 return False
-            if last is not None and any(self._numbered(number, one) is None for one in range(0 if first is None else first + 1, last + 1)):
+            if last is not None and any(
+                self._numbered(number, one) is None
+                for one in range(0 if first is None else first + 1, last + 1)
+            ):
                 return False
         return True
 
@@ -188,7 +211,9 @@ class SparkLog:
                 yield f"{source}/{name}", data
 
     def _newest(self, folder: str) -> int:
-        return max((int(name) for name in self._storage.names(f"{FOLDER}/{folder}") if name.isdecimal()), default=-1)
+        return max(
+            (int(name) for name in self._storage.names(f"{FOLDER}/{folder}") if name.isdecimal()), default=-1
+        )
 
     def _read(self, name: str) -> bytes | None:
         try:
@@ -206,11 +231,15 @@ class SparkLog:
     def _rewrite(self, name: str, text: str) -> None:
         self._remove(name)
         self._storage.write(f"{FOLDER}/{name}", text.encode())
-        self._warn(f"Spark's log `{self._where(name)}` was missing or damaged; it was written again from the last commit, nothing is lost")
+        self._warn(
+            f"Spark's log `{self._where(name)}` was missing or damaged; it was written again from the last commit, nothing is lost"
+        )
 
     def _remove(self, name: str) -> None:
         folder, _, last = f"{FOLDER}/{name}".rpartition("/")
-        self._storage.delete([f"{folder}/{last}", f"{folder}/.{last}.crc"])  # Hadoop's checksum, where it keeps one
+        self._storage.delete(
+            [f"{folder}/{last}", f"{folder}/.{last}.crc"]
+        )  # Hadoop's checksum, where it keeps one
 
     def _where(self, name: str = "") -> str:
         return f"{self._storage.uri}/{FOLDER}/{name}".rstrip("/")

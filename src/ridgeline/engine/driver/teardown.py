@@ -25,14 +25,20 @@ Process = tuple[str, int]
 def wanted(specs: Sequence[ContainerSpec]) -> bool:
     """True if an operator overrides `deactivate` or `teardown`."""
     classes = {type(operator.operator) for spec in specs for operator in spec.operators}
-    return any(kind.teardown is not Operator.teardown or kind.deactivate is not Operator.deactivate for kind in classes)
+    return any(
+        kind.teardown is not Operator.teardown or kind.deactivate is not Operator.deactivate
+        for kind in classes
+    )
 
 
-def tear_down(job: Callable[[], Sequence[bytes]], cancel: Callable[[], None], processes: Collection[Process]) -> list[Failure]:
+def tear_down(
+    job: Callable[[], Sequence[bytes]], cancel: Callable[[], None], processes: Collection[Process]
+) -> list[Failure]:
     """Run `job` (a `close_stage` in every slot) until all processes have torn their containers down, at most three times and for 10 s.
 
-    Spark gives a task to the worker that has been idle for longest, so a job with a task for each slot reaches all of them. One on this
-    host that is not reached is asked by a signal, and tells of no failure; elsewhere its daemon asks it in the end. Returns what failed.
+    Spark gives a task to the worker that has been idle for longest, so a job with a task for each slot
+    reaches all of them. One on this host that is not reached is asked by a signal, and tells of no failure;
+    elsewhere its daemon asks it in the end. Returns what failed.
     """
     left = set(processes)
     failures: list[Failure] = []
@@ -47,7 +53,9 @@ def tear_down(job: Callable[[], Sequence[bytes]], cancel: Callable[[], None], pr
     timer.start()
     try:
         for _ in range(_ROUNDS):
-            if expired.is_set() or not any(host != socket.gethostname() or stacks.lives(pid) for host, pid in left):
+            if expired.is_set() or not any(
+                host != socket.gethostname() or stacks.lives(pid) for host, pid in left
+            ):
                 break
             with contextlib.suppress(Exception):  # cancelled, or Spark is gone
                 for record in job():

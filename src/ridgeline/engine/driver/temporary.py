@@ -16,7 +16,10 @@ _OVER = "over"
 
 
 def temporary_checkpoint(application: str) -> str:
-    """A fresh folder. What is left of this user's that are over is removed. Raises CheckpointError if none can be made."""
+    """A fresh folder.
+
+    What is left of this user's that are over is removed. Raises CheckpointError if none can be made.
+    """
     try:
         return _fresh(application)
     except OSError as error:

@@ -65,20 +65,29 @@ class TickTrigger:
 
 
 class QueryTrigger:
-    """With Spark sources: every window is one micro-batch of one query over all of them. Python inputs of the application tick with it."""
+    """With Spark sources: every window is one micro-batch of one query over all of them.
+
+    Python inputs of the application tick with it.
+    """
 
     def __init__(self, run: ApplicationRun, session: Any, checkpoint: str, clock: Clock) -> None:
         self._run = run
         self._session = session
         self._checkpoint = checkpoint
-        self._sources = [logical for logical in run.plan.logical.operators if isinstance(logical.operator, SparkSource)]
+        self._sources = [
+            logical for logical in run.plan.logical.operators if isinstance(logical.operator, SparkSource)
+        ]
         self._names = ", ".join(f"`{logical.name}`" for logical in self._sources)
         self._containers = tuple(_containers(run.plan, logical.name) for logical in self._sources)
         first_partitions = [_partitions(run.plan, logical.name)[0] for logical in self._sources]
         self._progress = QueryProgress(run.observe, clock, first_partitions)
         self._first_partitions = first_partitions
         self._asker = SourceAsker(run.observe, clock, run.master.committed, run.checkpoint.storage)
-        self._log = SparkLog(run.checkpoint.storage, [logical.name for logical in self._sources], partial(run.warn, first_partitions[0]))
+        self._log = SparkLog(
+            run.checkpoint.storage,
+            [logical.name for logical in self._sources],
+            partial(run.warn, first_partitions[0]),
+        )
         self._clock = clock
         self._idled = clock.monotonic()
 
@@ -167,7 +176,10 @@ class QueryTrigger:
 
     def _frames(self) -> list[Any]:
         """The sources' streaming DataFrames."""
-        return [_guard(f"`{logical.name}`", partial(_source(logical).frame, self._session)) for logical in self._sources]
+        return [
+            _guard(f"`{logical.name}`", partial(_source(logical).frame, self._session))
+            for logical in self._sources
+        ]
 
 
 def _union(frames: list[Any]) -> Any:
@@ -180,7 +192,9 @@ def _union(frames: list[Any]) -> Any:
     tagged = []
     for number, frame in enumerate(frames):
         columns = [
-            F.struct(*frame.columns).alias(f"source{other}") if other == number else F.lit(None).cast(kind).alias(f"source{other}")
+            F.struct(*frame.columns).alias(f"source{other}")
+            if other == number
+            else F.lit(None).cast(kind).alias(f"source{other}")
             for other, kind in enumerate(kinds)
         ]
         tagged.append(frame.select(F.lit(number).alias("number"), *columns))
@@ -206,13 +220,17 @@ def _source(logical: LogicalOperator) -> SparkSource:
 
 def _containers(plan: Plan, name: str) -> tuple[int, ...]:
     """The containers that hold the partitions of an operator, in their order."""
-    home = {operator: container.id for container in plan.execution.containers for operator in container.operators}
+    home = {
+        operator: container.id for container in plan.execution.containers for operator in container.operators
+    }
     return tuple(home[operator] for operator in _partitions(plan, name))
 
 
 def _partitions(plan: Plan, name: str) -> tuple[int, ...]:
     """The physical operators that are the partitions of an operator, in their order."""
-    return tuple(physical.id for physical in plan.physical.operators if physical.name == name and not physical.unifier)
+    return tuple(
+        physical.id for physical in plan.physical.operators if physical.name == name and not physical.unifier
+    )
 
 
 def _guard(name: str, function: Callable[[], Any]) -> Any:

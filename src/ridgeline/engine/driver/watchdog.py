@@ -1,8 +1,9 @@
 """The driver's look at workers that hang: a window whose worker shows no progress is ended, and the worker with it.
 
-Two rules. A worker whose line is open and that has sent nothing for `heartbeat_timeout` is frozen: stopped, or in native code that holds
-Python's lock. An operator with a `callback_timeout` is stuck if its callback takes in no tuple and emits none for so long, while its
-worker is well. What is known of an attempt comes from heartbeats, so without them there is no watchdog.
+Two rules. A worker whose line is open and that has sent nothing for `heartbeat_timeout` is frozen: stopped,
+or in native code that holds Python's lock. An operator with a `callback_timeout` is stuck if its callback
+takes in no tuple and emits none for so long, while its worker is well. What is known of an attempt comes from
+heartbeats, so without them there is no watchdog.
 """
 
 from __future__ import annotations
@@ -46,14 +47,19 @@ class Stuck:
 
 
 class Hangs:
-    """Finds workers that hang, look by look; no thread and no clock of its own. Times are seconds of one clock."""
+    """Finds workers that hang, look by look; no thread and no clock of its own.
+
+    Times are seconds of one clock.
+    """
 
     def __init__(self, plan: Plan, run_id: str, look_seconds: float = _LOOK_SECONDS) -> None:
         self.timeout = float(plan.logical.attributes["heartbeat_timeout"])
         self._look_seconds = look_seconds
         self._application = plan.logical.application
         self._run_id = run_id
-        self._operators: Mapping[int, PhysicalOperator] = {operator.id: operator for operator in plan.physical.operators}
+        self._operators: Mapping[int, PhysicalOperator] = {
+            operator.id: operator for operator in plan.physical.operators
+        }
         self._request: WindowRequest | None = None
         self._since = self._looked = 0.0
         self._progress: dict[tuple[str, int], tuple[object, float]] = {}
@@ -73,7 +79,9 @@ class Hangs:
         request = self._request
         if request is None:
             return None
-        if now - self._looked > self.timeout / 2 + self._look_seconds:  # this process was stopped: heartbeats may lie unread
+        if (
+            now - self._looked > self.timeout / 2 + self._look_seconds
+        ):  # this process was stopped: heartbeats may lie unread
             self._since = now
             self._progress = {}
         self._looked = now
@@ -101,7 +109,11 @@ class Hangs:
         limit = None if operator is None else operator.attributes["callback_timeout"]
         if operator is None or limit is None:
             return None
-        state = next((one.consumed, one.produced, one.active_produced) for one in beat.operators if one.id == operator.id)
+        state = next(
+            (one.consumed, one.produced, one.active_produced)
+            for one in beat.operators
+            if one.id == operator.id
+        )
         place = (operator.id, state)
         known, since = self._progress.get((beat.host, beat.pid), (None, now))
         if known != place:
@@ -110,30 +122,50 @@ class Hangs:
         if now - since < limit:
             return None
         what = f"a callback has taken in no tuple and emitted none for {now - since:.0f} s, and its worker process {beat.pid} was ended"
-        return self._stuck(beat, request, operator, f"{what}; the attribute `callback_timeout` allows {limit:g} s")
+        return self._stuck(
+            beat, request, operator, f"{what}; the attribute `callback_timeout` allows {limit:g} s"
+        )
 
     def _running(self, beat: ContainerHeartbeat, request: WindowRequest) -> PhysicalOperator | None:
         if (beat.window_id, beat.attempt) != (request.window_id, request.attempt) or beat.container < 0:
             return None
-        return next((self._operators[one.id] for one in beat.operators if one.state == "running" and one.id in self._operators), None)
+        return next(
+            (
+                self._operators[one.id]
+                for one in beat.operators
+                if one.state == "running" and one.id in self._operators
+            ),
+            None,
+        )
 
-    def _stuck(self, beat: ContainerHeartbeat, request: WindowRequest, operator: PhysicalOperator | None, text: str) -> Stuck:
+    def _stuck(
+        self, beat: ContainerHeartbeat, request: WindowRequest, operator: PhysicalOperator | None, text: str
+    ) -> Stuck:
         name = "" if operator is None else operator.title if operator.unifier else operator.name
         partition = 0 if operator is None else operator.partition
         callback = "its turn" if name else "a worker"
         return Stuck(
-            beat.host, beat.pid, Failure(self._application, name, partition, request.window_id, callback, text, traceback=beat.stack)
+            beat.host,
+            beat.pid,
+            Failure(
+                self._application, name, partition, request.window_id, callback, text, traceback=beat.stack
+            ),
         )
 
 
 class Watchdog:
-    """Looks once a second while a window runs, in a thread of its own, and ends what hangs. `failure` is then why.
+    """Looks once a second while a window runs, in a thread of its own, and ends what hangs.
 
-    `workers` answers as `HeartbeatReceiver.workers`; `cancel` ends the job that runs: Spark then ends the processes of its tasks, wherever
-    they are. One on this host is killed at once, after it was asked for its stacks.
+    `failure` is then why.
+
+    `workers` answers as `HeartbeatReceiver.workers`; `cancel` ends the job that runs: Spark then ends the
+    processes of its tasks, wherever they are. One on this host is killed at once, after it was asked for its
+    stacks.
     """
 
-    def __init__(self, hangs: Hangs, workers: Callable[[], Sequence[Worker]], cancel: Callable[[], None], clock: Clock) -> None:
+    def __init__(
+        self, hangs: Hangs, workers: Callable[[], Sequence[Worker]], cancel: Callable[[], None], clock: Clock
+    ) -> None:
         self.failure: Failure | None = None
         self._hangs = hangs
         self._workers = workers
@@ -163,7 +195,11 @@ class Watchdog:
     def _watch(self) -> None:
         while not self._clock.wait(min(_LOOK_SECONDS, self._hangs.timeout / 4), self._over):
             with self._busy:
-                stuck = self._hangs.look(self._workers(), self._clock.monotonic()) if self.failure is None else None
+                stuck = (
+                    self._hangs.look(self._workers(), self._clock.monotonic())
+                    if self.failure is None
+                    else None
+                )
                 if stuck is not None:
                     self._end(stuck)
 

@@ -32,7 +32,10 @@ PackedTimes: TypeAlias = str | tuple[Payload, Payload | None]
 
 
 class Block(NamedTuple):
-    """Tuples on their way to one input port. `stream` is the number of the route in the producer's container spec."""
+    """Tuples on their way to one input port.
+
+    `stream` is the number of the route in the producer's container spec.
+    """
 
     sink: int
     port: str
@@ -69,12 +72,17 @@ class Message(NamedTuple):
         yield self._replace(blocks=self.blocks[begin:], part=part)
 
     def encode(self) -> bytes:
-        """As bytes: the sizes of what follows, all but the buffers, the buffers. All of them begin at multiples of 8."""
+        """As bytes: the sizes of what follows, all but the buffers, the buffers.
+
+        All of them begin at multiples of 8.
+        """
         buffers: list[pickle.PickleBuffer] = []
         head = pickle.dumps(tuple(self), 5, buffer_callback=buffers.append)
         parts = [memoryview(head), *(buffer.raw() for buffer in buffers)]
         sizes = np.array([len(parts), *(part.nbytes for part in parts)], np.int64).tobytes()
-        return b"".join(piece for part in (memoryview(sizes), *parts) for piece in (part, bytes(-part.nbytes % 8)))
+        return b"".join(
+            piece for part in (memoryview(sizes), *parts) for piece in (part, bytes(-part.nbytes % 8))
+        )
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> Message:
@@ -111,10 +119,14 @@ def encode_times(tuples: Tuples) -> str | tuple[pa.Buffer, pa.Buffer | None] | N
 
 
 def _pack(times: Microseconds) -> pa.Buffer:
-    return pa.py_buffer(np.ascontiguousarray(times[:1] if len(times) and times.min() == times.max() else times))
+    return pa.py_buffer(
+        np.ascontiguousarray(times[:1] if len(times) and times.min() == times.max() else times)
+    )
 
 
-def decode(schema: Schema, payload: pa.Buffer, times: str | tuple[pa.Buffer, pa.Buffer | None] | None = None) -> Tuples:
+def decode(
+    schema: Schema, payload: pa.Buffer, times: str | tuple[pa.Buffer, pa.Buffer | None] | None = None
+) -> Tuples:
     """The tuples of a block; their buffers lie in `payload`, nothing is copied."""
     if has_dictionary(schema.arrow):
         batch = pa.ipc.open_stream(payload).read_next_batch()
@@ -123,7 +135,11 @@ def decode(schema: Schema, payload: pa.Buffer, times: str | tuple[pa.Buffer, pa.
     if not isinstance(times, tuple):
         return Tuples.of_batch(schema, batch, times)
     newest, oldest = times
-    return Tuples.of_batch(schema, batch, Times(_unpack(newest, len(batch)), None if oldest is None else _unpack(oldest, len(batch))))
+    return Tuples.of_batch(
+        schema,
+        batch,
+        Times(_unpack(newest, len(batch)), None if oldest is None else _unpack(oldest, len(batch))),
+    )
 
 
 def _unpack(times: pa.Buffer, count: int) -> Microseconds:
@@ -136,4 +152,6 @@ def has_dictionary(schema: pa.Schema) -> bool:
 
 
 def _holds_dictionary(kind: pa.DataType) -> bool:
-    return pa.types.is_dictionary(kind) or any(_holds_dictionary(kind.field(index).type) for index in range(kind.num_fields))
+    return pa.types.is_dictionary(kind) or any(
+        _holds_dictionary(kind.field(index).type) for index in range(kind.num_fields)
+    )

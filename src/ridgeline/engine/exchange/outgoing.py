@@ -17,7 +17,8 @@ Emitted = dict[tuple[int, str], list[Tuples]]
 class Outgoing:
     """Routes what operators emit: to siblings as it is, to other containers as blocks, a run that several get encoded once.
 
-    `tag` names the attempt, among all of all drivers. `place`: where blocks may lie by reference; None for none.
+    `tag` names the attempt, among all of all drivers. `place`: where blocks may lie by reference; None for
+    none.
     """
 
     def __init__(self, spec: ContainerSpec, tag: str, place: SharedPlace | None) -> None:
@@ -30,10 +31,19 @@ class Outgoing:
         """What all blocks weigh."""
         return sum(block.size_bytes for blocks in self._blocks.values() for block in blocks)
 
-    def route(self, source: int, emitted: Mapping[str, Sequence[Tuples]], delivered: Emitted, start: int) -> None:
-        """Route what an operator emitted by port; what siblings get is added to `delivered`. `start`: the partition dealt to first."""
+    def route(
+        self, source: int, emitted: Mapping[str, Sequence[Tuples]], delivered: Emitted, start: int
+    ) -> None:
+        """Route what an operator emitted by port; what siblings get is added to `delivered`.
+
+        `start`: the partition dealt to first.
+        """
         for port, parts in emitted.items():
-            routes = [(n, route) for n, route in enumerate(self._spec.routes) if (route.source, route.source_port) == (source, port)]
+            routes = [
+                (n, route)
+                for n, route in enumerate(self._spec.routes)
+                if (route.source, route.source_port) == (source, port)
+            ]
             splitter = Splitter([route for _, route in routes], start)
             for part in parts if routes else ():
                 packed: dict[int, tuple[Payload, PackedTimes | None]] = {}
@@ -46,7 +56,9 @@ class Outgoing:
                         continue
                     if id(share) not in packed:
                         packed[id(share)] = self._pack(share)
-                    self._blocks[route.container].append(Block(route.sink, route.sink_port, number, *packed[id(share)]))
+                    self._blocks[route.container].append(
+                        Block(route.sink, route.sink_port, number, *packed[id(share)])
+                    )
 
     def _pack(self, tuples: Tuples) -> tuple[Payload, PackedTimes | None]:
         return self._writer.pack(tuples) if self._writer else (encode(tuples), encode_times(tuples))

@@ -22,8 +22,9 @@ _FEW = 8
 class Splitter:
     """Splits what one operator emits on one port in one window among the routes that begin there, run by run.
 
-    Every tuple is hashed once per codec, and each run is gone through once for all partitions. Dealing out begins with partition `start`,
-    which differs from window to window, so that few tuples a window load all partitions.
+    Every tuple is hashed once per codec, and each run is gone through once for all partitions. Dealing out
+    begins with partition `start`, which differs from window to window, so that few tuples a window load all
+    partitions.
     """
 
     def __init__(self, routes: Sequence[Route], start: int = 0) -> None:
@@ -34,10 +35,16 @@ class Splitter:
         for number, route in enumerate(routes):
             if isinstance(route.route, PartitionKeys):
                 keyed.setdefault(id(route.codec), []).append((number, route.route))
-        self._passes = [(routes[members[0][0]].codec, [_Pass(group) for group in _disjoint(members)]) for members in keyed.values()]
+        self._passes = [
+            (routes[members[0][0]].codec, [_Pass(group) for group in _disjoint(members)])
+            for members in keyed.values()
+        ]
 
     def split(self, part: Tuples) -> list[Tuples | None]:
-        """What each route takes of the next run of tuples, in order; None for nothing. A route that takes all takes the run itself."""
+        """What each route takes of the next run of tuples, in order; None for nothing.
+
+        A route that takes all takes the run itself.
+        """
         taken = [part if route.route is None else None for route in self._routes]
         if not len(part):
             return taken
@@ -68,13 +75,18 @@ class _Pass:
 
     def divide(self, hashes: Hashes) -> list[tuple[int, Positions]]:
         """The positions of each route's tuples, in order."""
-        owners = self._owner.take(hashes.astype(self._mask.dtype) & self._mask)  # in small integers: fresh memory costs more than counting
+        owners = self._owner.take(
+            hashes.astype(self._mask.dtype) & self._mask
+        )  # in small integers: fresh memory costs more than counting
         count = len(self._numbers)
         if count <= _FEW:
             return [(number, np.flatnonzero(owners == owner)) for owner, number in enumerate(self._numbers)]
         order = np.argsort(owners, kind="stable")
         ends = np.searchsorted(owners[order], np.arange(count), side="right").tolist()
-        return [(number, order[begin:end]) for number, begin, end in zip(self._numbers, [0, *ends[:-1]], ends, strict=True)]
+        return [
+            (number, order[begin:end])
+            for number, begin, end in zip(self._numbers, [0, *ends[:-1]], ends, strict=True)
+        ]
 
 
 def _disjoint(members: _Keyed) -> list[_Keyed]:

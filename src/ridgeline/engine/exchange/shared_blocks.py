@@ -1,7 +1,8 @@
 """Blocks by reference: where producer and consumer see one file system, a block lies in a file there, and only its place is sent.
 
-A container writes one file per attempt at a window, straight from its columns; a consumer maps it into its memory and copies nothing.
-Files are written once and never changed, so what an operator keeps of a batch stays as it is, even after the file's removal.
+A container writes one file per attempt at a window, straight from its columns; a consumer maps it into its
+memory and copies nothing. Files are written once and never changed, so what an operator keeps of a batch
+stays as it is, even after the file's removal.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.tuples import Tuples
-from ridgeline.engine.exchange.block import PackedTimes, Payload, Reference, encode, encode_times, has_dictionary
+from ridgeline.engine.exchange.block import (
+    PackedTimes,
+    Payload,
+    Reference,
+    encode,
+    encode_times,
+    has_dictionary,
+)
 
 SMALLEST_BYTES = 32 << 10
 """Smaller blocks go by value: Spark carries them for less than a file costs."""
@@ -114,7 +122,9 @@ class SharedWriter:
             stream = self._streams.get(batch.schema)
             if stream is None:
                 stream = self._streams[batch.schema] = pa.ipc.new_stream(file, batch.schema)
-                stream.write_batch(batch.slice(0, 0))  # a stream begins with its schema, which blocks go without
+                stream.write_batch(
+                    batch.slice(0, 0)
+                )  # a stream begins with its schema, which blocks go without
             begin = file.tell()
             stream.write_batch(batch)
         return Reference(self._path, begin, file.tell() - begin)

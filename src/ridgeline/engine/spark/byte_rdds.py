@@ -1,12 +1,15 @@
 """RDDs of bytes between Python functions, made and collected with few calls to the JVM and little work in it.
 
-The same objects as PySpark's `mapPartitionsWithIndex`, `partitionBy` and `collect` make, less what they cost a small job (measured, warm,
-two stages on two cores: 52 ms with theirs, 23 ms with these):
+The same objects as PySpark's `mapPartitionsWithIndex`, `partitionBy` and `collect` make, less what they cost
+a small job (measured, warm, two stages on two cores: 52 ms with theirs, 23 ms with these):
 
 - what was made once can be run again: a function is pickled once, a whole chain of stages is kept
-- records are bytes already: they are not batched, pickled and bucketed a second time on their way into a shuffle
-- a shuffle is written by Java's serialization: Spark would take Kryo, and set a new one up for every file of every task
-- `collectAsync` instead of `collect`, which has Spark read the byte code of `RDD` and `SparkContext` to clean its closures
+- records are bytes already: they are not batched, pickled and bucketed a second time on their way into a
+  shuffle
+- a shuffle is written by Java's serialization: Spark would take Kryo, and set a new one up for every file of
+  every task
+- `collectAsync` instead of `collect`, which has Spark read the byte code of `RDD` and `SparkContext` to clean
+  its closures
 """
 
 from __future__ import annotations
@@ -32,7 +35,11 @@ class ByteRdds:
     def __init__(self, context: SparkContext) -> None:
         self._context = context
         jvm: Any = context._jvm  # noqa: SLF001  PySpark has no other way to it
-        self._python_rdd, self._pairwise_rdd, self._partitioner = jvm.PythonRDD, jvm.PairwiseRDD, jvm.PythonPartitioner
+        self._python_rdd, self._pairwise_rdd, self._partitioner = (
+            jvm.PythonRDD,
+            jvm.PairwiseRDD,
+            jvm.PythonPartitioner,
+        )
         self._serializer = jvm.org.apache.spark.serializer.JavaSerializer(context._jsc.getConf())  # noqa: SLF001
         self._functions: dict[StageFunction, Any] = {}
         self._partitioners: dict[int, Any] = {}
@@ -59,10 +66,13 @@ class ByteRdds:
         return self._python_rdd.valueOfPair(pairs).rdd()
 
     def collect(self, rdd: Any) -> list[bytes]:
-        """Run a job: the records of all partitions in order. Raises Py4JJavaError, or what PySpark makes of it.
+        """Run a job: the records of all partitions in order.
 
-        How they are fetched depends on what the job before has brought: the gateway's answers are text, and one of more than a buffer's
-        size waits 40 ms for an acknowledgement (Nagle's algorithm); a stream costs a thread and a connection, 1 ms.
+        Raises Py4JJavaError, or what PySpark makes of it.
+
+        How they are fetched depends on what the job before has brought: the gateway's answers are text, and
+        one of more than a buffer's size waits 40 ms for an acknowledgement (Nagle's algorithm); a stream
+        costs a thread and a connection, 1 ms.
         """
         self._job = rdd.toJavaRDD().collectAsync()
         try:
@@ -71,7 +81,9 @@ class ByteRdds:
             self._job = None
         count = found.size()
         if self._streams or count > _FEW:
-            with _load_from_socket(self._python_rdd.serveIterator(self._to_scala(found.iterator()), "results"), NoOpSerializer()) as stream:
+            with _load_from_socket(
+                self._python_rdd.serveIterator(self._to_scala(found.iterator()), "results"), NoOpSerializer()
+            ) as stream:
                 records: list[bytes] = list(stream)
         else:
             records = [found.get(index) for index in range(count)]
@@ -86,5 +98,7 @@ class ByteRdds:
 
     def _wrapped(self, function: StageFunction) -> Any:
         if function not in self._functions:
-            self._functions[function] = _wrap_function(self._context, function, NoOpSerializer(), NoOpSerializer())
+            self._functions[function] = _wrap_function(
+                self._context, function, NoOpSerializer(), NoOpSerializer()
+            )
         return self._functions[function]

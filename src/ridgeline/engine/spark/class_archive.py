@@ -1,8 +1,9 @@
 """Spark's classes as the JVM has them in memory, kept from one start to the next: a start takes half the time.
 
-The JVM writes such an archive (dynamic class data sharing, Java 13 and newer) when it ends, if it was started without one, and maps it when
-it starts. It lies in the user's cache folder, some 70 MB, one for each Java, PySpark and set of options. A JVM that finds that an archive
-is not of its class path or build goes on without it.
+The JVM writes such an archive (dynamic class data sharing, Java 13 and newer) when it ends, if it was started
+without one, and maps it when it starts. It lies in the user's cache folder, some 70 MB, one for each Java,
+PySpark and set of options. A JVM that finds that an archive is not of its class path or build goes on without
+it.
 """
 
 from __future__ import annotations
@@ -33,14 +34,18 @@ _WRITING_SECONDS = 60.0
 def archive_options(options: Sequence[str]) -> list[str]:
     """The options that have a JVM started with `options` use its archive, or write one if there is none yet.
 
-    None where archives are switched off, the cache folder cannot be written, or (with a warning) others can write to it.
+    None where archives are switched off, the cache folder cannot be written, or (with a warning) others can
+    write to it.
     """
     if os.environ.get(SWITCH) == "off":
         return []
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "ridgeline")
     name = f"spark-{zlib.crc32(repr((_java(), pyspark.__file__, pyspark.__version__, sorted(options))).encode()):08x}"
     archive = folder / f"{name}.jsa"
-    refusal = "the archive of Spark's classes", "set `XDG_CACHE_HOME` to a folder of your own; Spark starts without it"
+    refusal = (
+        "the archive of Spark's classes",
+        "set `XDG_CACHE_HOME` to a folder of your own; Spark starts without it",
+    )
     try:
         trust.private_folder(str(folder), *refusal)
         _adopt(archive)
@@ -64,7 +69,10 @@ def _java() -> tuple[str, int]:
 
 
 def _adopt(archive: Path) -> None:
-    """Take over what a JVM has written since, unless there is an archive. The first bytes of one are the last that the JVM writes."""
+    """Take over what a JVM has written since, unless there is an archive.
+
+    The first bytes of one are the last that the JVM writes.
+    """
     for written in archive.parent.glob(f"{archive.stem}.*"):
         if written == archive:
             continue

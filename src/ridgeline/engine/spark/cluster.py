@@ -12,7 +12,11 @@ SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 _LONGEST_FOLDER = 61
 """Spark's own limit: the kernel takes paths of up to 104 bytes on every system, and the socket's name has 43."""
 _SHORT_FOLDER = "/tmp"  # noqa: S108  as Java's default; only their owner can connect to the sockets in it
-_JVM_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions", "spark.executor.extraJavaOptions")
+_JVM_OPTIONS = (
+    "spark.driver.extraJavaOptions",
+    "spark.driver.defaultJavaOptions",
+    "spark.executor.extraJavaOptions",
+)
 _JVM_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 SYNC_LOG_LEVEL = "spark.executor.syncLogLevel.enabled"
 LOG_LEVEL = "ERROR"
@@ -24,14 +28,19 @@ def is_local(master: str) -> bool:
     return master.startswith("local")
 
 
-def socket_settings(master: str, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def socket_settings(
+    master: str, given: Mapping[str, str], environment: Mapping[str, str] = os.environ
+) -> dict[str, str]:
     """Where the sockets between Spark and Python lie, if Java's own temporary folder is too long a path for them.
 
     On YARN it is in the folder of the container, with a path that is always too long.
     """
     if given.get(SOCKETS, _TRUE).lower() != _TRUE or SOCKET_FOLDER in given:
         return {}
-    options = [*(given.get(name, "") for name in _JVM_OPTIONS), *(environment.get(name, "") for name in _JVM_VARIABLES)]
+    options = [
+        *(given.get(name, "") for name in _JVM_OPTIONS),
+        *(environment.get(name, "") for name in _JVM_VARIABLES),
+    ]
     folders = re.findall(r"-Djava\.io\.tmpdir=(\S+)", " ".join(options))
     if not master.startswith("yarn") and all(len(folder.encode()) <= _LONGEST_FOLDER for folder in folders):
         return {}
@@ -42,7 +51,8 @@ def socket_settings(master: str, given: Mapping[str, str], environment: Mapping[
 def log_settings(given: Mapping[str, str], *, submitted: bool) -> dict[str, str]:
     """Spark's own logs hold errors only, so that what operators print can be found; a user's own settings of logs stay.
 
-    A driver of ours has its settings in a file; executors of a cluster take the level that the driver sets, see `LOG_LEVEL`.
+    A driver of ours has its settings in a file; executors of a cluster take the level that the driver sets,
+    see `LOG_LEVEL`.
     """
     if "spark.log.level" in given or any("log4j" in given.get(name, "") for name in _JVM_OPTIONS):
         return {}
@@ -60,7 +70,8 @@ _MOST = "spark.dynamicAllocation.maxExecutors"
 def allocation_settings(given: Mapping[str, str], widest: int) -> dict[str, str]:
     """With dynamic allocation: ask from the start for the executors that the widest stage (so many containers) keeps busy.
 
-    Spark itself asks when tasks have waited for a second, which those of a short window never do. A `minExecutors` of the user's stays.
+    Spark itself asks when tasks have waited for a second, which those of a short window never do. A
+    `minExecutors` of the user's stays.
     """
     if given.get(_DYNAMIC, "").lower() != _TRUE or _FEWEST in given:
         return {}
@@ -95,4 +106,6 @@ def prints_place(master: str, application_id: str) -> str:
         return f"`yarn logs -applicationId {application_id}`"
     if master.startswith("k8s"):
         return f"`kubectl logs -l spark-app-selector={application_id},spark-role=executor`"
-    return f"the workers' folders `work/{application_id}/*/stderr`, or the pages of the cluster's web interface"
+    return (
+        f"the workers' folders `work/{application_id}/*/stderr`, or the pages of the cluster's web interface"
+    )

@@ -1,8 +1,9 @@
 """The worker daemon (`spark.python.daemon.module`): imports before forking, a frozen heap, no full collection after each task.
 
-Stock `pyspark.daemon` collects all garbage after every task, which with pyarrow and numpy loaded takes about 20 ms that the next task waits
-for. Python's own generational collection stays on; it looks at new objects every 10,000, not every 700, since a window's tuples are objects
-too: that is a tenth of an operator's time for a tuple.
+Stock `pyspark.daemon` collects all garbage after every task, which with pyarrow and numpy loaded takes about
+20 ms that the next task waits for. Python's own generational collection stays on; it looks at new objects
+every 10,000, not every 700, since a window's tuples are objects too: that is a tenth of an operator's time
+for a tuple.
 """
 
 import gc
@@ -40,8 +41,9 @@ class NoFullCollection:
 class OwnSignals:
     """Stands in for `signal` inside of pyspark.daemon: nobody dies of SIGTERM.
 
-    Who stops a service sends it to all processes at once (systemd, `timeout`). The driver lets the window that runs come to its end, which
-    needs the workers. Daemon and workers end when their standard input and their connection are closed. What a worker forks dies as usual.
+    Who stops a service sends it to all processes at once (systemd, `timeout`). The driver lets the window
+    that runs come to its end, which needs the workers. Daemon and workers end when their standard input and
+    their connection are closed. What a worker forks dies as usual.
     """
 
     def __getattr__(self, name: str) -> object:

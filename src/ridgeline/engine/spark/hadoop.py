@@ -25,10 +25,12 @@ ONE_DRIVER = "spark.ridgeline.checkpoint.oneDriver"
 
 
 class HadoopStorage(DriverStorage):
-    """A folder of a Hadoop file system, for the driver: manifests, epochs, the plan. Workers reach the same folder through pyarrow.
+    """A folder of a Hadoop file system, for the driver: manifests, epochs, the plan.
 
-    `create` asks an object store to write only if there is no such file, and renames without overwriting on a file system such as HDFS.
-    Raises CheckpointError for a file system that can do neither.
+    Workers reach the same folder through pyarrow.
+
+    `create` asks an object store to write only if there is no such file, and renames without overwriting on a
+    file system such as HDFS. Raises CheckpointError for a file system that can do neither.
     """
 
     def __init__(self, uri: str, context: Any) -> None:
@@ -39,10 +41,19 @@ class HadoopStorage(DriverStorage):
         self._filesystem = self._hadoop.fs.Path(self.uri).getFileSystem(configuration)
         base = self._base = self._filesystem.makeQualified(self._hadoop.fs.Path(self.uri))
         self._conditional = bool(self._filesystem.hasPathCapability(base, _CONDITIONAL))
-        self._files: Any = None if self._conditional else self._hadoop.fs.FileContext.getFileContext(base.toUri(), configuration)
+        self._files: Any = (
+            None
+            if self._conditional
+            else self._hadoop.fs.FileContext.getFileContext(base.toUri(), configuration)
+        )
         self._io = jvm.org.apache.commons.io.IOUtils
-        self._no_overwrite = context._gateway.new_array(getattr(jvm, "org.apache.hadoop.fs.Options$Rename"), 0)  # noqa: SLF001
-        renames = bool(self._filesystem.hasPathCapability(base, _PERMISSIONS)) or context.getConf().get(ONE_DRIVER, "") == "true"
+        self._no_overwrite = context._gateway.new_array(  # noqa: SLF001
+            getattr(jvm, "org.apache.hadoop.fs.Options$Rename"), 0
+        )
+        renames = (
+            bool(self._filesystem.hasPathCapability(base, _PERMISSIONS))
+            or context.getConf().get(ONE_DRIVER, "") == "true"
+        )
         if not (self._conditional or renames):
             what = "its file system cannot create a file only if there is none, so two drivers could commit the same window"
             found = f"{self._filesystem.getClass().getSimpleName()} without `{_CONDITIONAL}`"

@@ -27,7 +27,9 @@ def s3_settings(context: Any) -> dict[str, Any]:
     if endpoint:
         scheme, separator, host = endpoint.rpartition("://")
         settings["endpoint_override"] = host
-        settings["scheme"] = scheme if separator else "http" if setting("connection.ssl.enabled") == "false" else "https"
+        settings["scheme"] = (
+            scheme if separator else "http" if setting("connection.ssl.enabled") == "false" else "https"
+        )
         settings["force_virtual_addressing"] = setting("path.style.access") != "true"
     return {name: value for name, value in settings.items() if value}
 

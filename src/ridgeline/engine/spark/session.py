@@ -17,7 +17,15 @@ import ridgeline
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.masking import mask_text
 from ridgeline.engine.spark.class_archive import archive_options
-from ridgeline.engine.spark.cluster import LOG_LEVEL, SOCKETS, SYNC_LOG_LEVEL, allocation_settings, is_local, log_settings, socket_settings
+from ridgeline.engine.spark.cluster import (
+    LOG_LEVEL,
+    SOCKETS,
+    SYNC_LOG_LEVEL,
+    allocation_settings,
+    is_local,
+    log_settings,
+    socket_settings,
+)
 from ridgeline.engine.spark.java import find_java
 from ridgeline.engine.spark.s3 import s3a_from_environment
 from ridgeline.engine.spark.submitted import submitted
@@ -30,7 +38,8 @@ _SETTINGS = {
     SOCKETS: "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Spark remembers jobs, stages and tasks for its UI: by default so many that the heap grows over 25,000 windows.
+    # Spark remembers jobs, stages and tasks for its UI: by default so many that the heap grows over 25,000
+    # windows.
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",
     "spark.ui.retainedTasks": "1000",
@@ -41,7 +50,9 @@ _SETTINGS = {
     "spark.shuffle.compress": "false",
     "spark.sql.streaming.stopTimeout": "20000",
 }
-_LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_LOCAL_CHECKPOINTS = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _LOCAL_FILES = "org.apache.hadoop.fs.RawLocalFileSystem"
@@ -56,7 +67,12 @@ def local_with_retries(master: str) -> str:
 
 PRELOAD = "RIDGELINE_PRELOAD"
 """The environment variable that tells the worker daemon which installed modules to import before it forks, with commas between."""
-_NOISE = (b"WARNING: Using incubator modules", b"Setting default log level to", b"To adjust logging level use", b"WARNING: package sun.")
+_NOISE = (
+    b"WARNING: Using incubator modules",
+    b"Setting default log level to",
+    b"To adjust logging level use",
+    b"WARNING: package sun.",
+)
 
 
 @contextlib.contextmanager
@@ -89,7 +105,8 @@ def quiet_stderr() -> Iterator[None]:
 def heedless_of_sigterm() -> Iterator[None]:
     """The Java process that PySpark starts in this block ignores SIGTERM, as it does Ctrl-C: both are the driver's, with which it ends.
 
-    Who stops a service sends SIGTERM to all its processes (systemd, `timeout`), and Java would end in the middle of the window.
+    Who stops a service sends SIGTERM to all its processes (systemd, `timeout`), and Java would end in the
+    middle of the window.
     """
     from pyspark import java_gateway
 
@@ -114,9 +131,17 @@ def heedless_of_sigterm() -> Iterator[None]:
 
 
 def start_context(
-    application: str, master: str, conf: Mapping[str, str], *, streaming: bool, local_checkpoint: bool, widest: int = 1
+    application: str,
+    master: str,
+    conf: Mapping[str, str],
+    *,
+    streaming: bool,
+    local_checkpoint: bool,
+    widest: int = 1,
 ) -> Any:
-    """Start a SparkContext (it takes seconds). `streaming`: there is a Spark source; `widest`: containers of the widest stage.
+    """Start a SparkContext (it takes seconds).
+
+    `streaming`: there is a Spark source; `widest`: containers of the widest stage.
 
     Settings in `conf` win over those of the `spark-submit` that started this process, and those over ours.
     Raises RidgelineError if there is no Java, if Spark Connect is asked for, or if Spark does not start.
@@ -130,12 +155,16 @@ def start_context(
     from pyspark import SparkConf, SparkContext
 
     given = {**under_submit, **conf}
-    os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    os.environ["PYSPARK_PYTHON"] = (
+        conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    )
     _put_on_pythonpath(str(Path(ridgeline.__file__).parent.parent))
     if not trust.is_trusted(str(Path.cwd())):
         os.environ["PYTHONSAFEPATH"] = "1"  # else workers, started by `python -m`, import what lies in it
     settings = _settings(master, given, streaming=streaming, local_checkpoint=local_checkpoint, widest=widest)
-    spark_conf = SparkConf().setAll([(name, value) for name, value in settings.items() if name not in under_submit])
+    spark_conf = SparkConf().setAll(
+        [(name, value) for name, value in settings.items() if name not in under_submit]
+    )
     spark_conf.setMaster(local_with_retries(master)).setAppName(application)
     spark_conf.setAll([(name, value) for name, value in conf.items() if name != "spark.master"])
     try:
@@ -151,7 +180,8 @@ def start_context(
 def _quiet_end(context: Any) -> None:
     """Two places of PySpark print tracebacks when the Java process dies, which Ridgeline tells itself in one line.
 
-    These are the server of accumulators, which nobody uses here, and py4j, which logs each call that is cut off to the root logger.
+    These are the server of accumulators, which nobody uses here, and py4j, which logs each call that is cut
+    off to the root logger.
     """
     server = getattr(context, "_accumulatorServer", None)
     if server is not None:
@@ -160,13 +190,16 @@ def _quiet_end(context: Any) -> None:
 
 
 def _is_no_call_cut_off(record: logging.LogRecord) -> bool:
-    return record.module != "java_gateway" or not str(record.msg).startswith("Exception while sending command")
+    return record.module != "java_gateway" or not str(record.msg).startswith(
+        "Exception while sending command"
+    )
 
 
 def quieten_executors(context: Any) -> None:
     """Let the executors that have joined log errors only, unless the user gave settings of logs.
 
-    Only once they have answered: an executor takes the level before it reads its own settings of logs, and never again (Spark 4.3).
+    Only once they have answered: an executor takes the level before it reads its own settings of logs, and
+    never again (Spark 4.3).
     """
     if (
         not is_local(str(context.master))
@@ -182,7 +215,9 @@ def _put_on_pythonpath(home: str) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([home, *filter(None, paths)])
 
 
-def _settings(master: str, given: Mapping[str, str], *, streaming: bool, local_checkpoint: bool, widest: int) -> dict[str, str]:
+def _settings(
+    master: str, given: Mapping[str, str], *, streaming: bool, local_checkpoint: bool, widest: int
+) -> dict[str, str]:
     """Ours, for what is given."""
     logs = log_settings(given, submitted=bool(submitted()))
     settings = {
@@ -204,7 +239,10 @@ def _settings(master: str, given: Mapping[str, str], *, streaming: bool, local_c
             settings["spark.sql.streaming.checkpointFileManagerClass"] = _LOCAL_CHECKPOINTS
             settings["spark.hadoop.fs.file.impl"] = _LOCAL_FILES
     elif is_local(master):
-        options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]  # the JVM only schedules: it starts faster so
+        options += [
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+        ]  # the JVM only schedules: it starts faster so
     if is_local(master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
         if "spark.driver.extraJavaOptions" not in given:

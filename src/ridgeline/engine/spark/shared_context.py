@@ -18,7 +18,8 @@ _users: dict[int, int] = {}
 def borrow(master: str, conf: Mapping[str, str], start: Callable[[], Any]) -> Any:
     """The context that this process has already, else a new one. `give_back` it.
 
-    Raises RidgelineError if the one that is there is on another master or has other settings, and what `start` raises.
+    Raises RidgelineError if the one that is there is on another master or has other settings, and what
+    `start` raises.
     """
     with _lock:
         active = active_context()
@@ -33,7 +34,10 @@ def borrow(master: str, conf: Mapping[str, str], start: Callable[[], Any]) -> An
 
 
 def give_back(context: Any) -> None:
-    """An application has ended. The last one on a context that an application started stops it; somebody else's stays."""
+    """An application has ended.
+
+    The last one on a context that an application started stops it; somebody else's stays.
+    """
     with _lock:
         left = _users.get(id(context))
         if left is None:
@@ -56,7 +60,9 @@ def _check(active: Any, master: str, conf: Mapping[str, str]) -> None:
         msg = f"Spark runs in this process already, on `{active.master}`, and there can be one only; `{master}` was given: {remedy}"
         raise RidgelineError(msg)
     settings = active.getConf()
-    other = sorted(name for name, value in conf.items() if name != "spark.master" and settings.get(name) != value)
+    other = sorted(
+        name for name, value in conf.items() if name != "spark.master" and settings.get(name) != value
+    )
     if other:
         msg = f"Spark runs in this process already, with another `{other[0]}` or none, and there can be one only: {remedy}"
         raise RidgelineError(msg)

@@ -37,7 +37,10 @@ class Shuffles:
         return int(self._scala.newShuffleId())
 
     def drop(self, shuffles: Iterable[int]) -> None:
-        """Drop what these shuffles hold on all hosts, and wait for it: only then may a shuffle be run again. Errors are Spark's to log."""
+        """Drop what these shuffles hold on all hosts, and wait for it: only then may a shuffle be run again.
+
+        Errors are Spark's to log.
+        """
         if self._cleaner is not None:
             for shuffle in shuffles:
                 self._cleaner.doCleanupShuffle(shuffle, True)  # noqa: FBT003  Scala's: blocking

@@ -13,7 +13,10 @@ DEFAULT_MASTER = "local[*]"
 
 
 def submitted() -> dict[str, str]:
-    """The settings of the `spark-submit` that started this process; {} if none did. The first call imports pyspark: half a second."""
+    """The settings of the `spark-submit` that started this process; {} if none did.
+
+    The first call imports pyspark: half a second.
+    """
     if _GATEWAY not in os.environ:
         return {}
     from pyspark import SparkConf, SparkContext

@@ -46,7 +46,8 @@ class Environment(NamedTuple):
 def looker(file: str | None) -> Callable[[int, Iterable[int]], Iterator[tuple[Any, ...]]]:
     """A function for workers: the fields of what they are; `file`: whether they see it.
 
-    It travels as a whole and names nothing of this module, since a worker may have another version of it or none.
+    It travels as a whole and names nothing of this module, since a worker may have another version of it or
+    none.
     """
 
     def look(_index: int, _records: Iterable[int]) -> Iterator[tuple[Any, ...]]:
@@ -63,7 +64,9 @@ def looker(file: str | None) -> Callable[[int, Iterable[int]], Iterator[tuple[An
         root = Path(ridgeline.__file__).parent
         checksum = 0
         for path in sorted(root.rglob("*.py")):
-            checksum = zlib.crc32(path.read_bytes(), zlib.crc32(path.relative_to(root).as_posix().encode(), checksum))
+            checksum = zlib.crc32(
+                path.read_bytes(), zlib.crc32(path.relative_to(root).as_posix().encode(), checksum)
+            )
         python = ".".join(map(str, sys.version_info[:2]))
         sees = file is None or os.path.isfile(file)  # noqa: PTH113  as short as can be
         yield socket.gethostname(), sys.executable, python, pyspark.__version__, checksum, sees
@@ -80,8 +83,8 @@ def own_environment() -> Environment:
 class WorkerCheck:
     """A job that asks the executors, beside what the driver does at its start.
 
-    `checkpoint`: the folder that they must see, None if it is no folder. `tell` is called with a line of text, once, if no executor has
-    answered for a while.
+    `checkpoint`: the folder that they must see, None if it is no folder. `tell` is called with a line of
+    text, once, if no executor has answered for a while.
     """
 
     def __init__(self, context: Any, checkpoint: str | None, tell: Callable[[str], None]) -> None:
@@ -103,7 +106,10 @@ class WorkerCheck:
             self._error = error
 
     def wait(self, stop: threading.Event) -> None:
-        """Until the executors have answered, or `stop` is set. Raises WorkerError; an error of another kind is left to the first window."""
+        """Until the executors have answered, or `stop` is set.
+
+        Raises WorkerError; an error of another kind is left to the first window.
+        """
         waited = 0.0
         while self._thread.is_alive() and not stop.is_set():
             self._thread.join(0.2)
@@ -127,9 +133,7 @@ class WorkerCheck:
         if executors > 0:
             return f"waiting for the executors to start Python; {executors} joined"
         resources = "`spark.executor.memory`, `spark.executor.cores`, `spark.cores.max`"
-        return (
-            f"waiting for `{self._context.master}`: no executor has joined yet; see whether it has cores and memory to spare ({resources})"
-        )
+        return f"waiting for `{self._context.master}`: no executor has joined yet; see whether it has cores and memory to spare ({resources})"
 
 
 def difference(driver: Environment, workers: Iterable[Environment]) -> str:
@@ -156,17 +160,25 @@ def explain(text: str, master: str) -> str:
 def _explain(text: str) -> str:
     host = re.search(r"\(TID \d+\) \((\S+) executor", text)
     where = f"host `{host.group(1)}`" if host else "a worker"
-    python = re.search(r'Cannot run program "([^"]+)"[^\n]*error=(?:2|8|13),', text)  # not there, no program, not allowed
+    python = re.search(
+        r'Cannot run program "([^"]+)"[^\n]*error=(?:2|8|13),', text
+    )  # not there, no program, not allowed
     if python:
         return f"the workers have no Python: {where} has no `{python.group(1)}` that it can run"
-    module = re.search(r"Error from python worker:.*?ModuleNotFoundError: No module named '([\w.]+)'", text, re.DOTALL)
+    module = re.search(
+        r"Error from python worker:.*?ModuleNotFoundError: No module named '([\w.]+)'", text, re.DOTALL
+    )
     module = module or re.search(r"ModuleNotFoundError: No module named '(ridgeline[\w.]*)'", text)
     if module:
         executable = re.search(r"Error from python worker:\s+(\S+): Error while finding", text)
         whose = f"its Python, `{executable.group(1)}`," if executable else "its Python"
         version = ", or has another version of it" if "." in module.group(1) else ""
-        return f"the workers cannot run Ridgeline: {where}: {whose} has no module `{module.group(1)}`{version}"
-    versions = re.search(r"Python in worker has different version: ([\d.]+) than that in driver: ([\d.]+)", text)
+        return (
+            f"the workers cannot run Ridgeline: {where}: {whose} has no module `{module.group(1)}`{version}"
+        )
+    versions = re.search(
+        r"Python in worker has different version: ([\d.]+) than that in driver: ([\d.]+)", text
+    )
     if versions:
         return f"the workers have another Python than the driver: {where} has Python {versions.group(1)}, the driver {versions.group(2)}"
     return ""

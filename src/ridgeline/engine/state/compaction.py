@@ -1,7 +1,7 @@
 """Merging a version of an operator's state: many deltas become one snapshot, and segments where a keyed state is large.
 
-It needs no running operator, only its declarations, and touches none: it can be done beside the windows, in any process. What it writes
-counts once a manifest names it.
+It needs no running operator, only its declarations, and touches none: it can be done beside the windows, in
+any process. What it writes counts once a manifest names it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The same state in other files: segments, then the snapshot. `size_bytes` is the snapshot's, which every reader has to load."""
+    """The same state in other files: segments, then the snapshot.
+
+    `size_bytes` is the snapshot's, which every reader has to load.
+    """
 
     names: StateVersion
     size_bytes: int
@@ -45,12 +48,20 @@ class Merger:
     def __init__(self, files: SegmentFiles, operators: Iterable[PhysicalOperator]) -> None:
         self._files = files
         self._operators = {operator.id: operator for operator in operators}
-        self._segments: dict[int, list[Segment]] = {}  # kept open: who merges them again need not check them again
+        self._segments: dict[
+            int, list[Segment]
+        ] = {}  # kept open: who merges them again need not check them again
 
     def merge(self, job: Merge) -> Merged:
-        """Write the merged files. Raises StateError for a file that cannot be read, OSError, and what pickle raises."""
+        """Write the merged files.
+
+        Raises StateError for a file that cannot be read, OSError, and what pickle raises.
+        """
         operator = self._operators[job.operator]
-        cells = {name: declaration.cell() for name, declaration in operator_type(type(operator.operator)).states.items()}
+        cells = {
+            name: declaration.cell()
+            for name, declaration in operator_type(type(operator.operator)).states.items()
+        }
         restore(self._files, operator, cells, job.version)
         numbers = count()
 
@@ -66,7 +77,9 @@ class Merger:
         opened = self._segments[job.operator] = [self._files.open(name) for name in segments]
         snapshot = f"{job.stem}snapshot"
         sizes = {segment: (opened[number].size_bytes,) for number, segment in enumerate(segments)}
-        written = state_files.write(self._files.storage, snapshot, {operator.state_key: changes, state_files.SEGMENT_SIZES: sizes})
+        written = state_files.write(
+            self._files.storage, snapshot, {operator.state_key: changes, state_files.SEGMENT_SIZES: sizes}
+        )
         return Merged((*segments, snapshot), written[operator.state_key])
 
     def _change(self, cell: StateCell, write: Any, segments: list[str]) -> Change:

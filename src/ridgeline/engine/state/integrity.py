@@ -14,8 +14,9 @@ from ridgeline.plan.protocol import StateVersion
 class FileCheck:
     """Checks state files, each once.
 
-    Deltas and snapshots are read, of segments the size is compared with what the snapshot says; `thoroughly`: segments are read too. Where files
-    are not on a local disk a check that is not thorough only sees to it that they are there.
+    Deltas and snapshots are read, of segments the size is compared with what the snapshot says; `thoroughly`:
+    segments are read too. Where files are not on a local disk a check that is not thorough only sees to it
+    that they are there.
     """
 
     def __init__(self, files: SegmentFiles, *, thoroughly: bool) -> None:
@@ -27,7 +28,10 @@ class FileCheck:
         self._sizes: dict[str, dict[str, int]] = {}
 
     def fault(self, version: StateVersion) -> str:
-        """What is wrong with the first of a version's files that is missing or corrupt, empty if none is. Raises OSError."""
+        """What is wrong with the first of a version's files that is missing or corrupt, empty if none is.
+
+        Raises OSError.
+        """
         try:
             for name in version:
                 if name not in self._names:

@@ -1,7 +1,8 @@
 """Columns of keys or values: typed arrays where all are of one plain type, else a pickle each.
 
-A kind is a code: `i` int (of 64 bits), `f` float, `b` bool, `s` str, `y` bytes, `p` pickles, `-` nothing at all; or, in brackets, the
-type codes of a tuple's items. A column is made of leaves, one for each code; a leaf lies in the file as one array, or as offsets and bytes.
+A kind is a code: `i` int (of 64 bits), `f` float, `b` bool, `s` str, `y` bytes, `p` pickles, `-` nothing at
+all; or, in brackets, the type codes of a tuple's items. A column is made of leaves, one for each code; a leaf
+lies in the file as one array, or as offsets and bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ NOTHING = "-"
 _LETTERS = {int: "i", float: "f", bool: "b", str: "s", bytes: "y"}
 _DTYPES: dict[str, Any] = {"i": np.int64, "f": np.float64, "b": np.bool_}
 _ZEROS = {"i": 0, "f": 0.0, "b": False, "s": "", "y": b"", "p": None}
-_DECODERS: dict[str, Callable[[memoryview], Any]] = {"s": lambda raw: str(raw, "utf-8"), "y": bytes, "p": loads}
+_DECODERS: dict[str, Callable[[memoryview], Any]] = {
+    "s": lambda raw: str(raw, "utf-8"),
+    "y": bytes,
+    "p": loads,
+}
 _MOST_ITEMS = 16  # of a tuple that gets a column for each item
 EXACT = frozenset("isyb")
 """Kinds of keys of which two that are equal are the same."""
@@ -143,7 +148,9 @@ class VaryingLeaf(Leaf):
 
     def gather(self, others: Sequence[VaryingLeaf], places: Places) -> VaryingLeaf:
         """Arrow's `take`."""
-        return VaryingLeaf(self.code, pa.concat_arrays([other.array for other in others]).take(pa.array(places)))
+        return VaryingLeaf(
+            self.code, pa.concat_arrays([other.array for other in others]).take(pa.array(places))
+        )
 
     def part(self, start: int, stop: int) -> VaryingLeaf:
         """A view."""
@@ -190,7 +197,9 @@ class Column:
 
     def same(self, places: Places, other: Column, others: Places) -> npt.NDArray[np.bool_]:
         """Whether what stands at some places is equal to what stands at other places of another column of this kind."""
-        return np.logical_and.reduce([one.same(places, leaf, others) for one, leaf in zip(self.leaves, other.leaves, strict=True)])
+        return np.logical_and.reduce(
+            [one.same(places, leaf, others) for one, leaf in zip(self.leaves, other.leaves, strict=True)]
+        )
 
     def equal(self, places: Places, values: Sequence[Any]) -> npt.NDArray[np.bool_]:
         """Whether what stands at some places is equal to these values, as Python says."""
@@ -210,7 +219,9 @@ class Column:
         if kind == self.kind:
             return Column(kind, [leaf.part(start, stop) for leaf in self.leaves])
         nothing = self.kind == NOTHING
-        return encode([zero(kind)] * (stop - start) if nothing else self.many(np.arange(start, stop)).tolist(), kind)
+        return encode(
+            [zero(kind)] * (stop - start) if nothing else self.many(np.arange(start, stop)).tolist(), kind
+        )
 
 
 def zero(kind: str) -> Any:

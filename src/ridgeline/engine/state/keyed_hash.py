@@ -1,7 +1,8 @@
 """Hashes of keys that files can be sorted by: the same in every process and version, equal for keys that are equal in a dict.
 
-So `1`, `1.0`, `True` and `Decimal(1)` have the same hash, a named tuple has that of the tuple, and datetimes have that of their instant.
-Arrays and lists of one plain type are hashed at once; what a key is hashed to alone is the same.
+So `1`, `1.0`, `True` and `Decimal(1)` have the same hash, a named tuple has that of the tuple, and datetimes
+have that of their instant. Arrays and lists of one plain type are hashed at once; what a key is hashed to
+alone is the same.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class UnstableKeyError(TypeError):
     """A key that has not the same hash in every process, or that is not equal to itself."""
 
     def __init__(self, key: object) -> None:
-        super().__init__(f"a key of type `{type(key).__name__}` has not the same hash in every process; got {key!r}")
+        super().__init__(
+            f"a key of type `{type(key).__name__}` has not the same hash in every process; got {key!r}"
+        )
 
 
 def hash_one(key: Any) -> int:

@@ -1,9 +1,10 @@
 """A segment: one immutable file of entries of a keyed state, sorted by the hash of their key, and how entries are found in it.
 
-Magic; streams of bytes, each from a multiple of 8 on: hashes (uint64), places in the order of insertion (int64; -1: the key was removed),
-the leaves of the keys, the leaves of the values, and for each bucket, which is so many upper bits of the hash, where its entries begin
-(uint32); a description as JSON, in which the file's own name stands; then its length, the CRC-32 of all before that, and the magic again.
-Numbers are little-endian.
+Magic; streams of bytes, each from a multiple of 8 on: hashes (uint64), places in the order of insertion
+(int64; -1: the key was removed), the leaves of the keys, the leaves of the values, and for each bucket, which
+is so many upper bits of the hash, where its entries begin (uint32); a description as JSON, in which the
+file's own name stands; then its length, the CRC-32 of all before that, and the magic again. Numbers are
+little-endian.
 """
 
 from __future__ import annotations
@@ -20,7 +21,17 @@ import numpy.typing as npt
 
 from ridgeline.api.errors import StateError
 from ridgeline.engine.state import keyed_hash
-from ridgeline.engine.state.keyed_columns import Column, FixedLeaf, Leaf, Places, VaryingLeaf, codes, dtype_of, encode, kind_of
+from ridgeline.engine.state.keyed_columns import (
+    Column,
+    FixedLeaf,
+    Leaf,
+    Places,
+    VaryingLeaf,
+    codes,
+    dtype_of,
+    encode,
+    kind_of,
+)
 from ridgeline.engine.state.keyed_hash import Hashes, Keys
 
 MAGIC = b"RLRUN2\n\0"
@@ -31,10 +42,15 @@ NOT_FOUND = -2
 
 
 class Segment:
-    """One opened segment. Threads may share it. `keys`: number of its entries, those included that say that a key was removed."""
+    """One opened segment.
+
+    Threads may share it. `keys`: number of its entries, those included that say that a key was removed.
+    """
 
     def __init__(self, buffer: Any, name: str, *, checked: bool = False) -> None:
-        """`buffer`: the whole file, mapped or as bytes; `name`: its file, as errors call it. Reads all of it once, for its checksum.
+        """`buffer`: the whole file, mapped or as bytes; `name`: its file, as errors call it.
+
+        Reads all of it once, for its checksum.
 
         `checked`: who wrote it has read it back already, only its two ends are looked at.
         Raises StateError naming the file if it is truncated or corrupt.
@@ -63,7 +79,9 @@ class Segment:
         """The description. Raises StateError."""
         view, name = self._view, self.name
         size = len(view)
-        length, checksum, magic = _TAIL.unpack(view[-_TAIL.size :]) if size >= len(MAGIC) + _TAIL.size else (0, 0, b"")
+        length, checksum, magic = (
+            _TAIL.unpack(view[-_TAIL.size :]) if size >= len(MAGIC) + _TAIL.size else (0, 0, b"")
+        )
         what = ""
         if bytes(view[: len(MAGIC)]) != MAGIC[:size]:
             what = "it is no file of keyed state"
@@ -76,7 +94,9 @@ class Segment:
             raise StateError(msg)
         about: dict[str, Any] = json.loads(bytes(view[size - _TAIL.size - length : size - _TAIL.size]))
         if about["name"] != name.rpartition("/")[2]:
-            msg = f"state file `{name}` is corrupt (it is a copy of `{about['name']}`); restore it from a copy"
+            msg = (
+                f"state file `{name}` is corrupt (it is a copy of `{about['name']}`); restore it from a copy"
+            )
             raise StateError(msg)
         return about
 

@@ -1,7 +1,8 @@
 """Keyed state too big for memory: segments, which are immutable sorted files that are mapped, newest last, and how they are made.
 
-A cell of the state is `attach`ed to its segments and holds what changed since. A compactor, outside of any window, `apply`s deltas to such a
-cell and asks `compact` to write what it holds as one more segment. Small segments are merged into the new one on the way.
+A cell of the state is `attach`ed to its segments and holds what changed since. A compactor, outside of any
+window, `apply`s deltas to such a cell and asks `compact` to write what it holds as one more segment. Small
+segments are merged into the new one on the way.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ _TIER = 4  # a segment is merged into a newer one that has more than this part o
 _CHUNK = 1 << 14  # so many entries are looked at at once
 
 Write = Callable[[Callable[[str], Iterable[bytes]]], str]
-"""Writes one new file and returns its name. Its pieces are what the argument gives for the name, one after the other (some MB each)."""
+"""Writes one new file and returns its name.
+
+Its pieces are what the argument gives for the name, one after the other (some MB each).
+"""
 
 
 class SegmentsChange(NamedTuple):
@@ -121,34 +125,57 @@ class Segments(KeyedBase):
 
     def __iter__(self) -> Iterator[Any]:
         for run_numbers, places in self._in_order():
-            yield from self._gathered(run_numbers, places, [segment.key_column.many for segment in self.segments])
+            yield from self._gathered(
+                run_numbers, places, [segment.key_column.many for segment in self.segments]
+            )
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """All keys and values, in the order of insertion."""
         for run_numbers, places in self._in_order():
             keys = self._gathered(run_numbers, places, [segment.key_column.many for segment in self.segments])
-            yield from zip(keys, self._gathered(run_numbers, places, [segment.value_column.many for segment in self.segments]), strict=True)
+            yield from zip(
+                keys,
+                self._gathered(run_numbers, places, [segment.value_column.many for segment in self.segments]),
+                strict=True,
+            )
 
     def _in_order(self) -> Iterator[tuple[Places, Places]]:
-        """The entries in the order of insertion: (number of the segment, place in it). Holds some 30 bytes a key."""
+        """The entries in the order of insertion: (number of the segment, place in it).
+
+        Holds some 30 bytes a key.
+        """
         visible = [segment.orders != TOMBSTONE for segment in self.segments]
         for number, segment in enumerate(self.segments):
             for start in range(0, segment.keys if number else 0, _CHUNK):
                 stop = min(start + _CHUNK, segment.keys)
-                wanted = Wanted(segment.key_column.part(start, stop, segment.key_column.kind), segment.hashes[start:stop])
+                wanted = Wanted(
+                    segment.key_column.part(start, stop, segment.key_column.kind), segment.hashes[start:stop]
+                )
                 every = np.arange(len(wanted.hashes))
                 for older, seen in zip(self.segments[:number], visible, strict=False):
                     places = older.places_of(wanted, every)
                     seen[places[places >= 0]] = False
         places = np.concatenate([np.flatnonzero(seen) for seen in visible])
-        numbers = np.repeat(np.arange(len(self.segments), dtype=np.int8), [np.count_nonzero(seen) for seen in visible])
-        order = np.argsort(np.concatenate([segment.orders[seen] for segment, seen in zip(self.segments, visible, strict=True)]))
+        numbers = np.repeat(
+            np.arange(len(self.segments), dtype=np.int8), [np.count_nonzero(seen) for seen in visible]
+        )
+        order = np.argsort(
+            np.concatenate(
+                [segment.orders[seen] for segment, seen in zip(self.segments, visible, strict=True)]
+            )
+        )
         for start in range(0, len(order), _CHUNK):
             chunk = order[start : start + _CHUNK]
             yield numbers[chunk], places[chunk]
 
-    def _gathered(self, numbers: Places, places: Places, columns: Sequence[Callable[[Places], npt.NDArray[Any]]]) -> list[Any]:
-        parts = [(which, many(places[which])) for number, many in enumerate(columns) if len(which := np.flatnonzero(numbers == number))]
+    def _gathered(
+        self, numbers: Places, places: Places, columns: Sequence[Callable[[Places], npt.NDArray[Any]]]
+    ) -> list[Any]:
+        parts = [
+            (which, many(places[which]))
+            for number, many in enumerate(columns)
+            if len(which := np.flatnonzero(numbers == number))
+        ]
         return _merged(parts, len(places)).tolist()
 
 
@@ -157,21 +184,27 @@ def _merged(parts: Sequence[tuple[Places, npt.NDArray[Any]]], size: int) -> npt.
     types = {values.dtype for _, values in parts}
     whole = np.empty(size, types.pop() if len(types) == 1 else object)
     for which, values in parts:
-        whole[which] = values if whole.dtype == values.dtype else np.fromiter(values.tolist(), object, len(values))
+        whole[which] = (
+            values if whole.dtype == values.dtype else np.fromiter(values.tolist(), object, len(values))
+        )
     return whole
 
 
 def compact(cell: KeyedCell[Any], write: Write) -> SegmentsChange | None:
-    """Write what a cell holds beside its segments as a new segment, merged with the small ones of them. The cell stays as it is.
+    """Write what a cell holds beside its segments as a new segment, merged with the small ones of them.
 
-    To use what it returns: `attach` a new or reset cell of the declaration to `Segments` of the opened files `names`, with `application_window`
-    and `changed`. `names` are what `write` returned and, of segments that stay, what stands after the last `/` of their `name`.
+    The cell stays as it is.
 
-    Returns None, having written nothing, if the cell has less than `SEGMENT_KEYS` keys, or a key that has not the same hash in every process:
-    then `cell.snapshot()` is what to write. Nothing is written either if nothing changed since the segments: then `names` are theirs.
-    Raises what `write` raises.
+    To use what it returns: `attach` a new or reset cell of the declaration to `Segments` of the opened files
+    `names`, with `application_window` and `changed`. `names` are what `write` returned and, of segments that
+    stay, what stands after the last `/` of their `name`.
 
-    Memory: for each key held beside the segments some 100 bytes and its value encoded; for each key merged 12 bytes; and some 100 MB.
+    Returns None, having written nothing, if the cell has less than `SEGMENT_KEYS` keys, or a key that has not
+    the same hash in every process: then `cell.snapshot()` is what to write. Nothing is written either if
+    nothing changed since the segments: then `names` are theirs. Raises what `write` raises.
+
+    Memory: for each key held beside the segments some 100 bytes and its value encoded; for each key merged 12
+    bytes; and some 100 MB.
     """
     held = cell.held()
     segments = held.base if isinstance(held.base, Segments) else None
@@ -190,7 +223,11 @@ def compact(cell: KeyedCell[Any], write: Write) -> SegmentsChange | None:
         added = len(held.values) - len(held.updated)
         merge, next_order = Merge(sources, oldest=not stay), (segments.next_order if segments else 0) + added
         names = (write(lambda name: merge.file(name, len(cell), next_order)),)
-    return SegmentsChange(held.application_window, (*(segment.name.rpartition("/")[2] for segment in stay), *names), held.changed)
+    return SegmentsChange(
+        held.application_window,
+        (*(segment.name.rpartition("/")[2] for segment in stay), *names),
+        held.changed,
+    )
 
 
 def _entries(held: Held, segments: Segments | None) -> Entries:

@@ -1,7 +1,7 @@
 """Copies of files of a distant checkpoint on this host's disk, so that they can be mapped into memory.
 
-Files never change, so a copy is as good as the file while it is whole. The folder may be removed at any time: what is missing is copied
-anew.
+Files never change, so a copy is as good as the file while it is whole. The folder may be removed at any time:
+what is missing is copied anew.
 """
 
 from __future__ import annotations
@@ -98,4 +98,6 @@ def _map(path: Path) -> Buffer:
     with path.open("rb", buffering=0) as file:
         trust.check_found(os.fstat(file.fileno()), str(path), *_REFUSAL)
         os.utime(file.fileno())  # as opened just now
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
+        return (
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
+        )

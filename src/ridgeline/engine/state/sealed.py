@@ -23,7 +23,8 @@ def seal(kind: str, name: str, content: Any) -> bytes:
 def unseal(kind: str, name: str, data: bytes, what: str, format: int) -> Any:
     """The content of what `seal` made, of this `format`.
 
-    Raises CheckpointError, which calls it `what`, if it is damaged, was made for another name or has another format.
+    Raises CheckpointError, which calls it `what`, if it is damaged, was made for another name or has another
+    format.
     """
     try:
         text = data.decode()
@@ -46,4 +47,6 @@ def unseal(kind: str, name: str, data: bytes, what: str, format: int) -> Any:
 
 
 def _other_format(what: str, found: Any, wanted: int) -> CheckpointError:
-    return CheckpointError(f"{what} has format {found}; this version reads {wanted}; run it with the version that wrote it")
+    return CheckpointError(
+        f"{what} has format {found}; this version reads {wanted}; run it with the version that wrote it"
+    )

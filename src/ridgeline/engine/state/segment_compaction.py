@@ -37,7 +37,10 @@ class _Chunk(NamedTuple):
 
 
 class Merge:
-    """The merge of some sources, the newest first. `oldest`: no segment remains below it, so nothing needs to say that a key was removed."""
+    """The merge of some sources, the newest first.
+
+    `oldest`: no segment remains below it, so nothing needs to say that a key was removed.
+    """
 
     def __init__(self, sources: Sequence[Source], *, oldest: bool) -> None:
         self._sources = sources
@@ -52,12 +55,17 @@ class Merge:
         size = sum(source.size_bytes for source in self._sources)
         count = max(1, -(-keys // _CHUNK_KEYS), min(keys, -(-size // _CHUNK_BYTES)))
         borders = np.array([number * (1 << 64) // count for number in range(1, count)], np.uint64)
-        starts = [[0, *np.searchsorted(source.hashes, borders).tolist(), len(source.hashes)] for source in self._sources]
+        starts = [
+            [0, *np.searchsorted(source.hashes, borders).tolist(), len(source.hashes)]
+            for source in self._sources
+        ]
         for number in range(count):
             yield [(start[number], start[number + 1]) for start in starts]
 
     def _chunk(self, ranges: list[tuple[int, int]]) -> _Chunk:
-        hashes = np.concatenate([source.hashes[start:stop] for source, (start, stop) in zip(self._sources, ranges, strict=True)])
+        hashes = np.concatenate(
+            [source.hashes[start:stop] for source, (start, stop) in zip(self._sources, ranges, strict=True)]
+        )
         kept = np.argsort(hashes, kind="stable")
         hashes = hashes[kept]
         later = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
@@ -67,13 +75,18 @@ class Merge:
             kept = kept[self._gathered(_Chunk(ranges, kept), _orders).array != TOMBSTONE]
         return _Chunk(ranges, kept.astype(np.uint32))
 
-    def _newest(self, ranges: list[tuple[int, int]], kept: Places, hashes: Hashes, later: Places) -> npt.NDArray[np.bool_]:
+    def _newest(
+        self, ranges: list[tuple[int, int]], kept: Places, hashes: Hashes, later: Places
+    ) -> npt.NDArray[np.bool_]:
         """Which of the sorted entries have no newer one of the same key; `later` are those whose hash is that of the entry before.
 
-        All entries of a hash are compared with the first one, and those that are of another key with the first one of them, and so on.
+        All entries of a hash are compared with the first one, and those that are of another key with the
+        first one of them, and so on.
         """
         everything = np.arange(len(kept))
-        leaves = [self._gathered(_Chunk(ranges, everything), leaf) for leaf in _leaves(_key_column, self._key_kind)]
+        leaves = [
+            self._gathered(_Chunk(ranges, everything), leaf) for leaf in _leaves(_key_column, self._key_kind)
+        ]
         keys = Column(self._key_kind, leaves)
         newest = np.ones(len(kept), np.bool_)
         firsts = np.searchsorted(hashes, hashes[later])
@@ -87,7 +100,10 @@ class Merge:
         return newest
 
     def file(self, name: str, live: int, next_order: int) -> Iterator[bytes]:
-        """The pieces of the segment's file of this name. `live`: number of keys then; `next_order`: place of the next new key."""
+        """The pieces of the segment's file of this name.
+
+        `live`: number of keys then; `next_order`: place of the next new key.
+        """
         about = {
             "name": name,
             "keys": self.keys,
@@ -112,7 +128,10 @@ class Merge:
 
     def _gathered(self, chunk: _Chunk, part: _Part) -> Any:
         """What a chunk keeps of one leaf."""
-        parts = [part(source, start, stop) for source, (start, stop) in zip(self._sources, chunk.ranges, strict=True)]
+        parts = [
+            part(source, start, stop)
+            for source, (start, stop) in zip(self._sources, chunk.ranges, strict=True)
+        ]
         return parts[0].gather(parts, chunk.kept)
 
     def _fixed(self, part: _Part) -> Iterator[bytes]:

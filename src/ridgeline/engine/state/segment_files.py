@@ -13,7 +13,10 @@ from ridgeline.plan.protocol import StateVersion
 
 
 class SegmentFiles:
-    """The segments of a checkpoint's operators, for one process. A segment stays open while somebody holds it."""
+    """The segments of a checkpoint's operators, for one process.
+
+    A segment stays open while somebody holds it.
+    """
 
     def __init__(self, storage: Storage, run_id: str) -> None:
         self.storage = storage
@@ -23,13 +26,16 @@ class SegmentFiles:
     def open(self, name: str, epoch: int = 0) -> Segment:
         """A segment by the name of its state file.
 
-        It is read as a whole, for its checksum, unless the driver of this `epoch` had it written: then the compactor has just read it back.
-        Raises StateError naming the file if it is missing or corrupt, OSError.
+        It is read as a whole, for its checksum, unless the driver of this `epoch` had it written: then the
+        compactor has just read it back. Raises StateError naming the file if it is missing or corrupt,
+        OSError.
         """
         segment = self._open.get(name)
         if segment is None:
             try:
-                segment = self._open[name] = self._read(name, checked=state_files.compaction_epoch(name) == epoch)
+                segment = self._open[name] = self._read(
+                    name, checked=state_files.compaction_epoch(name) == epoch
+                )
             except FileNotFoundError as error:
                 raise state_files.missing(self.storage, name) from error
         return segment

@@ -1,8 +1,8 @@
 """State files: what the operators of one container changed in one window, or what was merged of it; never changed once written.
 
-A version of an operator's state is a tuple of names, in order: runs (sorted entries of large keyed states, see `keyed_runs`), the snapshot
-that says how they belong together, and the deltas since, one per window in which something changed. Where nothing was merged yet there are
-deltas only.
+A version of an operator's state is a tuple of names, in order: runs (sorted entries of large keyed states,
+see `keyed_runs`), the snapshot that says how they belong together, and the deltas since, one per window in
+which something changed. Where nothing was merged yet there are deltas only.
 """
 
 from __future__ import annotations
@@ -106,7 +106,10 @@ def base_of(version: StateVersion) -> StateVersion:
 
 
 def write(storage: Storage, name: str, sections: Mapping[str, CellChanges]) -> dict[str, int]:
-    """Write the changes of several operators (by state key) as one file; returns their sizes in bytes. Raises OSError."""
+    """Write the changes of several operators (by state key) as one file; returns their sizes in bytes.
+
+    Raises OSError.
+    """
     parts = {operator: dumps(dict(changes)) for operator, changes in sections.items()}
     payload = dumps(parts)
     storage.write(f"{FOLDER}/{name}", _MAGIC + checksum(name, payload).to_bytes(4, "little") + payload)
@@ -114,7 +117,10 @@ def write(storage: Storage, name: str, sections: Mapping[str, CellChanges]) -> d
 
 
 def read(storage: Storage, name: str, key: str) -> dict[str, Change]:
-    """An operator's changes in a state file, empty if it has none there. Raises StateError naming the file if it is missing or corrupt."""
+    """An operator's changes in a state file, empty if it has none there.
+
+    Raises StateError naming the file if it is missing or corrupt.
+    """
     try:
         section = _sections(storage, name).get(key)
         changes: dict[str, Change] = {} if section is None else loads(section)
@@ -122,13 +128,18 @@ def read(storage: Storage, name: str, key: str) -> dict[str, Change]:
         raise
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
-        msg = f"state file `{where(storage, name)}` cannot be read: {what}; run it with the code that wrote it"
+        msg = (
+            f"state file `{where(storage, name)}` cannot be read: {what}; run it with the code that wrote it"
+        )
         raise StateError(msg) from error
     return changes
 
 
 def sizes(storage: Storage, name: str) -> dict[str, int]:
-    """The sizes in bytes of the changes in a state file, by operator. Raises StateError naming the file if it is missing or corrupt."""
+    """The sizes in bytes of the changes in a state file, by operator.
+
+    Raises StateError naming the file if it is missing or corrupt.
+    """
     return {operator: len(section) for operator, section in _sections(storage, name).items()}
 
 
@@ -154,7 +165,9 @@ def where(storage: Storage, name: str) -> str:
 
 def missing(storage: Storage, name: str) -> StateError:
     """What to raise for a state file that is not there."""
-    return StateError(f"state file `{where(storage, name)}` is missing; the checkpoint needs it; put it back from a copy")
+    return StateError(
+        f"state file `{where(storage, name)}` is missing; the checkpoint needs it; put it back from a copy"
+    )
 
 
 def delete(storage: Storage, names: Iterable[str]) -> None:

@@ -25,7 +25,11 @@ Buffer = bytes | mmap.mmap
 
 
 class Storage(ABC):
-    """A folder. Names are relative to it, with `/` between parts. Safe for several processes; blocking. Raises OSError subclasses."""
+    """A folder.
+
+    Names are relative to it, with `/` between parts. Safe for several processes; blocking. Raises OSError
+    subclasses.
+    """
 
     uri: str
 
@@ -74,7 +78,9 @@ class DriverStorage(Storage):
 
     @abstractmethod
     def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
-        """Write a file atomically unless it exists: False then. Exactly one of several callers gets True; nobody sees half of it.
+        """Write a file atomically unless it exists: False then.
+
+        Exactly one of several callers gets True; nobody sees half of it.
 
         It outlives a power cut, and so do the names of the files that lie in the folder `settled` before it.
         """
@@ -86,8 +92,8 @@ class DriverStorage(Storage):
 class LocalStorage(DriverStorage):
     """A folder of the local disk, or of one that is mounted like it.
 
-    New files and folders are their owner's alone. What others could have written is refused, with UntrustedError (see `trust`): folders
-    when this process first uses them, each file when it is read.
+    New files and folders are their owner's alone. What others could have written is refused, with
+    UntrustedError (see `trust`): folders when this process first uses them, each file when it is read.
     """
 
     def __init__(self, path: str) -> None:
@@ -98,7 +104,10 @@ class LocalStorage(DriverStorage):
         self._refusal = f"checkpoint folder `{self.uri}`", "give another `--checkpoint`"
 
     def prepare(self, folders: Iterable[str]) -> None:
-        """Make it, or close it to others: what it holds may be secret. One with foreign files stays open, but for `folders`."""
+        """Make it, or close it to others: what it holds may be secret.
+
+        One with foreign files stays open, but for `folders`.
+        """
         self._make("")
         if trust.is_exempt(self.uri):
             return
@@ -178,7 +187,11 @@ class LocalStorage(DriverStorage):
     def map(self, name: str) -> Buffer | None:
         """The file, mapped into memory; it may be removed meanwhile."""
         with self._open(name) as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
+            return (
+                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                if os.fstat(file.fileno()).st_size
+                else b""
+            )
 
     def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
         """A hidden file beside it, then a hard link, which fails if the name exists (on NFS too)."""
@@ -222,7 +235,9 @@ class LocalStorage(DriverStorage):
         """Names of visible files."""
         try:
             with os.scandir(self._path(folder)) as entries:
-                return sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_file())
+                return sorted(
+                    entry.name for entry in entries if not entry.name.startswith(".") and entry.is_file()
+                )
         except FileNotFoundError:
             return []
 
@@ -320,7 +335,11 @@ class MemoryStorage(DriverStorage):
     def names(self, folder: str) -> list[str]:
         """Names of files in the folder."""
         prefix = f"{folder}/"
-        return sorted(name[len(prefix) :] for name in list(self._files) if name.startswith(prefix) and "/" not in name[len(prefix) :])
+        return sorted(
+            name[len(prefix) :]
+            for name in list(self._files)
+            if name.startswith(prefix) and "/" not in name[len(prefix) :]
+        )
 
     def delete(self, names: Iterable[str]) -> None:
         """Forget each."""

@@ -1,8 +1,8 @@
 """Whose files may become code: pickles, modules, programs are read only where nobody else could have written them.
 
-A file or folder is trusted if it belongs to this user, to root or to an owner that was named, and if neither its group nor others may
-write to it. Whoever may write to a folder on the way to it could put another one in its place, so none of them may be written to by
-others, unless it is sticky (`/tmp`).
+A file or folder is trusted if it belongs to this user, to root or to an owner that was named, and if neither
+its group nor others may write to it. Whoever may write to a folder on the way to it could put another one in
+its place, so none of them may be written to by others, unless it is sticky (`/tmp`).
 """
 
 from __future__ import annotations
@@ -33,13 +33,19 @@ def trust_owner(uid: int) -> None:
 
 def is_exempt(path: str) -> bool:
     """True for what lies in a folder that `RIDGELINE_TRUST` names: its user guards it, and decides who may read and write it."""
-    return any(path == folder or path.startswith(f"{folder}/") for folder in _settings(os.environ.get(SETTING, ""))[1])
+    return any(
+        path == folder or path.startswith(f"{folder}/")
+        for folder in _settings(os.environ.get(SETTING, ""))[1]
+    )
 
 
 def check(path: str, purpose: str, remedy: str) -> None:
-    """Refuse a folder or file that others could have written, or put there. What does not exist is passed over.
+    """Refuse a folder or file that others could have written, or put there.
 
-    `purpose` says what is refused ("checkpoint folder `x`"), `remedy` what else can be done ("give another `--checkpoint`").
+    What does not exist is passed over.
+
+    `purpose` says what is refused ("checkpoint folder `x`"), `remedy` what else can be done ("give another
+    `--checkpoint`").
 
     Raises:
         UntrustedError: Naming what was found: path, owner, mode.
@@ -56,7 +62,11 @@ def check(path: str, purpose: str, remedy: str) -> None:
             continue
         if found.st_mode & _WRITABLE:
             where = f"`{step}`" if step == end else f"`{step}`, which it lies in,"
-            raise UntrustedError(_writable(purpose, where, found, f"run `chmod {'-R ' if step == end else ''}go-w {step}`", remedy))
+            raise UntrustedError(
+                _writable(
+                    purpose, where, found, f"run `chmod {'-R ' if step == end else ''}go-w {step}`", remedy
+                )
+            )
 
 
 def is_trusted(path: str) -> bool:
@@ -82,7 +92,11 @@ def check_found(found: os.stat_result, path: str, purpose: str, remedy: str) -> 
         return
     _check_owner(path, found, purpose, remedy)
     if found.st_mode & _WRITABLE:
-        raise UntrustedError(_writable(purpose, f"`{path}`", found, f"run `chmod -R go-w {path}` if it is as you left it", remedy))
+        raise UntrustedError(
+            _writable(
+                purpose, f"`{path}`", found, f"run `chmod -R go-w {path}` if it is as you left it", remedy
+            )
+        )
 
 
 def private_folder(path: str, purpose: str, remedy: str) -> None:
@@ -119,7 +133,11 @@ def private_opener(path: str, flags: int) -> int:
 
 
 def _check_owner(path: str, found: os.stat_result, purpose: str, remedy: str) -> None:
-    if found.st_uid in {0, os.geteuid()} or found.st_uid in _driver or found.st_uid in _settings(os.environ.get(SETTING, ""))[0]:
+    if (
+        found.st_uid in {0, os.geteuid()}
+        or found.st_uid in _driver
+        or found.st_uid in _settings(os.environ.get(SETTING, ""))[0]
+    ):
         return
     what = f"`{path}` belongs to somebody else ({_who(found)}; this is `{_user_name(os.geteuid())}`)"
     ways = f"{remedy}, or name owners that you trust in `{SETTING}`"
@@ -133,7 +151,9 @@ def _writable(purpose: str, where: str, found: os.stat_result, first: str, remed
 
 def _lets_nobody_in(found: os.stat_result) -> bool:
     """True for folders on the way that are sticky, or whose group is its owner's own (as under a umask of 002)."""
-    return bool(found.st_mode & stat.S_ISVTX) or (not found.st_mode & stat.S_IWOTH and _is_own_group(found.st_uid, found.st_gid))
+    return bool(found.st_mode & stat.S_ISVTX) or (
+        not found.st_mode & stat.S_IWOTH and _is_own_group(found.st_uid, found.st_gid)
+    )
 
 
 @lru_cache(maxsize=64)

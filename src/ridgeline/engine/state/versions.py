@@ -23,15 +23,18 @@ def restore(
 ) -> None:
     """Bring the cells of an operator to the version `wanted`; `held` is what they are at, None if nobody knows. `epoch`: the driver's.
 
-    A version that was merged meanwhile is the same state, so what is held stays and only later deltas are read. If it was merged into other
-    segments the cells are loaded anew: that is cheap, since segments are mapped, and keeps small what the cells hold beside them.
-    Raises StateError naming a file that is missing or corrupt, OSError.
+    A version that was merged meanwhile is the same state, so what is held stays and only later deltas are
+    read. If it was merged into other segments the cells are loaded anew: that is cheap, since segments are
+    mapped, and keeps small what the cells hold beside them. Raises StateError naming a file that is missing
+    or corrupt, OSError.
     """
     missing = _missing(wanted, held)
     segments: dict[str, Segment] = {}
     if missing is None:
         missing = tuple(name for name in wanted if not state_files.is_segment(name))
-        segments = {name: files.open(name, epoch) for name in state_files.segments_of(wanted)}  # before those are let go that are the same
+        segments = {
+            name: files.open(name, epoch) for name in state_files.segments_of(wanted)
+        }  # before those are let go that are the same
         for cell in cells.values():
             cell.reset()
         files.retire(operator.id, wanted)
@@ -54,6 +57,8 @@ def _missing(wanted: StateVersion, held: StateVersion | None) -> StateVersion | 
 
 def _apply(cell: Any, change: Sequence[Any], segments: Mapping[str, Segment]) -> None:
     if isinstance(change, SegmentsChange):
-        cell.attach(Segments([segments[name] for name in change.names]), change.application_window, change.changed)
+        cell.attach(
+            Segments([segments[name] for name in change.names]), change.application_window, change.changed
+        )
     else:
         cell.apply(change)

@@ -23,7 +23,9 @@ def places(level: RecordingLevel, *, source: bool, leaf: bool, stateful: bool) -
     >>> places(RecordingLevel.TRACE, source=False, leaf=True, stateful=True)
     ('state', 'emit', 'commit')
     """
-    found = ("source",) if source else ("state",) * stateful + ("emit", "commit") * leaf  # `publish` is worked out from `commit`
+    found = (
+        ("source",) if source else ("state",) * stateful + ("emit", "commit") * leaf
+    )  # `publish` is worked out from `commit`
     return tuple(place for place in found if level is RecordingLevel.TRACE or LEVELS[place] == level)
 
 
@@ -55,7 +57,9 @@ class AgeMeter:
         times = joined_times([(len(tuples), tuples.times) for tuples, _ in seen])
         if times is None:
             return []
-        newest, oldest, now = _as_of_last(times, [len(tuples) for tuples, _ in seen], [now for _, now in seen])
+        newest, oldest, now = _as_of_last(
+            times, [len(tuples) for tuples, _ in seen], [now for _, now in seen]
+        )
         samples: list[AgeSample] = []
         for place in self._places:
             if place == "commit" and newest is not times.newest:  # read at several moments
@@ -70,13 +74,19 @@ class AgeMeter:
         return samples
 
 
-def _as_of_last(times: Times, counts: Sequence[int], nows: Sequence[float]) -> tuple[Microseconds, Microseconds | None, float]:
+def _as_of_last(
+    times: Times, counts: Sequence[int], nows: Sequence[float]
+) -> tuple[Microseconds, Microseconds | None, float]:
     """Times that have the ages as of the last reading that those of each run had as of its own: one sample then does for all runs."""
     readings = [round(now * _PER_SECOND) for now in nows]
     if min(readings) == readings[-1]:
         return times.newest, times.oldest, nows[-1]
     shifts = np.repeat(readings[-1] - np.array(readings, np.int64), counts)
-    return _shifted(times.newest, shifts), None if times.oldest is None else _shifted(times.oldest, shifts), nows[-1]
+    return (
+        _shifted(times.newest, shifts),
+        None if times.oldest is None else _shifted(times.oldest, shifts),
+        nows[-1],
+    )
 
 
 def _shifted(times: Microseconds, shifts: Microseconds) -> Microseconds:

@@ -1,7 +1,8 @@
 """What a worker process is doing, where others on its host find it after its death: one small mapped file a process.
 
-A process that is killed, crashes in native code or calls `os._exit` says nothing more. The next try of its task, and the driver if it runs
-on the same host, read from the file which operator was in turn. Noting that costs a window about a microsecond an operator.
+A process that is killed, crashes in native code or calls `os._exit` says nothing more. The next try of its
+task, and the driver if it runs on the same host, read from the file which operator was in turn. Noting that
+costs a window about a microsecond an operator.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class BlackBox:
         self._pid = os.getpid()
         self._map: mmap.mmap | None = None
         with contextlib.suppress(OSError):
-            descriptor = os.open(stacks.folder() / f"{self._pid}{_SUFFIX}", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+            descriptor = os.open(
+                stacks.folder() / f"{self._pid}{_SUFFIX}", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600
+            )
             try:
                 os.ftruncate(descriptor, _BYTES)
                 self._map = mmap.mmap(descriptor, _BYTES)
@@ -64,7 +67,11 @@ class BlackBox:
     def note(self, turn: Turn) -> None:
         """It is this operator's turn."""
         if self._map is not None:
-            text = f"{turn.window_id} {turn.attempt} {turn.container} {turn.operator} {turn.run_id}\n".encode()[:_BYTES]
+            text = (
+                f"{turn.window_id} {turn.attempt} {turn.container} {turn.operator} {turn.run_id}\n".encode()[
+                    :_BYTES
+                ]
+            )
             self._map[: len(text)] = text
 
     def idle(self) -> None:
@@ -88,7 +95,11 @@ def deaths(run_id: str, window_id: int, attempt: int) -> list[Death]:
 
 def victims(spec: ContainerSpec, run_id: str, request: WindowRequest) -> Failure | None:
     """The failure of a container whose processes have died in one operator's turn, twice in this attempt; None if it may run again."""
-    died = [death for death in deaths(run_id, request.window_id, request.attempt) if death.turn.container == spec.id]
+    died = [
+        death
+        for death in deaths(run_id, request.window_id, request.attempt)
+        if death.turn.container == spec.id
+    ]
     for operator in spec.operators:
         of_it = [death for death in died if death.turn.operator == operator.id]
         if len(of_it) >= _ENOUGH:
@@ -101,10 +112,16 @@ def death_of(application: str, operator: PhysicalOperator, window_id: int, died:
     dump = max(death.dump for death in died)
     times = " twice" if len(died) > 1 else ""
     reason = dump.partition("\n")[0].removeprefix("Fatal Python error: ")
-    how = f"crashed in native code: {reason}" if reason else "was killed (is the host out of memory?), or ended by `os._exit`"
+    how = (
+        f"crashed in native code: {reason}"
+        if reason
+        else "was killed (is the host out of memory?), or ended by `os._exit`"
+    )
     name = operator.title if operator.unifier else operator.name
     text = f"its worker process died{times}: it {how}"
-    return Failure(application, name, operator.partition, window_id, "its turn", text, traceback=dump, raised=True)
+    return Failure(
+        application, name, operator.partition, window_id, "its turn", text, traceback=dump, raised=True
+    )
 
 
 def _deaths(run_id: str, window_id: int, attempt: int) -> Iterator[Death]:
@@ -113,13 +130,20 @@ def _deaths(run_id: str, window_id: int, attempt: int) -> Iterator[Death]:
         for path in folder.glob(f"*{_SUFFIX}"):
             turn = _read(path)
             pid = int(path.stem) if path.stem.isdigit() else 0
-            if turn is not None and turn[:3] == (run_id, window_id, attempt) and pid and not stacks.lives(pid):
+            if (
+                turn is not None
+                and turn[:3] == (run_id, window_id, attempt)
+                and pid
+                and not stacks.lives(pid)
+            ):
                 yield Death(pid, turn, stacks.last_words(pid))
 
 
 def _read(path: Path) -> Turn | None:
     try:
-        window, attempt, container, operator, run_id = path.read_bytes().partition(b"\n")[0].decode().split(" ", 4)
+        window, attempt, container, operator, run_id = (
+            path.read_bytes().partition(b"\n")[0].decode().split(" ", 4)
+        )
         return Turn(run_id, int(window), int(attempt), int(container), int(operator))
     except (OSError, ValueError):
         return None

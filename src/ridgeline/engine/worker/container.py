@@ -1,6 +1,7 @@
 """A container: the operators that one task runs together, window-at-a-time in topological order.
 
-It does not know who runs it. The whole contract: `run` a window on these messages, messages out and a report; `committed`; `close`.
+It does not know who runs it. The whole contract: `run` a window on these messages, messages out and a report;
+`committed`; `close`.
 """
 
 from __future__ import annotations
@@ -40,10 +41,19 @@ def _nobody(_request: WindowRequest, _operator: int) -> None:
 
 
 class Container:
-    """The operators of one spec. Not thread-safe. State in memory is a cache: `run` brings it to the version that the request names."""
+    """The operators of one spec.
+
+    Not thread-safe. State in memory is a cache: `run` brings it to the version that the request names.
+    """
 
     def __init__(
-        self, spec: ContainerSpec, storage: Storage, clock: Clock, run_id: str, host: str = _HOST, inspect: Inspect | None = None
+        self,
+        spec: ContainerSpec,
+        storage: Storage,
+        clock: Clock,
+        run_id: str,
+        host: str = _HOST,
+        inspect: Inspect | None = None,
     ) -> None:
         self.spec = spec
         self._host = host
@@ -84,10 +94,11 @@ class Container:
     ) -> tuple[dict[int, Message], WindowReport]:
         """Run a window: messages for the consuming containers (by id; all of them get one) and the report.
 
-        `tag` is unique to the task that runs it, `task_attempt` counts those of the task within STRAM's attempt, `task_began` is when the
-        task entered Python (wall clock), `place` is where blocks may lie by reference. Raises OperatorError for a failing callback or a
-        block that is lost, StateError or OSError for state that cannot be read or written; whatever is raised, nothing of the attempt
-        counts, and the next request starts from the version that it names.
+        `tag` is unique to the task that runs it, `task_attempt` counts those of the task within STRAM's
+        attempt, `task_began` is when the task entered Python (wall clock), `place` is where blocks may lie by
+        reference. Raises OperatorError for a failing callback or a block that is lost, StateError or OSError
+        for state that cannot be read or written; whatever is raised, nothing of the attempt counts, and the
+        next request starts from the version that it names.
         """
         outgoing = Outgoing(self.spec, f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}", place)
         try:
@@ -110,7 +121,9 @@ class Container:
         task_began: float | None,
     ) -> WindowReport:
         timeline = Timeline(self._clock)
-        report = WindowReport(self.spec.id, request.window_id, request.attempt, tag, {}, [], host=self._host, pid=os.getpid())
+        report = WindowReport(
+            self.spec.id, request.window_id, request.attempt, tag, {}, [], host=self._host, pid=os.getpid()
+        )
         report.began = timeline.now()
         report.task_began = report.began if task_began is None else task_began
         report.task_attempt = task_attempt
@@ -143,14 +156,19 @@ class Container:
         return report
 
     def heartbeat(self) -> ContainerHeartbeat | None:
-        """What it is doing now, None if it runs no window. May be called from any thread at any moment; `at` and `sent` are its clock."""
+        """What it is doing now, None if it runs no window.
+
+        May be called from any thread at any moment; `at` and `sent` are its clock.
+        """
         running = self._now
         if running is None:
             return None
         window_id, attempt, began = running
         operators = tuple(runtime.running.figures() for runtime in self._operators.values())
         now = self._clock.wall()
-        return ContainerHeartbeat(now, self.spec.id, self._host, os.getpid(), now, window_id, attempt, began, operators)
+        return ContainerHeartbeat(
+            now, self.spec.id, self._host, os.getpid(), now, window_id, attempt, began, operators
+        )
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
         """Tell the operators that asked for it that `window_id` is committed; `states` are the versions after it. Raises OperatorError."""
@@ -162,7 +180,10 @@ class Container:
                 self._versions[runtime.spec.id] = version
 
     def close(self) -> None:
-        """`deactivate` and `teardown` all operators. The first OperatorError is raised after all have been torn down."""
+        """`deactivate` and `teardown` all operators.
+
+        The first OperatorError is raised after all have been torn down.
+        """
         errors = []
         for runtime in self._operators.values():
             try:
@@ -185,19 +206,39 @@ class Container:
             versions.restore(self._files, runtime.spec, runtime.cells, wanted, held, self._epoch)
 
     def _note_changes(
-        self, runtime: OperatorRuntime, report: OperatorReport, request: WindowRequest, changes: dict[int, state_files.CellChanges]
+        self,
+        runtime: OperatorRuntime,
+        report: OperatorReport,
+        request: WindowRequest,
+        changes: dict[int, state_files.CellChanges],
     ) -> None:
-        """Collect what an operator changed. What replaces all of its state begins a version, other changes add to the one before."""
+        """Collect what an operator changed.
+
+        What replaces all of its state begins a version, other changes add to the one before.
+        """
         changed = runtime.changes()
-        whole = len(changed) == len(runtime.cells) and all(isinstance(cell, ValueCell) for cell in runtime.cells.values())
+        whole = len(changed) == len(runtime.cells) and all(
+            isinstance(cell, ValueCell) for cell in runtime.cells.values()
+        )
         report.state_version = () if whole else request.states.get(runtime.spec.id, ())
         if changed:
             changes[runtime.spec.id] = changed
 
-    def _write(self, request: WindowRequest, tag: str, changes: Mapping[int, state_files.CellChanges], report: WindowReport) -> None:
-        name = state_files.file_name(request.window_id, self.spec.id, request.epoch, request.attempt, f"{self._run_id}-{tag}")
+    def _write(
+        self,
+        request: WindowRequest,
+        tag: str,
+        changes: Mapping[int, state_files.CellChanges],
+        report: WindowReport,
+    ) -> None:
+        name = state_files.file_name(
+            request.window_id, self.spec.id, request.epoch, request.attempt, f"{self._run_id}-{tag}"
+        )
         try:
-            sections = {self._operators[operator].spec.state_key: of_operator for operator, of_operator in changes.items()}
+            sections = {
+                self._operators[operator].spec.state_key: of_operator
+                for operator, of_operator in changes.items()
+            }
             sizes = state_files.write(self._storage, name, sections) if sections else {}
         except OSError:
             raise
@@ -209,7 +250,9 @@ class Container:
                 operator_report.state_bytes = sizes[self._operators[operator_report.id].spec.state_key]
             self._versions[operator_report.id] = operator_report.state_version
 
-    def _unwritable(self, changes: Mapping[int, state_files.CellChanges], window_id: int, error: Exception) -> OperatorError:
+    def _unwritable(
+        self, changes: Mapping[int, state_files.CellChanges], window_id: int, error: Exception
+    ) -> OperatorError:
         """Name the operator whose state cannot be pickled."""
         name, partition, text = self._first_name, 0, described(error)
         for operator_id, cells in changes.items():
@@ -218,11 +261,14 @@ class Container:
                     dumps(change)
                 except Exception:  # noqa: BLE001  it is this one
                     operator = self._operators[operator_id].spec
-                    name, partition = operator.title if operator.unifier else operator.name, operator.partition
-                    text = (
-                        f"state `{cell}` cannot be written: {error}; keep plain values in state, make connections and the like in `setup`"
+                    name, partition = (
+                        operator.title if operator.unifier else operator.name,
+                        operator.partition,
                     )
-        return OperatorError(Failure(self.spec.application, name, partition, window_id, "checkpoint", text, raised=True))
+                    text = f"state `{cell}` cannot be written: {error}; keep plain values in state, make connections and the like in `setup`"
+        return OperatorError(
+            Failure(self.spec.application, name, partition, window_id, "checkpoint", text, raised=True)
+        )
 
     # Tuples --------------------------------------------------------------------------------------------------------
 
@@ -275,9 +321,15 @@ class Container:
             for cell in runtime.cells.values():
                 cell.begin(request.window_id - request.window_id % runtime.window_count)
             received = {port: sum(map(len, parts)) for port, parts in inputs.items()}
-            return OperatorReport(runtime.spec.id, queue=sum(received.values()), tuples_in=received, dropped=error.failure)
+            return OperatorReport(
+                runtime.spec.id, queue=sum(received.values()), tuples_in=received, dropped=error.failure
+            )
         if request.tails:
-            asked = {port: count for (operator, port), count in request.tails.items() if operator == runtime.spec.id}
+            asked = {
+                port: count
+                for (operator, port), count in request.tails.items()
+                if operator == runtime.spec.id
+            }
             report.tails = {port: last_tuples(emitted.get(port, ()), count) for port, count in asked.items()}
         ran = timeline.now()
         runtime.route(outgoing, emitted, delivered)
@@ -292,7 +344,10 @@ class Container:
         batches: Iterable[pa.RecordBatch],
         timeline: Timeline,
     ) -> tuple[OperatorReport, dict[str, list[Tuples]]]:
-        """Run one operator; one that leaves out tuples on which it fails again and again, until none is left. Raises OperatorError."""
+        """Run one operator; one that leaves out tuples on which it fails again and again, until none is left.
+
+        Raises OperatorError.
+        """
         skips = Skips() if runtime.skips_tuples else None
         while True:
             try:

@@ -1,6 +1,7 @@
 """A container's failure on its way to the driver: a report like any other, as plain data.
 
-Spark's task ends well, so Spark tries nothing again and prints nothing, and no code is ever made out of an error's text.
+Spark's task ends well, so Spark tries nothing again and prints nothing, and no code is ever made out of an
+error's text.
 """
 
 from __future__ import annotations
@@ -9,7 +10,14 @@ import json
 import traceback
 from dataclasses import dataclass
 
-from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, Failure, OperatorError, RidgelineError, described
+from ridgeline.api.errors import (
+    CallbackInterrupt,
+    ContainerAbortError,
+    Failure,
+    OperatorError,
+    RidgelineError,
+    described,
+)
 from ridgeline.engine.state.storage import explain
 from ridgeline.plan.container_spec import ContainerSpec
 
@@ -39,7 +47,10 @@ class Failed:
 
 
 class InputLostError(BaseException):
-    """Spark's input of a task broke off. Not the operator's fault, so no callback and no `except Exception` in one must take it."""
+    """Spark's input of a task broke off.
+
+    Not the operator's fault, so no callback and no `except Exception` in one must take it.
+    """
 
 
 def failure_of(error: BaseException, spec: ContainerSpec, window_id: int, checkpoint: str) -> Failure:

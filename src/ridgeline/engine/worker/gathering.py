@@ -1,6 +1,7 @@
 """Application windows of unifiers: the tuples of partitions wait until the application window ends, then all of them come at once.
 
-What a unifier keeps from `begin_window` to `end_window` then lies within one streaming window and needs no state of its own.
+What a unifier keeps from `begin_window` to `end_window` then lies within one streaming window and needs no
+state of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ def gathers(operator: Operator, window_count: int) -> bool:
     return window_count > 1 and borders and isinstance(operator, Unifier)
 
 
-def gather(unifier: Any, spec: PhysicalOperator, inputs: Inputs, application_window: int, *, ends: bool) -> Inputs:
+def gather(
+    unifier: Any, spec: PhysicalOperator, inputs: Inputs, application_window: int, *, ends: bool
+) -> Inputs:
     """What a unifier gets in this streaming window: nothing before its application window ends, then all of it.
 
     `unifier`: its state must be at the window before.

@@ -1,7 +1,8 @@
 """The worker's half of heartbeats: one thread a worker process, which tells STRAM what a container does while its window takes long.
 
-On the wire a heartbeat is a 4-byte length (big endian) and JSON: `{"secret": ..., "version": 1, "heartbeat": {...}}`, the heartbeat as
-`ridgeline.measure.encoding` writes a `ContainerHeartbeat`. Nothing is ever answered.
+On the wire a heartbeat is a 4-byte length (big endian) and JSON: `{"secret": ..., "version": 1, "heartbeat":
+{...}}`, the heartbeat as `ridgeline.measure.encoding` writes a `ContainerHeartbeat`. Nothing is ever
+answered.
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ class Beating(Protocol):
 class Heart:
     """Sends the heartbeats of this process from a daemon thread; `failures` counts beats that could not be sent.
 
-    A container that works on its window for longer than the interval sends its figures; in shorter windows, and by an idle worker, only the
-    clock is sent, so a worker that is silent is frozen or gone. Work never waits for it: a window costs an attribute.
+    A container that works on its window for longer than the interval sends its figures; in shorter windows,
+    and by an idle worker, only the clock is sent, so a worker that is silent is frozen or gone. Work never
+    waits for it: a window costs an attribute.
     """
 
     def __init__(self, address: HeartbeatAddress, clock: Clock) -> None:
@@ -105,7 +107,10 @@ class Heart:
 
 
 class _Line:
-    """The connection to STRAM. Connecting and sending end in time; after a failure it is left alone for a while, each time longer."""
+    """The connection to STRAM.
+
+    Connecting and sending end in time; after a failure it is left alone for a while, each time longer.
+    """
 
     def __init__(self, host: str, port: int, clock: Clock) -> None:
         self._address = (host, port)
@@ -115,7 +120,10 @@ class _Line:
         self._not_before = -math.inf
 
     def send(self, message: Callable[[], bytes]) -> bool:
-        """Send what `message()` gives once the line is open; False while the line is left alone. Raises OSError."""
+        """Send what `message()` gives once the line is open; False while the line is left alone.
+
+        Raises OSError.
+        """
         now = self._clock.monotonic()
         if now < self._not_before:
             return False
@@ -159,7 +167,10 @@ def _hung_up(line: socket.socket) -> bool:
 
 
 def encode(beat: ContainerHeartbeat, secret: str, wall: Callable[[], float]) -> bytes:
-    """A heartbeat on the wire, at most 256 KB: operators that do not fit are left out, running ones last. `wall` is read last: `sent`."""
+    """A heartbeat on the wire, at most 256 KB: operators that do not fit are left out, running ones last.
+
+    `wall` is read last: `sent`.
+    """
     operators = tuple(replace(operator, work=_finite(operator.work)) for operator in beat.operators)
     body = _body(replace(beat, operators=operators), secret)
     if len(body) > MAXIMUM_BYTES:
@@ -198,8 +209,13 @@ def _fitting(operators: tuple[RunningOperator, ...], room: int) -> tuple[Running
 _heart: Heart | None = None
 
 
-def working(address: HeartbeatAddress | None, container: Beating, clock: Clock) -> contextlib.AbstractContextManager[Any]:
-    """The calling thread runs a window of the container: its heart beats meanwhile. The first call in a process starts the thread."""
+def working(
+    address: HeartbeatAddress | None, container: Beating, clock: Clock
+) -> contextlib.AbstractContextManager[Any]:
+    """The calling thread runs a window of the container: its heart beats meanwhile.
+
+    The first call in a process starts the thread.
+    """
     global _heart  # noqa: PLW0603  one thread a process
     if address is None:
         return contextlib.nullcontext()
@@ -207,7 +223,9 @@ def working(address: HeartbeatAddress | None, container: Beating, clock: Clock) 
         if _heart is not None:
             _heart.stop()
         _heart = Heart(address, clock)
-        with contextlib.suppress(Exception):  # no dumps then; in this thread, as other locks that a fork would copy
+        with contextlib.suppress(
+            Exception
+        ):  # no dumps then; in this thread, as other locks that a fork would copy
             stacks.register()
         try:
             _heart.start()

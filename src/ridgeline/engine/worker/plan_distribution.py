@@ -1,7 +1,7 @@
 """How the plan and the user's own code reach the workers: as one file in the checkpoint folder.
 
-Modules that are not installed (the application's file, its neighbours, a test) travel as source text and are imported by name in the
-worker, so classes are the same everywhere and plain pickle works on their instances.
+Modules that are not installed (the application's file, its neighbours, a test) travel as source text and are
+imported by name in the worker, so classes are the same everywhere and plain pickle works on their instances.
 """
 
 from __future__ import annotations
@@ -54,7 +54,13 @@ def distribute(storage: DriverStorage, specs: Sequence[ContainerSpec]) -> PlanFi
     Raises OSError, and RidgelineError naming the operator that cannot be sent.
     """
     values = [vars(operator.operator) for spec in specs for operator in spec.operators]
-    found = [secret for properties in values for name, value in properties.items() for secret in secrets_in(name, value) if secret]
+    found = [
+        secret
+        for properties in values
+        for name, value in properties.items()
+        for secret in secrets_in(name, value)
+        if secret
+    ]
     secrets = tuple(dict.fromkeys(found))
     numbers = {id(secret): secrets.index(secret) for secret in found}
     data = zlib.compress(cloudpickle.dumps((user_sources(), _pickled(specs, numbers)), 5), 1)
@@ -95,7 +101,12 @@ def _pickled(specs: Sequence[ContainerSpec], numbers: Mapping[int, int]) -> byte
         _Pickler(file, numbers).dump(tuple(specs))
         return file.getvalue()
     except Exception as error:
-        named = [(op.name, name, value) for spec in specs for op in spec.operators for name, value in vars(op.operator).items()]
+        named = [
+            (op.name, name, value)
+            for spec in specs
+            for op in spec.operators
+            for name, value in vars(op.operator).items()
+        ]
         for operator, name, value in named:
             if not _can_be_pickled(value):
                 what = f"its `{name}` is {shown(name, value)} ({error})"
@@ -138,7 +149,10 @@ def installed_modules(plan: Plan) -> list[str]:
 
 
 class PlanFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Imports modules from shipped text. The text wins over what lies on the worker's path, which may be older."""
+    """Imports modules from shipped text.
+
+    The text wins over what lies on the worker's path, which may be older.
+    """
 
     _sources: dict[str, tuple[str, str]] = {}  # noqa: RUF012  one finder a process
 
@@ -156,7 +170,9 @@ class PlanFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         is_parent = any(name.startswith(f"{fullname}.") for name in self._sources)
         if fullname in self._sources:
             package = self.is_package(fullname)
-            spec = importlib.util.spec_from_loader(fullname, self, origin=self._sources[fullname][0], is_package=package)
+            spec = importlib.util.spec_from_loader(
+                fullname, self, origin=self._sources[fullname][0], is_package=package
+            )
             if spec is not None:
                 spec.has_location = True
             return spec

@@ -17,8 +17,9 @@ from ridgeline.measure.events import RunningOperator
 class _Snapshot(NamedTuple):
     """Where an operator is in its window.
 
-    `part`: the port whose tuples are being processed, how many they are, and the iterator that hands them out one by one (None: all at
-    once). `before`: what had been emitted when these began. `runs`: all runs of tuples that came, of which so many have `begun`.
+    `part`: the port whose tuples are being processed, how many they are, and the iterator that hands them out
+    one by one (None: all at once). `before`: what had been emitted when these began. `runs`: all runs of
+    tuples that came, of which so many have `begun`.
     """
 
     state: str
@@ -31,13 +32,17 @@ class _Snapshot(NamedTuple):
 
 
 class Running:
-    """The running figures of one operator's window. Keeping them costs two clock readings a callback or batch and nothing a tuple.
+    """The running figures of one operator's window.
 
-    All methods but `figures` belong to the operator's thread; `figures` may be called from any thread at any moment: what it reads is
-    replaced as a whole, never changed in place.
+    Keeping them costs two clock readings a callback or batch and nothing a tuple.
+
+    All methods but `figures` belong to the operator's thread; `figures` may be called from any thread at any
+    moment: what it reads is replaced as a whole, never changed in place.
     """
 
-    def __init__(self, operator_id: int, operator: Operator, outputs: Mapping[str, OutputPoint], clock: Clock) -> None:
+    def __init__(
+        self, operator_id: int, operator: Operator, outputs: Mapping[str, OutputPoint], clock: Clock
+    ) -> None:
         self._id = operator_id
         self._operator = operator
         self._outputs = outputs
@@ -85,7 +90,9 @@ class Running:
     @contextmanager
     def part(self, port: str, size: int, rows: Iterator[Any] | None) -> Iterator[None]:
         """A run of tuples is delivered: one by one by an iterator, or all at once."""
-        self._now = self._now._replace(part=(port, size, rows), before=self._pending(), begun=self._now.begun + 1)
+        self._now = self._now._replace(
+            part=(port, size, rows), before=self._pending(), begun=self._now.begun + 1
+        )
         with self.callback():
             yield
         self._mark = None
@@ -104,7 +111,10 @@ class Running:
     def expect(self, port: str, remaining: float) -> None:
         """The operator says how many tuples are still to come at a port for what it processes now."""
         if port in self._outputs:
-            self._expected = {**self._expected, port: (self._place(), float(remaining), self._outputs[port].pending)}
+            self._expected = {
+                **self._expected,
+                port: (self._place(), float(remaining), self._outputs[port].pending),
+            }
 
     def _place(self) -> tuple[int, int]:
         """Which run of tuples is being processed, and how many of its tuples are to follow."""
@@ -116,7 +126,11 @@ class Running:
         place, found = self._place(), {}
         for port, (said_of, remaining, emitted) in self._expected.items():
             if said_of == place:
-                found[port] = remaining if remaining < 0 else max(0.0, remaining - (self._outputs[port].pending - emitted))
+                found[port] = (
+                    remaining
+                    if remaining < 0
+                    else max(0.0, remaining - (self._outputs[port].pending - emitted))
+                )
         return found
 
     def marking(self, handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -156,7 +170,10 @@ class Running:
         waiting = {port: count - consumed[port] for port, count in queued.items()}
         if part is not None:
             waiting[part[0]] -= active
-        spent, ending = seconds + (self._clock.monotonic() - since if since is not None else 0.0), self._end_begun
+        spent, ending = (
+            seconds + (self._clock.monotonic() - since if since is not None else 0.0),
+            self._end_begun,
+        )
         return RunningOperator(
             self._id,
             state,

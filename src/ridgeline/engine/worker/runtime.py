@@ -62,9 +62,12 @@ Inspect = Callable[["OperatorRuntime"], Inspection]
 
 
 class OperatorRuntime:
-    """Runs one operator. Not thread-safe; one window after the other, each of which may be repeated from the state before.
+    """Runs one operator.
 
-    `level`: at OFF no tuple gets a time. `inspect` makes what looks at the operator after each window, for runners that have the time.
+    Not thread-safe; one window after the other, each of which may be repeated from the state before.
+
+    `level`: at OFF no tuple gets a time. `inspect` makes what looks at the operator after each window, for
+    runners that have the time.
     """
 
     def __init__(
@@ -81,8 +84,12 @@ class OperatorRuntime:
         self.cells = self.operator.cells
         self.window_count: int = spec.attributes["application_window_count"]
         declared = operator_type(type(self.operator))
-        self.outputs: dict[str, OutputPoint] = {name: getattr(self.operator, name) for name in declared.outputs}
-        self._inputs = {name: self._handler(port) for name, port in declared.inputs.items() if name in spec.inputs}
+        self.outputs: dict[str, OutputPoint] = {
+            name: getattr(self.operator, name) for name in declared.outputs
+        }
+        self._inputs = {
+            name: self._handler(port) for name, port in declared.inputs.items() if name in spec.inputs
+        }
         self._baseline: dict[str, Any] = {}
         self._quick: set[str] = set()
         """Ports whose tuples take so little that nobody needs to know what each has emitted."""
@@ -92,8 +99,14 @@ class OperatorRuntime:
         self.running = Running(spec.id, self.operator, self.outputs, context.clock)
         context.on_expected = self.running.expect
         source = isinstance(self.operator, InputOperator)
-        self._meter = AgeMeter(places(level, source=source, leaf=not spec.outputs, stateful=not self.operator.stateless))
-        self._timed_outputs = {name for name in self.outputs if level is not RecordingLevel.OFF and (source or name in spec.outputs)}
+        self._meter = AgeMeter(
+            places(level, source=source, leaf=not spec.outputs, stateful=not self.operator.stateless)
+        )
+        self._timed_outputs = {
+            name
+            for name in self.outputs
+            if level is not RecordingLevel.OFF and (source or name in spec.outputs)
+        }
         self._gathers = gathers(self.operator, self.window_count)
         self._spans: dict[int, Span | None] = {}
         """The times of the application window's tuples so far, after the last two windows: the last may be repeated."""
@@ -120,7 +133,9 @@ class OperatorRuntime:
                 point.timed = name in self._timed_outputs
             self._call("setup", self.operator.setup, self.context)
             self._call("activate", self.operator.activate)
-            self._baseline = {name: value for name, value in vars(self.operator).items() if not is_hidden(name)}
+            self._baseline = {
+                name: value for name, value in vars(self.operator).items() if not is_hidden(name)
+            }
             self._inspection = self._inspect(self) if self._inspect else None
             self._ready = True
 
@@ -133,7 +148,10 @@ class OperatorRuntime:
             self._call("teardown", self.operator.teardown)
 
     def committed(self, window_id: int) -> None:
-        """Tell the operator that a window is committed; its cells must be at that window. Raises OperatorError."""
+        """Tell the operator that a window is committed; its cells must be at that window.
+
+        Raises OperatorError.
+        """
         self.start()
         self._call("committed", self._committed, window_id)
 
@@ -161,10 +179,13 @@ class OperatorRuntime:
         timeline: Timeline | None = None,
         skips: Skips | None = None,
     ) -> tuple[OperatorReport, dict[str, list[Tuples]]]:
-        """Run the operator's part of a window; its cells must be at the window before. Returns its report and what it emitted by port.
+        """Run the operator's part of a window; its cells must be at the window before.
 
-        `timeline`: the clock by which the ages of its records are taken, see `ages`. `skips`: of an operator that leaves tuples out.
-        Raises OperatorError naming the tuple that failed, ContainerAbortError if a test asked for it.
+        Returns its report and what it emitted by port.
+
+        `timeline`: the clock by which the ages of its records are taken, see `ages`. `skips`: of an operator
+        that leaves tuples out. Raises OperatorError naming the tuple that failed, ContainerAbortError if a
+        test asked for it.
         """
         operator, context, window_id = self.operator, self.context, request.window_id
         report = OperatorReport(self.spec.id)
@@ -203,22 +224,41 @@ class OperatorRuntime:
         self._count_errors(report, emitted)
         if delivery is not None:
             report.errors += len(delivery.left_out)
-            report.error_tuples += delivery.left_out[: max(1, self.spec.attributes["error_tuples_kept"]) - len(report.error_tuples)]
+            report.error_tuples += delivery.left_out[
+                : max(1, self.spec.attributes["error_tuples_kept"]) - len(report.error_tuples)
+            ]
         report.finished = bool(vars(operator).get("_finished"))
         report.handed_over = context.take_handed_over()
         if isinstance(operator, InputOperator):
-            self._meter.emitted([part for name, parts in emitted.items() if not self.outputs[name].port.error for part in parts], read)
-            report.progress, report.progress_unit = self._call("progress", operator.progress), operator.progress_unit
+            self._meter.emitted(
+                [
+                    part
+                    for name, parts in emitted.items()
+                    if not self.outputs[name].port.error
+                    for part in parts
+                ],
+                read,
+            )
+            report.progress, report.progress_unit = (
+                self._call("progress", operator.progress),
+                operator.progress_unit,
+            )
         report.compute_seconds, report.end_seconds = self.running.compute_seconds, self.running.end_seconds
         return report, emitted
 
     def route(self, outgoing: Outgoing, emitted: Mapping[str, Sequence[Tuples]], delivered: Emitted) -> None:
-        """Route what the window just run emitted. Raises OperatorError for a tuple without a key, or that cannot be encoded."""
+        """Route what the window just run emitted.
+
+        Raises OperatorError for a tuple without a key, or that cannot be encoded.
+        """
         start = self.context.window_id + self.spec.partition
         self._call("emit", outgoing.route, self.spec.id, emitted, delivered, start)
 
     def changes(self) -> dict[str, Change]:
-        """What the window just run changed in declared state. Raises OperatorError for state that is not as declared."""
+        """What the window just run changed in declared state.
+
+        Raises OperatorError for state that is not as declared.
+        """
         found = {name: self._call(f"end of state {name}", cell.changes) for name, cell in self.cells.items()}
         return {name: change for name, change in found.items() if change is not None}
 
@@ -238,7 +278,10 @@ class OperatorRuntime:
         batches: Iterable[pa.RecordBatch],
         delivery: Delivery | None,
     ) -> Span | None:
-        """The callbacks of a window. Returns the newest and the oldest time of what came in the application window, if that matters."""
+        """The callbacks of a window.
+
+        Returns the newest and the oldest time of what came in the application window, if that matters.
+        """
         operator, window_id, ends = self.operator, request.window_id, self._ends(request)
         span = self._spans.get(window_id - 1) if window_id != application_window else None
         self._spans = {window_id - 1: span, window_id: span}
@@ -252,7 +295,9 @@ class OperatorRuntime:
         spanning = inheriting if type(operator).end_window is not Operator.end_window else []
         for port, parts in inputs.items():
             schema, (by_batch, handler) = self.spec.inputs[port], self._inputs[port]
-            deliver, callback = (self.deliver_batch, "process_batch") if by_batch else (self._deliver, "process")
+            deliver, callback = (
+                (self.deliver_batch, "process_batch") if by_batch else (self._deliver, "process")
+            )
             for number, part in enumerate(parts):
                 tuples: Tuples = self._call(f"{callback} of port {port}", _decoded, part, schema, by_batch)
                 if delivery is None:
@@ -265,7 +310,9 @@ class OperatorRuntime:
                 if spanning and (times := tuples.times) is not None:
                     span = joined_spans(span, times.span())
         if ends:
-            with _inheriting(spanning, Processing(partial(span.of_each, 1) if span is not None else _no_times)):
+            with _inheriting(
+                spanning, Processing(partial(span.of_each, 1) if span is not None else _no_times)
+            ):
                 self.running.ending()
                 self._timed("end_window", operator.end_window)
         return span
@@ -274,7 +321,9 @@ class OperatorRuntime:
         for batch in batches:
             self.outputs["output"].emit_batch(batch)
 
-    def _deliver(self, port: str, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]) -> None:
+    def _deliver(
+        self, port: str, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]
+    ) -> None:
         rows = tuples.rows
         iterator = iter(rows)
         remaining: Callable[[], int] = iterator.__length_hint__  # type: ignore[attr-defined]  # a list's iterator
@@ -288,12 +337,20 @@ class OperatorRuntime:
                 lengths = _one_by_one(watched, iterator, outputs)
             except BaseException as error:
                 callback = f"process of port {port}"
-                raise self.failure(callback, error, shorten(rows[len(rows) - length_hint(iterator) - 1])) from error
-        (self._quick.add if self.running.compute_seconds - before < _QUICK_SECONDS * len(rows) else self._quick.discard)(port)
+                raise self.failure(
+                    callback, error, shorten(rows[len(rows) - length_hint(iterator) - 1])
+                ) from error
+        (
+            self._quick.add
+            if self.running.compute_seconds - before < _QUICK_SECONDS * len(rows)
+            else self._quick.discard
+        )(port)
         for point, after in zip(points, lengths, strict=True):
             point.end(after)
 
-    def deliver_batch(self, port: str, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]) -> None:
+    def deliver_batch(
+        self, port: str, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]
+    ) -> None:
         """Hand a run of tuples to a `process_batch` method. Raises OperatorError."""
         batch = tuples.batch
         processing = Processing(lambda: tuples.times, len(tuples))
@@ -302,7 +359,9 @@ class OperatorRuntime:
                 handler(batch)
             except BaseException as error:
                 first = shorten(tuples.rows[0]) if len(tuples) else "none"
-                text = first if len(tuples) == 1 else f"one of a batch of {len(tuples)}, the first being {first}"
+                text = (
+                    first if len(tuples) == 1 else f"one of a batch of {len(tuples)}, the first being {first}"
+                )
                 callback = f"process_batch of port {port}"
                 raise self.failure(callback, error, text) from error
 
@@ -312,12 +371,16 @@ class OperatorRuntime:
             if self.outputs[name].port.error:
                 report.errors += report.tuples_out[name]
                 for part in parts if keep else ():
-                    report.error_tuples += [shorten(row) for row in part.rows[: keep - len(report.error_tuples)]]
+                    report.error_tuples += [
+                        shorten(row) for row in part.rows[: keep - len(report.error_tuples)]
+                    ]
 
     @property
     def skips_tuples(self) -> bool:
         """True if tuples on which it fails are left out."""
-        return self.spec.attributes["on_error"] is OnError.SKIP and not self.spec.unifier and bool(self._inputs)
+        return (
+            self.spec.attributes["on_error"] is OnError.SKIP and not self.spec.unifier and bool(self._inputs)
+        )
 
     @property
     def is_clean(self) -> bool:
@@ -326,7 +389,11 @@ class OperatorRuntime:
 
     def _set_in_window(self) -> list[str]:
         values = vars(self.operator)
-        return [name for name, value in values.items() if not is_hidden(name) and self._baseline.get(name, values) is not value]
+        return [
+            name
+            for name, value in values.items()
+            if not is_hidden(name) and self._baseline.get(name, values) is not value
+        ]
 
     def _forget(self, window_id: int) -> None:
         """Remove what the window set on the operator without declaring it, also where `__init__` or `setup` had set it before.
@@ -373,7 +440,11 @@ class OperatorRuntime:
             traceback="".join(traceback.format_exception(error)),
             raised=True,
         )
-        return OperatorError(failure) if isinstance(error, (Exception, SystemExit)) else CallbackInterrupt(failure)
+        return (
+            OperatorError(failure)
+            if isinstance(error, (Exception, SystemExit))
+            else CallbackInterrupt(failure)
+        )
 
 
 def _decoded(part: Tuples, schema: Schema, by_batch: bool) -> Tuples:  # noqa: FBT001  called by position
@@ -383,8 +454,13 @@ def _decoded(part: Tuples, schema: Schema, by_batch: bool) -> Tuples:  # noqa: F
     return tuples
 
 
-def _one_by_one(handler: Callable[[Any], Any], tuples: Iterator[Any], outputs: Sequence[Sized]) -> list[Sequence[int] | None]:
-    """Call `handler` for each tuple. Returns for each output its length after each of them, None if each made it one longer."""
+def _one_by_one(
+    handler: Callable[[Any], Any], tuples: Iterator[Any], outputs: Sequence[Sized]
+) -> list[Sequence[int] | None]:
+    """Call `handler` for each tuple.
+
+    Returns for each output its length after each of them, None if each made it one longer.
+    """
     if not outputs:
         for one in tuples:
             handler(one)

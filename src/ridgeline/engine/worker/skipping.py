@@ -1,7 +1,8 @@
 """Operators with `on_error=SKIP`: tuples on which they fail are left out, and nothing of what they did with them remains.
 
-What a tuple made the operator emit and hand over is taken back. If the operator has state, or has set attributes in the window, that cannot
-be taken back by itself: its window is run again from the state before, without the tuple. A batch that fails is delivered row by row.
+What a tuple made the operator emit and hand over is taken back. If the operator has state, or has set
+attributes in the window, that cannot be taken back by itself: its window is run again from the state before,
+without the tuple. A batch that fails is delivered row by row.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ Place = tuple[str, int]
 class Skips:
     """What is left out of an operator's window: by run of tuples, positions and what was wrong there.
 
-    A run that is known here at all is delivered row by row. `failed`: where the window failed that is to be run again.
+    A run that is known here at all is delivered row by row. `failed`: where the window failed that is to be
+    run again.
     """
 
     texts: dict[Place, dict[int, str]] = field(default_factory=dict)
@@ -58,7 +60,9 @@ class Delivery:
         self.left_out: list[str] = []
         """What was wrong with those that no error port has taken."""
 
-    def deliver(self, place: Place, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]) -> None:
+    def deliver(
+        self, place: Place, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]
+    ) -> None:
         """Tuple by tuple. Raises OperatorError if one failed and its traces cannot be taken back."""
         rows, skipped = tuples.rows, self._skips.texts.get(place, {})
         iterator = iter(rows)
@@ -78,7 +82,9 @@ class Delivery:
         for point, after in zip(points, lengths, strict=True):
             point.end(after)
 
-    def deliver_batch(self, place: Place, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]) -> None:
+    def deliver_batch(
+        self, place: Place, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]
+    ) -> None:
         """As one batch; row by row once it has failed. Raises OperatorError as `deliver`."""
         points = list(inheriting)
         if place not in self._skips.texts:
@@ -106,7 +112,9 @@ class Delivery:
                 for point in points:
                     point.end()
 
-    def _one(self, place: Place, position: int, callback: str, handler: Callable[[Any], Any], value: Any, row: Any) -> None:
+    def _one(
+        self, place: Place, position: int, callback: str, handler: Callable[[Any], Any], value: Any, row: Any
+    ) -> None:
         marks = self._marks()
         try:
             handler(value)
@@ -125,7 +133,9 @@ class Delivery:
     def _leave_out(self, port: str, row: Any, text: str) -> None:
         """Give it to the first error port that takes such tuples, else note it."""
         schema = self._runtime.spec.inputs[port]
-        taking = (point for point in self._points if point.port.error and schema.difference(point.schema) is None)
+        taking = (
+            point for point in self._points if point.port.error and schema.difference(point.schema) is None
+        )
         point = next(taking, None)
         if point is not None:
             point.emit(row)

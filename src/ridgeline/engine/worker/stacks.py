@@ -1,7 +1,8 @@
 """Where a worker's threads are: of a thread in this process, and of another process of this host that does not answer.
 
-A worker that is silent may hold Python's lock in native code, so that none of its threads runs. It then still dumps its stacks when it gets
-SIGUSR1: `faulthandler` writes them from the signal handler, to a file in a folder of this user, which the driver on the same host reads.
+A worker that is silent may hold Python's lock in native code, so that none of its threads runs. It then still
+dumps its stacks when it gets SIGUSR1: `faulthandler` writes them from the signal handler, to a file in a
+folder of this user, which the driver on the same host reads.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ _OPEN: list[IO[str]] = []
 
 
 def of_thread(thread: int) -> str:
-    """The stack of a thread of this process, most recent call last, at most 8 KB: the innermost frames. Empty if there is no such thread.
+    """The stack of a thread of this process, most recent call last, at most 8 KB: the innermost frames.
+
+    Empty if there is no such thread.
 
     Frames of the engine and of Spark are left out, unless nothing else is there.
     """
@@ -42,11 +45,15 @@ def of_thread(thread: int) -> str:
     if frame is None:
         return ""
     frames = traceback.extract_stack(frame)
-    return _innermost(traceback.format_list([found for found in frames if _is_users(found.filename)] or frames))
+    return _innermost(
+        traceback.format_list([found for found in frames if _is_users(found.filename)] or frames)
+    )
 
 
 def _is_users(filename: str) -> bool:
-    return filename.startswith(_LIBRARY) or (not filename.startswith(_MACHINERY) and filename != _CONTEXT_MANAGERS)
+    return filename.startswith(_LIBRARY) or (
+        not filename.startswith(_MACHINERY) and filename != _CONTEXT_MANAGERS
+    )
 
 
 def _innermost(lines: list[str]) -> str:
@@ -80,9 +87,12 @@ def register() -> None:
 
 
 def dump(pid: int, clock: Clock, *, seconds: float = 1.0) -> str | None:
-    """The stacks of a worker of this user on this host; None if it cannot or does not answer in time. Blocks for `seconds` at most.
+    """The stacks of a worker of this user on this host; None if it cannot or does not answer in time.
 
-    Only a Python worker of Spark that has called `register` is sent the signal; any other process would die of it.
+    Blocks for `seconds` at most.
+
+    Only a Python worker of Spark that has called `register` is sent the signal; any other process would die
+    of it.
     """
     try:
         path = folder() / str(pid)
@@ -156,7 +166,9 @@ def folder() -> Path:
     """The folder of this user's dumps, which nobody else may write to. Raises OSError if it is not so."""
     home = Path(tempfile.gettempdir()) / f"ridgeline-stacks-{os.getuid()}"
     try:
-        trust.private_folder(str(home), "the folder for stacks of workers", "set `TMPDIR` to a folder of your own")
+        trust.private_folder(
+            str(home), "the folder for stacks of workers", "set `TMPDIR` to a folder of your own"
+        )
     except UntrustedError as error:
         raise PermissionError(str(error)) from error
     return home

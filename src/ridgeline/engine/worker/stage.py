@@ -1,10 +1,11 @@
 """The functions that Spark runs in its Python workers: constant and importable; what changes from window to window is a local property.
 
-A record between stages is the id of the container that it is for (64 bits; -1 is the driver) and what it gets; before each goes the number
-of the task that it is sent to. What is addressed further down the chain of stages is handed on. The last stage's tasks give all reports
-that they have as one pickled list. A container that fails reports its failure (see `failures`), and its consumers do not run. A task runs
-one container, or several one after the other where a stage has more containers than Spark has slots: a task more would only wait, and
-costs milliseconds.
+A record between stages is the id of the container that it is for (64 bits; -1 is the driver) and what it
+gets; before each goes the number of the task that it is sent to. What is addressed further down the chain of
+stages is handed on. The last stage's tasks give all reports that they have as one pickled list. A container
+that fails reports its failure (see `failures`), and its consumers do not run. A task runs one container, or
+several one after the other where a stage has more containers than Spark has slots: a task more would only
+wait, and costs milliseconds.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import WindowRequest
 
 PROPERTY = "ridgeline.window.secret"
-"""The local property's name. Spark redacts in its logs what is called secret (`spark.redaction.regex`): a task holds that of heartbeats."""
+"""The local property's name.
+
+Spark redacts in its logs what is called secret (`spark.redaction.regex`): a task holds that of heartbeats.
+"""
 DRIVER = -1
 _CLOCK = SystemClock()
 _TASK = struct.Struct(">q")
@@ -53,8 +57,9 @@ Envelope: TypeAlias = tuple[int, bytes]
 class Task:
     """What a stage's tasks need to know, as Spark's local property: where the plan is, what to run, how many tasks a stage has at most.
 
-    `source_containers` (of each Spark source) and `source_schema` (an Arrow IPC schema) tell the tasks whose rows they read, and as what.
-    `heartbeats`: where to, None for none. `place`: where blocks may lie by reference, None for nowhere. `s3`: how S3 is reached.
+    `source_containers` (of each Spark source) and `source_schema` (an Arrow IPC schema) tell the tasks whose
+    rows they read, and as what. `heartbeats`: where to, None for none. `place`: where blocks may lie by
+    reference, None for nowhere. `s3`: how S3 is reached.
     """
 
     checkpoint: str
@@ -101,7 +106,9 @@ class Host:
             try:
                 container.close()
             except BaseException as error:  # noqa: BLE001  reported
-                failed.append(Failed(container.spec.id, failure_of(error, container.spec, -1, self.storage.uri)))
+                failed.append(
+                    Failed(container.spec.id, failure_of(error, container.spec, -1, self.storage.uri))
+                )
         self._containers.clear()
         return failed
 
@@ -162,7 +169,9 @@ def _decode_task(text: str) -> Task:
 def _task() -> tuple[Task, Host, Any]:
     """The task's parameters, the containers of its plan in this process, and Spark's context."""
     context: Any = TaskContext.get()
-    signal.signal(signal.SIGHUP, _shut_down)  # what the daemon sends at its end; pyspark resets it before every task
+    signal.signal(
+        signal.SIGHUP, _shut_down
+    )  # what the daemon sends at its end; pyspark resets it before every task
     task = _decode_task(context.getLocalProperty(PROPERTY))
     key = _key(task)
     if key not in _hosts:
@@ -214,18 +223,24 @@ def _ingest(task: Task, index: int, messages: Iterable[bytes]) -> Iterator[Envel
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, part.schema) as stream:
                 stream.write_batch(part)
-            yield containers[index % len(containers)], pickle.dumps((index, position, sink.getvalue().to_pybytes()), 5)
+            yield (
+                containers[index % len(containers)],
+                pickle.dumps((index, position, sink.getvalue().to_pybytes()), 5),
+            )
 
 
 def fed_stage(index: int, records: Iterable[bytes]) -> Iterator[bytes]:
     """The first stage behind `ingest_stage`: all its containers, those of Python inputs without any batches."""
     began = _CLOCK.wall()
     task, host, _ = _task()
-    found: dict[int, list[tuple[int, int, bytes]]] = {container: [] for container in host.share(0, index, task.slots)}
+    found: dict[int, list[tuple[int, int, bytes]]] = {
+        container: [] for container in host.share(0, index, task.slots)
+    }
     for container, content in map(_open, records):
         found[container].append(pickle.loads(content))
     jobs = (
-        (container, (), (batch for _, _, part in sorted(parts) for batch in pa.ipc.open_stream(part))) for container, parts in found.items()
+        (container, (), (batch for _, _, part in sorted(parts) for batch in pa.ipc.open_stream(part)))
+        for container, parts in found.items()
     )
     yield from host.post(_run_each(jobs, began), 0, task.slots)
 
@@ -268,7 +283,9 @@ def commit_stage(_index: int, containers: Iterable[int]) -> Iterator[bytes]:
         try:
             host.container(container).committed(task.request.window_id, task.request.states)
         except BaseException as error:  # noqa: BLE001  reported
-            yield Failed(container, failure_of(error, host.specs[container], task.request.window_id, task.checkpoint)).encode()
+            yield Failed(
+                container, failure_of(error, host.specs[container], task.request.window_id, task.checkpoint)
+            ).encode()
             return
 
 
@@ -296,7 +313,10 @@ def _run_each(jobs: Iterable[Job], began: float, *, complete: bool = True) -> It
 def _run(
     container_id: int, messages: Sequence[Message], batches: Iterable[pa.RecordBatch], began: float
 ) -> Generator[Envelope, None, bool]:
-    """Run a container in the task that began then; its messages and its report, or its failure. Returns whether it did well."""
+    """Run a container in the task that began then; its messages and its report, or its failure.
+
+    Returns whether it did well.
+    """
     global _at_work  # noqa: PLW0603  one thread of tasks a process
     task, host, context = _task()
     spec = host.specs[container_id]
@@ -308,11 +328,16 @@ def _run(
     try:
         container = host.container(container_id)
         with working(task.heartbeats, container, _CLOCK):
-            outgoing, report = container.run(task.request, messages, batches, tag, context.attemptNumber(), began, task.place)
+            outgoing, report = container.run(
+                task.request, messages, batches, tag, context.attemptNumber(), began, task.place
+            )
     except InputLostError:
         raise
     except BaseException as error:  # noqa: BLE001  reported
-        yield DRIVER, Failed(container_id, failure_of(error, spec, task.request.window_id, task.checkpoint)).encode()
+        yield (
+            DRIVER,
+            Failed(container_id, failure_of(error, spec, task.request.window_id, task.checkpoint)).encode(),
+        )
         return False
     finally:
         _at_work = False

@@ -19,13 +19,20 @@ Port = tuple[int, str]
 
 
 def ports_of_stream(plan: Plan, name: str) -> tuple[list[Port], Schema]:
-    """The ports of all partitions that a stream, or a logical `"operator.port"`, comes from, and its schema. Raises KeyError."""
+    """The ports of all partitions that a stream, or a logical `"operator.port"`, comes from, and its schema.
+
+    Raises KeyError.
+    """
     for stream in plan.logical.streams:
         if name in {stream.name, str(stream.source)}:
-            operators = [op for op in plan.physical.operators if op.name == stream.source.operator and not op.unifier]
+            operators = [
+                op for op in plan.physical.operators if op.name == stream.source.operator and not op.unifier
+            ]
             return [(operator.id, stream.source.port) for operator in operators], stream.schema
     known = [name for stream in plan.logical.streams for name in (stream.name, str(stream.source))]
-    msg = f"there is no stream `{name}`, nor an output port of that name with one; {did_you_mean(name, known)}"
+    msg = (
+        f"there is no stream `{name}`, nor an output port of that name with one; {did_you_mean(name, known)}"
+    )
     raise KeyError(msg)
 
 
@@ -56,7 +63,10 @@ class Question:
 
 
 class Tails:
-    """The questions that wait for a window. Asked from any thread; costs a window nothing while there are none."""
+    """The questions that wait for a window.
+
+    Asked from any thread; costs a window nothing while there are none.
+    """
 
     def __init__(self) -> None:
         self._questions: list[Question] = []

@@ -1,8 +1,9 @@
 """The user's own modules: those that are loaded, and those that their functions can import when they run in a worker.
 
-What a function imports is found by its `import` statements, without running anything. A name means what it would mean in the importing
-file's own folder, whichever folder the command runs in: first its neighbours (and the packages above it), then the path. Installed
-packages and Python's own modules are not the user's; modules that are found by a computed name, and data files, are not seen.
+What a function imports is found by its `import` statements, without running anything. A name means what it
+would mean in the importing file's own folder, whichever folder the command runs in: first its neighbours (and
+the packages above it), then the path. Installed packages and Python's own modules are not the user's; modules
+that are found by a computed name, and data files, are not seen.
 """
 
 from __future__ import annotations
@@ -77,9 +78,20 @@ def _base(node: ast.ImportFrom, package: str) -> str:
 def _called(node: ast.Call) -> Iterator[str]:
     """`importlib.import_module("name")`, if the name stands there."""
     function = node.func
-    called = function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    called = (
+        function.attr
+        if isinstance(function, ast.Attribute)
+        else function.id
+        if isinstance(function, ast.Name)
+        else ""
+    )
     first = node.args[0] if node.args else None
-    if called in _IMPORTERS and isinstance(first, ast.Constant) and isinstance(first.value, str) and not first.value.startswith("."):
+    if (
+        called in _IMPORTERS
+        and isinstance(first, ast.Constant)
+        and isinstance(first.value, str)
+        and not first.value.startswith(".")
+    ):
         yield first.value
 
 
@@ -110,7 +122,10 @@ class _Finder:
 
 
 def _look(part: str, folders: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The file of a module in the first folder that has one, and where its own modules are. A folder without `__init__.py` has no file."""
+    """The file of a module in the first folder that has one, and where its own modules are.
+
+    A folder without `__init__.py` has no file.
+    """
     spread = []
     for folder in folders:
         base = Path(folder, part)
@@ -132,7 +147,12 @@ def is_users(path: str, installed: Sequence[str] | None = None) -> bool:
 
 
 def _installed_folders() -> tuple[str, ...]:
-    folders = [*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
+    folders = [
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+        sysconfig.get_path("stdlib"),
+        sysconfig.get_path("platstdlib"),
+    ]
     return tuple(f"{Path(folder).resolve()}/" for folder in [*folders, str(Path(ridgeline.__file__).parent)])
 
 

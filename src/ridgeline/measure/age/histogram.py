@@ -1,8 +1,8 @@
 """A histogram of seconds that can be merged, with a bounded relative error and a bounded size.
 
-The buckets are those of HDR histograms: each octave is cut into `2 ** bits` equal parts, so that a bucket's number is the bit pattern
-of the float64 without its lower mantissa bits. Merging adds counts (DDSketch), so percentiles are always taken after the merge, never
-averaged.
+The buckets are those of HDR histograms: each octave is cut into `2 ** bits` equal parts, so that a bucket's
+number is the bit pattern of the float64 without its lower mantissa bits. Merging adds counts (DDSketch), so
+percentiles are always taken after the merge, never averaged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ Seconds = npt.NDArray[np.float64]
 _MANTISSA = 52
 _MOST_BITS = 16
 _OCTAVES = 60
-_WIDTHS = tuple((width, np.dtype(width).itemsize, int(np.iinfo(width).max)) for width in (np.uint16, np.uint32, np.int64))
+_WIDTHS = tuple(
+    (width, np.dtype(width).itemsize, int(np.iinfo(width).max)) for width in (np.uint16, np.uint32, np.int64)
+)
 _NARROWEST_BYTES, _MOST = _WIDTHS[0][1], _WIDTHS[-1][2]
 
 
@@ -51,8 +53,8 @@ def bucket_numbers(seconds: Seconds, bits: int) -> Integers:
 def nearest_rank(quantile: float, count: int) -> int:
     """The rank, from 1, of a quantile among `count` values: the least one that is not below `quantile * count` (nearest-rank definition).
 
-    The product is rounded to a millionth, so that 0.07 of 100 values is the seventh and not, by the error of 0.07, the eighth.
-    Raises ValueError unless 0 <= `quantile` <= 1.
+    The product is rounded to a millionth, so that 0.07 of 100 values is the seventh and not, by the error of
+    0.07, the eighth. Raises ValueError unless 0 <= `quantile` <= 1.
     """
     if not 0.0 <= quantile <= 1.0:
         msg = f"a quantile must lie between 0 and 1; got {quantile}; did you mean {quantile / 100}?"
@@ -63,13 +65,14 @@ def nearest_rank(quantile: float, count: int) -> int:
 class Histogram:
     """A log-bucketed histogram of non-negative seconds.
 
-    A quantile is off by at most 0.79 % of the nearest-rank value (with `BITS`), or 0.1 ms below `SMALLEST_SECONDS`. At `BITS` it takes at
-    most 8 KiB, whatever it holds; each further bit doubles that.
+    A quantile is off by at most 0.79 % of the nearest-rank value (with `BITS`), or 0.1 ms below
+    `SMALLEST_SECONDS`. At `BITS` it takes at most 8 KiB, whatever it holds; each further bit doubles that.
 
-    Counts lie in one array from the lowest used bucket to the highest: 16 bit wide as long as they fit, then 32, then 64. The array has
-    60, 30 or 15 octaves at most, counted from the highest value down. What lies below goes into the lowest bucket that is kept (as in
-    DDSketch): quantiles at the very low end are then too high, all others stay right. 60 octaves are more than 0.1 ms to a million
-    years; 30 octaves below 26 years end at 0.8 s. The result depends only on the values, not on the order in which they were added or
+    Counts lie in one array from the lowest used bucket to the highest: 16 bit wide as long as they fit, then
+    32, then 64. The array has 60, 30 or 15 octaves at most, counted from the highest value down. What lies
+    below goes into the lowest bucket that is kept (as in DDSketch): quantiles at the very low end are then
+    too high, all others stay right. 60 octaves are more than 0.1 ms to a million years; 30 octaves below 26
+    years end at 0.8 s. The result depends only on the values, not on the order in which they were added or
     merged.
     """
 
@@ -96,7 +99,9 @@ class Histogram:
         made = cls(bits)
         table = np.fromiter(chain.from_iterable(pairs), np.int64).reshape(-1, 2)
         numbers, counts = np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1])
-        known = (numbers == 0) | ((numbers >= lowest_bucket(bits)) & (numbers <= bucket(sys.float_info.max, bits)))
+        known = (numbers == 0) | (
+            (numbers >= lowest_bucket(bits)) & (numbers <= bucket(sys.float_info.max, bits))
+        )
         if not (known & (counts > 0)).all():
             number, count = table[~(known & (counts > 0))][0].tolist()
             msg = f"a bucket of {bits} bits must be 0 or above {lowest_bucket(bits) - 1}, and hold something; got ({number}, {count})"
@@ -159,7 +164,9 @@ class Histogram:
         return self._counts.size == self._kept(self._counts.itemsize)
 
     def subtract(self, other: Histogram) -> None:
-        """Take out again what was merged, as if it had never been in. Only for a histogram that is not, and was not since, `full`.
+        """Take out again what was merged, as if it had never been in.
+
+        Only for a histogram that is not, and was not since, `full`.
 
         Raises:
             ValueError: If it is `full`, or does not hold what is to be taken out.
@@ -167,7 +174,13 @@ class Histogram:
         start = other._base - self._base if other._counts.size else 0
         rest = self._counts.astype(np.int64)
         part = rest[max(0, start) : max(0, start) + other._counts.size]
-        if self.full or start < 0 or other._zero > self._zero or part.size < other._counts.size or (part < other._counts).any():
+        if (
+            self.full
+            or start < 0
+            or other._zero > self._zero
+            or part.size < other._counts.size
+            or (part < other._counts).any()
+        ):
             msg = "only what was merged can be subtracted, and only from a histogram that is not full"
             raise ValueError(msg)
         part -= other._counts
@@ -181,7 +194,10 @@ class Histogram:
             self._base, self._counts = 0, np.zeros(0, np.uint16)
 
     def quantile(self, quantile: float) -> float | None:
-        """The nearest-rank quantile in seconds, None of an empty histogram. Raises ValueError unless 0 <= `quantile` <= 1."""
+        """The nearest-rank quantile in seconds, None of an empty histogram.
+
+        Raises ValueError unless 0 <= `quantile` <= 1.
+        """
         return self.quantiles((quantile,))[0]
 
     def quantiles(self, quantiles: Sequence[float]) -> tuple[float | None, ...]:
@@ -212,9 +228,9 @@ class Histogram:
     def rebucketed(self, bits: int, shift_seconds: float = 0.0) -> Histogram:
         """The same values, all later by `shift_seconds`, in buckets of another resolution: each bucket's midpoint is shifted and counted.
 
-        From `TRANSPORT_BITS` to `BITS` the relative error stays below 1 % for shifts from 0 on; without a shift it is that of `BITS`.
-        Of the zero bucket's values it is 0.2 ms: one 0.1 ms before the shift, one after. What a negative shift moves below 0 is counted
-        as 0.
+        From `TRANSPORT_BITS` to `BITS` the relative error stays below 1 % for shifts from 0 on; without a
+        shift it is that of `BITS`. Of the zero bucket's values it is 0.2 ms: one 0.1 ms before the shift, one
+        after. What a negative shift moves below 0 is counted as 0.
         """
         midpoints, counts = self.values()
         made = Histogram(bits)
@@ -276,8 +292,9 @@ class Histogram:
     def _fit(self, base: int, counts: Integers) -> None:
         """Keep counts in the narrowest integers that hold them, and no more buckets than such integers may have.
 
-        A value that was collapsed at some moment would be collapsed into the same bucket at the end: the highest bucket and the width
-        of the counts only rise, so the lowest bucket that is kept only rises too. That is why order does not matter.
+        A value that was collapsed at some moment would be collapsed into the same bucket at the end: the
+        highest bucket and the width of the counts only rise, so the lowest bucket that is kept only rises
+        too. That is why order does not matter.
         """
         for width, width_bytes, most in _WIDTHS:
             cut = counts.size - self._kept(width_bytes)

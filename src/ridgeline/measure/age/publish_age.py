@@ -23,7 +23,10 @@ class _Waiting:
         if len(self.samples) > PENDING_SAMPLES:
             half = PENDING_SAMPLES // 2 * 2
             pairs = zip(self.samples[:half:2], self.samples[1:half:2], strict=True)
-            together = [(last, at, merged(older(first, at - before), second)) for (_, before, first), (last, at, second) in pairs]
+            together = [
+                (last, at, merged(older(first, at - before), second))
+                for (_, before, first), (last, at, second) in pairs
+            ]
             self.samples = [*together, *self.samples[half:]]
 
     def take(self, window_id: int) -> list[tuple[int, float, AgeSample]]:
@@ -45,12 +48,17 @@ class PublishAges:
     @property
     def pending(self) -> int:
         """How many samples wait."""
-        return sum(len(waiting.samples) for operators in self._waiting.values() for waiting in operators.values())
+        return sum(
+            len(waiting.samples) for operators in self._waiting.values() for waiting in operators.values()
+        )
 
     def committed(
         self, name: str, operator: int, window_id: int, as_of: float, sample: AgeSample
     ) -> Iterator[tuple[int, AgeSample, float]]:
-        """A window's sample at the commit, as of a moment on STRAM's clock. Yields (operator, sample, delay) if it is published already."""
+        """A window's sample at the commit, as of a moment on STRAM's clock.
+
+        Yields (operator, sample, delay) if it is published already.
+        """
         window, at = self._visible.get(name, (-1, 0.0))
         if window >= window_id:
             yield operator, replace(sample, place="publish"), at - as_of

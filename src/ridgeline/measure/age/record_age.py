@@ -2,19 +2,24 @@
 
 An age is a clock's reading less the record's timestamp. How this differs from what Kafka Streams does:
 
-- The clock is read after the work, once per batch (`sample`). Kafka read it before the work until KAFKA-14597, so that its sinks reported
-  no processing time. Here a batch's early records are reported older than they were, by at most the batch's time; none is reported younger.
-- Figures are of the last 60 to 61 seconds: slots of one second, each dropped as a whole. Kafka's samples of 30 seconds reach back 60 to 90.
-- After a minute without records there are no figures: None where Kafka says `NaN`. An idle operator has no age, not the age 0.
-- Minimum, maximum and average are exact, and there are percentiles, which Kafka dropped for their memory: see `histogram`.
+- The clock is read after the work, once per batch (`sample`). Kafka read it before the work until
+  KAFKA-14597, so that its sinks reported no processing time. Here a batch's early records are reported older
+  than they were, by at most the batch's time; none is reported younger.
+- Figures are of the last 60 to 61 seconds: slots of one second, each dropped as a whole. Kafka's samples of
+  30 seconds reach back 60 to 90.
+- After a minute without records there are no figures: None where Kafka says `NaN`. An idle operator has no
+  age, not the age 0.
+- Minimum, maximum and average are exact, and there are percentiles, which Kafka dropped for their memory: see
+  `histogram`.
 - State has an age per operator and batch, where Kafka has one per state store and `put`.
 - An output has two ages: at `emit`, as in Kafka, and at `commit`, when a reader can see the record.
-- Negative ages (a clock behind STRAM's, a timestamp in the future) are in minimum, average, percentiles and count as they are, as in Kafka;
-  here they are also counted apart.
+- Negative ages (a clock behind STRAM's, a timestamp in the future) are in minimum, average, percentiles and
+  count as they are, as in Kafka; here they are also counted apart.
 
-A container's clock may be off, and by how much is known on the driver only. Buckets of ages would not survive the correction: their error
-is a part of the age as it was read. So buckets hold how much older a record is than the youngest one of its sample, and that one's age is
-exact: after the correction the error is still a part of the age.
+A container's clock may be off, and by how much is known on the driver only. Buckets of ages would not survive
+the correction: their error is a part of the age as it was read. So buckets hold how much older a record is
+than the youngest one of its sample, and that one's age is exact: after the correction the error is still a
+part of the age.
 """
 
 from __future__ import annotations
@@ -39,7 +44,13 @@ from ridgeline.measure.age.histogram import (
 )
 from ridgeline.measure.events import AgeSample
 
-LEVELS: Mapping[str, str] = {"source": "INFO", "state": "TRACE", "emit": "INFO", "commit": "INFO", "publish": "INFO"}
+LEVELS: Mapping[str, str] = {
+    "source": "INFO",
+    "state": "TRACE",
+    "emit": "INFO",
+    "commit": "INFO",
+    "publish": "INFO",
+}
 """The places where ages are taken, in a record's order, and their recording levels in KIP-613."""
 # fmt: off
 AGE_BOUNDS_SECONDS = (
@@ -80,24 +91,35 @@ def kip_613_name(statistic: str) -> str:
 
 def kip_613_tags(pid: int, container: int, operator_title: str) -> dict[str, str]:
     """KIP-613's tags of an operator: a thread is our worker process, a task our container, a processor node our physical operator."""
-    return {"type": KIP_613_GROUP, "thread-id": str(pid), "task-id": str(container), "processor-node-id": operator_title}
+    return {
+        "type": KIP_613_GROUP,
+        "thread-id": str(pid),
+        "task-id": str(container),
+        "processor-node-id": operator_title,
+    }
 
 
-# ------------------------------------------------------------------------------------------------ in the container
+# ------------------------------------------------------------------------------------------- in the container
 
 
-def sample(place: str, level: str, newest_us: Microseconds, oldest_us: Microseconds | None, now_seconds: float) -> AgeSample | None:
+def sample(
+    place: str, level: str, newest_us: Microseconds, oldest_us: Microseconds | None, now_seconds: float
+) -> AgeSample | None:
     """The ages of a batch of records at one place, as of one clock read after the work.
 
     Args:
-        place: `source`, `state`, `emit` or `commit`; for `commit`, `now_seconds` is the operator's end-window timestamp.
+        place: `source`, `state`, `emit` or `commit`; for `commit`, `now_seconds` is the operator's end-window
+            timestamp.
         level: The recording level, see `LEVELS`.
         newest_us: The records' timestamps, microseconds since 1970, `NO_TIME` for none.
-        oldest_us: The timestamps of the oldest records that went into each; None if the records are no results of several.
-        now_seconds: The clock's reading, seconds since 1970. It is rounded to microseconds; all else is exact until it is seconds again.
+        oldest_us: The timestamps of the oldest records that went into each; None if the records are no
+            results of several.
+        now_seconds: The clock's reading, seconds since 1970. It is rounded to microseconds; all else is exact
+            until it is seconds again.
 
     Returns:
-        The sample, or None if no record has a timestamp. Timestamps beyond the year 73,000 count as of that year.
+        The sample, or None if no record has a timestamp. Timestamps beyond the year 73,000 count as of that
+        year.
     """
     newest, first, last = _known(newest_us)
     if not newest.size:
@@ -145,7 +167,10 @@ def _known(times: Microseconds) -> tuple[Microseconds, int, int]:
 
 
 def _buckets(times: Microseconds, last: int) -> Buckets:
-    """The buckets of how much earlier than the last one times are. In chunks, so that nothing leaves the cache."""
+    """The buckets of how much earlier than the last one times are.
+
+    In chunks, so that nothing leaves the cache.
+    """
     if not times.size:
         return Buckets()
     zero = lowest_bucket(TRANSPORT_BITS) - 1
@@ -193,7 +218,9 @@ def merged(first: AgeSample, second: AgeSample) -> AgeSample:
     buckets = Histogram(TRANSPORT_BITS)
     for one in (first, second):
         values, counts = _values(one, 0.0)
-        buckets.add(np.maximum(values - base, 0.0), counts)  # from the least on, be it negative: `_values` tells them apart
+        buckets.add(
+            np.maximum(values - base, 0.0), counts
+        )  # from the least on, be it negative: `_values` tells them apart
     return AgeSample(
         second.place,
         second.level,
@@ -233,8 +260,9 @@ class AgeFigures:
 class AgeTotals:
     """All ages since the start as a Prometheus histogram has them.
 
-    `counts`: ages up to each of `AGE_BOUNDS_SECONDS`, cumulative, and last all of them. By the buckets of the samples, so an age within
-    0.2 % of a bound may be on its other side. Negative ages are below every bound, and in `sum_seconds`, as they are.
+    `counts`: ages up to each of `AGE_BOUNDS_SECONDS`, cumulative, and last all of them. By the buckets of the
+    samples, so an age within 0.2 % of a bound may be on its other side. Negative ages are below every bound,
+    and in `sum_seconds`, as they are.
     """
 
     counts: tuple[int, ...]
@@ -320,11 +348,14 @@ def _values(sample: AgeSample, shift: float) -> tuple[Seconds, Integers]:
 
 
 class RecordAges:
-    """The record ages of all operators over the last `window_seconds`, and since the start. One thread at a time.
+    """The record ages of all operators over the last `window_seconds`, and since the start.
 
-    Memory: per operator and place a slot for each second that had records (twice as many for a while after the clock was set back), each
-    with a histogram of at most 8 KiB; so half a MiB at most, and about 60 KiB for ages within a factor of ten. The histograms' sum is
-    kept, so figures cost the same however many windows there were.
+    One thread at a time.
+
+    Memory: per operator and place a slot for each second that had records (twice as many for a while after
+    the clock was set back), each with a histogram of at most 8 KiB; so half a MiB at most, and about 60 KiB
+    for ages within a factor of ten. The histograms' sum is kept, so figures cost the same however many
+    windows there were.
     """
 
     def __init__(self, window_seconds: float = 60.0) -> None:
@@ -337,7 +368,8 @@ class RecordAges:
     def add(self, operator_id: int, sample: AgeSample, at: float, offset_seconds: float = 0.0) -> None:
         """Add a window's ages at `source`, `state` or `emit`; `at` is STRAM's clock.
 
-        `offset_seconds`: of the host whose clock they were taken with (`ClockOffsets.offset`); the ages become those of STRAM's clock.
+        `offset_seconds`: of the host whose clock they were taken with (`ClockOffsets.offset`); the ages
+        become those of STRAM's clock.
 
         Raises:
             ValueError: For ages at `commit`, which need the delay of `add_committed`.
@@ -350,9 +382,9 @@ class RecordAges:
     def add_committed(self, operator_id: int, sample: AgeSample, delay_seconds: float, at: float) -> None:
         """Add a window's ages at `commit` or `publish`, all older by the time from the operator's end-window timestamp to that moment.
 
-        Minimum, maximum and sum are shifted exactly. `delay_seconds` is the time of the commit (or publication) on STRAM's clock less the
-        end-window timestamp as its host read it: the host's clock is in both that and the ages, so what comes out is STRAM's. Below 0 if
-        the host's clock is ahead.
+        Minimum, maximum and sum are shifted exactly. `delay_seconds` is the time of the commit (or
+        publication) on STRAM's clock less the end-window timestamp as its host read it: the host's clock is
+        in both that and the ages, so what comes out is STRAM's. Below 0 if the host's clock is ahead.
 
         Raises:
             ValueError: For ages at another place.
@@ -371,7 +403,10 @@ class RecordAges:
         series.forget(second, self._seconds)
 
     def figures(self, operator_id: int, place: str, now: float) -> AgeFigures | None:
-        """The figures of the last minute as of `now` on STRAM's clock; None if it had no records. What is too old is forgotten."""
+        """The figures of the last minute as of `now` on STRAM's clock; None if it had no records.
+
+        What is too old is forgotten.
+        """
         series = self._series.get(operator_id, {}).get(place)
         if series is None:
             return None
@@ -393,10 +428,25 @@ class RecordAges:
             if slot.ahead is not None:
                 ahead.merge(slot.ahead)
         below = iter(ahead.at_ranks([1 - rank for rank in ranks if rank <= 0]))
-        p50, p90, p99, p999 = (min(max(next(found) if rank > 0 else -next(below), minimum), maximum) for rank in ranks)
+        p50, p90, p99, p999 = (
+            min(max(next(found) if rank > 0 else -next(below), minimum), maximum) for rank in ranks
+        )
         average = math.fsum(slot.total for slot in slots) / count
         oldest_maximum = max(slot.oldest_maximum for slot in slots)
-        return AgeFigures(place, series.level, count, negative, minimum, maximum, average, p50, p90, p99, p999, oldest_maximum)
+        return AgeFigures(
+            place,
+            series.level,
+            count,
+            negative,
+            minimum,
+            maximum,
+            average,
+            p50,
+            p90,
+            p99,
+            p999,
+            oldest_maximum,
+        )
 
     def forget(self, operator_id: int) -> None:
         """Drop all that is known of an operator: a new plan has it no more."""

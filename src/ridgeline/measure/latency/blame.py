@@ -20,12 +20,13 @@ SMALLEST_STEP = 1e-6
 class BlameStep:
     """A stretch of a window's time. `operator`: the title of whose time it is, empty where it is nobody's.
 
-    `what`, in the order of a window: `offsets`, `log`, `planning`, `trigger` (Spark's micro-batch before Ridgeline's turn: latest offsets,
-    offset log, query planning, the rest); `retries` (attempts that did not count), `planning` (of the job); then `launch` (Spark starts a
-    stage, shuffle), `read` (the task reads what was sent to it), `slot` (another container of the same task ran), `restore` (state),
-    `compute` and `transfer` of an operator, `sibling` (compute of one in the same container that was not waited for), `barrier` (a task
-    of the stage before that was not waited for but by Spark), `state` (state file), `other` (between operators); then `results` (to the
-    driver), `stage` (outputs), `commit`.
+    `what`, in the order of a window: `offsets`, `log`, `planning`, `trigger` (Spark's micro-batch before
+    Ridgeline's turn: latest offsets, offset log, query planning, the rest); `retries` (attempts that did not
+    count), `planning` (of the job); then `launch` (Spark starts a stage, shuffle), `read` (the task reads
+    what was sent to it), `slot` (another container of the same task ran), `restore` (state), `compute` and
+    `transfer` of an operator, `sibling` (compute of one in the same container that was not waited for),
+    `barrier` (a task of the stage before that was not waited for but by Spark), `state` (state file), `other`
+    (between operators); then `results` (to the driver), `stage` (outputs), `commit`.
     """
 
     what: str
@@ -44,7 +45,10 @@ class _Piece:
 
 
 class _Walk:
-    """Time taken off a window's end piece by piece. No step is negative and their sum is what was walked, whatever the clocks say."""
+    """Time taken off a window's end piece by piece.
+
+    No step is negative and their sum is what was walked, whatever the clocks say.
+    """
 
     def __init__(self, end: float, floor: float) -> None:
         self.position = end
@@ -70,16 +74,22 @@ def blame_chain(topology: Topology, times: WindowTimes) -> tuple[BlameStep, ...]
     walk.floor = triggered
     walk.back_to(times.planned, "planning")
     walk.back_to(times.began, "retries")
-    head = [BlameStep(what, "", seconds) for what, seconds in spark_phases(times, walk.position - triggered).items()]
+    head = [
+        BlameStep(what, "", seconds)
+        for what, seconds in spark_phases(times, walk.position - triggered).items()
+    ]
     return _merged([*head, *reversed(walk.steps)])
 
 
-def explain(times: WindowTimes, path: CriticalPath, latencies: Mapping[int, OperatorLatency]) -> dict[str, Any]:
+def explain(
+    times: WindowTimes, path: CriticalPath, latencies: Mapping[int, OperatorLatency]
+) -> dict[str, Any]:
     """Why the window took longer than its critical path: `windowLatencyMs` = `criticalPathMs` + the sum of `rest` (milliseconds by name).
 
-    The names in `rest` are those of the blame chain; `launch` is here all between the job's launch and the turn of the path's first
-    operator, `wait` what the path's operators waited for stages, slots and siblings, `barrier` the time from the path's end to the end of
-    the last container. `other` is what no name has; it is negative only where clocks disagree by more than that.
+    The names in `rest` are those of the blame chain; `launch` is here all between the job's launch and the
+    turn of the path's first operator, `wait` what the path's operators waited for stages, slots and siblings,
+    `barrier` the time from the path's end to the end of the last container. `other` is what no name has; it
+    is negative only where clocks disagree by more than that.
     """
     rest = spark_phases(times, max(0.0, min(times.began, times.committed) - times.triggered))
     rest |= {"retries": times.planned - times.began}
@@ -120,7 +130,9 @@ class _Containers:
         self._times = times
         self._walk = walk
         self._stages = tasks_by_stage(topology, times)
-        self._task_ended = {container: task.ended for tasks in self._stages for task in tasks for container in task.containers}
+        self._task_ended = {
+            container: task.ended for tasks in self._stages for task in tasks for container in task.containers
+        }
         self._bits: dict[int, int] = {}
         self._lineage: dict[int, int] = {}
         """Of each operator, itself and all that it reads from, directly or not, as a set of bits."""
@@ -141,7 +153,10 @@ class _Containers:
         self._walk.back_to(self._times.launched, "other" if consumer is None else "launch")
 
     def _walk_task(self, task: TaskTimes, consumer: int | None) -> None:
-        """From the task's end to its begin. `consumer`: the container of the next stage that could not begin before that."""
+        """From the task's end to its begin.
+
+        `consumer`: the container of the next stage that could not begin before that.
+        """
         waited, wanted, needless = task.containers[-1], 0, math.inf
         if consumer is not None:
             producers = self._producers(consumer)
@@ -154,7 +169,9 @@ class _Containers:
         for container in reversed(task.containers):
             for piece in self._pieces(container, wanted if container == waited else 0):
                 first = piece.nearest
-                self._take(piece if container == waited else _Piece("slot", first, first, piece.start), needless)
+                self._take(
+                    piece if container == waited else _Piece("slot", first, first, piece.start), needless
+                )
         self._take(_Piece("read", "", first, task.entered), needless)
 
     def _take(self, piece: _Piece, needless: float) -> None:
@@ -164,9 +181,14 @@ class _Containers:
         self._walk.back_to(piece.start, piece.what, piece.operator)
 
     def _pieces(self, container: int, wanted: int) -> Iterator[_Piece]:
-        """What a container did, from its end back to its begin. `wanted`: who was waited for; 0: its last operator."""
+        """What a container did, from its end back to its begin.
+
+        `wanted`: who was waited for; 0: its last operator.
+        """
         found = self._times.containers[container]
-        ran = [operator for operator in self._topology.containers[container] if operator in self._times.operators]
+        ran = [
+            operator for operator in self._topology.containers[container] if operator in self._times.operators
+        ]
         titles = [self._topology.by_id[operator].title for operator in ran] or [""]
         yield _Piece("other", "", titles[-1], found.written)
         yield _Piece("state", "", titles[-1], found.ran)
@@ -185,8 +207,12 @@ class _Containers:
     def _producers(self, container: int) -> set[int]:
         """The containers that reported and that this one reads from."""
         topology = self._topology
-        sources = (source for operator in topology.containers[container] for source in topology.upstream[operator])
-        return {topology.by_id[source].container for source in sources} & self._times.containers.keys() - {container}
+        sources = (
+            source for operator in topology.containers[container] for source in topology.upstream[operator]
+        )
+        return {topology.by_id[source].container for source in sources} & self._times.containers.keys() - {
+            container
+        }
 
     def _lineage_of(self, container: int) -> int:
         lineage = 0
@@ -201,7 +227,11 @@ def spark_phases(times: WindowTimes, seconds: float) -> dict[str, float]:
         return {}
     phases = times.trigger.phases
     named = {}
-    for what, parts in {"offsets": ("latestOffset",), "log": ("walCommit",), "planning": ("getBatch", "queryPlanning")}.items():
+    for what, parts in {
+        "offsets": ("latestOffset",),
+        "log": ("walCommit",),
+        "planning": ("getBatch", "queryPlanning"),
+    }.items():
         named[what] = min(seconds, max(0.0, math.fsum(phases.get(part, 0.0) for part in parts)))
         seconds -= named[what]
     return {**named, "trigger": seconds}

@@ -25,7 +25,8 @@ class CriticalPath:
 def critical_path(topology: Topology, own: Mapping[int, float]) -> CriticalPath:
     """The path with the greatest sum of `own` latencies (seconds, by operator); of equal ones that whose titles sort first.
 
-    Operators that are not in `own` count 0. Time linear in operators and streams. An empty topology has an empty path.
+    Operators that are not in `own` count 0. Time linear in operators and streams. An empty topology has an
+    empty path.
     """
     rest = _longest(topology, _whole(topology, own), downstream=True)
     path: list[int] = []
@@ -44,7 +45,10 @@ def slack(topology: Topology, own: Mapping[int, float]) -> dict[int, float]:
     whole = _whole(topology, own)
     before, rest = _longest(topology, whole, downstream=False), _longest(topology, whole, downstream=True)
     longest = max(rest.values(), default=0)
-    return {node.id: (longest - before[node.id] - rest[node.id] + whole[node.id]) / _PER_SECOND for node in topology.operators}
+    return {
+        node.id: (longest - before[node.id] - rest[node.id] + whole[node.id]) / _PER_SECOND
+        for node in topology.operators
+    }
 
 
 class PathHistory:

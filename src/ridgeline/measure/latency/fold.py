@@ -52,9 +52,9 @@ class _Record:
 class LatencyFold:
     """Fed with the committed windows in order, it answers in plain data for JSON: times of day in seconds since 1970, durations in `...Ms`.
 
-    Averages are over the last `average_windows` windows, percentiles over all; what a single window was is kept for the last `history`
-    windows. Memory is bounded: about 40 bytes per operator and window kept, and 8 KiB per operator. Operators that a new plan has no
-    more are dropped. One thread at a time.
+    Averages are over the last `average_windows` windows, percentiles over all; what a single window was is
+    kept for the last `history` windows. Memory is bounded: about 40 bytes per operator and window kept, and 8
+    KiB per operator. Operators that a new plan has no more are dropped. One thread at a time.
     """
 
     def __init__(self, average_windows: int = 10, history: int = 1000) -> None:
@@ -64,7 +64,10 @@ class LatencyFold:
         self.clamps = 0
         """How often an operator ended before its upstream, by clocks that disagree."""
         self.totals = LatencyTotals()
-        """The latencies since the start. Of windows as a whole all but the last count: Spark's own account of it may come yet."""
+        """The latencies since the start.
+
+        Of windows as a whole all but the last count: Spark's own account of it may come yet.
+        """
         self._average_windows = average_windows
         self._history = history
         self._records: dict[int, _Record] = {}
@@ -78,17 +81,25 @@ class LatencyFold:
     # Windows in ----------------------------------------------------------------------------------------------------
 
     def add(
-        self, topology: Topology, times: WindowTimes, *, window_seconds: float = 0.0, behind: Mapping[int, int] | None = None
+        self,
+        topology: Topology,
+        times: WindowTimes,
+        *,
+        window_seconds: float = 0.0,
+        behind: Mapping[int, int] | None = None,
     ) -> dict[int, OperatorLatency]:
         """Take a window in; returns the latencies of its operators.
 
-        A window that is kept already is replaced and not counted again: Spark's own account of it comes late. `window_seconds` and
-        `behind` are for operators whose upstreams have not reported, as in `operator_latencies`.
+        A window that is kept already is replaced and not counted again: Spark's own account of it comes late.
+        `window_seconds` and `behind` are for operators whose upstreams have not reported, as in
+        `operator_latencies`.
         """
         if topology is not self._last:
             self._adopt(topology)
         topology = self._last or topology
-        latencies = operator_latencies(topology, times, window_seconds=window_seconds, behind=behind or {}, lag=self._history)
+        latencies = operator_latencies(
+            topology, times, window_seconds=window_seconds, behind=behind or {}, lag=self._history
+        )
         record = self._record(topology, times, latencies)
         known, last = self._records.get(times.window_id), next(reversed(self._records.values()), None)
         self._records[times.window_id] = record
@@ -97,7 +108,10 @@ class LatencyFold:
             self._paths.add(record.window_id, record.path)
             self.totals.add(topology, record.figures)
             if last is not None:
-                self.totals.add_window(last.latency_seconds, zip((self._steps[kind] for kind in last.kinds), last.seconds, strict=True))
+                self.totals.add_window(
+                    last.latency_seconds,
+                    zip((self._steps[kind] for kind in last.kinds), last.seconds, strict=True),
+                )
             self._pending.append(record.figures[0])
             if len(self._pending) >= _PENDING:
                 self._count()
@@ -115,7 +129,9 @@ class LatencyFold:
         keys = [_key(topology, node.id) for node in topology.operators]
         self._histograms = {key: kept[key] if key in kept else Histogram() for key in keys}
 
-    def _record(self, topology: Topology, times: WindowTimes, latencies: Mapping[int, OperatorLatency]) -> _Record:
+    def _record(
+        self, topology: Topology, times: WindowTimes, latencies: Mapping[int, OperatorLatency]
+    ) -> _Record:
         figures = np.full((4, len(topology.operators)), np.nan)
         estimated = bytearray(len(topology.operators))
         for column, node in enumerate(topology.operators):
@@ -151,7 +167,9 @@ class LatencyFold:
         )
         last = next(reversed(self._records.values()), None)
         if last is not None and last.path_titles == titles and last.path == critical.path:
-            return replace(record, path=last.path, path_titles=last.path_titles)  # equal ones in a row are kept once
+            return replace(
+                record, path=last.path, path_titles=last.path_titles
+            )  # equal ones in a row are kept once
         return record
 
     def _kind(self, step: BlameStep) -> int:
@@ -170,7 +188,9 @@ class LatencyFold:
 
     # Answers out ---------------------------------------------------------------------------------------------------
 
-    def latency(self, window_id: int | None = None, behind: Mapping[int, int] | None = None) -> dict[str, Any]:
+    def latency(
+        self, window_id: int | None = None, behind: Mapping[int, int] | None = None
+    ) -> dict[str, Any]:
         """Latencies of all operators in a window (default: the last), their moving averages and percentiles; null: not known.
 
         `behind`: by operator, how many windows it is behind. Raises KeyError for a window that is not kept.
@@ -189,8 +209,8 @@ class LatencyFold:
     def critical_path(self, window_id: int | None = None) -> dict[str, Any]:
         """Critical path, slack and blame chain of a window (default: the last), and the path of the averages up to it.
 
-        `latencyMs` of a step is its own latency, compute and transfer, so that the steps add up to the path's. `share` is over the last
-        100 windows. Raises KeyError for a window that is not kept.
+        `latencyMs` of a step is its own latency, compute and transfer, so that the steps add up to the
+        path's. `share` is over the last 100 windows. Raises KeyError for a window that is not kept.
         """
         record = self._find(window_id)
         if record is None:
@@ -224,7 +244,11 @@ class LatencyFold:
                 "latencyMs": milliseconds(on_average.latency_seconds),
                 "path": [topology.by_id[operator].title for operator in on_average.path],
             },
-            "share": {topology.by_id[operator].title: fraction for operator, fraction in share.items() if operator in topology.by_id},
+            "share": {
+                topology.by_id[operator].title: fraction
+                for operator, fraction in share.items()
+                if operator in topology.by_id
+            },
             "windowLatencyMs": milliseconds(record.latency_seconds),
             "explained": _explained(record),
         }
@@ -232,23 +256,38 @@ class LatencyFold:
     def windows(self, limit: int | None = None) -> list[dict[str, Any]]:
         """Summaries of the last `limit` windows that are kept (default: all), the newest last."""
         records = list(self._records.values())
-        return [_summary(record) for record in (records if limit is None else records[max(0, len(records) - limit) :])]
+        return [
+            _summary(record)
+            for record in (records if limit is None else records[max(0, len(records) - limit) :])
+        ]
 
     def window(self, window_id: int) -> dict[str, Any]:
-        """All of one window: its summary, blame chain, what explains its latency, and its operators. Raises KeyError if it is not kept."""
+        """All of one window: its summary, blame chain, what explains its latency, and its operators.
+
+        Raises KeyError if it is not kept.
+        """
         record = self._find(window_id)
         if record is None:
             msg = f"window {window_id} is not known; none is committed yet"
             raise KeyError(msg)
         operators = self._operators(record, self._averages(record), {})
-        return {**_summary(record), "blame": self._blame(record), "explained": _explained(record), "operators": operators}
+        return {
+            **_summary(record),
+            "blame": self._blame(record),
+            "explained": _explained(record),
+            "operators": operators,
+        }
 
     def _find(self, window_id: int | None) -> _Record | None:
         """The record of a window, of the last one, or None before the first."""
         if window_id is None:
             return next(reversed(self._records.values()), None)
         if window_id not in self._records:
-            kept = f"kept are {next(iter(self._records))} to {next(reversed(self._records))}" if self._records else "none is committed yet"
+            kept = (
+                f"kept are {next(iter(self._records))} to {next(reversed(self._records))}"
+                if self._records
+                else "none is committed yet"
+            )
             msg = f"window {window_id} is not known; {kept}"
             raise KeyError(msg)
         return self._records[window_id]
@@ -256,7 +295,10 @@ class LatencyFold:
     def _averages(self, record: _Record) -> Figures:
         """The figures' mean over the windows up to a record's, of each operator over those in which it reported."""
         records = self._until(record)
-        rows = [other.figures if other.topology is record.topology else _aligned(other, record.topology) for other in records]
+        rows = [
+            other.figures if other.topology is record.topology else _aligned(other, record.topology)
+            for other in records
+        ]
         figures = np.array(rows)
         known = ~np.isnan(figures)
         counts = known.sum(axis=0)
@@ -271,9 +313,17 @@ class LatencyFold:
                 break
         return found
 
-    def _operators(self, record: _Record, averages: Figures, behind: Mapping[int, int]) -> list[dict[str, Any]]:
+    def _operators(
+        self, record: _Record, averages: Figures, behind: Mapping[int, int]
+    ) -> list[dict[str, Any]]:
         self._count()
-        columns = zip(record.topology.operators, record.figures.T.tolist(), averages[0].tolist(), record.estimated, strict=True)
+        columns = zip(
+            record.topology.operators,
+            record.figures.T.tolist(),
+            averages[0].tolist(),
+            record.estimated,
+            strict=True,
+        )
         rows = []
         for node, (latency, compute, wait, transfer), average, estimated in columns:
             histogram = self._histograms.get(_key(record.topology, node.id))
@@ -298,7 +348,10 @@ class LatencyFold:
 
     def _blame(self, record: _Record) -> list[dict[str, Any]]:
         steps = zip(record.kinds, record.seconds, strict=True)
-        return [{"what": self._steps[kind][0], "operator": self._steps[kind][1], "ms": milliseconds(seconds)} for kind, seconds in steps]
+        return [
+            {"what": self._steps[kind][0], "operator": self._steps[kind][1], "ms": milliseconds(seconds)}
+            for kind, seconds in steps
+        ]
 
 
 def _nothing_yet() -> dict[str, Any]:
@@ -346,12 +399,18 @@ def _ms(seconds: float | None) -> float | None:
 def _own(topology: Topology, figures: Figures) -> dict[int, float]:
     """Own latencies of the operators that reported."""
     own = (figures[1] + figures[3]).tolist()
-    return {node.id: seconds for node, seconds in zip(topology.operators, own, strict=True) if not math.isnan(seconds)}
+    return {
+        node.id: seconds
+        for node, seconds in zip(topology.operators, own, strict=True)
+        if not math.isnan(seconds)
+    }
 
 
 def _aligned(record: _Record, topology: Topology) -> Figures:
     """A record's figures in the columns of another plan."""
-    columns = {_key(record.topology, node.id): column for column, node in enumerate(record.topology.operators)}
+    columns = {
+        _key(record.topology, node.id): column for column, node in enumerate(record.topology.operators)
+    }
     aligned = np.full((4, len(topology.operators)), np.nan)
     for column, node in enumerate(topology.operators):
         if (key := _key(topology, node.id)) in columns:

@@ -18,8 +18,9 @@ _Pieces = tuple[tuple[float, float], ...]
 class OperatorLatency:
     """The latency of a physical operator in one window, in seconds: compute + wait + transfer.
 
-    `upstream`: the slowest of those that it reads from, None for inputs. `estimated`: windows behind times the width of a window, since no
-    upstream had reported. `clamped`: it ended before its upstream, so the clocks disagree and the latency was taken as 0.
+    `upstream`: the slowest of those that it reads from, None for inputs. `estimated`: windows behind times
+    the width of a window, since no upstream had reported. `clamped`: it ended before its upstream, so the
+    clocks disagree and the latency was taken as 0.
     """
 
     operator: int
@@ -50,15 +51,21 @@ class LogicalLatency:
 
 
 def operator_latencies(
-    topology: Topology, times: WindowTimes, *, window_seconds: float = 0.0, behind: Mapping[int, int] = _NONE_BEHIND, lag: float = math.inf
+    topology: Topology,
+    times: WindowTimes,
+    *,
+    window_seconds: float = 0.0,
+    behind: Mapping[int, int] = _NONE_BEHIND,
+    lag: float = math.inf,
 ) -> dict[int, OperatorLatency]:
     """The latency of every operator that reported, by id.
 
-    `latency = max(0, EWT - max upstream EWT)`; of an input operator: its compute. Upstreams that have not reported are left out; if none
-    has, or the operator is more than `lag` windows behind, it is `behind[operator] * window_seconds`, estimated.
+    `latency = max(0, EWT - max upstream EWT)`; of an input operator: its compute. Upstreams that have not
+    reported are left out; if none has, or the operator is more than `lag` windows behind, it is
+    `behind[operator] * window_seconds`, estimated.
 
-    Of the time from the slowest upstream's end to the operator's turn, launch, shuffle, restoring state and decoding blocks are transfer;
-    the rest is wait: for the stage before, for a slot, for siblings.
+    Of the time from the slowest upstream's end to the operator's turn, launch, shuffle, restoring state and
+    decoding blocks are transfer; the rest is wait: for the stage before, for a slot, for siblings.
     """
     ended = {operator: found.ended for operator, found in times.operators.items()}
     pieces = _transfer_pieces(topology, times)
@@ -74,19 +81,26 @@ def operator_latencies(
         elif not readable or behind.get(node.id, 0) > lag:
             latency = behind.get(node.id, 0) * window_seconds
             compute = min(compute, latency)
-            latencies[node.id] = OperatorLatency(node.id, latency, compute, latency - compute, 0.0, estimated=True)
+            latencies[node.id] = OperatorLatency(
+                node.id, latency, compute, latency - compute, 0.0, estimated=True
+            )
         else:
             slowest = max(readable, key=ended.__getitem__)
             fused = topology.by_id[slowest].container == node.container
-            latencies[node.id] = _measured(node.id, own, slowest, ended[slowest], () if fused else pieces.get(node.container, ()))
+            latencies[node.id] = _measured(
+                node.id, own, slowest, ended[slowest], () if fused else pieces.get(node.container, ())
+            )
     return latencies
 
 
-def logical_latencies(topology: Topology, latencies: Mapping[int, OperatorLatency]) -> dict[str, LogicalLatency]:
+def logical_latencies(
+    topology: Topology, latencies: Mapping[int, OperatorLatency]
+) -> dict[str, LogicalLatency]:
     """The latency of every logical operator of which a partition is in `latencies`, by name.
 
-    The greatest over its partitions of the partition's latency and that of the slowest chain of its unifiers behind it (Apex,
-    `StreamingContainerManager.fillLogicalOperatorInfo`): unifiers are charged to whom they unify.
+    The greatest over its partitions of the partition's latency and that of the slowest chain of its unifiers
+    behind it (Apex, `StreamingContainerManager.fillLogicalOperatorInfo`): unifiers are charged to whom they
+    unify.
     """
     chains: dict[int, LogicalLatency] = {}
     found: dict[str, LogicalLatency] = {}
@@ -116,17 +130,28 @@ def logical_latencies(topology: Topology, latencies: Mapping[int, OperatorLatenc
     return {name: found[name] for name in topology.names if name in found}
 
 
-def _measured(operator: int, own: OperatorTimes, slowest: int, upstream_ended: float, pieces: _Pieces) -> OperatorLatency:
+def _measured(
+    operator: int, own: OperatorTimes, slowest: int, upstream_ended: float, pieces: _Pieces
+) -> OperatorLatency:
     latency = max(0.0, own.ended - upstream_ended)
     compute = max(0.0, own.compute_seconds)
     began = min(own.began, own.ended)
     if began < upstream_ended:
         compute = min(compute, latency)
-        return OperatorLatency(operator, latency, compute, 0.0, latency - compute, slowest, clamped=own.ended < upstream_ended)
+        return OperatorLatency(
+            operator, latency, compute, 0.0, latency - compute, slowest, clamped=own.ended < upstream_ended
+        )
     running = own.ended - began
     compute = min(compute, running)
     moving = _length_within(pieces, upstream_ended, began)
-    return OperatorLatency(operator, latency, compute, max(0.0, began - upstream_ended - moving), moving + running - compute, slowest)
+    return OperatorLatency(
+        operator,
+        latency,
+        compute,
+        max(0.0, began - upstream_ended - moving),
+        moving + running - compute,
+        slowest,
+    )
 
 
 def _transfer_pieces(topology: Topology, times: WindowTimes) -> dict[int, _Pieces]:
@@ -138,8 +163,15 @@ def _transfer_pieces(topology: Topology, times: WindowTimes) -> dict[int, _Piece
             reading = (task.entered if barrier is None else barrier, task.entered), (task.entered, task.began)
             for container in task.containers:
                 found = times.containers[container]
-                turns = [times.operators[operator].began for operator in topology.containers[container] if operator in times.operators]
-                pieces[container] = (*reading, (found.began, max(found.restored, min(turns, default=found.restored))))
+                turns = [
+                    times.operators[operator].began
+                    for operator in topology.containers[container]
+                    if operator in times.operators
+                ]
+                pieces[container] = (
+                    *reading,
+                    (found.began, max(found.restored, min(turns, default=found.restored))),
+                )
         barrier = max(task.ended for task in tasks)
     return pieces
 

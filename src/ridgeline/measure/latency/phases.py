@@ -38,9 +38,10 @@ PHASES: Mapping[str, str] = {
 def window_phases(topology: Topology, times: WindowTimes) -> dict[str, float]:
     """The seconds of a window by phase, those that took none left out; their sum is the time from its trigger to its end.
 
-    The end is the publication, with Spark sources the end of the micro-batch. Where tasks ran side by side it is the time of each stage's
-    slowest, as in the blame chain, but named by what was done, whoever did it: there is no waiting for a slot or a sibling in it.
-    Whatever the clocks say, no phase is negative and all of them add up.
+    The end is the publication, with Spark sources the end of the micro-batch. Where tasks ran side by side it
+    is the time of each stage's slowest, as in the blame chain, but named by what was done, whoever did it:
+    there is no waiting for a slot or a sibling in it. Whatever the clocks say, no phase is negative and all
+    of them add up.
     """
     over = max(times.published, times.committed)
     triggered = min(times.triggered, over)

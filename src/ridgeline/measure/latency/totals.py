@@ -19,7 +19,8 @@ _BOUNDS = np.array(LATENCY_BOUNDS_SECONDS)
 class LatencyTotal:
     """One operator's windows since the start; seconds.
 
-    `counts`: windows whose latency was up to each of `LATENCY_BOUNDS_SECONDS`, cumulative, and last all of them.
+    `counts`: windows whose latency was up to each of `LATENCY_BOUNDS_SECONDS`, cumulative, and last all of
+    them.
     """
 
     counts: tuple[int, ...]
@@ -31,7 +32,10 @@ class LatencyTotal:
 
 @dataclass(frozen=True, slots=True)
 class WindowTotal:
-    """The windows since the start as wholes; `counts` as in `LatencyTotal`. `blame`: seconds by (what, operator's title)."""
+    """The windows since the start as wholes; `counts` as in `LatencyTotal`.
+
+    `blame`: seconds by (what, operator's title).
+    """
 
     counts: tuple[int, ...]
     latency: float
@@ -39,7 +43,10 @@ class WindowTotal:
 
 
 class LatencyTotals:
-    """Sums over all windows, by operator. Operators that a new plan has no more are dropped. One thread at a time."""
+    """Sums over all windows, by operator.
+
+    Operators that a new plan has no more are dropped. One thread at a time.
+    """
 
     def __init__(self) -> None:
         self._windows = np.zeros(len(_BOUNDS) + 1, np.int64)
@@ -72,7 +79,10 @@ class LatencyTotals:
     def rows(self) -> list[tuple[OperatorNode, LatencyTotal]]:
         """The totals of all operators, in the topology's order."""
         counts = np.cumsum(self._counts, axis=1).tolist()
-        totals = (LatencyTotal(tuple(count), *sums) for count, sums in zip(counts, self._sums.T.tolist(), strict=True))
+        totals = (
+            LatencyTotal(tuple(count), *sums)
+            for count, sums in zip(counts, self._sums.T.tolist(), strict=True)
+        )
         return list(zip(self._topology.operators, totals, strict=True))
 
     def _adopt(self, topology: Topology) -> None:

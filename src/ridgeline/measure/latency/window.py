@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ridgeline.measure.clocks import ClockOffsets
-from ridgeline.measure.events import ContainerWindow, Event, OperatorWindow, SparkTrigger, WindowCommitted, WindowPlanned
+from ridgeline.measure.events import (
+    ContainerWindow,
+    Event,
+    OperatorWindow,
+    SparkTrigger,
+    WindowCommitted,
+    WindowPlanned,
+)
 from ridgeline.measure.topology import Topology
 
 
@@ -59,7 +66,10 @@ class TaskTimes:
 
 @dataclass(frozen=True, slots=True)
 class WindowTimes:
-    """One committed window: the driver's times as in `WindowCommitted`, containers and operators by id. Who did not report is missing."""
+    """One committed window: the driver's times as in `WindowCommitted`, containers and operators by id.
+
+    Who did not report is missing.
+    """
 
     window_id: int
     attempts: int
@@ -92,16 +102,21 @@ class WindowTimes:
 
     def tuples(self, topology: Topology) -> tuple[int, int]:
         """Tuples that entered the application (emitted by its inputs) and that reached its leaves."""
-        entered = sum(self.operators[operator].tuples_out for operator in topology.inputs if operator in self.operators)
-        left = sum(self.operators[operator].tuples_in for operator in topology.leaves if operator in self.operators)
+        entered = sum(
+            self.operators[operator].tuples_out for operator in topology.inputs if operator in self.operators
+        )
+        left = sum(
+            self.operators[operator].tuples_in for operator in topology.leaves if operator in self.operators
+        )
         return entered, left
 
 
 def assemble(topology: Topology, events: Iterable[Event], offsets: ClockOffsets) -> WindowTimes:
     """The events of one window as its times; what containers read from their hosts' clocks is put on STRAM's by `offsets`.
 
-    Each time is corrected by its host's offset at that time, since clocks drift within long windows. Events of other windows, and of
-    operators and containers that `topology` has not, are left out. Raises ValueError without a `WindowCommitted`.
+    Each time is corrected by its host's offset at that time, since clocks drift within long windows. Events
+    of other windows, and of operators and containers that `topology` has not, are left out. Raises ValueError
+    without a `WindowCommitted`.
     """
     events = tuple(events)
     committed = next((event for event in reversed(events) if isinstance(event, WindowCommitted)), None)
@@ -146,13 +161,18 @@ def tasks_by_stage(topology: Topology, times: WindowTimes) -> tuple[tuple[TaskTi
     groups: dict[int, dict[str, list[int]]] = {}
     for container, found in times.containers.items():
         groups.setdefault(topology.stage_of[container], {}).setdefault(found.task, []).append(container)
-    return tuple(tuple(_task(times, groups[stage][name]) for name in sorted(groups[stage])) for stage in sorted(groups))
+    return tuple(
+        tuple(_task(times, groups[stage][name]) for name in sorted(groups[stage])) for stage in sorted(groups)
+    )
 
 
 def _task(times: WindowTimes, members: list[int]) -> TaskTimes:
     ordered = sorted(members, key=lambda member: (times.containers[member].began, member))
     found = [times.containers[member] for member in ordered]
-    entered, ended = min(container.task_began for container in found), max(container.written for container in found)
+    entered, ended = (
+        min(container.task_began for container in found),
+        max(container.written for container in found),
+    )
     return TaskTimes(tuple(ordered), entered, found[0].began, ended)
 
 

@@ -51,8 +51,9 @@ class PhaseTime:
 class PhaseTable:
     """Where the time of a run's warm windows went: `windows` of them after `left_out` ones, each phase that occurred, and the whole.
 
-    `every_seconds`: from the begin of a window to that of the next one (median; None: there is one window). It is less than the whole where
-    windows overlap, and more where the schedule leaves time. `explained`: the part of the whole that has a name.
+    `every_seconds`: from the begin of a window to that of the next one (median; None: there is one window).
+    It is less than the whole where windows overlap, and more where the schedule leaves time. `explained`: the
+    part of the whole that has a name.
     """
 
     windows: int
@@ -77,11 +78,14 @@ class PhaseTable:
 class WindowPhases:
     """Feed it all events of a run in order (`apply`), and ask for the `table`.
 
-    Without an `ApplicationPlanned` among the events it needs the `topology`, the schedule's `window_seconds` and the driver's host. Windows
-    count once they are committed; of the last 10,000 all phases are kept. One thread at a time.
+    Without an `ApplicationPlanned` among the events it needs the `topology`, the schedule's `window_seconds`
+    and the driver's host. Windows count once they are committed; of the last 10,000 all phases are kept. One
+    thread at a time.
     """
 
-    def __init__(self, topology: Topology | None = None, window_seconds: float = 0.0, own_host: str = "") -> None:
+    def __init__(
+        self, topology: Topology | None = None, window_seconds: float = 0.0, own_host: str = ""
+    ) -> None:
         self._topology = topology or Topology((), ())
         self._clocks = ClockOffsets(own_host=own_host)
         self._window_seconds = window_seconds
@@ -113,7 +117,12 @@ class WindowPhases:
     def _plan(self, event: WindowPlanned) -> None:
         """A window begins; what of the time before was waiting for the schedule is nobody's."""
         last = self._found[-1] if self._found else None
-        if last is not None and not last.spark and last.window_id == event.window_id - 1 and self._late(event, last):
+        if (
+            last is not None
+            and not last.spark
+            and last.window_id == event.window_id - 1
+            and self._late(event, last)
+        ):
             last.seconds[BETWEEN] = max(0.0, event.at - last.over)
 
     def _late(self, event: WindowPlanned, last: _Window) -> bool:
@@ -135,7 +144,13 @@ class WindowPhases:
 
     def _window(self, event: WindowCommitted, events: Iterable[Event]) -> _Window:
         times = assemble(self._topology, events, self._clocks)
-        return _Window(event.window_id, event.began, event.published, window_phases(self._topology, times), times.trigger is not None)
+        return _Window(
+            event.window_id,
+            event.began,
+            event.published,
+            window_phases(self._topology, times),
+            times.trigger is not None,
+        )
 
     def _explain(self, event: SparkTrigger) -> None:
         """Spark's own account of a window that is over."""
@@ -153,8 +168,12 @@ class WindowPhases:
             return None
         left_out = min(warm_up, self._count // 2)
         warm = list(self._found)[max(0, left_out - (self._count - len(self._found))) :]
-        occurred = [phase for phase in PHASES if any(window.seconds.get(phase) for window in (self._first, *warm))]
-        figures = np.array([[window.seconds.get(phase, 0.0) for phase in occurred] for window in warm]).reshape(len(warm), len(occurred))
+        occurred = [
+            phase for phase in PHASES if any(window.seconds.get(phase) for window in (self._first, *warm))
+        ]
+        figures = np.array(
+            [[window.seconds.get(phase, 0.0) for phase in occurred] for window in warm]
+        ).reshape(len(warm), len(occurred))
         whole = figures.sum(axis=1)
         total = float(whole.sum()) or 1.0
         first = self._first.seconds
@@ -164,12 +183,17 @@ class WindowPhases:
             left_out=left_out,
             every_seconds=float(np.median(begins)) if len(begins) else None,
             explained=1.0 - math.fsum(window.seconds.get(UNEXPLAINED, 0.0) for window in warm) / total,
-            phases=[_time(phase, figures[:, column], total, first.get(phase, 0.0)) for column, phase in enumerate(occurred)],
+            phases=[
+                _time(phase, figures[:, column], total, first.get(phase, 0.0))
+                for column, phase in enumerate(occurred)
+            ],
             whole=_time("window", whole, total, math.fsum(first.values())),
         )
 
 
-def phase_table(events: Iterable[Event], topology: Topology | None = None, warm_up: int = WARM_UP) -> PhaseTable | None:
+def phase_table(
+    events: Iterable[Event], topology: Topology | None = None, warm_up: int = WARM_UP
+) -> PhaseTable | None:
     """Where the time of a run's windows went, from all its events; see `WindowPhases`."""
     fold = WindowPhases(topology)
     for event in events:

@@ -1,18 +1,22 @@
 """What a source still has to give, whether the application keeps up with it, and when it will have caught up.
 
-A source is watched through samples (at, consumed, remaining), `consumed` cumulative. Over the last `interval_seconds`, or since the growth
-has last changed, if that is less:
+A source is watched through samples (at, consumed, remaining), `consumed` cumulative. Over the last
+`interval_seconds`, or since the growth has last changed, if that is less:
 
 - drain rate = increase of consumed / time;
-- arrival rate = increase of (consumed + remaining) / time; growth = arrival - drain = increase of remaining / time;
+- arrival rate = increase of (consumed + remaining) / time; growth = arrival - drain = increase of remaining /
+  time;
 - backlog seconds = remaining / drain rate;
-- caught up at = time of the last sample + remaining / (drain - arrival), while it catches up. These rates are taken since the catching up
-  began, where that is less than an interval ago, and over three intervals, where they scatter by more than 2 % otherwise.
+- caught up at = time of the last sample + remaining / (drain - arrival), while it catches up. These rates are
+  taken since the catching up began, where that is less than an interval ago, and over three intervals, where
+  they scatter by more than 2 % otherwise.
 
-A verdict follows the evidence (`ridgeline.measure.progress.trend`): a change shows as soon as it stands out of the noise, without noise at the next
-sample. The growth is taken for 0 (`holding`) as soon as it is within 5 % of the drain rate, or within 1.5 times its own standard error,
-which the scatter of its samples gives; `holding` ends when it is beyond 7.5 % and beyond 4 standard errors, and it takes 2 of them to go
-from falling to catching up at once. Likewise `keeping up` begins when what is left is at most what two windows drain, and ends at four.
+A verdict follows the evidence (`ridgeline.measure.progress.trend`): a change shows as soon as it stands out
+of the noise, without noise at the next sample. The growth is taken for 0 (`holding`) as soon as it is within
+5 % of the drain rate, or within 1.5 times its own standard error, which the scatter of its samples gives;
+`holding` ends when it is beyond 7.5 % and beyond 4 standard errors, and it takes 2 of them to go from falling
+to catching up at once. Likewise `keeping up` begins when what is left is at most what two windows drain, and
+ends at four.
 """
 
 from __future__ import annotations
@@ -43,10 +47,11 @@ _SLICES = 100  # samples of an interval are merged to at most about so many
 class Verdict(StrEnum):
     """Whether an application keeps up with what arrives, the best first.
 
-    `keeping up`: nothing is left, or what two windows drain. `catching up`: the backlog falls. `holding`: it neither falls nor grows.
-    `falling behind`: it grows. `stuck`: there is a backlog and nothing has been consumed for three windows (or three times the samples'
-    distance, where that is longer), at least 5 seconds. `unreachable`: it does not answer. `unknown`: the backlog is not known, is
-    infinite, or was not seen for long enough.
+    `keeping up`: nothing is left, or what two windows drain. `catching up`: the backlog falls. `holding`: it
+    neither falls nor grows. `falling behind`: it grows. `stuck`: there is a backlog and nothing has been
+    consumed for three windows (or three times the samples' distance, where that is longer), at least 5
+    seconds. `unreachable`: it does not answer. `unknown`: the backlog is not known, is infinite, or was not
+    seen for long enough.
     """
 
     KEEPING_UP = "keeping up"
@@ -61,7 +66,11 @@ class Verdict(StrEnum):
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The worst of those that are known; `unknown` if none is."""
     order = tuple(Verdict)
-    return max((verdict for verdict in verdicts if verdict is not Verdict.UNKNOWN), key=order.index, default=Verdict.UNKNOWN)
+    return max(
+        (verdict for verdict in verdicts if verdict is not Verdict.UNKNOWN),
+        key=order.index,
+        default=Verdict.UNKNOWN,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +126,14 @@ class SourceBacklog:
 
         Args:
             at: STRAM's wall clock; samples that are older than the last one are ignored.
-            consumed: Since the run's start; None if unknown. If it falls, the source began anew and is judged anew.
+            consumed: Since the run's start; None if unknown. If it falls, the source began anew and is judged
+                anew.
             remaining: None if unknown; infinite or negative if there is no end.
             basis: Of `remaining`: `lower bound` if only a part of the source has reported.
-            counts: False for a sample that says nothing of the trend: what arrives until the next window is due waits in any application.
-            late: True while a window runs that is late or will be: then the application does not keep up, however little is left.
+            counts: False for a sample that says nothing of the trend: what arrives until the next window is
+                due waits in any application.
+            late: True while a window runs that is late or will be: then the application does not keep up,
+                however little is left.
         """
         consumed = None if consumed is None or not math.isfinite(consumed) else min(_MOST, max(0.0, consumed))
         if remaining is not None and not math.isnan(remaining) and remaining != math.inf:
@@ -143,7 +155,9 @@ class SourceBacklog:
             self._say(self._judge(at, late=late), at)
         elif self._backlog.value == 0 and basis is Basis.EXACT:
             self._say(Verdict.KEEPING_UP, at)
-        elif self._verdict is Verdict.KEEPING_UP and (self._backlog.value or 0.0) > self._drained_in(_LEAVES_WINDOWS):
+        elif self._verdict is Verdict.KEEPING_UP and (self._backlog.value or 0.0) > self._drained_in(
+            _LEAVES_WINDOWS
+        ):
             self._say(Verdict.UNKNOWN, at)  # more waits than it was ever seen to work off in that time
 
     def _drained_in(self, windows: float) -> float:
@@ -178,7 +192,11 @@ class SourceBacklog:
     def _drain(self, *, since_change: bool = True) -> float | None:
         """Consumed per second over the last interval; None if unknown."""
         changed = since_change and self._trend is not None and self._trend.changed
-        seconds = min(self._interval, self._trend.seconds) if changed and self._trend is not None else self._interval
+        seconds = (
+            min(self._interval, self._trend.seconds)
+            if changed and self._trend is not None
+            else self._interval
+        )
         if not len(self._samples):
             return None
         begin = self._samples[-1].at - seconds
@@ -195,7 +213,9 @@ class SourceBacklog:
 
     def _fall(self, intervals: float) -> Trend | None:
         """The growth since it catches up, over so many intervals at most."""
-        return self._samples.trend(self._samples.since(max(self._verdict_since, self._as_of - intervals * self._interval)))
+        return self._samples.trend(
+            self._samples.since(max(self._verdict_since, self._as_of - intervals * self._interval))
+        )
 
     def _judge(self, at: float, *, late: bool) -> Verdict:
         backlog, growth = self._backlog.value, self._trend
@@ -207,7 +227,11 @@ class SourceBacklog:
         if self._stuck(at):
             return Verdict.STUCK
         drain = self._drain()
-        if growth is None or (growth.steps < 2 and not growth.changed) or (drain == 0 and not self._seen_draining()):  # noqa: PLR2004
+        if (
+            growth is None
+            or (growth.steps < 2 and not growth.changed)  # noqa: PLR2004
+            or (drain == 0 and not self._seen_draining())
+        ):
             return Verdict.UNKNOWN if late and self._verdict is Verdict.KEEPING_UP else self._verdict
         return self._direction(growth, drain or 0.0)
 
@@ -218,7 +242,11 @@ class SourceBacklog:
         if before is Verdict.HOLDING:
             return found if growth.beyond(_LEAVES * drain, _LEAVES_ERRORS) else Verdict.HOLDING
         turns = before in {Verdict.FALLING_BEHIND, Verdict.CATCHING_UP} and before is not found
-        return found if growth.beyond(_HOLDS * drain, _TURNS_ERRORS if turns else _HOLDS_ERRORS) else Verdict.HOLDING
+        return (
+            found
+            if growth.beyond(_HOLDS * drain, _TURNS_ERRORS if turns else _HOLDS_ERRORS)
+            else Verdict.HOLDING
+        )
 
     def _seen_draining(self) -> bool:
         """True if it was ever seen to work: a backlog that grows beside a standstill falls behind then."""
@@ -231,7 +259,9 @@ class SourceBacklog:
         if now - self._moved_at <= _STUCK_SECONDS:
             return False
         samples, first = self._samples, self._samples.since(self._as_of - self._interval)
-        distance = (samples[-1].at - samples[first].at) / max(1, len(samples) - first - 1) if len(samples) else 0.0
+        distance = (
+            (samples[-1].at - samples[first].at) / max(1, len(samples) - first - 1) if len(samples) else 0.0
+        )
         return now - self._moved_at > max(_STUCK_WINDOWS * max(self._window, distance), _STUCK_SECONDS)
 
     def _seconds(self, drain: float | None) -> Estimate:
@@ -247,7 +277,8 @@ class SourceBacklog:
 class ScheduleBacklog:
     """Judges by the schedule alone, for applications whose sources do not know their backlog: windows that begin late are a backlog.
 
-    It is a source whose work is time: a second of it arrives every second, and what remains is how late the last window began.
+    It is a source whose work is time: a second of it arrives every second, and what remains is how late the
+    last window began.
     """
 
     def __init__(self, *, window_seconds: float, interval_seconds: float = 10.0) -> None:
@@ -262,10 +293,12 @@ class ScheduleBacklog:
         self._source.add(at, at, late, basis=Basis.ESTIMATED)
 
     def state(self, now: float, late_seconds: float, *, begun: int = 2) -> BacklogState:
-        """The state at `now`, at which the next window is so late. It is never `stuck`: a window that does not end falls behind.
+        """The state at `now`, at which the next window is so late.
 
-        `begun`: windows of this run. The first one starts processes and connections, which says nothing of the next: until then the verdict
-        is `unknown`.
+        It is never `stuck`: a window that does not end falls behind.
+
+        `begun`: windows of this run. The first one starts processes and connections, which says nothing of
+        the next: until then the verdict is `unknown`.
         """
         if self._last is None:
             return BacklogState(UNKNOWN, UNKNOWN, None, None, None, Verdict.UNKNOWN)
@@ -279,7 +312,9 @@ class ScheduleBacklog:
         if begun < 2:  # noqa: PLR2004  as above
             verdict = Verdict.UNKNOWN
         seconds = Estimate(current, Basis.ESTIMATED)
-        return BacklogState(seconds, seconds, None, None, None if caught_up_at is None else max(now, caught_up_at), verdict)
+        return BacklogState(
+            seconds, seconds, None, None, None if caught_up_at is None else max(now, caught_up_at), verdict
+        )
 
 
 @dataclass(slots=True)
@@ -305,9 +340,13 @@ class PartitionedSource:
         if event.whole:
             self.latest = {event.operator: event}
         else:
-            self.latest = {one: said for one, said in self.latest.items() if not said.whole} | {event.operator: event}
+            self.latest = {one: said for one, said in self.latest.items() if not said.whole} | {
+                event.operator: event
+            }
         self.waiting = True
-        if event.whole or all(one in self.latest and self.latest[one].window_id == event.window_id for one in self.partitions):
+        if event.whole or all(
+            one in self.latest and self.latest[one].window_id == event.window_id for one in self.partitions
+        ):
             self.flush(event.at)
 
     def flush(self, at: float) -> None:
@@ -323,14 +362,16 @@ class PartitionedSource:
         known = [value for value in consumed if value is not None]
         if at - self.asked_at <= ASKED_SECONDS:
             return
-        self.backlog.add(at, sum(known) if len(known) == len(consumed) else None, remaining.value, basis=remaining.basis)
+        self.backlog.add(
+            at, sum(known) if len(known) == len(consumed) else None, remaining.value, basis=remaining.basis
+        )
 
     def answer(self, event: SourceAsked, done: float, *, late: bool, known: bool = True) -> None:
         """The source was asked.
 
-        `done`: which part of what the running window holds is processed; `late`: that window will be late; `known`: False if nobody knows
-        what it does. While a window is in time only the first answer after its end counts for the trend: until the next one is due, records
-        wait anyway.
+        `done`: which part of what the running window holds is processed; `late`: that window will be late;
+        `known`: False if nobody knows what it does. While a window is in time only the first answer after its
+        end counts for the trend: until the next one is due, records wait anyway.
         """
         self.problem = event.problem
         if event.problem or event.waiting is None or event.taken is None:
@@ -343,7 +384,12 @@ class PartitionedSource:
         left = event.held * (1.0 - done)
         basis = Basis.ESTIMATED if 0 < done < 1 else Basis.EXACT
         self.backlog.add(
-            event.at, event.taken - left, event.waiting + left, basis=basis, counts=known and (late or self.window_ended), late=late
+            event.at,
+            event.taken - left,
+            event.waiting + left,
+            basis=basis,
+            counts=known and (late or self.window_ended),
+            late=late,
         )
         self.window_ended = self.window_ended and not known
 

@@ -34,8 +34,8 @@ def weakest(bases: Iterable[Basis]) -> Basis:
 class Estimate:
     """A number that is not negative and may be infinite, and its basis; without a number the basis is `unknown`, and the reverse.
 
-    What cannot be such a number is corrected rather than passed on: NaN is unknown, a negative number is 0. So sums and products of
-    estimates are never NaN and never negative.
+    What cannot be such a number is corrected rather than passed on: NaN is unknown, a negative number is 0.
+    So sums and products of estimates are never NaN and never negative.
 
     >>> Estimate(2.0) * Estimate(3.0, Basis.ESTIMATED) + UNKNOWN
     Estimate(value=6.0, basis=<Basis.LOWER_BOUND: 'lower bound'>)
@@ -80,7 +80,10 @@ class Estimate:
         return Estimate(value, weakest((self.basis, other.basis)))
 
     def less(self, value: float) -> Estimate:
-        """What is left when `value`, finite, has gone; at least 0. An exact number becomes an estimated one."""
+        """What is left when `value`, finite, has gone; at least 0.
+
+        An exact number becomes an estimated one.
+        """
         if self.value is None or value == 0:
             return self
         return Estimate(self.value - value, weakest((self.basis, Basis.ESTIMATED)))

@@ -1,7 +1,8 @@
 """Progress and backlog of a running application, as a fold over its events.
 
-Between two heartbeats the operator that ran is taken to run on: what it has spent grows and what it has left falls by the time since, for
-at most `heartbeat_timeout`. Counts stay as they were reported. All times are STRAM's clock.
+Between two heartbeats the operator that ran is taken to run on: what it has spent grows and what it has left
+falls by the time since, for at most `heartbeat_timeout`. Counts stay as they were reported. All times are
+STRAM's clock.
 """
 
 from __future__ import annotations
@@ -21,9 +22,23 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowStarted,
 )
-from ridgeline.measure.progress.backlog import BacklogState, PartitionedSource, ScheduleBacklog, SourceBacklog, Verdict, worst
+from ridgeline.measure.progress.backlog import (
+    BacklogState,
+    PartitionedSource,
+    ScheduleBacklog,
+    SourceBacklog,
+    Verdict,
+    worst,
+)
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total
-from ridgeline.measure.progress.formulas import History, OperatorProgress, WindowProgress, even_shares, window_progress, work_done
+from ridgeline.measure.progress.formulas import (
+    History,
+    OperatorProgress,
+    WindowProgress,
+    even_shares,
+    window_progress,
+    work_done,
+)
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 
 _WINDOWS = 10  # that averages reach back
@@ -33,7 +48,9 @@ _BEHIND_WINDOWS = 4.0  # no application that is further behind its schedule keep
 
 
 class ProgressFold:
-    """Folds events into `progress`. What it holds is bounded by the topology and by one interval's samples of each source.
+    """Folds events into `progress`.
+
+    What it holds is bounded by the topology and by one interval's samples of each source.
 
     Args:
         window_seconds: The application's window width.
@@ -41,7 +58,9 @@ class ProgressFold:
         heartbeat_timeout: A container that runs and was not heard of for longer is shown as silent; seconds.
     """
 
-    def __init__(self, window_seconds: float, interval_seconds: float = 10.0, heartbeat_timeout: float = 30.0) -> None:
+    def __init__(
+        self, window_seconds: float, interval_seconds: float = 10.0, heartbeat_timeout: float = 30.0
+    ) -> None:
         self._window_seconds = window_seconds
         self._interval_seconds = interval_seconds
         self._timeout = heartbeat_timeout
@@ -68,14 +87,24 @@ class ProgressFold:
         for edge, share in self._even.items():
             if share.basis is not Basis.EXACT:
                 self._dealt.setdefault((edge.sink, edge.sink_port), []).append(edge)
-        kept = {node.id for node in topology.operators if node.id in before.by_id and _same(node, before.by_id[node.id])}
-        self._averages = {node.id: self._averages[node.id] for node in topology.operators if node.id in kept and node.id in self._averages}
+        kept = {
+            node.id
+            for node in topology.operators
+            if node.id in before.by_id and _same(node, before.by_id[node.id])
+        }
+        self._averages = {
+            node.id: self._averages[node.id]
+            for node in topology.operators
+            if node.id in kept and node.id in self._averages
+        }
         names = dict.fromkeys(node.name for node in topology.operators if node.kind == "input")
         for name in names:
             partitions = tuple(node.id for node in topology.partitions_of(name))
             source = self._sources.get(name)
             if source is None or source.partitions != partitions:
-                backlog = SourceBacklog(window_seconds=self._window_seconds, interval_seconds=self._interval_seconds)
+                backlog = SourceBacklog(
+                    window_seconds=self._window_seconds, interval_seconds=self._interval_seconds
+                )
                 self._sources[name] = PartitionedSource(partitions, backlog)
         self._sources = {name: self._sources[name] for name in names}
         if self._window is not None:
@@ -85,12 +114,19 @@ class ProgressFold:
         """A window's driver has fired: how late it is, is a sample of the schedule."""
         self._begun += self._window is None or self._window.id != event.window_id
         pause = math.inf if self._committed_at is None else event.at - self._committed_at
-        self._window = _Window(event.window_id, event.at, planned=event.at, at_once=self._last_late and pause < 0.1 * self._window_seconds)
+        self._window = _Window(
+            event.window_id,
+            event.at,
+            planned=event.at,
+            at_once=self._last_late and pause < 0.1 * self._window_seconds,
+        )
         late = max(0.0, event.at - event.due)
         if late <= self._window_seconds or self._due is None:
             self._forgiven = 0.0
         else:  # a driver that is too late lets its schedule slip
-            self._forgiven += max(0.0, event.due - self._due[1] - (event.window_id - self._due[0]) * self._window_seconds)
+            self._forgiven += max(
+                0.0, event.due - self._due[1] - (event.window_id - self._due[0]) * self._window_seconds
+            )
         self._due = (event.window_id, event.due)
         self._schedule.add(event.at, late + self._forgiven)
 
@@ -160,14 +196,17 @@ class ProgressFold:
     def _doing(self, event: SourceAsked) -> tuple[float, bool, bool]:
         """Which part of what the running window holds is processed, whether the window is late or will be, and whether the part is known.
 
-        Where windows are long enough for heartbeats it is not until the first: what the window does by then does not show yet.
+        Where windows are long enough for heartbeats it is not until the first: what the window does by then
+        does not show yet.
         """
         window = self._window
         if window is None or not window.running or window.id != event.window_id:
             return (1.0 if window is not None and window.id >= event.window_id else 0.0), False, True
         figures = self._figures(event.at) if window.heartbeats else None
         left = figures.wall_seconds.value if figures is not None else None
-        late = window.at_once or event.at - window.planned + (left or 0.0) > _LATE_SHARE * self._window_seconds
+        late = (
+            window.at_once or event.at - window.planned + (left or 0.0) > _LATE_SHARE * self._window_seconds
+        )
         if figures is None:
             return 0.0, late, not self._last_heard or event.at - window.began > _SILENT_SECONDS
         return work_done(figures), late, True
@@ -188,23 +227,35 @@ class ProgressFold:
     def progress(self, now: float) -> dict[str, Any]:
         """The progress of the running window (or the last one) and the backlog at `now`, ready for JSON.
 
-        Estimates are `{"value", "basis"}`, with `"infinite": true` and a null value where there is no end; unknown is null. Seconds, and
-        seconds since 1970 for times. `window.remainingSeconds` is wall time, `cpuRemainingSeconds` the sum over all operators, both without
-        Spark's own work. `averageSecondsPerElement` of an input operator is per window.
+        Estimates are `{"value", "basis"}`, with `"infinite": true` and a null value where there is no end;
+        unknown is null. Seconds, and seconds since 1970 for times. `window.remainingSeconds` is wall time,
+        `cpuRemainingSeconds` the sum over all operators, both without Spark's own work.
+        `averageSecondsPerElement` of an input operator is per window.
         """
         window = self._window
         running = window is not None and window.running
         figures = self._figures(now)
-        elapsed = None if window is None else max(0.0, (now if window.committed_at is None else window.committed_at) - window.began)
+        elapsed = (
+            None
+            if window is None
+            else max(0.0, (now if window.committed_at is None else window.committed_at) - window.began)
+        )
         return {
             "windowId": None if window is None else window.id,
             "running": running,
             "elapsedSeconds": elapsed,
             "operators": [
-                _operator_json(node, figures.operators[node.id], window.operators.get(node.id) if window is not None else None)
+                _operator_json(
+                    node,
+                    figures.operators[node.id],
+                    window.operators.get(node.id) if window is not None else None,
+                )
                 for node in self._topology.operators
             ],
-            "containers": [self._container_json(container, left, figures, now) for container, left in figures.containers.items()],
+            "containers": [
+                self._container_json(container, left, figures, now)
+                for container, left in figures.containers.items()
+            ],
             "window": _window_json(figures, elapsed, now if running else None),
             **self._backlog_json(now),
         }
@@ -213,8 +264,14 @@ class ProgressFold:
         window = self._window
         if window is None:
             return window_progress(self._topology, {}, {}, self._even)
-        history = {identity: averages.history() for identity, averages in self._averages.items()} if window.running else {}
-        ages = {container: min(max(0.0, now - at), self._timeout) for container, at in window.heartbeats.items()}
+        history = (
+            {identity: averages.history() for identity, averages in self._averages.items()}
+            if window.running
+            else {}
+        )
+        ages = {
+            container: min(max(0.0, now - at), self._timeout) for container, at in window.heartbeats.items()
+        }
         finished = window.finished if window.running else set(self._topology.containers)
         return window_progress(self._topology, window.operators, history, self._shares(), ages, finished)
 
@@ -224,13 +281,19 @@ class ProgressFold:
         for (sink, port), edges in self._dealt.items():
             reader = self._averages.get(sink)
             came = reader.inputs.get(port) if reader is not None else None
-            sent = [self._averages[edge.source].outputs.get(edge.source_port) for edge in edges if edge.source in self._averages]
+            sent = [
+                self._averages[edge.source].outputs.get(edge.source_port)
+                for edge in edges
+                if edge.source in self._averages
+            ]
             whole = sum(mean for mean in sent if mean is not None)
             if came is not None and len(sent) == len(edges) and None not in sent and whole > 0:
                 found.update(dict.fromkeys(edges, Estimate(min(1.0, came / whole), Basis.ESTIMATED)))
         return found
 
-    def _container_json(self, container: int, left: Estimate, figures: WindowProgress, now: float) -> dict[str, Any]:
+    def _container_json(
+        self, container: int, left: Estimate, figures: WindowProgress, now: float
+    ) -> dict[str, Any]:
         window = self._window
         at = window.heartbeats.get(container) if window is not None else None
         works = any(figures.operators[one].state != "done" for one in self._topology.containers[container])
@@ -258,13 +321,19 @@ class ProgressFold:
         verdicts = {name: self._verdict(name, state, schedule, now) for name, state in states.items()}
         counted = [state for state in states.values() if state.backlog.known and not state.backlog.infinite]
         if counted:
-            records = [self._sources[name].backlog_in("records", state.backlog) for name, state in states.items()]
-            seconds = greatest(UNKNOWN if state.backlog.infinite else state.seconds for state in states.values())
+            records = [
+                self._sources[name].backlog_in("records", state.backlog) for name, state in states.items()
+            ]
+            seconds = greatest(
+                UNKNOWN if state.backlog.infinite else state.seconds for state in states.values()
+            )
             verdict = worst(verdicts.values())
             if verdict is Verdict.KEEPING_UP:
                 verdict = self._unless_behind(schedule)
             ends = [state.caught_up_at for state in counted if state.verdict is Verdict.CATCHING_UP]
-            caught_up_at = max((end for end in ends if end is not None), default=None) if None not in ends else None
+            caught_up_at = (
+                max((end for end in ends if end is not None), default=None) if None not in ends else None
+            )
             basis = seconds.basis.value
             backlog_records = total(one for one in records if one is not None) if any(records) else UNKNOWN
         else:
@@ -273,7 +342,9 @@ class ProgressFold:
         unreachable = [name for name, source in self._sources.items() if source.problem]
         if unreachable:
             verdict = Verdict.UNREACHABLE
-        answers = [source.backlog.as_of for source in self._sources.values() if source.backlog.as_of is not None]
+        answers = [
+            source.backlog.as_of for source in self._sources.values() if source.backlog.as_of is not None
+        ]
         return {
             "sources": [self._source_json(name, state, verdicts[name]) for name, state in states.items()],
             "application": {
@@ -284,7 +355,9 @@ class ProgressFold:
                 "asOf": min(answers, default=None),
                 "unreachable": unreachable,
                 "verdict": verdict.value,
-                "windowsBehind": None if schedule.backlog.value is None else int(schedule.backlog.value / self._window_seconds + 1e-9),
+                "windowsBehind": None
+                if schedule.backlog.value is None
+                else int(schedule.backlog.value / self._window_seconds + 1e-9),
                 **_infinite(seconds),
             },
         }
@@ -309,7 +382,12 @@ class ProgressFold:
             return Verdict.UNKNOWN  # the window before was late, and this one will be
         as_of = source.backlog.as_of
         late = self._last_late or self._late_seconds(now) > self._window_seconds
-        if state.verdict is Verdict.KEEPING_UP and as_of is not None and now - as_of > max(5.0, 2 * self._window_seconds) and late:
+        if (
+            state.verdict is Verdict.KEEPING_UP
+            and as_of is not None
+            and now - as_of > max(5.0, 2 * self._window_seconds)
+            and late
+        ):
             return Verdict.UNKNOWN if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
         return state.verdict
 
@@ -407,7 +485,13 @@ class _Averages:
         if not self.windows:
             return History(work=work, work_before=before)
         if self.elements <= 0:
-            return History(elements=self.elements, seconds=self.seconds, end_seconds=self.end_seconds, work=work, work_before=before)
+            return History(
+                elements=self.elements,
+                seconds=self.seconds,
+                end_seconds=self.end_seconds,
+                work=work,
+                work_before=before,
+            )
         outputs = {port: mean / self.elements for port, mean in self.outputs.items()}
         each = (self.seconds - self.end_seconds) / self.elements
         return History(each, outputs, self.elements, self.seconds, self.end_seconds, work, before)
@@ -431,7 +515,9 @@ def _moves(said: RunningOperator, before: RunningOperator | None) -> bool:
 # JSON --------------------------------------------------------------------------------------------------------------
 
 
-def _operator_json(node: OperatorNode, figures: OperatorProgress, said: RunningOperator | None) -> dict[str, Any]:
+def _operator_json(
+    node: OperatorNode, figures: OperatorProgress, said: RunningOperator | None
+) -> dict[str, Any]:
     return {
         "operator": node.title,
         "id": node.id,
@@ -456,8 +542,18 @@ def _window_json(figures: WindowProgress, elapsed: float | None, now: float | No
     left = figures.wall_seconds if now is not None else NOTHING
     done = None
     if elapsed is not None and left.value is not None:
-        certain = left.value > 0 or left.basis is Basis.EXACT  # who runs on with nothing left by estimate is at an unknown place
-        done = 0.0 if left.infinite else None if not certain else elapsed / (elapsed + left.value) if elapsed + left.value > 0 else None
+        certain = (
+            left.value > 0 or left.basis is Basis.EXACT
+        )  # who runs on with nothing left by estimate is at an unknown place
+        done = (
+            0.0
+            if left.infinite
+            else None
+            if not certain
+            else elapsed / (elapsed + left.value)
+            if elapsed + left.value > 0
+            else None
+        )
     if now is None and elapsed is not None:
         done = 1.0
     return {
@@ -465,7 +561,9 @@ def _window_json(figures: WindowProgress, elapsed: float | None, now: float | No
         "cpuRemainingSeconds": _finite(figures.cpu_seconds if now is not None else NOTHING),
         "fractionDone": done,
         "basis": left.basis.value,
-        "expectedEndAt": now + left.value if now is not None and left.value is not None and not left.infinite else None,
+        "expectedEndAt": now + left.value
+        if now is not None and left.value is not None and not left.infinite
+        else None,
         **_infinite(left),
     }
 

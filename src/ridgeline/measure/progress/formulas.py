@@ -1,8 +1,9 @@
 """How far a window is and how long it will still take: Beam's progress formulas over a whole topology.
 
-The formulas are those of the Apache Beam Fn API's progress report (https://s.apache.org/beam-fn-api-progress-reporting) with their slips
-corrected; F1 to F7 number them. C are consumed tuples, A active ones, P and AP what was produced for consumed and for active ones, AR what
-is expected for active ones, T the seconds spent:
+The formulas are those of the Apache Beam Fn API's progress report
+(https://s.apache.org/beam-fn-api-progress-reporting) with their slips corrected; F1 to F7 number them. C are
+consumed tuples, A active ones, P and AP what was produced for consumed and for active ones, AR what is
+expected for active ones, T the seconds spent:
 
 - F1 `active_fraction`: f = AP / (AP + AR), both over all outputs;
 - F2 `seconds_per_element`: T / (C + A f);
@@ -14,16 +15,22 @@ is expected for active ones, T the seconds spent:
 
 What Beam leaves open is decided so:
 
-- An AR that is not reported is an average: max(0, A P / C - AP). A negative AR is infinite, and so is the time left then.
-- Where nothing tells how far the active tuples are (no output yet, or no output port), f is unknown and counts as a half, if other tuples
-  were consumed. If none were, the averages of earlier windows decide, and without them the time is unknown.
-- An input operator has one active element, the window. `progress()` speaks of the whole source: the window's share of what remains is the
-  average work of a window less the work done in this one. Without earlier windows all that remains counts, an upper bound.
-- An operator that runs and has nothing left is in `end_window`: it still takes what it takes on average less what it has spent. If it has
-  produced nothing at a port so far but did in earlier windows, that is still to come.
-- The containers of a stage begin when the stage before is done: what reports from a later stage says that earlier ones are done.
-- Sums over operators are CPU seconds. The wall time left is, stage after stage, that of the container with the most left: a container
-  works with one thread and those of a stage run side by side, as far as there are slots.
+- An AR that is not reported is an average: max(0, A P / C - AP). A negative AR is infinite, and so is the
+  time left then.
+- Where nothing tells how far the active tuples are (no output yet, or no output port), f is unknown and
+  counts as a half, if other tuples were consumed. If none were, the averages of earlier windows decide, and
+  without them the time is unknown.
+- An input operator has one active element, the window. `progress()` speaks of the whole source: the window's
+  share of what remains is the average work of a window less the work done in this one. Without earlier
+  windows all that remains counts, an upper bound.
+- An operator that runs and has nothing left is in `end_window`: it still takes what it takes on average less
+  what it has spent. If it has produced nothing at a port so far but did in earlier windows, that is still to
+  come.
+- The containers of a stage begin when the stage before is done: what reports from a later stage says that
+  earlier ones are done.
+- Sums over operators are CPU seconds. The wall time left is, stage after stage, that of the container with
+  the most left: a container works with one thread and those of a stage run side by side, as far as there are
+  slots.
 """
 
 from __future__ import annotations
@@ -43,10 +50,13 @@ _TELLING_OUTPUTS = 2.0  # of an active tuple: with fewer, what is emitted so far
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Averages of an operator's earlier windows; None where nothing is known. `end_seconds` of `seconds` were spent in `end_window`.
+    """Averages of an operator's earlier windows; None where nothing is known.
 
-    `elements` consumed and `seconds` spent per window; an input operator consumes one element, the window. `work` per window and
-    `work_before`, the work done up to the end of the last window, of an input operator, in the unit of its `progress()`.
+    `end_seconds` of `seconds` were spent in `end_window`.
+
+    `elements` consumed and `seconds` spent per window; an input operator consumes one element, the window.
+    `work` per window and `work_before`, the work done up to the end of the last window, of an input operator,
+    in the unit of its `progress()`.
     """
 
     seconds_per_element: float | None = None
@@ -62,8 +72,9 @@ class History:
 class OperatorProgress:
     """The figures of one operator in a running window.
 
-    `state` is `waiting`, `running`, `done`, or `unknown` for an operator whose container has not reported. `produced` and
-    `output_remaining` are per output port, in tuples; `watermarks` are tentative: the lowest time in flight in the operator and before it.
+    `state` is `waiting`, `running`, `done`, or `unknown` for an operator whose container has not reported.
+    `produced` and `output_remaining` are per output port, in tuples; `watermarks` are tentative: the lowest
+    time in flight in the operator and before it.
     """
 
     id: int
@@ -83,7 +94,10 @@ class OperatorProgress:
 
 @dataclass(frozen=True, slots=True)
 class WindowProgress:
-    """The figures of a running window. Seconds left: `containers` and `cpu_seconds` as sums over operators, `wall_seconds` by stages."""
+    """The figures of a running window.
+
+    Seconds left: `containers` and `cpu_seconds` as sums over operators, `wall_seconds` by stages.
+    """
 
     operators: Mapping[int, OperatorProgress]
     containers: Mapping[int, Estimate]
@@ -140,17 +154,24 @@ def backlog_seconds(average: Estimate, elements: Estimate, active: float, fracti
 def even_shares(topology: Topology) -> dict[StreamEdge, Estimate]:
     """The share of its source port's tuples that each stream carries, as long as nothing better is known.
 
-    A port that feeds n partitions of one operator, or the unifiers before them, deals its tuples among them: an nth each, estimated.
+    A port that feeds n partitions of one operator, or the unifiers before them, deals its tuples among them:
+    an nth each, estimated.
     """
     behind: dict[int, frozenset[str]] = {}
     for node in reversed(topology.operators):
         sinks = topology.downstream[node.id] if node.unifier else ()
-        behind[node.id] = frozenset[str]().union(*(behind[sink] for sink in sinks)) if node.unifier else frozenset({node.name})
+        behind[node.id] = (
+            frozenset[str]().union(*(behind[sink] for sink in sinks))
+            if node.unifier
+            else frozenset({node.name})
+        )
     groups: dict[tuple[int, str, frozenset[str], str], list[StreamEdge]] = {}
     for edge in topology.streams:
         groups.setdefault((edge.source, edge.source_port, behind[edge.sink], edge.sink_port), []).append(edge)
     return {
-        edge: Estimate(1.0 / len(edges), Basis.EXACT if len(edges) == 1 else Basis.ESTIMATED) for edges in groups.values() for edge in edges
+        edge: Estimate(1.0 / len(edges), Basis.EXACT if len(edges) == 1 else Basis.ESTIMATED)
+        for edges in groups.values()
+        for edge in edges
     }
 
 
@@ -166,10 +187,12 @@ def window_progress(
 
     Args:
         topology: The operators and streams.
-        running: What heartbeats said last, by operator id; operators whose container has not reported are missing.
+        running: What heartbeats said last, by operator id; operators whose container has not reported are
+            missing.
         history: Averages of earlier windows, by operator id.
         shares: What part of its source port's tuples each stream carries; `even_shares` where missing.
-        ages: By container, how many seconds ago it said so: its running operator is taken to have worked since.
+        ages: By container, how many seconds ago it said so: its running operator is taken to have worked
+            since.
         finished: Containers that are known to be done, whatever they said last.
     """
     reporting = [topology.by_id[identity].stage for identity in running if identity in topology.by_id]
@@ -181,11 +204,16 @@ def window_progress(
     for node in topology.operators:
         work.visit(node, (ages or {}).get(node.container, 0.0))
     operators = work.done
-    containers = {container: total(operators[one].remaining_seconds for one in ids) for container, ids in topology.containers.items()}
+    containers = {
+        container: total(operators[one].remaining_seconds for one in ids)
+        for container, ids in topology.containers.items()
+    }
     stages: dict[int, list[Estimate]] = {}
     for container, left in containers.items():
         stages.setdefault(topology.stage_of[container], []).append(left)
-    return WindowProgress(operators, containers, total(containers.values()), total(greatest(lefts) for lefts in stages.values()))
+    return WindowProgress(
+        operators, containers, total(containers.values()), total(greatest(lefts) for lefts in stages.values())
+    )
 
 
 def work_done(progress: WindowProgress) -> float:
@@ -238,7 +266,9 @@ class _Pass:
         reported, history = self.running.get(node.id), self.history.get(node.id, History())
         state = self.state(node)
         said = reported or RunningOperator(node.id, state)
-        ports = tuple(dict.fromkeys((*node.outputs, *node.error_outputs, *said.produced, *said.active_produced)))
+        ports = tuple(
+            dict.fromkeys((*node.outputs, *node.error_outputs, *said.produced, *said.active_produced))
+        )
         if node.kind == "input":
             element = _input_element(said, history, ports, state)
             waiting = Estimate(1.0 if state in {"waiting", "unknown"} else 0.0)
@@ -277,14 +307,21 @@ class _Pass:
     def state(self, node: OperatorNode) -> str:
         """An operator's state, with what the stages tell."""
         said = self.running.get(node.id)
-        if node.stage < self.stage or node.container in self.finished or (said is not None and said.state == "done"):
+        if (
+            node.stage < self.stage
+            or node.container in self.finished
+            or (said is not None and said.state == "done")
+        ):
             return "done"
         if said is not None:
             return said.state
         return "waiting" if self.stage >= 0 and node.stage > self.stage else "unknown"
 
     def waiting(self, node: OperatorNode, said: RunningOperator, element: _Element) -> Estimate:
-        """F4 over all input ports. What was delivered is counted; a parent in the same container may have produced more since."""
+        """F4 over all input ports.
+
+        What was delivered is counted; a parent in the same container may have produced more since.
+        """
         counted = NOTHING
         streams: list[Estimate] = []
         by_port: dict[str, list[StreamEdge]] = {}
@@ -306,11 +343,15 @@ class _Pass:
         parent = self.done[edge.source]
         count = parent.produced.get(edge.source_port, 0.0)
         said = self.running.get(edge.source)
-        if parent.state == "done" and (said is None or said.state != "done"):  # its last report is older than its end, or missing
+        if parent.state == "done" and (
+            said is None or said.state != "done"
+        ):  # its last report is older than its end, or missing
             return self.shares[edge] * (UNKNOWN if said is None else Estimate(count, Basis.LOWER_BOUND))
         return self.shares[edge] * Estimate(count)
 
-    def elements(self, node: OperatorNode, waiting: Estimate, element: _Element, history: History) -> Estimate:
+    def elements(
+        self, node: OperatorNode, waiting: Estimate, element: _Element, history: History
+    ) -> Estimate:
         """F5; where parents do not tell, what the operator consumes in a window on average."""
         parents = (self.shares[edge] * self.expected(edge) for edge in self.topology.streams_into[node.id])
         found = input_remaining(waiting, parents)
@@ -323,7 +364,9 @@ class _Pass:
         """What the source of a stream will still produce at its port."""
         return self.done[edge.source].output_remaining.get(edge.source_port, NOTHING)
 
-    def watermarks(self, node: OperatorNode, said: RunningOperator, ports: Iterable[str], state: str) -> dict[str, float]:
+    def watermarks(
+        self, node: OperatorNode, said: RunningOperator, ports: Iterable[str], state: str
+    ) -> dict[str, float]:
         """Tentative watermarks per output: the lowest time in flight in the operator or on the way to it."""
         parents = [
             mark
@@ -346,7 +389,9 @@ def _element(said: RunningOperator, history: History, ports: Iterable[str]) -> _
     for port in ports:
         before, now = _number(said.produced.get(port, 0)), _number(said.active_produced.get(port, 0))
         produced[port] = before + now
-        average = _average(before / consumed if consumed else history.outputs_per_element.get(port)) * Estimate(active)
+        average = _average(
+            before / consumed if consumed else history.outputs_per_element.get(port)
+        ) * Estimate(active)
         expected = Estimate(None if average.value is None else average.value - now, average.basis)
         remaining[port] = (_reported(said, port) or expected) if active else NOTHING
     shown = sum(map(_number, said.active_produced.values()))
@@ -360,10 +405,15 @@ def _element(said: RunningOperator, history: History, ports: Iterable[str]) -> _
 
 def _input_element(said: RunningOperator, history: History, ports: Iterable[str], state: str) -> _Element:
     """An input operator: one element, the window; how far it is, its work tells."""
-    produced = {port: _number(said.produced.get(port, 0)) + _number(said.active_produced.get(port, 0)) for port in ports}
+    produced = {
+        port: _number(said.produced.get(port, 0)) + _number(said.active_produced.get(port, 0))
+        for port in ports
+    }
     seconds = _number(said.seconds)
     if state != "running":
-        return _Element(float(state == "done"), 0.0, seconds, produced, dict.fromkeys(ports, NOTHING), UNKNOWN)
+        return _Element(
+            float(state == "done"), 0.0, seconds, produced, dict.fromkeys(ports, NOTHING), UNKNOWN
+        )
     done, left = _window_work(said.work, history)
     remaining = {}
     for port, count in produced.items():
@@ -371,13 +421,17 @@ def _input_element(said: RunningOperator, history: History, ports: Iterable[str]
             usual = _average(history.outputs_per_element.get(port))
             expected = Estimate(None if usual.value is None else usual.value - count, usual.basis)
         else:
-            expected = left if left.infinite or not done else Estimate(count * (left.value / done), Basis.ESTIMATED)
+            expected = (
+                left if left.infinite or not done else Estimate(count * (left.value / done), Basis.ESTIMATED)
+            )
         remaining[port] = _reported(said, port) or expected
     if left.value is not None:
         fraction = active_fraction(done, left) if done or left.value else Estimate(1.0, Basis.ESTIMATED)
     else:
         reported = [port for port in ports if _reported(said, port)]
-        fraction = active_fraction(sum(produced[port] for port in reported), total(remaining[port] for port in reported))
+        fraction = active_fraction(
+            sum(produced[port] for port in reported), total(remaining[port] for port in reported)
+        )
     return _Element(0.0, 1.0, seconds, produced, remaining, fraction)
 
 
@@ -395,24 +449,40 @@ def _window_work(work: tuple[float, float | None] | None, history: History) -> t
         return 0.0, UNKNOWN
     consumed, rest = work
     done = max(0.0, _number(consumed) - _number(history.work_before or 0.0))
-    left = UNKNOWN if rest is None or math.isnan(rest) else Estimate(math.inf if rest < 0 else rest, Basis.ESTIMATED)
+    left = (
+        UNKNOWN
+        if rest is None or math.isnan(rest)
+        else Estimate(math.inf if rest < 0 else rest, Basis.ESTIMATED)
+    )
     if history.work is not None:
         usual = Estimate(_number(history.work) - done, Basis.ESTIMATED)
-        left = usual if left.value is None or usual.value is None else min(usual, left, key=lambda one: one.value or 0.0)
+        left = (
+            usual
+            if left.value is None or usual.value is None
+            else min(usual, left, key=lambda one: one.value or 0.0)
+        )
     return done, left
 
 
-def _seconds_left(state: str, element: _Element, average: Estimate, elements: Estimate, history: History) -> Estimate:
+def _seconds_left(
+    state: str, element: _Element, average: Estimate, elements: Estimate, history: History
+) -> Estimate:
     """F7, with the averages of earlier windows where this one does not tell."""
     if any(expected.infinite for expected in element.remaining.values()):
         return Estimate(math.inf, Basis.ESTIMATED)
     left = _left(elements, element.active, element.fraction)
     usual = (
-        UNKNOWN if history.seconds is None else Estimate(_number(history.seconds) - element.seconds - element.end_seconds, Basis.ESTIMATED)
+        UNKNOWN
+        if history.seconds is None
+        else Estimate(_number(history.seconds) - element.seconds - element.end_seconds, Basis.ESTIMATED)
     )
     if left.value == 0 and state == "running":
         return usual if usual.known else Estimate(0.0, Basis.LOWER_BOUND)
-    ending = NOTHING if not history.end_seconds else Estimate(_number(history.end_seconds) - element.end_seconds, Basis.ESTIMATED)
+    ending = (
+        NOTHING
+        if not history.end_seconds
+        else Estimate(_number(history.end_seconds) - element.end_seconds, Basis.ESTIMATED)
+    )
     if average.known or left == NOTHING:
         return average * left + ending
     whole = Estimate(element.consumed + element.active) + elements
@@ -422,11 +492,19 @@ def _seconds_left(state: str, element: _Element, average: Estimate, elements: Es
     return usual
 
 
-def _outputs_left(port: str, said: RunningOperator, element: _Element, elements: Estimate, history: History) -> Estimate:
+def _outputs_left(
+    port: str, said: RunningOperator, element: _Element, elements: Estimate, history: History
+) -> Estimate:
     """F6, with the averages of earlier windows for a port that has produced nothing yet."""
-    begun, produced, expected = element.consumed + element.active, element.produced[port], element.remaining[port]
+    begun, produced, expected = (
+        element.consumed + element.active,
+        element.produced[port],
+        element.remaining[port],
+    )
     usual = history.outputs_per_element.get(port)
-    if usual is not None and (not begun or (not produced and port not in said.active_remaining and not expected.infinite)):
+    if usual is not None and (
+        not begun or (not produced and port not in said.active_remaining and not expected.infinite)
+    ):
         whole = Estimate(begun) + elements
         return whole * Estimate(_number(usual), Basis.ESTIMATED)
     return output_remaining(elements, outputs_per_element(produced, expected, begun), expected)

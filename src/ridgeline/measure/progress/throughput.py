@@ -11,7 +11,10 @@ _SHORTEST_SECONDS = 0.001  # so that it is not lost beside seconds since 1970
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Tuples per second of one operator: by port, and of all its ports. `seconds` is the time that they are an average over."""
+    """Tuples per second of one operator: by port, and of all its ports.
+
+    `seconds` is the time that they are an average over.
+    """
 
     inputs: Mapping[str, float] = field(default_factory=dict)
     outputs: Mapping[str, float] = field(default_factory=dict)
@@ -35,7 +38,10 @@ Counts = dict[str, int]
 
 @dataclass(slots=True)
 class _Operator:
-    """When windows ended, and the tuples by port since the start as of then. What came before the first window is at its begin."""
+    """When windows ended, and the tuples by port since the start as of then.
+
+    What came before the first window is at its begin.
+    """
 
     ends: list[float]
     inputs: list[Counts]
@@ -50,19 +56,23 @@ class _Operator:
 class Throughput:
     """Tuples per second over `interval_seconds` (`throughput_calculation_interval`). One thread at a time.
 
-    A window's tuples count as spread evenly over the time since the window before ended. A rate is the tuples of the last interval over the
-    interval, so of a window that began before it only the share within it counts. Where less is known (the application has just
-    begun, or more than `maximum_samples` windows fit into the interval), it is over what is known. If windows are longer than the
-    interval, it is the rate of the last window. With windows that divide the interval this is Apex's figure, which goes back by whole
+    A window's tuples count as spread evenly over the time since the window before ended. A rate is the tuples
+    of the last interval over the interval, so of a window that began before it only the share within it
+    counts. Where less is known (the application has just begun, or more than `maximum_samples` windows fit
+    into the interval), it is over what is known. If windows are longer than the interval, it is the rate of
+    the last window. With windows that divide the interval this is Apex's figure, which goes back by whole
     windows until they cover it.
 
-    The interval ends with the last window, as the one that is running has not told its tuples yet. If that one takes longer than windows
-    took of late, the interval ends one window's time before now instead: in a stall the rate falls, and after an idle interval it is 0.
+    The interval ends with the last window, as the one that is running has not told its tuples yet. If that
+    one takes longer than windows took of late, the interval ends one window's time before now instead: in a
+    stall the rate falls, and after an idle interval it is 0.
 
     `window_seconds`: the time that a first window is taken for, having none before it; so no time is 0.
     """
 
-    def __init__(self, interval_seconds: float = 10.0, maximum_samples: int = 1000, window_seconds: float = 1.0) -> None:
+    def __init__(
+        self, interval_seconds: float = 10.0, maximum_samples: int = 1000, window_seconds: float = 1.0
+    ) -> None:
         if min(interval_seconds, window_seconds) < _SHORTEST_SECONDS or maximum_samples < 1:
             msg = (
                 f"`interval_seconds` and `window_seconds` must be at least {_SHORTEST_SECONDS} and `maximum_samples` at least 1; "
@@ -74,7 +84,9 @@ class Throughput:
         self._first = window_seconds
         self._operators: dict[int, _Operator] = {}
 
-    def add(self, operator_id: int, at: float, tuples_in: Mapping[str, int], tuples_out: Mapping[str, int]) -> None:
+    def add(
+        self, operator_id: int, at: float, tuples_in: Mapping[str, int], tuples_out: Mapping[str, int]
+    ) -> None:
         """Note a window of an operator that ended `at` on STRAM's clock, with its tuples by port.
 
         A window that did not end after the one before (a clock was set back) is added to that one.

@@ -1,10 +1,12 @@
 """Whether a backlog grows or falls now, and how sure that is.
 
-The backlog's samples are taken for a straight line with noise: between two of them dt apart it changes by g dt + s sqrt(dt) e. The noise s
-comes from the differences between neighbouring slopes, of the backlog and of what has arrived (whose noise shows while nothing waits), by
-their median, so that a change of the slope does not count as noise. Before g is taken, the samples are cut where the slope has changed:
-where the slopes on both sides differ by more than the noise explains (after A. Bifet, R. Gavaldà, "Learning from Time-Changing Data with
-Adaptive Windowing", 2007). So without noise a change shows at the next sample, and with noise as soon as it stands out.
+The backlog's samples are taken for a straight line with noise: between two of them dt apart it changes by g
+dt + s sqrt(dt) e. The noise s comes from the differences between neighbouring slopes, of the backlog and of
+what has arrived (whose noise shows while nothing waits), by their median, so that a change of the slope does
+not count as noise. Before g is taken, the samples are cut where the slope has changed: where the slopes on
+both sides differ by more than the noise explains (after A. Bifet, R. Gavaldà, "Learning from Time-Changing
+Data with Adaptive Windowing", 2007). So without noise a change shows at the next sample, and with noise as
+soon as it stands out.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Growth per second since the last change, its standard error, over so many `steps` and `seconds`. `changed`: there was a change."""
+    """Growth per second since the last change, its standard error, over so many `steps` and `seconds`.
+
+    `changed`: there was a change.
+    """
 
     rate: float
     error: float
@@ -104,17 +109,30 @@ class Samples:
 
     def rate(self, first: int) -> float | None:
         """Consumed per second from a sample on; None if unknown."""
-        known = [sample for sample in (self._known(range(first, len(self))), self._known(range(len(self) - 1, first - 1, -1))) if sample]
+        known = [
+            sample
+            for sample in (
+                self._known(range(first, len(self))),
+                self._known(range(len(self) - 1, first - 1, -1)),
+            )
+            if sample
+        ]
         if not known or known[-1].at - known[0].at < LEAST_SECONDS:
             return None
-        return max(0.0, ((known[-1].consumed or 0.0) - (known[0].consumed or 0.0)) / (known[-1].at - known[0].at))
+        return max(
+            0.0, ((known[-1].consumed or 0.0) - (known[0].consumed or 0.0)) / (known[-1].at - known[0].at)
+        )
 
     def trend(self, first: int) -> Trend | None:
         """The growth of what remains from a sample on, since it last changed; None if unknown."""
         samples, last = self._samples, len(self._samples) - 1
         while first < last and samples[first].remaining is None:
             first += 1
-        if last <= first or samples[last].remaining is None or samples[last].at - samples[first].at < LEAST_SECONDS:
+        if (
+            last <= first
+            or samples[last].remaining is None
+            or samples[last].at - samples[first].at < LEAST_SECONDS
+        ):
             return None
         noise = self._noise()
         first = max(first, min(last - 1, self._first(self._changed_at)))
@@ -124,23 +142,38 @@ class Samples:
         else:
             begin = first
         seconds = samples[last].at - samples[begin].at
-        return Trend(self._slope(begin, last), noise / math.sqrt(seconds), last - begin, seconds, samples[begin].at == self._changed_at)
+        return Trend(
+            self._slope(begin, last),
+            noise / math.sqrt(seconds),
+            last - begin,
+            seconds,
+            samples[begin].at == self._changed_at,
+        )
 
     def _first(self, at: float) -> int:
         return bisect_left(self._times, at)
 
     def _known(self, numbers: range) -> Sample | None:
         """The first of these samples that says what was consumed."""
-        return next((sample for number in numbers if (sample := self._samples[number]).consumed is not None), None)
+        return next(
+            (sample for number in numbers if (sample := self._samples[number]).consumed is not None), None
+        )
 
     def _change(self, first: int, last: int, noise: float) -> int | None:
-        """Where the slope has most clearly changed; None if it has not. The part before is up to four times as long as the part after."""
+        """Where the slope has most clearly changed; None if it has not.
+
+        The part before is up to four times as long as the part after.
+        """
         samples = self._samples
         found, clearest = None, 0.0
         for middle in _splits(first, last):
             begin = max(first, middle - max(4, 4 * (last - middle)))
             recent, before = samples[last].at - samples[middle].at, samples[middle].at - samples[begin].at
-            if min(recent, before) < LEAST_SECONDS or samples[middle].remaining is None or samples[begin].remaining is None:
+            if (
+                min(recent, before) < LEAST_SECONDS
+                or samples[middle].remaining is None
+                or samples[begin].remaining is None
+            ):
                 continue
             now, was = self._slope(middle, last), self._slope(begin, middle)
             difference, spread = abs(now - was), math.sqrt(1 / recent + 1 / before)
@@ -168,7 +201,10 @@ class Samples:
         if min(seconds, earlier) < LEAST_SECONDS:
             return None, None
         scale = math.sqrt(1 / seconds + 1 / earlier)
-        amounts = (before.remaining, last.remaining, sample.remaining), (before.arrived, last.arrived, sample.arrived)
+        amounts = (
+            (before.remaining, last.remaining, sample.remaining),
+            (before.arrived, last.arrived, sample.arrived),
+        )
         backlog, arrivals = (
             None
             if first is None or second is None or third is None

@@ -58,7 +58,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel: `kind` is Grafana's type, `width` of 24. The help below its title is that of the first query's metric."""
+    """One panel: `kind` is Grafana's type, `width` of 24.
+
+    The help below its title is that of the first query's metric.
+    """
 
     title: str
     kind: str
@@ -84,7 +87,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Verdict", "stat", 4, (Query("verdict", legend="{{verdict}}"),), height=6),
         Panel("State", "stat", 4, (Query("application_state", legend="{{state}}"),), height=6),
         Panel("Backlog", "stat", 4, (Query("backlog_seconds"),), height=6),
-        Panel("Worked off in", "stat", 4, (Query("source_catch_up_seconds", ("operator",), "{{operator}}"),), height=6),
+        Panel(
+            "Worked off in",
+            "stat",
+            4,
+            (Query("source_catch_up_seconds", ("operator",), "{{operator}}"),),
+            height=6,
+        ),
         Panel("Window latency", "timeseries", 8, _quantiles("window_latency_seconds"), height=6),
     ),
     "Critical path": (
@@ -106,7 +115,10 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Path and window",
             "timeseries",
             8,
-            (Query("critical_path_seconds", legend="critical path"), *_quantiles("window_latency_seconds", legend="window")),
+            (
+                Query("critical_path_seconds", legend="critical path"),
+                *_quantiles("window_latency_seconds", legend="window"),
+            ),
         ),
         Panel("Slack", "timeseries", 8, (Query("operator_slack_seconds", _PARTITION, _TITLE),)),
         Panel("On the path", "table", 8, (Query("critical_path_info"),)),
@@ -122,27 +134,56 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ),
             stacked=True,
         ),
-        Panel("Latency", "heatmap", 12, (Query("operator_window_latency_seconds", legend="{{le}}", operators=True),)),
+        Panel(
+            "Latency",
+            "heatmap",
+            12,
+            (Query("operator_window_latency_seconds", legend="{{le}}", operators=True),),
+        ),
         Panel(
             "Records in",
             "timeseries",
             8,
-            (Query("operator_records_in_total", (*_PARTITION, "port"), f"{_TITLE} {{{{port}}}}", operators=True),),
+            (
+                Query(
+                    "operator_records_in_total",
+                    (*_PARTITION, "port"),
+                    f"{_TITLE} {{{{port}}}}",
+                    operators=True,
+                ),
+            ),
         ),
         Panel(
             "Records out",
             "timeseries",
             8,
-            (Query("operator_records_out_total", (*_PARTITION, "port"), f"{_TITLE} {{{{port}}}}", operators=True),),
+            (
+                Query(
+                    "operator_records_out_total",
+                    (*_PARTITION, "port"),
+                    f"{_TITLE} {{{{port}}}}",
+                    operators=True,
+                ),
+            ),
         ),
-        Panel("Queue", "timeseries", 8, (Query("operator_queue_records", _PARTITION, _TITLE, operators=True),)),
+        Panel(
+            "Queue", "timeseries", 8, (Query("operator_queue_records", _PARTITION, _TITLE, operators=True),)
+        ),
         Panel(
             "Windows behind",
             "timeseries",
             8,
-            (Query("operator_windows_behind", _PARTITION, _TITLE, operators=True), Query("windows_behind", legend="application")),
+            (
+                Query("operator_windows_behind", _PARTITION, _TITLE, operators=True),
+                Query("windows_behind", legend="application"),
+            ),
         ),
-        Panel("Rejected records", "timeseries", 8, (Query("operator_records_rejected_total", _PARTITION, _TITLE, operators=True),)),
+        Panel(
+            "Rejected records",
+            "timeseries",
+            8,
+            (Query("operator_records_rejected_total", _PARTITION, _TITLE, operators=True),),
+        ),
         Panel(
             "Failures and dropped windows",
             "timeseries",
@@ -154,18 +195,30 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
     ),
     "Record age": (
-        Panel("Record age", "timeseries", 8, _quantiles("record_latency_seconds", *_PARTITION, "stage", legend=f"{_TITLE} {{{{stage}}}}")),
+        Panel(
+            "Record age",
+            "timeseries",
+            8,
+            _quantiles("record_latency_seconds", *_PARTITION, "stage", legend=f"{_TITLE} {{{{stage}}}}"),
+        ),
         Panel(
             "Last minute",
             "timeseries",
             8,
             tuple(
-                Query(f"record_latency_{statistic}_seconds", (*_PARTITION, "stage"), f"{_TITLE} {{{{stage}}}} {statistic}")
+                Query(
+                    f"record_latency_{statistic}_seconds",
+                    (*_PARTITION, "stage"),
+                    f"{_TITLE} {{{{stage}}}} {statistic}",
+                )
                 for statistic in ("minimum", "average", "maximum")
             ),
         ),
         Panel(
-            "Negative ages", "timeseries", 8, (Query("record_latency_negative_records", (*_PARTITION, "stage"), f"{_TITLE} {{{{stage}}}}"),)
+            "Negative ages",
+            "timeseries",
+            8,
+            (Query("record_latency_negative_records", (*_PARTITION, "stage"), f"{_TITLE} {{{{stage}}}}"),),
         ),
     ),
     "Backlog": (
@@ -173,7 +226,10 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Records",
             "timeseries",
             6,
-            (Query("source_backlog_records", ("operator",), "{{operator}}"), Query("backlog_records", legend="application")),
+            (
+                Query("source_backlog_records", ("operator",), "{{operator}}"),
+                Query("backlog_records", legend="application"),
+            ),
         ),
         Panel("Bytes", "timeseries", 6, (Query("source_backlog_bytes", ("operator",), "{{operator}}"),)),
         Panel("Seconds", "timeseries", 6, (Query("source_backlog_seconds", ("operator",), "{{operator}}"),)),
@@ -192,7 +248,12 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel("Last commit", "stat", 6, (Query("last_commit_timestamp_seconds"),)),
         Panel("State", "timeseries", 6, (Query("operator_state_bytes", _PARTITION, _TITLE),), stacked=True),
-        Panel("Left of the running window", "timeseries", 6, (Query("progress_remaining_seconds", legend="remaining"),)),
+        Panel(
+            "Left of the running window",
+            "timeseries",
+            6,
+            (Query("progress_remaining_seconds", legend="remaining"),),
+        ),
     ),
     "Hosts": (
         Panel("Clock skew", "timeseries", 6, (Query("clock_skew_seconds", ("host",), "{{host}}"),)),
@@ -226,7 +287,14 @@ def dashboard() -> dict[str, Any]:
     top = 0
     for row, members in ROWS.items():
         panels.append(
-            {"id": len(panels) + 1, "type": "row", "title": row, "collapsed": False, "panels": [], "gridPos": _place(0, top, _WIDTH, 1)}
+            {
+                "id": len(panels) + 1,
+                "type": "row",
+                "title": row,
+                "collapsed": False,
+                "panels": [],
+                "gridPos": _place(0, top, _WIDTH, 1),
+            }
         )
         top += 1
         left = tallest = 0
@@ -262,7 +330,14 @@ def _variables() -> list[dict[str, Any]]:
     chosen = BY_NAME["application_info"].full_name
     operators = BY_NAME["operator_windows_behind"].full_name
     return [
-        {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "refresh": 1, "hide": 0},
+        {
+            "name": "datasource",
+            "label": "Data source",
+            "type": "datasource",
+            "query": "prometheus",
+            "refresh": 1,
+            "hide": 0,
+        },
         _label_values("application", "Application", f"label_values({chosen}, application)", several=False),
         _label_values("operator", "Operator", f"label_values({operators}{{{_ALL}}}, operator)", several=True),
     ]
@@ -296,8 +371,14 @@ def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
         "description": f"{first.help} {first.advice}",
         "datasource": _SOURCE,
         "gridPos": place,
-        "targets": [_target(query, panel.kind, reference) for reference, query in zip("ABCDEFGH", panel.queries, strict=False)],
-        "fieldConfig": {"defaults": _defaults(panel), "overrides": [_coloured(state) for state in first.states if panel.kind == "stat"]},
+        "targets": [
+            _target(query, panel.kind, reference)
+            for reference, query in zip("ABCDEFGH", panel.queries, strict=False)
+        ],
+        "fieldConfig": {
+            "defaults": _defaults(panel),
+            "overrides": [_coloured(state) for state in first.states if panel.kind == "stat"],
+        },
         "options": _options(panel),
     }
 
@@ -329,7 +410,11 @@ def _defaults(panel: Panel) -> dict[str, Any]:
     defaults: dict[str, Any] = {"unit": _unit(panel)}
     if panel.kind == "timeseries":
         mode = "normal" if panel.stacked else "none"
-        defaults["custom"] = {"stacking": {"mode": mode, "group": "A"}, "fillOpacity": 60 if panel.stacked else 0, "drawStyle": "line"}
+        defaults["custom"] = {
+            "stacking": {"mode": mode, "group": "A"},
+            "fillOpacity": 60 if panel.stacked else 0,
+            "drawStyle": "line",
+        }
         if panel.stacked:
             defaults["min"] = 0
     return defaults
@@ -343,9 +428,16 @@ def _coloured(state: str) -> dict[str, Any]:
 def _options(panel: Panel) -> dict[str, Any]:
     if panel.kind == "stat":
         state = BY_NAME[panel.queries[0].metric].kind is Kind.STATE
-        return {"reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}, "textMode": "name" if state else "auto"}
+        return {
+            "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+            "textMode": "name" if state else "auto",
+        }
     if panel.kind == "heatmap":
-        return {"calculate": False, "yAxis": {"unit": _unit(panel)}, "color": {"mode": "scheme", "scheme": "Oranges"}}
+        return {
+            "calculate": False,
+            "yAxis": {"unit": _unit(panel)},
+            "color": {"mode": "scheme", "scheme": "Oranges"},
+        }
     if panel.kind == "timeseries":
         return {
             "legend": {"displayMode": "table", "placement": "right", "calcs": ["lastNotNull"]},

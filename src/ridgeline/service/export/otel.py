@@ -1,7 +1,8 @@
 """Export of the registry's metrics by OTLP, as the extra `ridgeline[otel]`.
 
-OpenTelemetry has no observable histogram: an instrument would have to be told every single latency again. So what is exported is made
-from the same readings as `/metrics`, in the SDK's own data model, with histograms as cumulative histograms.
+OpenTelemetry has no observable histogram: an instrument would have to be told every single latency again. So
+what is exported is made from the same readings as `/metrics`, in the SDK's own data model, with histograms as
+cumulative histograms.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class OtelExporter:
 
     Args:
         watch: The figures.
-        endpoint: The collector (`http://localhost:4318`); `/v1/metrics` is added if it has no path. None: what OpenTelemetry's environment
-            variables say (`OTEL_EXPORTER_OTLP_ENDPOINT`, ...).
+        endpoint: The collector (`http://localhost:4318`); `/v1/metrics` is added if it has no path. None:
+            what OpenTelemetry's environment variables say (`OTEL_EXPORTER_OTLP_ENDPOINT`, ...).
         interval_seconds: The time between two exports.
         headers: Headers to send, for an API key.
 
@@ -42,7 +43,12 @@ class OtelExporter:
     """
 
     def __init__(
-        self, watch: Watch, endpoint: str | None = None, *, interval_seconds: float = 10.0, headers: Mapping[str, str] | None = None
+        self,
+        watch: Watch,
+        endpoint: str | None = None,
+        *,
+        interval_seconds: float = 10.0,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         try:
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -54,7 +60,9 @@ class OtelExporter:
         self._watch = watch
         self._readings = Readings(watch)
         self._interval = interval_seconds
-        self._exporter = OTLPMetricExporter(endpoint=_metrics_url(endpoint), headers=dict(headers or {}), timeout=interval_seconds)
+        self._exporter = OTLPMetricExporter(
+            endpoint=_metrics_url(endpoint), headers=dict(headers or {}), timeout=interval_seconds
+        )
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ridgeline-otel", daemon=True)
         self._thread.start()
@@ -88,7 +96,9 @@ def collect(readings: Readings) -> MetricsData:
 
     at, read = readings.read()
     values = {metric.name: samples for metric, samples in read}
-    started = next((value for _, value in values["application_start_timestamp_seconds"] if isinstance(value, float)), at)
+    started = next(
+        (value for _, value in values["application_start_timestamp_seconds"] if isinstance(value, float)), at
+    )
     application = next((labels[0] for labels, _ in values["application_info"]), "")
     moments = int(started * _NANOSECONDS), int(at * _NANOSECONDS)
     metrics = [_metric(BY_NAME[name], samples, moments) for name, samples in values.items() if samples]
@@ -117,13 +127,18 @@ def _metric(metric: Metric, samples: Sequence[Sample], moments: tuple[int, int])
     return OtelMetric(otel_name(metric), metric.help, unit, data)
 
 
-def _point(metric: Metric, labels: tuple[str, ...], value: float | Distribution, moments: tuple[int, int]) -> Any:
+def _point(
+    metric: Metric, labels: tuple[str, ...], value: float | Distribution, moments: tuple[int, int]
+) -> Any:
     from opentelemetry.sdk.metrics.export import HistogramDataPoint, NumberDataPoint
 
     attributes = dict(zip(metric.all_labels, labels, strict=True))
     if not isinstance(value, Distribution):
         return NumberDataPoint(attributes, *moments, value)
-    counts = [value.counts[0], *(after - before for before, after in zip(value.counts, value.counts[1:], strict=False))]
+    counts = [
+        value.counts[0],
+        *(after - before for before, after in zip(value.counts, value.counts[1:], strict=False)),
+    ]
     return HistogramDataPoint(
         attributes,
         *moments,

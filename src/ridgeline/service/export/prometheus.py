@@ -44,8 +44,8 @@ class WatchCollector(Collector):
 class Exposition:
     """What a scrape of one application gets.
 
-    The text is written here: hundreds of operators have tens of thousands of lines, for which `prometheus_client` takes many times as
-    long. It says the same (a test compares them).
+    The text is written here: hundreds of operators have tens of thousands of lines, for which
+    `prometheus_client` takes many times as long. It says the same (a test compares them).
     """
 
     def __init__(self, watch: Watch) -> None:
@@ -53,7 +53,9 @@ class Exposition:
 
     def render(self) -> bytes:
         """The metrics as of now, in the text format."""
-        return "".join(text for metric, samples in self._readings.read()[1] for text in _text(metric, samples)).encode()
+        return "".join(
+            text for metric, samples in self._readings.read()[1] for text in _text(metric, samples)
+        ).encode()
 
 
 def _text(metric: Metric, samples: Iterable[Sample]) -> Iterator[str]:
@@ -65,7 +67,11 @@ def _text(metric: Metric, samples: Iterable[Sample]) -> Iterator[str]:
     for values, value in samples:
         labels = _labels(names, values)
         if isinstance(value, Distribution):
-            yield histogram.replace(_LABELS, labels.replace("%", "%%")) % (*value.counts, value.total, value.counts[-1])
+            yield histogram.replace(_LABELS, labels.replace("%", "%%")) % (
+                *value.counts,
+                value.total,
+                value.counts[-1],
+            )
         else:
             yield f"{name}{{{labels}}} {value!r}\n"
 
@@ -73,7 +79,9 @@ def _text(metric: Metric, samples: Iterable[Sample]) -> Iterator[str]:
 @lru_cache(_LABELS_KEPT)
 def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:
     """Labels as they stand in a line; most are the same in many lines, and in the next scrape."""
-    return ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in zip(names, values, strict=True))
+    return ",".join(
+        f'{name}="{value.translate(_ESCAPES)}"' for name, value in zip(names, values, strict=True)
+    )
 
 
 def _family(metric: Metric, samples: Iterable[Sample]) -> Family:
@@ -83,7 +91,9 @@ def _family(metric: Metric, samples: Iterable[Sample]) -> Family:
         histogram = HistogramMetricFamily(metric.full_name, metric.help, labels=labels)
         for values, value in samples:
             if isinstance(value, Distribution):
-                histogram.add_metric(values, list(zip(_bounds(metric), value.counts, strict=True)), value.total)
+                histogram.add_metric(
+                    values, list(zip(_bounds(metric), value.counts, strict=True)), value.total
+                )
         return histogram
     plain = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
     made = plain(metric.full_name, metric.help, labels=labels)

@@ -82,7 +82,9 @@ class Readings:
         for node, total in scrape.latencies:
             labels = _PARTITION.sub("", node.title), str(node.partition)
             # What an attempt that is made again had taken is taken back; a counter must not be.
-            seen[labels] = max(total.compute + (spent.get(node.id, 0.0) if running else 0.0), self._compute.get(labels, 0.0))
+            seen[labels] = max(
+                total.compute + (spent.get(node.id, 0.0) if running else 0.0), self._compute.get(labels, 0.0)
+            )
             yield "operator_window_latency_seconds", labels, Distribution(total.counts, total.latency)
             yield "operator_compute_seconds_total", labels, seen[labels]
             yield "operator_wait_seconds_total", labels, total.wait
@@ -99,12 +101,16 @@ def _seconds(milliseconds: float | None) -> float | None:
     return None if milliseconds is None else milliseconds / 1000
 
 
-def _states(name: str, labels: Labels, states: Sequence[str], actual: str) -> Iterator[tuple[str, Labels, float]]:
+def _states(
+    name: str, labels: Labels, states: Sequence[str], actual: str
+) -> Iterator[tuple[str, Labels, float]]:
     for state in states:
         yield name, (*labels, state), float(state == actual)
 
 
-def _application(info: Mapping[str, Any], progress: Mapping[str, Any]) -> Iterator[tuple[str, Labels, float | None]]:
+def _application(
+    info: Mapping[str, Any], progress: Mapping[str, Any]
+) -> Iterator[tuple[str, Labels, float | None]]:
     stats, whole = info["stats"], progress["application"]
     yield "application_info", tuple(str(info.get(name) or "") for name in ("id", "user", "master")), 1
     yield from _states("application_state", (), STATES, info["state"])
@@ -113,7 +119,11 @@ def _application(info: Mapping[str, Any], progress: Mapping[str, Any]) -> Iterat
     yield "backlog_seconds", (), whole["backlogSeconds"]
     yield "backlog_records", (), whole["backlogRecords"]
     yield "windows_behind", (), whole["windowsBehind"]
-    yield "progress_remaining_seconds", (), progress["window"]["remainingSeconds"] if progress["running"] else None
+    yield (
+        "progress_remaining_seconds",
+        (),
+        progress["window"]["remainingSeconds"] if progress["running"] else None,
+    )
     yield "windows_committed_total", (), stats["windowsCommitted"]
     yield "windows_retried_total", (), stats["windowsRetried"]
     yield "tasks_retried_total", (), stats["tasksRetried"]
@@ -129,7 +139,9 @@ def _windows(scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution
         yield "last_commit_timestamp_seconds", (), scrape.last_window["committedAt"]
 
 
-def _critical_path(path: Mapping[str, Any], titles: Mapping[str, Labels]) -> Iterator[tuple[str, Labels, float | None]]:
+def _critical_path(
+    path: Mapping[str, Any], titles: Mapping[str, Labels]
+) -> Iterator[tuple[str, Labels, float | None]]:
     yield "critical_path_seconds", (), _seconds(path["latencyMs"])
     for position, step in enumerate(path["path"]):
         labels = titles.get(step["operator"])
@@ -153,9 +165,15 @@ def _operator(row: Mapping[str, Any], labels: Labels) -> Iterator[tuple[str, Lab
     yield "operator_queue_records", labels, row["queueSizeMA"]
 
 
-def _records(scrape: Scrape, titles: Mapping[str, Labels]) -> Iterator[tuple[str, Labels, float | Distribution | None]]:
+def _records(
+    scrape: Scrape, titles: Mapping[str, Labels]
+) -> Iterator[tuple[str, Labels, float | Distribution | None]]:
     for node, place, total in scrape.ages:
-        yield "record_latency_seconds", (*titles[node.title], place), Distribution(total.counts, total.sum_seconds)
+        yield (
+            "record_latency_seconds",
+            (*titles[node.title], place),
+            Distribution(total.counts, total.sum_seconds),
+        )
     for row in scrape.frame["recordAge"]["operators"]:
         labels = (*titles[row["operator"]], row["at"])
         for statistic, field in _STATISTICS.items():
@@ -174,7 +192,11 @@ def _source(row: Mapping[str, Any], now: float) -> Iterator[tuple[str, Labels, f
 
 def _hosts(scrape: Scrape) -> Iterator[tuple[str, Labels, float | None]]:
     for container in scrape.containers:
-        yield "container_heartbeat_age_seconds", (str(container["id"]), str(container["host"])), container["heartbeatAgeSeconds"]
+        yield (
+            "container_heartbeat_age_seconds",
+            (str(container["id"]), str(container["host"])),
+            container["heartbeatAgeSeconds"],
+        )
     for host, milliseconds in scrape.frame["info"]["stats"]["clockSkew"].items():
         yield "clock_skew_seconds", (host,), _seconds(milliseconds)
     yield "clock_clamps_total", (), scrape.frame["latency"]["clamps"]

@@ -15,14 +15,16 @@ _LOOPBACK = "127.0.0.1"
 def heartbeat_host(master: str, conf: Mapping[str, Any]) -> tuple[str, str]:
     """(the host to bind to, the host that workers connect to), as Spark chooses them for its own driver.
 
-    With `local` masters, `local-cluster` too, loopback: no worker is elsewhere. On a cluster `spark.driver.host` and
-    `spark.driver.bindAddress` (default: the same) of the settings; without them `SPARK_LOCAL_IP` or `SPARK_PUBLIC_DNS`, else this machine's
-    address on the way to the master.
+    With `local` masters, `local-cluster` too, loopback: no worker is elsewhere. On a cluster
+    `spark.driver.host` and `spark.driver.bindAddress` (default: the same) of the settings; without them
+    `SPARK_LOCAL_IP` or `SPARK_PUBLIC_DNS`, else this machine's address on the way to the master.
     """
     if master.startswith("local"):
         return _LOOPBACK, _LOOPBACK
     local = os.environ.get("SPARK_LOCAL_IP")
-    advertised = conf.get("spark.driver.host") or os.environ.get("SPARK_PUBLIC_DNS") or local or _own_address(master)
+    advertised = (
+        conf.get("spark.driver.host") or os.environ.get("SPARK_PUBLIC_DNS") or local or _own_address(master)
+    )
     bound = conf.get("spark.driver.bindAddress") or local or advertised
     return _plain(bound), _plain(advertised)
 
@@ -35,7 +37,9 @@ def _plain(host: str) -> str:
 def _own_address(master: str) -> str:
     """The address of the interface through which packets to the master would go; nothing is sent."""
     found = re.search(r"://(?:https?://)?(\[[^]]+\]|[^:/,]+)", master)
-    for target in ([_plain(found.group(1))] if found else []) + ["198.51.100.1"]:  # the last: no such host; whatever the default route is
+    for target in ([_plain(found.group(1))] if found else []) + [
+        "198.51.100.1"
+    ]:  # the last: no such host; whatever the default route is
         with contextlib.suppress(OSError):
             family, kind, protocol, _, address = socket.getaddrinfo(target, 9, type=socket.SOCK_DGRAM)[0]
             with socket.socket(family, kind, protocol) as probe:

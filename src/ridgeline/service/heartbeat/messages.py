@@ -36,7 +36,9 @@ def read_message(body: bytes, secret: str) -> ContainerHeartbeat:
     try:
         message = json.loads(body.decode(), parse_float=_finite, parse_int=_whole, parse_constant=_finite)
         given = message.get("secret")
-        known = isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "replace"), secret.encode())
+        known = isinstance(given, str) and hmac.compare_digest(
+            given.encode("utf-8", "replace"), secret.encode()
+        )
     except Exception as error:
         raise RejectedError(MALFORMED) from error
     if not known:

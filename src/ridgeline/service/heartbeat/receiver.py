@@ -1,7 +1,7 @@
 """STRAM's half of heartbeats: a port that takes them from workers, and from nobody else.
 
-Everything that comes in is bounded: messages, connections, what they hold back, how long they may take, and the events that tell of what
-was refused. Wire format: `ridgeline.engine.worker.heartbeat`.
+Everything that comes in is bounded: messages, connections, what they hold back, how long they may take, and
+the events that tell of what was refused. Wire format: `ridgeline.engine.worker.heartbeat`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def _half_the_descriptors() -> int:
 
 @dataclass(eq=False, slots=True)
 class _Connection:
-    """`trusted`: it has sent the secret. `since` (monotonic): when the message that it is at was to begin, or its first byte came.
+    """`trusted`: it has sent the secret.
+
+    `since` (monotonic): when the message that it is at was to begin, or its first byte came.
 
     `last`: its last heartbeat, and when that came (monotonic).
     """
@@ -66,11 +68,13 @@ class _Connection:
 class HeartbeatReceiver:
     """Listens from its making until `close`, in a daemon thread; `observe` hears of heartbeats there, with `at` the time of receipt.
 
-    `now`: STRAM's wall clock. `host` is what the port is bound to (a free one, or `port`), `advertised` what workers connect to (default:
-    `host`); see `heartbeat_host`. Every message must carry `secret` (default: a new one). A message of more than `maximum_bytes`, one that
-    has not come to its end within `message_seconds`, and one that cannot be read ends its connection; so does silence of `idle_seconds`. Of
-    connections above `maximum_connections` those that have not sent the secret go first. What is refused is told as HeartbeatRejected, in
-    one event a second and reason. Nothing that comes in or that `observe` raises ends it. Raises OSError if the port cannot be bound.
+    `now`: STRAM's wall clock. `host` is what the port is bound to (a free one, or `port`), `advertised` what
+    workers connect to (default: `host`); see `heartbeat_host`. Every message must carry `secret` (default: a
+    new one). A message of more than `maximum_bytes`, one that has not come to its end within
+    `message_seconds`, and one that cannot be read ends its connection; so does silence of `idle_seconds`. Of
+    connections above `maximum_connections` those that have not sent the secret go first. What is refused is
+    told as HeartbeatRejected, in one event a second and reason. Nothing that comes in or that `observe`
+    raises ends it. Raises OSError if the port cannot be bound.
     """
 
     def __init__(  # noqa: PLR0913  limits with defaults
@@ -141,7 +145,10 @@ class HeartbeatReceiver:
         return [Worker(now - last[0], last[1]) for last in lasts if last is not None]
 
     def stack_of(self, host: str, pid: int) -> str | None:
-        """The stacks of the threads of a worker on this host that has sent heartbeats; None for any other. Blocks for a second at most."""
+        """The stacks of the threads of a worker on this host that has sent heartbeats; None for any other.
+
+        Blocks for a second at most.
+        """
         if host != socket.gethostname() or (host, pid) not in self._workers:
             return None
         return stacks.dump(pid, _CLOCK)
@@ -222,7 +229,9 @@ class HeartbeatReceiver:
         while self._take(connection, at):
             pass
         if self._buffered > _BUFFERED_MESSAGES * self._maximum_bytes:
-            self._hang_up(max(self._connections, key=lambda other: (not other.trusted, len(other.buffer))), TOO_MANY)
+            self._hang_up(
+                max(self._connections, key=lambda other: (not other.trusted, len(other.buffer))), TOO_MANY
+            )
 
     def _take(self, connection: _Connection, at: float) -> bool:
         """Take one whole message out of the buffer; False if there is none, or the connection is no more."""

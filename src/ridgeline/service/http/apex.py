@@ -1,6 +1,7 @@
 """Apex's shapes: logical operators, their aggregation, ports and streams, from the plan and the figures of physical operators.
 
-Field names are those of Apache Apex's STRAM web services (`LogicalOperatorInfo`, `OperatorAggregationInfo`, ...), numbers are numbers.
+Field names are those of Apache Apex's STRAM web services (`LogicalOperatorInfo`, `OperatorAggregationInfo`,
+...), numbers are numbers.
 """
 
 from __future__ import annotations
@@ -82,10 +83,13 @@ def ports(operator: LogicalOperator) -> list[dict[str, Any]]:
     ]
 
 
-def logical_operator(operator: LogicalOperator, rows: Iterable[Row], latencies: Mapping[str, float | None]) -> dict[str, Any]:
+def logical_operator(
+    operator: LogicalOperator, rows: Iterable[Row], latencies: Mapping[str, float | None]
+) -> dict[str, Any]:
     """A logical operator with the figures of its partitions.
 
-    Sums are over its partitions, of `cpuPercentageMA` and `failureCount` also over its unifiers. `latencies`: by name, milliseconds.
+    Sums are over its partitions, of `cpuPercentageMA` and `failureCount` also over its unifiers. `latencies`:
+    by name, milliseconds.
     """
     own = [row for row in rows if row["logicalName"] == operator.name]
     partitions = [row for row in own if not row["unifierClass"]]

@@ -9,7 +9,10 @@ from typing import Any
 
 
 def to_json(value: Any) -> bytes:
-    """Compact JSON in UTF-8, on one line. What is no finite number becomes null: JSON has no NaN and no Infinity."""
+    """Compact JSON in UTF-8, on one line.
+
+    What is no finite number becomes null: JSON has no NaN and no Infinity.
+    """
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     except ValueError:

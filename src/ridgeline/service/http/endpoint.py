@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 class AnswerError(Exception):
     """What is answered instead of a result: an HTTP status, what is wrong, and what to do."""
 
-    def __init__(self, status: int, error: str, hint: str = "", headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, error: str, hint: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(error)
         self.status = status
         self.error = error
@@ -28,7 +30,10 @@ class AnswerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a path or query. `kind` is `integer` or `string`; numbers lie between `least` and `most`."""
+    """A parameter of a path or query.
+
+    `kind` is `integer` or `string`; numbers lie between `least` and `most`.
+    """
 
     name: str
     kind: str
@@ -56,7 +61,10 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request: what is asked, and of what. `values` are the parameters, parsed; those of the query that are not given are missing."""
+    """One request: what is asked, and of what.
+
+    `values` are the parameters, parsed; those of the query that are not given are missing.
+    """
 
     watch: Watch
     plan: Plan
@@ -78,8 +86,8 @@ Handler = Callable[[Call], Any]
 class Endpoint:
     """A path that answers GET. `schema` names what it answers in `ridgeline.service.http.openapi.SCHEMAS`.
 
-    `handler` returns what JSON can hold and may raise AnswerError; it runs in a thread of its own. None: the answer is made elsewhere and
-    only described here.
+    `handler` returns what JSON can hold and may raise AnswerError; it runs in a thread of its own. None: the
+    answer is made elsewhere and only described here.
     """
 
     path: str
@@ -100,12 +108,18 @@ class Endpoint:
             if name not in known:
                 hint = did_you_mean(name, known) if known else "it takes none"
                 raise AnswerError(400, f"`{self.path}` has no parameter `{name[:100]}`", hint)
-        values = {parameter.name: parameter.parse(request.path_params[parameter.name]) for parameter in self.path_parameters}
+        values = {
+            parameter.name: parameter.parse(request.path_params[parameter.name])
+            for parameter in self.path_parameters
+        }
         return values | {name: known[name].parse(text) for name, text in request.query_params.items()}
 
 
 def found(ask: Callable[..., Any], *arguments: Any) -> Any:
-    """What the watch answers. Raises AnswerError (404) with its words if it does not know what is asked for."""
+    """What the watch answers.
+
+    Raises AnswerError (404) with its words if it does not know what is asked for.
+    """
     try:
         return ask(*arguments)
     except KeyError as error:

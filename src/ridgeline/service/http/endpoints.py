@@ -16,7 +16,9 @@ _PORT = Parameter("port", "string", "the name of a port")
 _OPERATOR_ID = Parameter("id", "integer", "the id of a physical operator, from `/physicalPlan/operators`", 0)
 _CONTAINER_ID = Parameter("id", "integer", "the id of a container, from `/physicalPlan/containers`", 0)
 _WINDOW_ID = Parameter("id", "integer", "the id of a committed window, from `/windows`", 0)
-_WINDOW = Parameter("windowId", "integer", "the id of a committed window, from `/windows`; default: the last", 0)
+_WINDOW = Parameter(
+    "windowId", "integer", "the id of a committed window, from `/windows`; default: the last", 0
+)
 _STATES = ("PENDING", "RUNNING", "IDLE", "SILENT")
 
 
@@ -51,14 +53,25 @@ def _logical_latencies(call: Call) -> dict[str, float | None]:
 
 def _logical_operators(call: Call) -> dict[str, Any]:
     rows, latencies = call.watch.operators(), _logical_latencies(call)
-    return {"operators": [apex.logical_operator(operator, rows, latencies) for operator in call.plan.logical.operators]}
+    return {
+        "operators": [
+            apex.logical_operator(operator, rows, latencies) for operator in call.plan.logical.operators
+        ]
+    }
 
 
 def _stack_trace(call: Call) -> dict[str, Any]:
     container = found(call.watch.container, call["id"])
     host, pid = container["host"], container["pid"]
-    fresh = call.stack_of(host, pid) if call.stack_of is not None and host is not None and pid is not None else None
-    return {**{name: container[name] for name in ("id", "host", "pid", "lastHeartbeat", "stack")}, "fresh": fresh}
+    fresh = (
+        call.stack_of(host, pid)
+        if call.stack_of is not None and host is not None and pid is not None
+        else None
+    )
+    return {
+        **{name: container[name] for name in ("id", "host", "pid", "lastHeartbeat", "stack")},
+        "fresh": fresh,
+    }
 
 
 def _containers(call: Call) -> dict[str, Any]:
@@ -67,32 +80,59 @@ def _containers(call: Call) -> dict[str, Any]:
     if wanted is not None:
         states = {state.strip().upper() for state in wanted.split(",")}
         for state in sorted(states - set(_STATES)):
-            raise AnswerError(400, f"`states` has `{state[:100]}`, which is no state of containers", did_you_mean(state, _STATES))
+            raise AnswerError(
+                400,
+                f"`states` has `{state[:100]}`, which is no state of containers",
+                did_you_mean(state, _STATES),
+            )
         containers = [container for container in containers if container["state"] in states]
     return {"containers": containers}
 
 
-def _stram(path: str, handler: Any, summary: str, schema: str, *parameters: Parameter, query: tuple[Parameter, ...] = ()) -> Endpoint:
+def _stram(
+    path: str,
+    handler: Any,
+    summary: str,
+    schema: str,
+    *parameters: Parameter,
+    query: tuple[Parameter, ...] = (),
+) -> Endpoint:
     """An endpoint below the base path; its tag is the first part of its path."""
-    return Endpoint(f"{BASE}{path}", handler, summary, schema, parameters, query, tag=path.split("/")[1] or "info")
+    return Endpoint(
+        f"{BASE}{path}", handler, summary, schema, parameters, query, tag=path.split("/")[1] or "info"
+    )
 
 
 JSON_ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("/ws", lambda _: {"version": "v2"}, "The version of the web services.", "Version", tag="info"),
     _stram("/", lambda call: call.watch.info(), "The application and its figures as a whole.", "Info"),
     _stram("/info", lambda call: call.watch.info(), "The application and its figures as a whole.", "Info"),
-    _stram("/logicalPlan", lambda call: apex.logical_plan(call.plan.logical), "The application as its author wrote it.", "LogicalPlan"),
+    _stram(
+        "/logicalPlan",
+        lambda call: apex.logical_plan(call.plan.logical),
+        "The application as its author wrote it.",
+        "LogicalPlan",
+    ),
     _stram(
         "/logicalPlan/attributes",
-        lambda call: _selected(apex.attributes(call.plan.logical.attributes), call.get("attributeName"), "attribute"),
+        lambda call: _selected(
+            apex.attributes(call.plan.logical.attributes), call.get("attributeName"), "attribute"
+        ),
         "The application's attributes, or one of them.",
         "Attributes",
         query=(Parameter("attributeName", "string", "the name of an attribute; default: all"),),
     ),
-    _stram("/logicalPlan/operators", _logical_operators, "All logical operators with the figures of their partitions.", "LogicalOperators"),
+    _stram(
+        "/logicalPlan/operators",
+        _logical_operators,
+        "All logical operators with the figures of their partitions.",
+        "LogicalOperators",
+    ),
     _stram(
         "/logicalPlan/operators/{name}",
-        lambda call: apex.logical_operator(_logical_operator(call), call.watch.operators(), _logical_latencies(call)),
+        lambda call: apex.logical_operator(
+            _logical_operator(call), call.watch.operators(), _logical_latencies(call)
+        ),
         "A logical operator with the figures of its partitions.",
         "LogicalOperator",
         _NAME,
@@ -121,7 +161,9 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     _stram(
         "/logicalPlan/operators/{name}/attributes",
-        lambda call: _selected(apex.attributes(_logical_operator(call).attributes), call.get("attributeName"), "attribute"),
+        lambda call: _selected(
+            apex.attributes(_logical_operator(call).attributes), call.get("attributeName"), "attribute"
+        ),
         "The attributes of a logical operator, or one of them.",
         "Attributes",
         _NAME,
@@ -129,7 +171,9 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     _stram(
         "/logicalPlan/operators/{name}/properties",
-        lambda call: _selected(apex.properties(_logical_operator(call)), call.get("propertyName"), "property"),
+        lambda call: _selected(
+            apex.properties(_logical_operator(call)), call.get("propertyName"), "property"
+        ),
         "The properties of a logical operator, or one of them. Secrets are masked.",
         "Properties",
         _NAME,
@@ -141,7 +185,12 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         "All physical operators and the streams between them.",
         "PhysicalPlan",
     ),
-    _stram("/physicalPlan/operators", lambda call: {"operators": call.watch.operators()}, "All physical operators.", "Operators"),
+    _stram(
+        "/physicalPlan/operators",
+        lambda call: {"operators": call.watch.operators()},
+        "All physical operators.",
+        "Operators",
+    ),
     _stram(
         "/physicalPlan/operators/{id}",
         lambda call: found(call.watch.operator, call["id"]),
@@ -172,7 +221,11 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         query=(Parameter("states", "string", f"states, separated by commas: {', '.join(_STATES)}"),),
     ),
     _stram(
-        "/physicalPlan/containers/{id}", lambda call: found(call.watch.container, call["id"]), "A container.", "Container", _CONTAINER_ID
+        "/physicalPlan/containers/{id}",
+        lambda call: found(call.watch.container, call["id"]),
+        "A container.",
+        "Container",
+        _CONTAINER_ID,
     ),
     _stram(
         "/physicalPlan/containers/{id}/stackTrace",
@@ -181,7 +234,12 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         "StackTrace",
         _CONTAINER_ID,
     ),
-    _stram("/physicalPlan/streams", lambda call: {"streams": call.watch.streams()}, "All physical streams.", "Streams"),
+    _stram(
+        "/physicalPlan/streams",
+        lambda call: {"streams": call.watch.streams()},
+        "All physical streams.",
+        "Streams",
+    ),
     _stram(
         "/latency",
         lambda call: found(call.watch.latency, call.get("windowId")),
@@ -203,13 +261,20 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         "RecordAges",
         query=(Parameter("operator", "string", "the name or title of an operator; default: all"),),
     ),
-    _stram("/progress", lambda call: call.watch.progress(), "How far the running window and the sources are.", "Progress"),
+    _stram(
+        "/progress",
+        lambda call: call.watch.progress(),
+        "How far the running window and the sources are.",
+        "Progress",
+    ),
     _stram(
         "/windows",
         lambda call: {"windows": call.watch.windows(call.get("limit"))},
         "Summaries of the last windows, the newest last.",
         "Windows",
-        query=(Parameter("limit", "integer", "how many windows; default: all that are kept, at most 1,000", 1),),
+        query=(
+            Parameter("limit", "integer", "how many windows; default: all that are kept, at most 1,000", 1),
+        ),
     ),
     _stram(
         "/windows/{id}",
@@ -218,5 +283,10 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         "Window",
         _WINDOW_ID,
     ),
-    _stram("/throughput", lambda call: call.watch.throughput(), "Tuples of every operator and port, in sum and per second.", "Throughput"),
+    _stram(
+        "/throughput",
+        lambda call: call.watch.throughput(),
+        "Tuples of every operator and port, in sum and per second.",
+        "Throughput",
+    ),
 )

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """Names and addresses, in lower case, that a web service answers to. `any_address`: it listens on all addresses of this machine."""
+    """Names and addresses, in lower case, that a web service answers to.
+
+    `any_address`: it listens on all addresses of this machine.
+    """
 
     names: frozenset[str]
     any_address: bool = False
@@ -20,13 +23,19 @@ class Hosts:
         """The hosts of a service bound to the address `bound`, which was given as `given`, and those that its user allows besides."""
         unspecified = ipaddress.ip_address(bound).is_unspecified
         own = {socket.gethostname(), socket.getfqdn()} if unspecified else {bound}
-        return cls(frozenset(_plain(name) for name in ("localhost", "127.0.0.1", "::1", given, *own, *allowed)), unspecified)
+        return cls(
+            frozenset(_plain(name) for name in ("localhost", "127.0.0.1", "::1", given, *own, *allowed)),
+            unspecified,
+        )
 
     def answers_to(self, host: str) -> bool:
         """True for a `Host` header with one of the names, whatever its port; for any address if it listens on all.
 
         >>> hosts = Hosts.of("127.0.0.1", "127.0.0.1")
-        >>> [hosts.answers_to(host) for host in ("127.0.0.1:4040", "app.localhost", "[::1]:80", "evil.example", "10.0.0.5", "")]
+        >>> [
+        ...     hosts.answers_to(host)
+        ...     for host in ("127.0.0.1:4040", "app.localhost", "[::1]:80", "evil.example", "10.0.0.5", "")
+        ... ]
         [True, True, True, False, False, False]
         """
         name = _plain(_without_port(host))

@@ -27,7 +27,11 @@ def schema_of(text: str) -> Schema:
         return {"type": "object", "additionalProperties": schema_of(text[:-2])}
     if text.endswith("?"):
         inner = schema_of(text[:-1])
-        return {"type": [inner["type"], "null"]} if set(inner) == {"type"} else {"anyOf": [inner, {"type": "null"}]}
+        return (
+            {"type": [inner["type"], "null"]}
+            if set(inner) == {"type"}
+            else {"anyOf": [inner, {"type": "null"}]}
+        )
     if text == "any":
         return {}
     return {"type": _PRIMITIVES[text]} if text in _PRIMITIVES else {"$ref": f"#/components/schemas/{text}"}
@@ -37,17 +41,13 @@ def _fields(text: str) -> dict[str, str]:
     return dict(part.split(":") for part in text.split())
 
 
-_OPERATOR_TIMES = (
-    "operator:str id:int name:str latencyMs:num? computeMs:num? waitMs:num? transferMs:num? averageMs:num? p50Ms:num? p99Ms:num?"
-)
+_OPERATOR_TIMES = "operator:str id:int name:str latencyMs:num? computeMs:num? waitMs:num? transferMs:num? averageMs:num? p50Ms:num? p99Ms:num?"
 _SUMMARY = (
     "windowId:int attempts:int triggeredAt:num committedAt:num latencyMs:num lateMs:num criticalPathMs:num path:str[] tuplesIn:int"
     " tuplesOut:int phases:num{}"
 )
 _AGES = "minMs:num? maxMs:num? avgMs:num? p50Ms:num? p90Ms:num? p99Ms:num? p999Ms:num? oldestMs:num?"
-_AGGREGATED = (
-    "tuplesProcessedPSMA tuplesEmittedPSMA cpuPercentageMA latencyMA failureCount stateBytes lastHeartbeat recoveryWindowId currentWindowId"
-)
+_AGGREGATED = "tuplesProcessedPSMA tuplesEmittedPSMA cpuPercentageMA latencyMA failureCount stateBytes lastHeartbeat recoveryWindowId currentWindowId"
 
 SCHEMAS: Mapping[str, dict[str, str] | str] = {
     "Error": _fields("error:str hint:str"),
@@ -69,10 +69,14 @@ SCHEMAS: Mapping[str, dict[str, str] | str] = {
     "Attributes": "any{}",
     "Properties": "any{}",
     "LogicalPlan": _fields("operators:LogicalPlanOperator[] streams:LogicalStream[] attributes:any{}"),
-    "LogicalPlanOperator": _fields("name:str class:str attributes:any{} properties:any{} ports:LogicalPort[]"),
+    "LogicalPlanOperator": _fields(
+        "name:str class:str attributes:any{} properties:any{} ports:LogicalPort[]"
+    ),
     "LogicalPort": _fields("name:str type:str connected:bool schema:str? attributes:any{}"),
     "LogicalPorts": _fields("ports:LogicalPort[]"),
-    "LogicalStream": _fields("name:str source:LogicalPortRef sinks:LogicalPortRef[] locality:str? schema:str"),
+    "LogicalStream": _fields(
+        "name:str source:LogicalPortRef sinks:LogicalPortRef[] locality:str? schema:str"
+    ),
     "LogicalPortRef": _fields("operatorName:str portName:str"),
     "LogicalOperators": _fields("operators:LogicalOperator[]"),
     "LogicalOperator": _fields(
@@ -104,7 +108,9 @@ SCHEMAS: Mapping[str, dict[str, str] | str] = {
     "StackTrace": _fields("id:int host:str? pid:int? lastHeartbeat:num? stack:str? fresh:str?"),
     "Latency": _fields("windowId:int? operators:OperatorLatency[] logical:LogicalLatency[] clamps:int"),
     "OperatorLatency": _fields(f"{_OPERATOR_TIMES} windowsBehind:int estimated:bool"),
-    "LogicalLatency": _fields("operator:str latencyMs:num? averageMs:num? computeMs:num? waitMs:num? transferMs:num?"),
+    "LogicalLatency": _fields(
+        "operator:str latencyMs:num? averageMs:num? computeMs:num? waitMs:num? transferMs:num?"
+    ),
     "CriticalPath": _fields(
         "windowId:int? latencyMs:num? path:PathStep[] slack:num{} blame:BlameStep[] average:AveragePath share:num{} windowLatencyMs:num?"
         " explained:obj"
@@ -153,7 +159,13 @@ def describe(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
         "paths": {openapi_path(endpoint.path): {"get": _operation(endpoint)} for endpoint in endpoints},
         "components": {
             "schemas": {name: _component(form) for name, form in SCHEMAS.items()},
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "Needed if the service has a token."}},
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "Needed if the service has a token.",
+                }
+            },
         },
     }
 
@@ -161,7 +173,11 @@ def describe(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
 def _component(form: dict[str, str] | str) -> Schema:
     if isinstance(form, str):
         return schema_of(form)
-    return {"type": "object", "properties": {name: schema_of(kind) for name, kind in form.items()}, "required": list(form)}
+    return {
+        "type": "object",
+        "properties": {name: schema_of(kind) for name, kind in form.items()},
+        "required": list(form),
+    }
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
@@ -173,12 +189,16 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             *(_parameter(parameter, "path") for parameter in endpoint.path_parameters),
             *(_parameter(parameter, "query") for parameter in endpoint.query),
         ],
-        "responses": {"200": _response("What is asked for.", endpoint.media_type, schema_of(endpoint.schema))},
+        "responses": {
+            "200": _response("What is asked for.", endpoint.media_type, schema_of(endpoint.schema))
+        },
     }
     error = schema_of("Error")
     if endpoint.path_parameters or endpoint.query:
         described["responses"]["400"] = _response("A parameter is wrong.", "application/json", error)
-        described["responses"]["404"] = _response("There is no such thing; `hint` says which there are.", "application/json", error)
+        described["responses"]["404"] = _response(
+            "There is no such thing; `hint` says which there are.", "application/json", error
+        )
     if endpoint.open:
         described["security"] = [{}]
     else:
@@ -196,4 +216,10 @@ def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
         schema["minimum"] = parameter.least
     if parameter.most is not None:
         schema["maximum"] = parameter.most
-    return {"name": parameter.name, "in": place, "required": place == "path", "description": parameter.help, "schema": schema}
+    return {
+        "name": parameter.name,
+        "in": place,
+        "required": place == "path",
+        "description": parameter.help,
+        "schema": schema,
+    }

@@ -25,19 +25,24 @@ _GREATEST_PORT = 65_535
 class WebServer:
     """Serves an application of `create_app` until `close`. It takes no signals and writes no log.
 
-    On another address than a loopback one it asks for a token: if the application has none, one is made, see `token`.
+    On another address than a loopback one it asks for a token: if the application has none, one is made, see
+    `token`.
 
     Args:
         app: The application.
         host: The address or host name to listen on.
         port: The port; 0: a free one.
-        allowed_hosts: Names besides its own and `localhost` by which requests may ask for it, such as that of a proxy.
+        allowed_hosts: Names besides its own and `localhost` by which requests may ask for it, such as that of
+            a proxy.
 
     Raises:
-        RidgelineError: If the port is in use or the address is not this machine's, before anything else is started.
+        RidgelineError: If the port is in use or the address is not this machine's, before anything else is
+            started.
     """
 
-    def __init__(self, app: Starlette, host: str = "127.0.0.1", port: int = 0, allowed_hosts: Collection[str] = ()) -> None:
+    def __init__(
+        self, app: Starlette, host: str = "127.0.0.1", port: int = 0, allowed_hosts: Collection[str] = ()
+    ) -> None:
         self._app = app
         self._socket = _listen(host, port)
         self.host, self.port = self._socket.getsockname()[:2]
@@ -45,7 +50,13 @@ class WebServer:
         address = ipaddress.ip_address(self.host)
         if not address.is_loopback and app.state.token is None:
             app.state.token = secrets.token_urlsafe(32)
-        named = socket.gethostname() if address.is_unspecified else f"[{self.host}]" if address.version == 6 else self.host  # noqa: PLR2004
+        named = (
+            socket.gethostname()
+            if address.is_unspecified
+            else f"[{self.host}]"
+            if address.version == 6  # noqa: PLR2004
+            else self.host
+        )
         self.url = f"http://{named}:{self.port}"
         """Where it answers, without a slash at the end."""
         config = uvicorn.Config(
@@ -62,7 +73,9 @@ class WebServer:
             ws="none",
         )
         self._server = _Server(config)
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, name="ridgeline-web", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, name="ridgeline-web", daemon=True
+        )
         self._thread.start()
         if not self._server.up.wait(START_SECONDS):
             self.close()

@@ -38,28 +38,37 @@ _EVENTS = Endpoint(
     media_type="text/event-stream",
     tag="events",
 )
-_METRICS = Endpoint("/metrics", None, "The metrics for Prometheus.", "Exposition", media_type="text/plain", tag="metrics")
-_HEALTH = Endpoint("/healthz", lambda _: {"status": "ok"}, "Whether the service answers.", "Health", tag="info", open=True)
+_METRICS = Endpoint(
+    "/metrics", None, "The metrics for Prometheus.", "Exposition", media_type="text/plain", tag="metrics"
+)
+_HEALTH = Endpoint(
+    "/healthz", lambda _: {"status": "ok"}, "Whether the service answers.", "Health", tag="info", open=True
+)
 _LAST_EVENT = Parameter("Last-Event-ID", "integer", "the window of the last frame that was read", 0)
 
 
-def create_app(watch: Watch, plan: Plan, *, token: str | None = None, stack_of: StackOf | None = None) -> Starlette:
+def create_app(
+    watch: Watch, plan: Plan, *, token: str | None = None, stack_of: StackOf | None = None
+) -> Starlette:
     """The web service of one application.
 
-    It answers GET and HEAD only. Handlers run in threads, so that a client never holds up another, nor the application. Whoever ends the
-    server calls `app.state.frames.close()` first, which ends all streams.
+    It answers GET and HEAD only. Handlers run in threads, so that a client never holds up another, nor the
+    application. Whoever ends the server calls `app.state.frames.close()` first, which ends all streams.
 
     Args:
         watch: The figures.
         plan: The plan that runs.
-        token: If given, requests need `Authorization: Bearer TOKEN`, but for `/healthz`. `app.state.token` may be set later,
-            and `app.state.hosts` (a `Hosts`), outside of which no request is answered.
-        stack_of: Where the thread of a process (host, pid) is now, or None if that cannot be had; may take a second.
+        token: If given, requests need `Authorization: Bearer TOKEN`, but for `/healthz`. `app.state.token`
+            may be set later, and `app.state.hosts` (a `Hosts`), outside of which no request is answered.
+        stack_of: Where the thread of a process (host, pid) is now, or None if that cannot be had; may take a
+            second.
     """
     frames, exposition = Frames(watch), Exposition(watch)
     version = identity.version()
     index = Endpoint("/", lambda call: _index(call, version), "What there is.", "Index", tag="info")
-    described = Endpoint(f"{BASE}/openapi.json", lambda _: document, "This description.", "Description", tag="info")
+    described = Endpoint(
+        f"{BASE}/openapi.json", lambda _: document, "This description.", "Description", tag="info"
+    )
     answering = (index, *JSON_ENDPOINTS, described, _HEALTH)
     endpoints = (*answering, _EVENTS, _METRICS)
     document = describe(endpoints, version)
@@ -70,7 +79,9 @@ def create_app(watch: Watch, plan: Plan, *, token: str | None = None, stack_of: 
             return Response(headers=headers, media_type=_EVENTS.media_type)
         _EVENTS.parse(request)
         if frames.clients >= MOST_CLIENTS:
-            raise AnswerError(503, f"{MOST_CLIENTS} clients read events already", "close some of them, or read `/metrics`")
+            raise AnswerError(
+                503, f"{MOST_CLIENTS} clients read events already", "close some of them, or read `/metrics`"
+            )
         seen = request.headers.get("last-event-id")
         last_seen = _LAST_EVENT.parse(seen) if seen else None
         stream: AsyncIterator[bytes] = frames.events(last_seen if isinstance(last_seen, int) else None)
@@ -79,7 +90,11 @@ def create_app(watch: Watch, plan: Plan, *, token: str | None = None, stack_of: 
     def metrics(_request: Request) -> Response:
         return Response(exposition.render(), headers={"content-type": MEDIA_TYPE})
 
-    routes = [_route(endpoint, endpoint.handler, watch, plan, stack_of) for endpoint in answering if endpoint.handler is not None]
+    routes = [
+        _route(endpoint, endpoint.handler, watch, plan, stack_of)
+        for endpoint in answering
+        if endpoint.handler is not None
+    ]
     info = next(route.endpoint for route in routes if route.path == f"{BASE}/")
     routes += [Route(BASE, info), Route(_EVENTS.path, events), Route(_METRICS.path, metrics)]
     app = Starlette(
@@ -105,12 +120,19 @@ def _route(endpoint: Endpoint, handler: Handler, watch: Watch, plan: Plan, stack
 
 
 def _index(call: Call, version: str) -> dict[str, Any]:
-    links = {"info": f"{BASE}/info", "events": _EVENTS.path, "openapi": f"{BASE}/openapi.json", "metrics": _METRICS.path}
+    links = {
+        "info": f"{BASE}/info",
+        "events": _EVENTS.path,
+        "openapi": f"{BASE}/openapi.json",
+        "metrics": _METRICS.path,
+    }
     return {"name": call.plan.logical.application, "version": version, "links": links}
 
 
 def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(to_json(value), status, {"cache-control": "no-store", **(headers or {})}, "application/json")
+    return Response(
+        to_json(value), status, {"cache-control": "no-store", **(headers or {})}, "application/json"
+    )
 
 
 def _answer_error(_request: Request, error: Exception) -> Response:
@@ -132,7 +154,13 @@ def _http_error(request: Request, error: Exception, paths: list[str]) -> Respons
 
 
 def _server_error(_request: Request, error: Exception) -> Response:
-    return _json({"error": f"the service failed: {type(error).__name__}", "hint": "this is a fault of Ridgeline; please report it"}, 500)
+    return _json(
+        {
+            "error": f"the service failed: {type(error).__name__}",
+            "hint": "this is a fault of Ridgeline; please report it",
+        },
+        500,
+    )
 
 
 class _Guard:
@@ -165,7 +193,10 @@ def _other_host(named: list[str]) -> dict[str, str]:
     """What is said to a request for a host that is not this one: it may come from a page whose name an attacker lets lead here."""
     name = ", ".join(named)[:200]
     what = f"this service does not answer to the host `{name}`" if named else "the request names no host"
-    return {"error": what, "hint": "use the address that was shown at start, or start the application with `--allow-host HOST`"}
+    return {
+        "error": what,
+        "hint": "use the address that was shown at start, or start the application with `--allow-host HOST`",
+    }
 
 
 def _is_bearer(scope: Scope, token: str) -> bool:
