@@ -8,8 +8,9 @@ import pytest
 
 from ridgeline.cli.output import Output, OutputGoneError
 from support.cli.windows import make_plan, watch_of, window
+from support.paths import SUPPORT
 
-TINY = __file__.replace("test_output.py", "tiny.py")
+TINY = str(SUPPORT / "cli" / "tiny.py")
 PLAN = make_plan()
 
 

@@ -98,7 +98,7 @@ def damage(storage, name, how):
 
 
 @pytest.mark.parametrize("how", ["truncated", "flipped", "missing"])
-@pytest.mark.parametrize("kind", ["run0", "snapshot"])
+@pytest.mark.parametrize("kind", ["segment0", "snapshot"])
 def test_a_broken_merged_file_is_replaced_by_what_it_was_merged_from(checkpoint, expected, how, kind):
     [name] = [name for name in version(checkpoint) if name.endswith(kind)]
     damage(checkpoint, name, how)

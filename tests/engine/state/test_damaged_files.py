@@ -101,7 +101,7 @@ def outcome(folder, name, damage, expected, tmp_path, storage=LocalStorage, leas
         "committed/*",
         "state/*[0-9]",
         "state/*.snapshot",
-        "state/*.run*",
+        "state/*.segment*",
     ],
 )
 def test_a_restart_is_right_or_told(folders, expected, tmp_path, pattern, kind):

@@ -123,9 +123,9 @@ def test_a_small_cell_stays_a_dict(folder):
     cell.put_many(range(3), range(3))
     assert compact(cell, folder.write) is None
     cell[3] = 3
-    assert folder.reattach(cell).names == ("run0",)
+    assert folder.reattach(cell).names == ("segment0",)
     del cell[0], cell[1]
-    assert folder.reattach(cell).names == ("run1",)
+    assert folder.reattach(cell).names == ("segment1",)
     del cell[2]
     assert compact(cell, folder.write) is None
     assert cell.snapshot() == (True, 0, {3: 3}, [0, 1, 2, 3])
@@ -148,8 +148,8 @@ def test_a_key_without_a_stable_hash_keeps_the_cell_in_memory(folder, key):
 
 def test_nothing_is_written_if_nothing_changed(folder):
     cell = held(folder, {number: number for number in range(40)}, int)
-    assert compact(cell, folder.write) == (1, ("run0",), [])
-    assert folder.written == ["run0"]
+    assert compact(cell, folder.write) == (1, ("segment0",), [])
+    assert folder.written == ["segment0"]
 
 
 def test_small_runs_are_merged_into_larger_ones_and_removed_keys_vanish_with_the_oldest(folder):
@@ -179,7 +179,7 @@ def test_a_cell_that_was_cleared_has_new_segments(folder):
     assert (len(cell), list(cell.items()), cell.get(3)) == (0, [], None)
     cell.put_many([3, 2, 1, 0], [0] * 4)
     assert cell.changes()[2:] == ({3: 0, 2: 0, 1: 0, 0: 0}, list(range(40)))
-    assert folder.reattach(cell).names == ("run1",)
+    assert folder.reattach(cell).names == ("segment1",)
     assert list(cell) == [3, 2, 1, 0]
 
 
@@ -218,25 +218,26 @@ def file():
         patch.setattr(keyed_segments, "SEGMENT_KEYS", 4)
         files = RunFolder()
         compact(cell, files.write)
-    return files.files["run0"]
+    return files.files["segment0"]
 
 
 @pytest.mark.parametrize("size", [0, 3, 8, 20, 32, 200, -100, -8, -1])
 def test_a_truncated_file_is_named(file, size):
     what = r"its end is missing|it is no file of keyed state"
     with pytest.raises(
-        StateError, match=rf"^state file `a/run0` is corrupt \(\d+ bytes, ({what})\); restore it from a copy$"
+        StateError,
+        match=rf"^state file `a/segment0` is corrupt \(\d+ bytes, ({what})\); restore it from a copy$",
     ):
-        Segment(file[:size], "a/run0")
+        Segment(file[:size], "a/segment0")
 
 
 def test_a_damaged_file_is_named(file):
-    Segment(file, "a/run0")
+    Segment(file, "a/segment0")
     for place in range(0, len(file), 7):
         damaged = bytearray(file)
         damaged[place] ^= 4
-        with pytest.raises(StateError, match=r"^state file `a/run0` is corrupt "):
-            Segment(damaged, "a/run0")
+        with pytest.raises(StateError, match=r"^state file `a/segment0` is corrupt "):
+            Segment(damaged, "a/segment0")
 
 
 def test_state_is_split_by_key_and_merged_again(folder):
@@ -256,7 +257,7 @@ def test_state_is_split_by_key_and_merged_again(folder):
 def test_a_clear_that_comes_as_a_change_leaves_the_runs_too(folder):
     here = held(folder, {number: number for number in range(40)}, int)
     there = KeyedState(int).cell()
-    there.attach(folder.open(("run0",)), 0, [])
+    there.attach(folder.open(("segment0",)), 0, [])
     here.clear()
     here[3] = 5
     there.apply(here.changes())

@@ -18,14 +18,14 @@ def test_a_name_tells_window_container_epoch_and_attempt():
 
 def test_the_name_of_a_merged_file_tells_what_it_is_equal_to():
     stem = state_files.compacted_stem((NAME,), operator=4, epoch=2, number=17)
-    run, snapshot = f"{stem}run0", f"{stem}snapshot"
-    assert [state_files.window_of(name) for name in (run, snapshot)] == [12, 12]
-    assert [state_files.covered(name) for name in (run, snapshot, NAME)] == [NAME, NAME, NAME]
+    segment, snapshot = f"{stem}segment0", f"{stem}snapshot"
+    assert [state_files.window_of(name) for name in (segment, snapshot)] == [12, 12]
+    assert [state_files.covered(name) for name in (segment, snapshot, NAME)] == [NAME, NAME, NAME]
     later = state_files.file_name(13, 3, 2, 0, "t9")
-    assert state_files.segments_of((run, snapshot, later)) == (run,)
-    assert state_files.base_of((run, snapshot, later)) == (run, snapshot)
-    assert state_files.compacted_stem((run, snapshot, later), 4, 2, 18).startswith(f"{later}-")
-    assert [state_files.belongs_to(name, 4) for name in (run, snapshot, NAME)] == [True, True, False]
+    assert state_files.segments_of((segment, snapshot, later)) == (segment,)
+    assert state_files.base_of((segment, snapshot, later)) == (segment, snapshot)
+    assert state_files.compacted_stem((segment, snapshot, later), 4, 2, 18).startswith(f"{later}-")
+    assert [state_files.belongs_to(name, 4) for name in (segment, snapshot, NAME)] == [True, True, False]
 
 
 def test_changes_come_back():

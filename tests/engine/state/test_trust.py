@@ -185,7 +185,7 @@ def test_owners_and_folders_can_be_named(uri: Path, monkeypatch: pytest.MonkeyPa
 def test_a_worker_trusts_the_driver(uri: Path) -> None:
     os.chown(uri / "state" / STATE, NOBODY, NOBODY)
     code = (
-        "import sys; from ridgeline.engine import trust, state_files; from ridgeline.engine.state.storage import LocalStorage\n"
+        "import sys; from ridgeline.engine.state import state_files, trust; from ridgeline.engine.state.storage import LocalStorage\n"
         f"trust.trust_owner({NOBODY}); print(state_files.read(LocalStorage(sys.argv[1]), sys.argv[2], 1))"
     )
     done = subprocess.run(

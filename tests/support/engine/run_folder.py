@@ -13,7 +13,7 @@ class RunFolder:
         self.written: list[str] = []
 
     def write(self, pieces) -> str:
-        name = f"run{len(self.written)}"
+        name = f"segment{len(self.written)}"
         self.written.append(name)
         self.files[name] = b"".join(pieces(name))
         return name

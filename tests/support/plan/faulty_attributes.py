@@ -112,7 +112,7 @@ class BadKeys(Operator):
     "`bad.number`: its key is 5; give the name of a column, several names, or a function that makes the key of a tuple",
     "`bad.mixed`: its key is ['account', 3]; give the name of a column, several names, or a function that makes the key of a tuple",
     "`bad.both`: the port has a `key` and a `codec`, and both say who gets which tuples; give one of them",
-    "`bad.kind`: its codec is <class 'plan.faulty_attributes.Evenly'>, which is no `StreamCodec`; give an instance of a subclass",
+    "`bad.kind`: its codec is <class 'support.plan.faulty_attributes.Evenly'>, which is no `StreamCodec`; give an instance of a subclass",
 )
 def keys_that_are_none() -> Application:
     app = Application("test")

@@ -262,7 +262,7 @@ def settings_from_outside() -> Application:
         "the operator; default: 1)"
     ),
     (
-        "`balances.partitioner`: attribute `partitioner` must be a `Partitioner`; got <class 'plan.parts.Balances'>; give "
+        "`balances.partitioner`: attribute `partitioner` must be a `Partitioner`; got <class 'support.plan.parts.Balances'>; give "
         "another value (who gets which tuples; default: sticky by key on every connected port that has one)"
     ),
     (

@@ -21,7 +21,7 @@ from ridgeline.plan.protocol import StateVersion
 FOLDER = "state"
 _MAGIC = b"RLST3\n"
 _HEADER = len(_MAGIC) + 4
-_MERGED = re.compile(r"-m\d+\.(\d+)\.\d+\.(?:snapshot|run\d+)$")
+_MERGED = re.compile(r"-m\d+\.(\d+)\.\d+\.(?:snapshot|segment\d+)$")
 _NAME = re.compile(r"\d{12}-")
 _EPOCH = re.compile(r"\d{12}-c\d+-e(\d+)-")
 SEGMENT_SIZES = "sizes of runs"
@@ -55,7 +55,7 @@ def is_state(name: str) -> bool:
 
 def is_segment(name: str) -> bool:
     """True for a run."""
-    return ".run" in name
+    return ".segment" in name
 
 
 def is_compacted(name: str) -> bool:
