@@ -135,7 +135,7 @@ def scraping(urls: list[str]) -> Iterator[None]:
 def run(context: Any, sink: type[Operator], variant: str, windows: int) -> float:
     """Tuples a second of one variant; the first third of its windows is left out."""
     from ridgeline.engine.driver.launch import Options
-    from ridgeline.measure.events import Event, WindowCommitted
+    from ridgeline.measure.events import RunEvent, WindowCommitted
     from ridgeline.plan import plan_application
     from ridgeline.service.measured import ServiceOptions, run_measured
 
@@ -143,7 +143,7 @@ def run(context: Any, sink: type[Operator], variant: str, windows: int) -> float
     plan = plan_application(
         application(sink, timed=variant == "times"), {}, {"metrics_recording_level": level}
     )
-    told: list[Event] = []
+    told: list[RunEvent] = []
     urls: list[str] = []
 
     def started(_run: Any, _watch: Any, url: str | None) -> None:

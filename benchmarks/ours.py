@@ -11,7 +11,7 @@ from benchmarks.frame import Round
 from benchmarks.spark import MASTER
 from ridgeline import Application
 from ridgeline.engine.driver.launch import Options
-from ridgeline.measure.events import Event, WindowCommitted
+from ridgeline.measure.events import RunEvent, WindowCommitted
 from ridgeline.measure.latency.window_phases import phase_table
 from ridgeline.plan import plan_application
 from ridgeline.service.measured import ServiceOptions, run_measured
@@ -27,13 +27,13 @@ def run(
     attributes: Mapping[str, Any] | None = None,
     context: Any = None,
     stop: threading.Event | None = None,
-) -> list[Event]:
+) -> list[RunEvent]:
     """Run an application on `local[2]` for so many windows, with everything that `ridgeline run` does but the web service; its events.
 
     `checkpoint`: default is a fresh folder on the disk of the round. `windows` None: until its inputs have
     finished or `stop` is set.
     """
-    told: list[Event] = []
+    told: list[RunEvent] = []
     folder = checkpoint or str(of_round.folder / "checkpoint")
     options = Options(MASTER, conf or {}, folder, windows)
     plan = plan_application(app, {}, attributes or {})
@@ -41,13 +41,13 @@ def run(
     return told
 
 
-def window_times(events: Sequence[Event]) -> list[float]:
+def window_times(events: Sequence[RunEvent]) -> list[float]:
     """Seconds from the publication of one window to that of the next: everything that a window takes, whoever takes it."""
     ends = [event.published for event in events if isinstance(event, WindowCommitted)]
     return [after - before for before, after in pairwise(ends)]
 
 
-def phases(of_round: Round, events: Sequence[Event]) -> str:
+def phases(of_round: Round, events: Sequence[RunEvent]) -> str:
     """Where the time of the warm windows went, in a line: the mean of each phase, and how much of the whole they explain."""
     table = phase_table(events, warm_up=of_round.first_warm)
     if table is None:

@@ -29,7 +29,7 @@ from benchmarks.processes import memory_by_kind
 from benchmarks.spark import MASTER
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
 from ridgeline.api.context import OperatorContext
-from ridgeline.measure.events import Event, WindowCommitted
+from ridgeline.measure.events import RunEvent, WindowCommitted
 
 KEYS = 10_000
 TUPLES = 100
@@ -105,7 +105,7 @@ class Samples:
     _times: list[float] = field(default_factory=list)
     _last: float = 0.0
 
-    def observe(self, event: Event) -> None:
+    def observe(self, event: RunEvent) -> None:
         if not isinstance(event, WindowCommitted):
             return
         now = time.perf_counter()

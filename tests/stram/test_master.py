@@ -9,12 +9,12 @@ from ridgeline.plan.protocol import WindowRequest
 from ridgeline.stram.master import (
     Commit,
     GiveUp,
+    ManifestWritten,
     Master,
     Publish,
     Rebased,
     RunWindow,
     Skip,
-    WindowCommitted,
     WindowDue,
     WindowFailed,
     WindowRan,
@@ -36,7 +36,7 @@ def window(master: Master, window_id: int, **what) -> object:
     """A window without trouble."""
     commit = run(master, master.handle(WindowDue(window_id)), **what)
     assert isinstance(commit, Commit)
-    return master.handle(WindowCommitted(window_id))
+    return master.handle(ManifestWritten(window_id))
 
 
 def test_a_window_runs_is_committed_and_published():
@@ -48,7 +48,7 @@ def test_a_window_runs_is_committed_and_published():
     commit = master.handle(WindowRan(found))
     assert commit == Commit(0, {step: ("a",)}, frozenset(), tuple(found), ends=False)
     assert (master.committed, master.states) == (-1, {})
-    assert master.handle(WindowCommitted(0)) == Publish(0)
+    assert master.handle(ManifestWritten(0)) == Publish(0)
     assert (master.committed, master.states, master.ended) == (0, {step: ("a",)}, False)
     assert master.handle(WindowDue(1)) == RunWindow(WindowRequest(1, 0, 4, states={step: ("a",)}))
 
@@ -116,7 +116,7 @@ def test_a_failure_of_the_window_before_does_not_count():
     master = Master(plan(), epoch=1)
     master.handle(WindowDue(0))
     run(master, master.handle(WindowFailed(raised())))
-    master.handle(WindowCommitted(0))
+    master.handle(ManifestWritten(0))
     master.handle(WindowDue(1))
     assert isinstance(master.handle(WindowFailed(raised())), RunWindow)
 
@@ -159,7 +159,7 @@ def test_failures_are_counted_for_each_window_anew():
         again = master.handle(WindowFailed(failure()))
         assert isinstance(again, RunWindow)
         assert isinstance(run(master, again), Commit)
-        master.handle(WindowCommitted(window_id))
+        master.handle(ManifestWritten(window_id))
     assert master.committed == 2
 
 
@@ -208,7 +208,7 @@ def test_the_end_with_open_application_windows_runs_the_window_again_as_the_last
     commit = run(master, again, finished=["source1"])
     assert (commit.ends, commit.finished) == (True, frozenset(ids(master.plan, "source1")))
     assert master.ended is False
-    master.handle(WindowCommitted(1))
+    master.handle(ManifestWritten(1))
     assert master.ended is True
 
 
@@ -243,7 +243,7 @@ def test_the_application_ends_when_its_last_input_has_finished():
         request = master.handle(WindowDue(window_id))
         commit = run(master, request, finished=finished)
         ends.append(commit.ends)
-        master.handle(WindowCommitted(window_id))
+        master.handle(ManifestWritten(window_id))
     assert ends == [False, False, False, False, True]
     assert master.finished == master.inputs
     assert master.ended
@@ -291,7 +291,7 @@ def test_a_request_is_not_changed_by_what_is_committed_later():
     master = Master(plan(), epoch=1)
     request = master.handle(WindowDue(0)).request
     run(master, RunWindow(request), states={2: ("a",)})
-    master.handle(WindowCommitted(0))
+    master.handle(ManifestWritten(0))
     assert request.states == {}
 
 
@@ -300,7 +300,7 @@ def test_events_out_of_order_are_errors_of_the_engine():
     with pytest.raises(AssertionError, match="no window is running"):
         master.handle(WindowFailed(failure()))
     with pytest.raises(AssertionError, match="window 0 was not about to be committed"):
-        master.handle(WindowCommitted(0))
+        master.handle(ManifestWritten(0))
 
 
 def test_state_keys_depend_on_names_and_partitions_only():
@@ -347,7 +347,7 @@ def test_a_version_is_rebased_while_its_window_is_being_committed():
     commit = run(master, master.handle(WindowDue(1)), states={2: ("a", "b")})
     master.install_compaction(Rebased(2, ("a",), ("A",)))
     assert commit.states == {2: ("a", "b")}
-    master.handle(WindowCommitted(1))
+    master.handle(ManifestWritten(1))
     assert master.states == {2: ("A", "b")}
 
 

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from ridgeline.measure.events import EVENT_TYPES, Event
+from ridgeline.measure.events import EVENT_TYPES, RunEvent
 
 
 def to_dict(event: Any) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def to_dict(event: Any) -> dict[str, Any]:
     }
 
 
-def from_dict(data: Mapping[str, Any]) -> Event:
+def from_dict(data: Mapping[str, Any]) -> RunEvent:
     """The event of plain data.
 
     Raises ValueError naming what does not fit; fields that are unknown here are ignored, for newer logs.
@@ -30,7 +30,7 @@ def from_dict(data: Mapping[str, Any]) -> Event:
     if kind is None:
         msg = f"`{name}` is no event; known are {', '.join(EVENT_TYPES)}"
         raise ValueError(msg)
-    return typing.cast("Event", _build(kind, data, str(name)))
+    return typing.cast("RunEvent", _build(kind, data, str(name)))
 
 
 def _plain(value: Any) -> Any:

@@ -335,7 +335,7 @@ class ApplicationEnded:
     reason: str = ""
 
 
-Event = (
+RunEvent = (
     ApplicationPlanned
     | WindowPlanned
     | WindowStarted
@@ -352,4 +352,4 @@ Event = (
     | StateWarning
     | ApplicationEnded
 )
-EVENT_TYPES: Mapping[str, type] = {kind.__name__: kind for kind in typing.get_args(Event)}
+EVENT_TYPES: Mapping[str, type] = {kind.__name__: kind for kind in typing.get_args(RunEvent)}

@@ -24,10 +24,10 @@ from ridgeline.measure.events import (
     ApplicationPlanned,
     ContainerHeartbeat,
     ContainerWindow,
-    Event,
     HeartbeatRejected,
     OperatorWindow,
     OutputPublished,
+    RunEvent,
     SourceAsked,
     SourceProgress,
     SparkTrigger,
@@ -84,8 +84,8 @@ class Measurement:
         self._first: WindowPlanned | None = None
         self._running: WindowStarted | None = None
         self._committed: int | None = None
-        self._open: list[Event] = []
-        self._folded: dict[int, list[Event]] = {}
+        self._open: list[RunEvent] = []
+        self._folded: dict[int, list[RunEvent]] = {}
         self._handlers: Mapping[type, Callable[[Any], None]] = {
             ApplicationPlanned: self._plan,
             ApplicationEnded: self._end,
@@ -121,7 +121,7 @@ class Measurement:
 
     # Events in -----------------------------------------------------------------------------------------------------
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: RunEvent) -> None:
         """Take an event in. Events of operators and containers that the plan has not are left out."""
         self.at = max(self.at, event.at)
         self._handlers[type(event)](event)
@@ -217,14 +217,14 @@ class Measurement:
             events.append(event)
             self._fold_times(events)
 
-    def _fold_times(self, events: Iterable[Event]) -> None:
+    def _fold_times(self, events: Iterable[RunEvent]) -> None:
         times = assemble(self.topology, events, self._clocks)
         width = self.plan.window_seconds if self.plan is not None else 0.0
         self._latency.add(
             self.topology, times, window_seconds=width, behind=self.windows_behind(times.published)
         )
 
-    def _fold_ages(self, events: Iterable[Event], commit: WindowCommitted) -> None:
+    def _fold_ages(self, events: Iterable[RunEvent], commit: WindowCommitted) -> None:
         for event in events:
             if not isinstance(event, OperatorWindow) or event.operator not in self.topology.by_id:
                 continue

@@ -25,8 +25,8 @@ from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
     ContainerWindow,
-    Event,
     OperatorWindow,
+    RunEvent,
     SourceProgress,
 )
 from ridgeline.measure.measurement import Measurement
@@ -43,7 +43,7 @@ _BURST = (ContainerWindow, OperatorWindow, SourceProgress)  # a `WindowCommitted
 
 
 class _Sink(Protocol):
-    def write(self, event: Event) -> None: ...
+    def write(self, event: RunEvent) -> None: ...
 
     def close(self) -> None: ...
 
@@ -68,7 +68,7 @@ class EventLogWriter:
         self._begun = False
         self._sink: _Sink | None = _open(path)
 
-    def write(self, event: Event) -> None:
+    def write(self, event: RunEvent) -> None:
         """Append an event. Never raises."""
         self._begun = True
         self._try(lambda sink: sink.write(event))
@@ -96,7 +96,7 @@ class EventLogWriter:
                 )
 
 
-def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iterator[Event]:
+def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iterator[RunEvent]:
     """The events of a log, in order; what was lost at the end of a killed run is skipped, `note` is told.
 
     Raises:
@@ -140,7 +140,7 @@ class NoRunError(RidgelineError):
     """An event log that does not hold a run from its beginning."""
 
 
-def read_run(path: str, note: Callable[[str], None] | None = None) -> Iterator[Event]:
+def read_run(path: str, note: Callable[[str], None] | None = None) -> Iterator[RunEvent]:
     """The events of a run.
 
     Raises RidgelineError as `read_event_log`, NoRunError for a log that is empty or begins in the middle.
@@ -179,7 +179,7 @@ def _check_suffix(path: str) -> None:
         raise RidgelineError(msg)
 
 
-def _line(event: Event) -> str:
+def _line(event: RunEvent) -> str:
     return json.dumps(to_dict(event), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -190,7 +190,7 @@ class _Lines:
         self._path = file
         self._file: TextIO = open(file, "x", encoding="utf-8", newline="\n", opener=trust.private_opener)  # noqa: SIM115
 
-    def write(self, event: Event) -> None:
+    def write(self, event: RunEvent) -> None:
         self._file.write(_line(event) + "\n")
         if not isinstance(event, _BURST):
             self._file.flush()
@@ -211,7 +211,7 @@ class _Parts:
         self._rows: list[dict[str, Any]] = []
         self._number = 0
 
-    def write(self, event: Event) -> None:
+    def write(self, event: RunEvent) -> None:
         window = getattr(event, "window_id", None)
         self._rows.append(
             {"event": type(event).__name__, "at": event.at, "window_id": window, "payload": _line(event)}

@@ -20,7 +20,7 @@ from ridgeline.engine.worker.tails import ports_of_stream
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.measured import ServiceOptions, run_measured
-from ridgeline.stram.figures import Figures
+from ridgeline.stram.metric_tables import MetricTables
 from ridgeline.testing.collector import collected
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def start(  # noqa: PLR0913  the options of a run
     return handle
 
 
-class Handle(Figures):
+class Handle(MetricTables):
     """An application that runs in a thread of this process, or has run.
 
     `latency()`, `critical_path()`, `record_age()`, `progress()` and `windows()` answer with `pyarrow.Table`s,

@@ -18,7 +18,7 @@ from ridgeline.api.masking import printable
 from ridgeline.engine.driver.launch import Options, Outcome, launch
 from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.spark.submitted import submitted
-from ridgeline.measure.events import ApplicationEnded, Event, StateWarning
+from ridgeline.measure.events import ApplicationEnded, RunEvent, StateWarning
 from ridgeline.plan.execution import Plan
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.heartbeat.host import heartbeat_host
@@ -205,12 +205,12 @@ class _Measured:
             if self._planned:
                 self._tell(ApplicationEnded(self._clock.wall(), ended[0] if ended else "failed", reason))
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: RunEvent) -> None:
         """What the heartbeat port says; before the plan is told, nobody knows what it is about."""
         if self._planned:
             self._tell(event)
 
-    def _tell(self, event: Event) -> None:
+    def _tell(self, event: RunEvent) -> None:
         if isinstance(event, StateWarning):
             self._warn(event.text)
         try:

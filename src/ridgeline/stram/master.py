@@ -38,7 +38,7 @@ class WindowFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowCommitted:
+class ManifestWritten:
     """The manifest of the window is durable."""
 
     window_id: int
@@ -53,7 +53,7 @@ class Rebased:
     names: StateVersion
 
 
-Event = WindowDue | WindowRan | WindowFailed | WindowCommitted
+ControlEvent = WindowDue | WindowRan | WindowFailed | ManifestWritten
 
 # Instructions ------------------------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Master:
         }
         self._producers = self._find_producers()
 
-    def handle(self, event: Event) -> Instruction:
+    def handle(self, event: ControlEvent) -> Instruction:
         """Take one event; returns what to do next."""
         match event:
             case WindowDue(window_id):
@@ -151,7 +151,7 @@ class Master:
                 return self._ran(tuple(reports))
             case WindowFailed(failure):
                 return self._failed(failure)
-            case WindowCommitted(window_id):
+            case ManifestWritten(window_id):
                 return self._has_committed(window_id)
 
     def install_compaction(self, event: Rebased) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ridgeline.measure.events import ContainerWindow, Event, OperatorWindow, SourceProgress
+from ridgeline.measure.events import ContainerWindow, OperatorWindow, RunEvent, SourceProgress
 from ridgeline.plan.protocol import OperatorReport, WindowReport
 
 
-def report_events(reports: Sequence[WindowReport], at: float) -> Iterator[Event]:
+def report_events(reports: Sequence[WindowReport], at: float) -> Iterator[RunEvent]:
     """What the containers reported of the attempt that counts, container by container; `at` is STRAM's wall clock."""
     for report in sorted(reports, key=lambda report: report.container):
         yield ContainerWindow(

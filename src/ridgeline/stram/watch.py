@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ridgeline.measure.age.record_age import AgeTotals
-from ridgeline.measure.events import Event
+from ridgeline.measure.events import RunEvent
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.topology import OperatorNode, Topology
 
-Subscriber = Callable[[Event], None]
+Subscriber = Callable[[RunEvent], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Watch:
 
     # Events in -----------------------------------------------------------------------------------------------------
 
-    def observe(self, event: Event) -> None:
+    def observe(self, event: RunEvent) -> None:
         """Take an event in, then tell all subscribers of it, in this thread.
 
         Events of several threads reach all of them in one order.

@@ -29,8 +29,8 @@ from ridgeline.engine.worker.container import Container
 from ridgeline.engine.worker.failures import failure_of
 from ridgeline.measure.events import (
     ApplicationEnded,
-    Event,
     OperatorWindow,
+    RunEvent,
     StateWarning,
     WindowCommitted,
     WindowRetried,
@@ -39,8 +39,8 @@ from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import StateVersion, WindowRequest
-from ridgeline.stram.figures import Figures
 from ridgeline.stram.identity import own_host, run_info
+from ridgeline.stram.metric_tables import MetricTables
 from ridgeline.stram.topology import planned_event
 from ridgeline.stram.watch import Watch
 from ridgeline.testing.clock import SteppingClock
@@ -125,12 +125,12 @@ def _interrupts_of_the_caller() -> Iterator[None]:
         raise error.__cause__ or error from None
 
 
-class LocalRun(Figures):
+class LocalRun(MetricTables):
     """What came out of `run_local`: what was collected, what happened (`events`), and the figures, as tables and in `watch`."""
 
     def __init__(self, plan: Plan, clock: Clock) -> None:
         self.plan = plan
-        self.events: list[Event] = []
+        self.events: list[RunEvent] = []
         self.collectors: dict[str, Collector] = {}
         self._watch = Watch(clock.wall, own_host())
         self._watch.subscribe(self.events.append)
@@ -221,7 +221,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     executor = LocalExecutor(plan, storage, clock, owned.run_id, container_clock)
     console = console or Console()
 
-    def observe(event: Event) -> None:
+    def observe(event: RunEvent) -> None:
         if isinstance(event, StateWarning):
             console.print(event.text, style="yellow", markup=False, soft_wrap=True)
         result.watch.observe(event)

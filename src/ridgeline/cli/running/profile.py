@@ -14,7 +14,7 @@ from ridgeline.cli.errors import CommandError
 from ridgeline.cli.figures.phases import phases_parts
 from ridgeline.cli.running.flame_graphs import INSTALL, FlameGraphs, find_py_spy
 from ridgeline.engine.state import trust
-from ridgeline.measure.events import ContainerWindow, Event, WindowCommitted
+from ridgeline.measure.events import ContainerWindow, RunEvent, WindowCommitted
 from ridgeline.measure.latency.window_phases import WindowPhases
 from ridgeline.measure.topology import Topology
 
@@ -58,7 +58,7 @@ class Profile:
         self._graphs = FlameGraphs(py_spy, folder, seconds) if py_spy is not None else None
         self._recording = False
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: RunEvent) -> None:
         """Take an event in; once windows are warm, begin to record."""
         self._phases.apply(event)
         if isinstance(event, ContainerWindow) and not self._recording:

@@ -18,7 +18,7 @@ from ridgeline.cli.running.summary import WIDEST, print_going_on, print_summary,
 from ridgeline.cli.running.view import PlainView, View, service_line
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.units import plural
-from ridgeline.measure.events import Event, WindowCommitted, WindowRetried
+from ridgeline.measure.events import RunEvent, WindowCommitted, WindowRetried
 from ridgeline.plan.execution import Plan
 from ridgeline.stram.identity import own_host
 from ridgeline.stram.topology import topology_of
@@ -148,7 +148,7 @@ class Run:
                 f"what operators print is in the logs of the executors: {place}", soft_wrap=True, markup=False
             )
 
-    def _show(self, event: Event) -> None:
+    def _show(self, event: RunEvent) -> None:
         match event:
             case WindowCommitted() if self._statistics.last:
                 self._view.committed(self._statistics.last)

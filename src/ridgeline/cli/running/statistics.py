@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ridgeline.measure.events import (
     ApplicationPlanned,
-    Event,
     OperatorWindow,
+    RunEvent,
     SourceProgress,
     WindowCommitted,
     WindowPlanned,
@@ -93,7 +93,7 @@ class RunStatistics:
         if topology is not None:
             self._planned(topology)
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: RunEvent) -> None:
         """Take in an event."""
         with self.lock:
             match event:

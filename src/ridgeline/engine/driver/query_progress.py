@@ -9,7 +9,7 @@ from typing import Any
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.driver.offsets import SourceReading
-from ridgeline.measure.events import Event, SourceProgress, SparkTrigger
+from ridgeline.measure.events import RunEvent, SourceProgress, SparkTrigger
 
 _PATIENCE_SECONDS = 2.0
 _RETRY_SECONDS = 0.02
@@ -23,7 +23,7 @@ class QueryProgress:
     sources, in its order. Whatever goes wrong in here costs figures, never the run.
     """
 
-    def __init__(self, observe: Callable[[Event], None], clock: Clock, sources: Sequence[int]) -> None:
+    def __init__(self, observe: Callable[[RunEvent], None], clock: Clock, sources: Sequence[int]) -> None:
         self._observe = observe
         self._clock = clock
         self._sources = sources

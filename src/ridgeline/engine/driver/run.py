@@ -16,19 +16,26 @@ from ridgeline.engine.driver.compactions import Compactions, Tell
 from ridgeline.engine.driver.manifest import Manifest, SourceOffsets, digest
 from ridgeline.engine.driver.state_warnings import StateWarnings
 from ridgeline.engine.worker.tails import Tails
-from ridgeline.measure import events
-from ridgeline.measure.events import Event, OutputPublished, WindowPlanned, WindowRetried, WindowStarted
+from ridgeline.measure.events import (
+    OutputPublished,
+    RunEvent,
+    StateWarning,
+    WindowCommitted,
+    WindowPlanned,
+    WindowRetried,
+    WindowStarted,
+)
 from ridgeline.plan.container_spec import has_committed
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.master import (
     Commit,
     GiveUp,
+    ManifestWritten,
     Master,
     Publish,
     RunWindow,
     Skip,
-    WindowCommitted,
     WindowDue,
     WindowFailed,
     WindowRan,
@@ -65,7 +72,7 @@ class WindowExecutor(Protocol):
         """Tear the containers down, in bounded time. Returns what failed in it and is no reason to fail."""
 
 
-Observe = Callable[[Event], None]
+Observe = Callable[[RunEvent], None]
 """Who hears of what happens: called in the thread where it happens, must be quick and raise nothing."""
 
 
@@ -173,7 +180,7 @@ class ApplicationRun:
                     staged = timeline.now()
                     self.checkpoint.commit(manifest)
                     committed = timeline.now()
-                    instruction = self.master.handle(WindowCommitted(window_id))
+                    instruction = self.master.handle(ManifestWritten(window_id))
                 case Publish():
                     self._publish(window_id)
                     self.tails.take(reports)
@@ -187,7 +194,7 @@ class ApplicationRun:
                     self._report_shown()
                     tasks = {report.tag: report.task_attempt for report in reports}
                     self._observe(
-                        events.WindowCommitted(published, window_id, attempts, *times, sum(tasks.values()))
+                        WindowCommitted(published, window_id, attempts, *times, sum(tasks.values()))
                     )
                     return
                 case Skip():
@@ -199,7 +206,7 @@ class ApplicationRun:
         """Tell of something in the checkpoint that concerns an operator (physical id) and that was put right."""
         self._warnings.tell(operator, text)
 
-    def observe(self, event: Event) -> None:
+    def observe(self, event: RunEvent) -> None:
         """Tell those who listen to this run of an event that happened outside of it, such as Spark's own account of a window."""
         self._observe(event)
 
@@ -246,7 +253,7 @@ class ApplicationRun:
         operator = ids[min(failure.partition, len(ids) - 1)] if ids else -1
         where = f"operator `{failure.operator}` (partition {failure.partition})"
         text = f"{where}: `{failure.callback}` failed: {failure.error}; no result is lost"
-        self._observe(events.StateWarning(self._clock.wall(), operator, text))
+        self._observe(StateWarning(self._clock.wall(), operator, text))
 
     def _stage(self, commit: Commit, offsets: SourceOffsets | None) -> Manifest:
         states = {}

@@ -23,7 +23,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.engine.driver.offsets import distance
 from ridgeline.engine.driver.spark_log import FOLDER
 from ridgeline.engine.state.storage import Storage
-from ridgeline.measure.events import Event, SourceAsked
+from ridgeline.measure.events import RunEvent, SourceAsked
 
 _EVERY_SECONDS = 1.0
 _PATIENT = {  # Kafka's own are a minute, several times
@@ -58,7 +58,7 @@ class SourceAsker:
     """
 
     def __init__(
-        self, observe: Callable[[Event], None], clock: Clock, committed: int, storage: Storage
+        self, observe: Callable[[RunEvent], None], clock: Clock, committed: int, storage: Storage
     ) -> None:
         self._observe = observe
         self._clock = clock

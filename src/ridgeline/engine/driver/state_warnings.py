@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ridgeline.api.clock import Clock
-from ridgeline.measure.events import Event, StateWarning
+from ridgeline.measure.events import RunEvent, StateWarning
 
 
 class StateWarnings:
     """Keeps warnings until `begin`, then passes them on as they come."""
 
-    def __init__(self, observe: Callable[[Event], None], clock: Clock) -> None:
+    def __init__(self, observe: Callable[[RunEvent], None], clock: Clock) -> None:
         self._observe = observe
         self._clock = clock
         self._kept: list[StateWarning] | None = []

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import (
     ContainerWindow,
-    Event,
     OperatorWindow,
+    RunEvent,
     SparkTrigger,
     WindowCommitted,
     WindowPlanned,
@@ -111,7 +111,7 @@ class WindowTimes:
         return entered, left
 
 
-def assemble(topology: Topology, events: Iterable[Event], offsets: ClockOffsets) -> WindowTimes:
+def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffsets) -> WindowTimes:
     """The events of one window as its times; what containers read from their hosts' clocks is put on STRAM's by `offsets`.
 
     Each time is corrected by its host's offset at that time, since clocks drift within long windows. Events

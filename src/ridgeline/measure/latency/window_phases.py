@@ -15,8 +15,8 @@ from ridgeline.measure.events import (
     ApplicationPlanned,
     ContainerHeartbeat,
     ContainerWindow,
-    Event,
     OperatorWindow,
+    RunEvent,
     SparkTrigger,
     WindowCommitted,
     WindowPlanned,
@@ -89,13 +89,13 @@ class WindowPhases:
         self._topology = topology or Topology((), ())
         self._clocks = ClockOffsets(own_host=own_host)
         self._window_seconds = window_seconds
-        self._open: list[Event] = []
-        self._waiting: dict[int, list[Event]] = {}
+        self._open: list[RunEvent] = []
+        self._waiting: dict[int, list[RunEvent]] = {}
         self._found: deque[_Window] = deque(maxlen=_KEPT)
         self._first: _Window | None = None
         self._count = 0
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: RunEvent) -> None:
         """Take an event in."""
         match event:
             case ApplicationPlanned():
@@ -142,7 +142,7 @@ class WindowPhases:
         self._first = self._first or self._found[-1]
         self._count += 1
 
-    def _window(self, event: WindowCommitted, events: Iterable[Event]) -> _Window:
+    def _window(self, event: WindowCommitted, events: Iterable[RunEvent]) -> _Window:
         times = assemble(self._topology, events, self._clocks)
         return _Window(
             event.window_id,
@@ -192,7 +192,7 @@ class WindowPhases:
 
 
 def phase_table(
-    events: Iterable[Event], topology: Topology | None = None, warm_up: int = WARM_UP
+    events: Iterable[RunEvent], topology: Topology | None = None, warm_up: int = WARM_UP
 ) -> PhaseTable | None:
     """Where the time of a run's windows went, from all its events; see `WindowPhases`."""
     fold = WindowPhases(topology)

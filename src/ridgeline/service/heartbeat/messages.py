@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ridgeline.engine.worker.heartbeat import VERSION
 from ridgeline.measure.encoding import from_dict
-from ridgeline.measure.events import ContainerHeartbeat, Event, HeartbeatRejected
+from ridgeline.measure.events import ContainerHeartbeat, HeartbeatRejected, RunEvent
 
 UNAUTHENTICATED = "unauthenticated"
 MALFORMED = "malformed"
@@ -76,7 +76,7 @@ class Rejections:
     Of one thread, but for `totals`.
     """
 
-    def __init__(self, observe: Callable[[Event], None], now: Callable[[], float]) -> None:
+    def __init__(self, observe: Callable[[RunEvent], None], now: Callable[[], float]) -> None:
         self.totals = dict.fromkeys(REASONS, 0)
         self._observe = observe
         self._now = now

@@ -20,7 +20,7 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.engine.driver.watchdog import Worker
 from ridgeline.engine.worker import stacks
 from ridgeline.engine.worker.heartbeat import HEADER, HeartbeatAddress
-from ridgeline.measure.events import ContainerHeartbeat, Event, WindowCommitted
+from ridgeline.measure.events import ContainerHeartbeat, RunEvent, WindowCommitted
 from ridgeline.service.heartbeat.messages import (
     LATE,
     MALFORMED,
@@ -79,7 +79,7 @@ class HeartbeatReceiver:
 
     def __init__(  # noqa: PLR0913  limits with defaults
         self,
-        observe: Callable[[Event], None],
+        observe: Callable[[RunEvent], None],
         now: Callable[[], float],
         *,
         host: str = "127.0.0.1",
@@ -131,7 +131,7 @@ class HeartbeatReceiver:
         """A window is committed: what still comes of it or of earlier ones is late. From any thread."""
         self._committed = max(self._committed, window_id)
 
-    def follow(self, event: Event) -> None:
+    def follow(self, event: RunEvent) -> None:
         """As `committed`, from the events of a run."""
         if isinstance(event, WindowCommitted):
             self.committed(event.window_id)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 
-from ridgeline.measure.events import ApplicationEnded, Event, WindowCommitted
+from ridgeline.measure.events import ApplicationEnded, RunEvent, WindowCommitted
 from ridgeline.service.http.encoding import to_json
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Frames:
             with self._lock:
                 del self._clients[news]
 
-    def _observe(self, event: Event) -> None:
+    def _observe(self, event: RunEvent) -> None:
         """In the application's thread: nothing here waits for a client."""
         if isinstance(event, WindowCommitted):
             self._version += 1

@@ -1,4 +1,4 @@
-"""An application's figures as tables, for those who hold one in Python."""
+"""The metrics of an application as Arrow tables, for notebooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ridgeline.measure import tables
 from ridgeline.stram.watch import Watch
 
 
-class Figures(ABC):
+class MetricTables(ABC):
     """What a notebook asks of an application that runs, or ran: each answer is a `pyarrow.Table` (`.to_pandas()` for pandas).
 
     The same as plain data, and more (slack and blame chain, operators, containers), comes from `watch`.
@@ -19,7 +19,7 @@ class Figures(ABC):
     @property
     @abstractmethod
     def watch(self) -> Watch:
-        """The figures as plain data."""
+        """The metrics as plain data."""
 
     def latency(self, window_id: int | None = None) -> pa.Table:
         """Latency of every physical operator in a window (default: the last), in milliseconds.
