@@ -1,10 +1,12 @@
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.measure.clocks import ClockOffsets
+from ridgeline.measure.events import ContainerWindow, OperatorWindow
 
 START = 1_700_000_000.0
 UNDELAYED = st.floats(0.0002, 0.0005)
@@ -139,11 +141,35 @@ def test_times_that_cannot_be_are_left_out(sent):
     assert offsets.as_dict() == {}
 
 
-def test_clamps_are_counted():
+def container(host="far"):
+    return ContainerWindow(9.0, 3, 0, 1, host, 7, "t", 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, sent=5.5)
+
+
+def test_an_event_is_corrected_as_the_same_class():
+    offsets = ClockOffsets(own_host="here")
+    for second in range(3):
+        offsets.add("far", second, second + 0.25)
+    event = container()
+    corrected = offsets.corrected(event)
+    assert corrected == ContainerWindow(
+        9.0, 3, 0, 1, "far", 7, "t", 2.25, 2.75, 3.25, 4.25, 5.25, 6.0, sent=5.75
+    )
+    assert event == container(), "the event that was folded stays as it was reported"
+    operator = OperatorWindow(9.0, 3, 0, 1, 1, "far", 2.0, 3.0, 0.5, 0.1, 0.5, {"in": 1}, {})
+    assert offsets.corrected(operator) == replace(operator, began=2.25, ended=3.25)
+
+
+def test_times_that_are_not_known_stay_unknown():
     offsets = ClockOffsets()
-    offsets.count_clamp()
-    offsets.count_clamp()
-    assert offsets.clamps == 2
+    offsets.add("far", 1.0, 2.0)
+    corrected = offsets.corrected(container())
+    assert (corrected.worker_began, corrected.daemon_began, corrected.began) == (0.0, 0.0, 3.5)
+
+
+@pytest.mark.parametrize("host", ["here", "silent"])
+def test_an_event_of_a_host_without_an_offset_is_itself(host):
+    event = container(host)
+    assert ClockOffsets(own_host="here").corrected(event) is event
 
 
 def test_without_samples_there_is_no_estimate():

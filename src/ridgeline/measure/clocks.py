@@ -14,7 +14,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar, get_type_hints
+
+from ridgeline.measure.events import ContainerWindow, HostTime, OperatorWindow
 
 STEEPEST_SLOPE = 1e-2
 """The greatest drift that is believed: 10 ms per second.
@@ -29,6 +33,8 @@ SHORTEST_SECONDS = 2.0
 _FARTHEST_SECONDS = 1e11  # 3,000 years: no clock, but a broken message
 
 Point = tuple[float, float]
+Reported = TypeVar("Reported", ContainerWindow, OperatorWindow)
+"""The events that a container fills in, with times of its host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +64,6 @@ class ClockOffsets:
             msg = f"`samples` must be at least 1; got {samples}; did you mean 100?"
             raise ValueError(msg)
         self.own_host = own_host
-        self.clamps = 0
-        """How many durations between hosts came out negative and were taken for 0."""
         self._samples = samples
         self._points: dict[str, deque[Point]] = {}
         self._lines: dict[str, _Line] = {}
@@ -105,9 +109,15 @@ class ClockOffsets:
             line = self._lines[host] = _line_below(sorted(points))
         return line.value(at)
 
-    def count_clamp(self) -> None:
-        """Count a duration between two hosts that came out negative."""
-        self.clamps += 1
+    def corrected(self, event: Reported) -> Reported:
+        """The event with the times that its host read (`HostTime`) on STRAM's clock; itself where the clocks are one.
+
+        Each time gets the offset at that time, since clocks drift within long windows. 0 (not known) stays.
+        """
+        if event.host not in self._points:
+            return event
+        times = {name: getattr(event, name) for name in _HOST_TIMES[type(event)]}
+        return replace(event, **{name: at + self.offset(event.host, at) for name, at in times.items() if at})
 
     def as_dict(self) -> dict[str, dict[str, float | int]]:
         """By host: `offsetMs` as of its last message, `averageMs`, and the number of `samples`."""
@@ -119,6 +129,13 @@ class ClockOffsets:
             }
             for host, points in sorted(self._points.items())
         }
+
+
+_HOST_TIMES: Mapping[type, tuple[str, ...]] = {
+    kind: tuple(name for name, hint in get_type_hints(kind, include_extras=True).items() if hint == HostTime)
+    for kind in (ContainerWindow, OperatorWindow)
+}
+"""The fields of the events that a host read from its clock."""
 
 
 def _line_below(points: list[Point]) -> _Line:

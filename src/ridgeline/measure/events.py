@@ -14,6 +14,8 @@ from typing import Any
 from ridgeline.measure.topology import Topology
 
 Counts = Mapping[str, int]
+HostTime = typing.Annotated[float, "host's clock"]
+"""Seconds since 1970 by the clock of the host that read them; `ClockOffsets.corrected` puts them on STRAM's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,11 @@ class WindowRetried:
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ContainerWindow:
     """What a container as a whole did in the attempt that counts; times on the clock of its host.
+
+    Its container fills it in. Once it is reported nobody changes it.
 
     In this order: `task_began` (Spark's task entered Python), `began` (this container's turn in the task),
     `restored` (state is at the version asked for), `ran` (its operators are done), `written` (state file
@@ -89,16 +93,21 @@ class ContainerWindow:
     pid: int
     task: str
     """Containers with the same `task` (and stage) ran one after the other in one Spark task."""
-    task_began: float
-    began: float
-    restored: float
-    ran: float
-    written: float
+    task_began: HostTime
+    began: HostTime
+    restored: HostTime
+    ran: HostTime
+    written: HostTime
     received: float
     bytes_out: int = 0
-    sent: float = 0.0
-    worker_began: float = 0.0
-    daemon_began: float = 0.0
+    sent: HostTime = 0.0
+    worker_began: HostTime = 0.0
+    daemon_began: HostTime = 0.0
+
+    @property
+    def ended(self) -> float:
+        """When its messages had been handed to Spark; where `sent` is not known, when its state file was written."""
+        return max(self.written, self.sent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +135,11 @@ class AgeSample:
     ahead: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OperatorWindow:
     """What one physical operator did in the attempt that counts.
+
+    Its container fills it in. Once it is reported nobody changes it.
 
     `began`, `ended` (the end-window timestamp: `end_window()` has returned and the output is routed): clock
     of its host. Within its container: `wait_seconds` from the restored state to its turn (its siblings ran),
@@ -144,8 +155,8 @@ class OperatorWindow:
     operator: int
     container: int
     host: str
-    began: float
-    ended: float
+    began: HostTime
+    ended: HostTime
     compute_seconds: float
     wait_seconds: float
     transfer_seconds: float

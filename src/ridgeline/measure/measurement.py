@@ -257,7 +257,7 @@ class Measurement:
         Raises KeyError for a window that is not kept.
         """
         found = self._latency.latency(window_id, self.windows_behind(now))
-        return {**found, "clamps": self._latency.clamps + self._clocks.clamps}
+        return {**found, "clamps": self._latency.clamps}
 
     def critical_path(self, window_id: int | None = None) -> dict[str, Any]:
         """Critical path, slack and blame chain of a window (default: the last).
@@ -478,7 +478,7 @@ class Measurement:
             "windowId": None,
             "operators": [],
             "logical": [],
-            "clamps": self._latency.clamps + self._clocks.clamps,
+            "clamps": self._latency.clamps,
         }
         latency, progress = self.latency(now) if latencies else nothing, self.progress(now)
         moment = self._moment(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
-from ridgeline.api.errors import Failure
-from ridgeline.measure.events import AgeSample
+from ridgeline.measure.events import ContainerWindow, OperatorWindow, SourceProgress
 
 StateVersion = tuple[str, ...]
 """Names of state files that make up an operator's state: runs and a snapshot (or nothing) and the deltas since, in order."""
@@ -36,64 +35,49 @@ class WindowRequest:
 
 @dataclass(slots=True)
 class OperatorReport:
-    """What one physical operator did in one window.
+    """What one physical operator sends to STRAM at the end of a window.
 
-    `began` (its turn came) and `ended` (its output had been routed: the end-window timestamp) are its
-    container's wall clock. `compute_seconds` is time in its own callbacks, `encode_seconds` in encoding its
-    output, `state_seconds` in collecting what changed of its state. `queue`: tuples that waited when its turn
-    came. `ages`: of its records, see `AgeSample`.
+    `window` and `source` are the events themselves: the container fills them in, STRAM adds `at`. The other
+    fields are for the run: the state's new version, what the operator handed over, the tuples asked for.
     """
 
-    id: int
-    began: float = 0.0
-    ended: float = 0.0
-    compute_seconds: float = 0.0
-    queue: int = 0
-    ages: list[AgeSample] = field(default_factory=list)
-    tuples_in: dict[str, int] = field(default_factory=dict)
-    tuples_out: dict[str, int] = field(default_factory=dict)
-    errors: int = 0
-    error_tuples: list[str] = field(default_factory=list)
-    finished: bool = False
-    dropped: Failure | None = None
+    window: OperatorWindow
+    source: SourceProgress | None = None
     state_version: StateVersion = ()
-    state_bytes: int = 0
     handed_over: list[Any] = field(default_factory=list)
     tails: dict[str, bytes] = field(default_factory=dict)
-    progress: tuple[float, float | None] | None = None
-    progress_unit: str = "units"
-    end_seconds: float = 0.0
-    encode_seconds: float = 0.0
-    state_seconds: float = 0.0
+
+    @classmethod
+    def begun(cls, request: WindowRequest, operator: int) -> Self:
+        """A report without figures. The operator's runtime and its container fill them in."""
+        return cls(
+            OperatorWindow(
+                at=0.0,
+                window_id=request.window_id,
+                attempt=request.attempt,
+                operator=operator,
+                container=-1,
+                host="",
+                began=0.0,
+                ended=0.0,
+                compute_seconds=0.0,
+                wait_seconds=0.0,
+                transfer_seconds=0.0,
+                tuples_in={},
+                tuples_out={},
+            )
+        )
 
 
 @dataclass(slots=True)
 class WindowReport:
-    """What one container did in one window.
+    """What one container sends to STRAM at the end of a window.
 
-    `tag` names the attempt, `seen` the attempt of every container whose blocks it got. Times are the
-    container's wall clock: its task entered Python, its own turn began, state was restored, operators had
-    run, state was written, messages were handed over. `worker_began` and `daemon_began`: its process, and the
-    one that forked it, began to run (0: it is no Spark worker). `received` is STRAM's: it had the report.
-    `task_attempt`: how often Spark had begun its task before.
+    `window` is the event itself: the container fills it in, STRAM adds `received` and `at`. `seen`: the
+    `task` of every container whose blocks it got. `task_attempt`: how often Spark had begun its task before.
     """
 
-    container: int
-    window_id: int
-    attempt: int
-    tag: str
-    seen: dict[int, str]
-    operators: list[OperatorReport]
-    host: str = ""
-    pid: int = 0
-    task_began: float = 0.0
-    began: float = 0.0
-    restored: float = 0.0
-    ran: float = 0.0
-    written: float = 0.0
-    received: float = 0.0
-    bytes_out: int = 0
-    sent: float = 0.0
-    worker_began: float = 0.0
-    daemon_began: float = 0.0
+    window: ContainerWindow
+    seen: dict[int, str] = field(default_factory=dict)
+    operators: list[OperatorReport] = field(default_factory=list)
     task_attempt: int = 0

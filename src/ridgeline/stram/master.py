@@ -184,7 +184,9 @@ class Master:
                 Failure(self.plan.logical.application, "", 0, request.window_id, "window", fault)
             )
         operators = [operator for report in reports for operator in report.operators]
-        finished = self.finished | {operator.id for operator in operators if operator.finished}
+        finished = self.finished | {
+            operator.window.operator for operator in operators if operator.window.finished
+        }
         ends = finished >= self.inputs
         if ends != request.final and self._has_open_windows(request.window_id):
             self._request = replace(
@@ -228,7 +230,7 @@ class Master:
 
     def _versions(self, operators: Sequence[OperatorReport]) -> dict[int, StateVersion]:
         return {
-            operator.id: self._as_rebased(operator.id, operator.state_version)
+            operator.window.operator: self._as_rebased(operator.window.operator, operator.state_version)
             for operator in operators
             if operator.state_version
         }
@@ -282,16 +284,17 @@ class Master:
 
     def _inconsistency(self, reports: Sequence[WindowReport]) -> str:
         """What is wrong with a set of reports: a container missing, or blocks of an attempt whose report is not the one that counts."""
-        tags = {report.container: report.tag for report in reports}
+        tags = {report.window.container: report.window.task for report in reports}
         missing = self._containers.keys() - tags.keys()
         if missing:
             return f"containers {sorted(missing)} did not report"
         if len(reports) > len(tags):
             return "a container reported twice"
         for report in reports:
-            for producer in self._producers[report.container]:
+            consumer = report.window.container
+            for producer in self._producers[consumer]:
                 if report.seen.get(producer) != tags[producer]:
-                    return f"container {report.container} saw another attempt of container {producer} than the one that reported"
+                    return f"container {consumer} saw another attempt of container {producer} than the one that reported"
         return ""
 
 

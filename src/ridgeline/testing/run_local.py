@@ -97,7 +97,7 @@ class LocalExecutor:
                 ) from error
             for consumer, message in outgoing.items():
                 inboxes[consumer].append(Message.decode(message.encode()))
-            report.received = self._clock.wall()
+            report.window.received = self._clock.wall()
             reports.append(report)
         return Ran(reports, launched)
 

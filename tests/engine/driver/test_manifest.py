@@ -6,7 +6,8 @@ import pytest
 
 from ridgeline import CheckpointError
 from ridgeline.engine.driver.manifest import FORMAT, Manifest, digest
-from ridgeline.plan.protocol import OperatorReport, WindowReport
+from ridgeline.plan.protocol import OperatorReport, WindowReport, WindowRequest
+from support.stram.plans import container_window
 
 MANIFEST = Manifest(
     7,
@@ -62,7 +63,11 @@ def test_a_later_format_may_look_otherwise():
 
 
 def test_the_digest_depends_on_what_was_counted_and_not_on_the_order():
-    one = WindowReport(0, 7, 0, "t1", {}, [OperatorReport(1, tuples_out={"out": 3})])
-    two = WindowReport(1, 7, 0, "t2", {0: "t1"}, [OperatorReport(2, tuples_in={"data": 3})])
-    assert digest([one, two]) == digest([two, one]) != digest([one, replace(two, tag="t3")])
+    request = WindowRequest(7, 0, 1)
+    source, sink = OperatorReport.begun(request, 1), OperatorReport.begun(request, 2)
+    source.window.tuples_out, sink.window.tuples_in = {"out": 3}, {"data": 3}
+    one = WindowReport(container_window(request, 0, "t1"), {}, [source])
+    two = WindowReport(container_window(request, 1, "t2"), {0: "t1"}, [sink])
+    other = replace(two, window=container_window(request, 1, "t3"))
+    assert digest([one, two]) == digest([two, one]) != digest([one, other])
     assert len(digest([])) == 8

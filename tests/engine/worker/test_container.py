@@ -17,7 +17,7 @@ from ridgeline import (
 )
 from ridgeline.engine.exchange.block import Message
 from ridgeline.plan.protocol import WindowRequest
-from ridgeline.testing import END_WINDOW, CollectorSink, ListInput
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, SteppingClock
 from support.engine.containers import ByHand, application
 
 
@@ -95,8 +95,8 @@ def test_only_what_changed_is_written():
     hand = ByHand(application(Item, split("a1", "", "b2"), Sums()))
     first = hand.attempt()
     hand.keep(first)
-    assert hand.report(first, "step").state_bytes > 0
-    before = hand.states[hand.report(first, "step").id]
+    assert hand.report(first, "step").window.state_bytes > 0
+    before = hand.states[hand.report(first, "step").window.operator]
     second = hand.attempt()
     assert hand.report(second, "step").state_version == before
     assert hand.report(second, "sink").state_version == ()
@@ -185,6 +185,39 @@ def test_a_state_file_that_is_gone_is_named():
         hand.attempt()
 
 
+# What it reports -------------------------------------------------------------------------------------------------------
+
+
+class Ticking(SteppingClock):
+    """Every look at it takes a second."""
+
+    def monotonic(self) -> float:
+        self.advance(1.0)
+        return super().monotonic()
+
+
+def test_a_container_fills_in_the_events_themselves():
+    hand = ByHand(application(Item, split("a1", "a2"), Sums()))
+    hand.clock = Ticking()
+    hand.die()
+    reports = hand.attempt(2)
+    for report in reports:
+        window = report.window
+        assert (window.window_id, window.attempt, window.task) == (0, 2, "t2")
+        assert window.began <= window.restored <= window.ran <= window.written
+        for own in [operator.window for operator in report.operators]:
+            assert (own.window_id, own.attempt, own.container, own.host) == (
+                0,
+                2,
+                window.container,
+                window.host,
+            )
+            assert own.wait_seconds == own.began - window.restored
+            assert own.transfer_seconds == own.ended - own.began - own.compute_seconds
+            assert own.compute_seconds > 0
+            assert own.transfer_seconds >= own.encode_seconds + own.state_seconds
+
+
 # At most once ----------------------------------------------------------------------------------------------------------
 
 
@@ -193,14 +226,12 @@ def test_at_most_once_drops_the_window_and_nothing_else(dies):
     hand = ByHand(application(Item, split("a1", "a2 b-5 a3", "a4"), Sums(), processing_mode="AT_MOST_ONCE"))
     hand.window()
     reports = hand.attempt()
-    report = hand.report(reports, "step")
-    assert (report.dropped.operator, report.dropped.window_id, report.dropped.tuple) == (
-        "step",
-        1,
-        "Item(key='b', number=-5)",
-    )
+    report = hand.report(reports, "step").window
+    assert report.dropped.startswith("operator `step` (partition 0) of application ")
+    assert " failed in window 1 " in report.dropped
+    assert report.dropped.endswith("the tuple was Item(key='b', number=-5)")
     assert (report.tuples_in, report.tuples_out) == ({"data": 3}, {})
-    assert hand.report(reports, "source").tuples_out == {"output": 3}
+    assert hand.report(reports, "source").window.tuples_out == {"output": 3}
     assert hand.collected(reports) == []
     hand.keep(reports)
     if dies:

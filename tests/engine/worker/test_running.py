@@ -19,7 +19,7 @@ from ridgeline.api.schema import Schema
 from ridgeline.api.times import Times
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.worker.runtime import OperatorRuntime
-from ridgeline.measure.events import RunningOperator
+from ridgeline.measure.events import RunningOperator, SourceProgress
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.testing import CollectorSink, ListInput, SteppingClock
@@ -182,14 +182,14 @@ def test_an_input_operator_is_one_active_element_with_work_of_its_own():
     (seen,) = SEEN
     assert figures(seen) == (2.0, {}, {}, 1, {}, {"out": 3})
     assert seen.work == (3.0, 7.0)
-    assert report.compute_seconds == 2.0
+    assert report.window.compute_seconds == 2.0
 
 
 def test_an_input_operator_that_cannot_tell_in_the_middle_tells_nothing():
     step = runtime(Broken())
     report, _ = run(step)
     assert SEEN[0].work is None
-    assert report.progress == (3.0, 7.0)
+    assert report.source == SourceProgress(0.0, 0, 1, 3.0, 7.0, unit=step.operator.progress_unit)
 
 
 @pytest.mark.parametrize("kind", [Twice, TwiceBatch])
@@ -199,8 +199,8 @@ def test_what_is_done_keeps_its_counts_until_the_next_window(kind):
     after = step.running.figures()
     assert after.state == "done"
     assert figures(after) == (
-        report.compute_seconds,
-        report.tuples_in,
+        report.window.compute_seconds,
+        report.window.tuples_in,
         {"data": 0, "other": 0},
         0,
         {"out": 6},

@@ -129,10 +129,11 @@ def test_application_windows_begin_and_end_at_their_borders():
 
 def test_the_report_counts():
     report, emitted = run(runtime(Tracing()), 0, 1, 2, others=3)
-    assert report.tuples_in == {"data": 2, "other": 3}
-    assert report.tuples_out == {"out": 2}
+    assert report.window.tuples_in == {"data": 2, "other": 3}
+    assert report.window.tuples_out == {"out": 2}
     assert [row for part in emitted["out"] for row in part.rows] == [Item(1), Item(2)]
-    assert (report.errors, report.finished, report.dropped, report.progress) == (0, False, None, None)
+    assert (report.window.errors, report.window.finished, report.window.dropped) == (0, False, "")
+    assert report.source is None
 
 
 def test_nothing_may_be_emitted_outside_of_a_window():
@@ -261,7 +262,7 @@ def test_the_rows_of_spark_become_the_source_s_tuples():
     step.start()
     batches = [pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.int32())}) for keys in ([1, 2], [], [3])]
     report, emitted = step.run(WindowRequest(0, 0, 1), {}, batches)
-    assert report.tuples_out == {"output": 3}
+    assert report.window.tuples_out == {"output": 3}
     assert [row for part in emitted["output"] for row in part.rows] == [Item(1), Item(2), Item(3)]
 
 

@@ -79,8 +79,10 @@ class ByHand:
         """The window is committed."""
         for report in self.operators(reports):
             if report.state_version:
-                self.states[report.id] = report.state_version
-        self.finished |= {report.id for report in self.operators(reports) if report.finished}
+                self.states[report.window.operator] = report.state_version
+        self.finished |= {
+            report.window.operator for report in self.operators(reports) if report.window.finished
+        }
         self.window_id += 1
 
     def window(self, attempt: int = 0, *, final: bool = False) -> list[Any]:
@@ -107,7 +109,7 @@ class ByHand:
         return next(
             report
             for report in self.operators(reports)
-            if self.plan.physical.operator(report.id).name == name
+            if self.plan.physical.operator(report.window.operator).name == name
         )
 
     def collected(self, reports: Sequence[WindowReport]) -> list[Any]:

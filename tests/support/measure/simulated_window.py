@@ -5,7 +5,7 @@ from collections import defaultdict
 from hypothesis import strategies as st
 
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, WindowCommitted
-from ridgeline.measure.latency.window import ContainerTimes, OperatorTimes, WindowTimes
+from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 
 BASE = 1_700_000_000.0
@@ -57,6 +57,17 @@ def ids(topology):
     return {node.title: node.id for node in topology.operators}
 
 
+def container_window(container, task, *times):
+    """A container's times: entered, turn, restored, ran, written, received."""
+    return ContainerWindow(BASE, 0, 0, container, "", 1, task, *times)
+
+
+def operator_window(operator, container, began, ended, *seconds):
+    """An operator's times: turn and end, then compute, wait and transfer; 10 tuples in, 5 out."""
+    counts = {"input": 10}, {"output": 5}
+    return OperatorWindow(BASE, 0, 0, operator, container, "", began, ended, *seconds, *counts)
+
+
 def run(  # every argument is a duration of the model
     topology,
     compute_ms,
@@ -95,12 +106,14 @@ def run(  # every argument is a duration of the model
             for operator in members:
                 seconds = compute_ms[topology.by_id[operator].title] / 1000
                 ended = at + seconds + transfer_ms / 1000
-                operators[operator] = OperatorTimes(
-                    at, ended, seconds, at - restored, transfer_ms / 1000, 10, 5
+                operators[operator] = operator_window(
+                    operator, container, at, ended, seconds, at - restored, transfer_ms / 1000
                 )
                 at = ended
             written = now[task] = at + state_ms / 1000
-            containers[container] = ContainerTimes(task, entered, turn, restored, at, written, written)
+            containers[container] = container_window(
+                container, task, entered, turn, restored, at, written, written
+            )
         stage_began = max([stage_began, *now.values()])
     returned = stage_began + driver_ms[2] / 1000
     staged = returned + driver_ms[3] / 1000
@@ -184,12 +197,16 @@ def wild_windows(draw):
     second = st.floats(-2.0, 2.0).map(lambda value: BASE + value)
     part = st.floats(0.0, 1.0)
     containers = {
-        container: ContainerTimes(draw(st.sampled_from(["t0", "t1"])), *(draw(second) for _ in range(6)))
+        container: container_window(
+            container, draw(st.sampled_from(["t0", "t1"])), *(draw(second) for _ in range(6))
+        )
         for container in topology.containers
         if draw(st.integers(0, 4))
     }
     operators = {
-        node.id: OperatorTimes(draw(second), draw(second), draw(part), draw(part), draw(part))
+        node.id: operator_window(
+            node.id, node.container, draw(second), draw(second), draw(part), draw(part), draw(part)
+        )
         for node in topology.operators
         if draw(st.integers(0, 4))
     }

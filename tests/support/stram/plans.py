@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort
+from ridgeline.measure.events import ContainerWindow
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
@@ -49,6 +50,12 @@ def ids(plan: Plan, name: str) -> list[int]:
     ]
 
 
+def container_window(request: WindowRequest, container: int, task: str) -> ContainerWindow:
+    """What a container reports that read no clock."""
+    times = dict.fromkeys(("task_began", "began", "restored", "ran", "written", "received"), 0.0)
+    return ContainerWindow(0.0, request.window_id, request.attempt, container, "", 0, task, **times)
+
+
 def reports(
     plan: Plan,
     request: WindowRequest,
@@ -67,16 +74,14 @@ def reports(
         producers = {
             home[stream.source] for stream in plan.physical.streams if home[stream.sink] == container.id
         } - {container.id}
-        operators = [
-            OperatorReport(
-                operator,
-                finished=plan.physical.operator(operator).name in finished,
-                state_version=(states or {}).get(operator, request.states.get(operator, ())),
-            )
-            for operator in container.operators
-        ]
+        operators = []
+        for operator in container.operators:
+            report = OperatorReport.begun(request, operator)
+            report.window.finished = plan.physical.operator(operator).name in finished
+            report.state_version = (states or {}).get(operator, request.states.get(operator, ()))
+            operators.append(report)
         saw = {producer: (seen or {}).get((container.id, producer), tags[producer]) for producer in producers}
         found.append(
-            WindowReport(container.id, request.window_id, request.attempt, tags[container.id], saw, operators)
+            WindowReport(container_window(request, container.id, tags[container.id]), saw, operators)
         )
     return found

@@ -167,10 +167,10 @@ class Compactions:
         """
         for window in reports:
             for report in window.operators:
-                if report.state_bytes:
-                    chain = self._chains[report.id]
+                if report.window.state_bytes:
+                    chain = self._chains[report.window.operator]
                     begins = len(report.state_version) == 1
-                    chain.delta_bytes = report.state_bytes + (0 if begins else chain.delta_bytes)
+                    chain.delta_bytes = report.window.state_bytes + (0 if begins else chain.delta_bytes)
         for chain in self._chains.values():
             if chain.job is not None and chain.job.outcome.done():
                 self._take_over(master, chain)

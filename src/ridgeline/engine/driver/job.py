@@ -139,8 +139,8 @@ class SparkExecutor:
                 failed.append(failure)
             else:
                 report = pickle.loads(record)
-                report.received = received
-                self._processes[report.host, report.pid] = None
+                report.window.received = received
+                self._processes[report.window.host, report.window.pid] = None
                 found.append(report)
         while len(self._processes) > _PROCESSES_KEPT:
             del self._processes[next(iter(self._processes))]

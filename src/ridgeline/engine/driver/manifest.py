@@ -88,8 +88,10 @@ def window_of(name: str) -> int | None:
 def digest(reports: Sequence[WindowReport]) -> str:
     """A short digest of who reported what: containers, attempts and tuple counts."""
     text = ";".join(
-        f"{report.container}:{report.tag}:"
-        + ",".join(f"{op.id}={op.tuples_in}/{op.tuples_out}" for op in report.operators)
-        for report in sorted(reports, key=lambda report: report.container)
+        f"{report.window.container}:{report.window.task}:"
+        + ",".join(
+            f"{op.window.operator}={op.window.tuples_in}/{op.window.tuples_out}" for op in report.operators
+        )
+        for report in sorted(reports, key=lambda report: report.window.container)
     )
     return f"{zlib.crc32(text.encode()):08x}"

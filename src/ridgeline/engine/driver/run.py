@@ -189,10 +189,10 @@ class ApplicationRun:
                     published = timeline.now()
                     for event in report_events(reports, published):
                         self._observe(event)
-                    attempts = max((report.attempt for report in reports), default=0) + 1
+                    attempts = max((report.window.attempt for report in reports), default=0) + 1
                     times = (began, planned, launched, returned, staged, committed, published)
                     self._report_shown()
-                    tasks = {report.tag: report.task_attempt for report in reports}
+                    tasks = {report.window.task: report.task_attempt for report in reports}
                     self._observe(
                         WindowCommitted(published, window_id, attempts, *times, sum(tasks.values()))
                     )
@@ -264,7 +264,9 @@ class ApplicationRun:
                 if operator.name == name and not operator.unifier
             ]
             handed = {
-                report.id: report.handed_over for window in commit.reports for report in window.operators
+                report.window.operator: report.handed_over
+                for window in commit.reports
+                for report in window.operators
             }
             values = [value for operator_id in ids for value in handed.get(operator_id, [])]
             state = self._guard(

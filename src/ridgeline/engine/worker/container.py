@@ -29,7 +29,7 @@ from ridgeline.engine.state.storage import Storage
 from ridgeline.engine.worker.runtime import Inspect, OperatorRuntime
 from ridgeline.engine.worker.skipping import Skips
 from ridgeline.engine.worker.tails import last_tuples
-from ridgeline.measure.events import ContainerHeartbeat
+from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow
 from ridgeline.plan.container_spec import ContainerSpec, has_committed
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
 
@@ -121,19 +121,30 @@ class Container:
         task_began: float | None,
     ) -> WindowReport:
         timeline = Timeline(self._clock)
-        report = WindowReport(
-            self.spec.id, request.window_id, request.attempt, tag, {}, [], host=self._host, pid=os.getpid()
+        began = timeline.now()
+        window = ContainerWindow(
+            at=0.0,
+            window_id=request.window_id,
+            attempt=request.attempt,
+            container=self.spec.id,
+            host=self._host,
+            pid=os.getpid(),
+            task=tag,
+            task_began=began if task_began is None else task_began,
+            began=began,
+            restored=0.0,
+            ran=0.0,
+            written=0.0,
+            received=0.0,
         )
-        report.began = timeline.now()
-        report.task_began = report.began if task_began is None else task_began
-        report.task_attempt = task_attempt
-        self._now = (request.window_id, request.attempt, report.began)
+        report = WindowReport(window, task_attempt=task_attempt)
+        self._now = (request.window_id, request.attempt, began)
         self._epoch = request.epoch
         for runtime in self._operators.values():
             runtime.running.wait()
         for runtime in self._operators.values():
             self._restore(runtime, request.states)
-        report.restored = timeline.now()
+        window.restored = timeline.now()
         delivered = self._receive(messages, report)
         changes: dict[int, state_files.CellChanges] = {}
         for runtime in self._operators.values():
@@ -144,15 +155,19 @@ class Container:
             operator_report = self._run_operator(runtime, request, batches, delivered, outgoing, timeline)
             routed = timeline.now()
             self._note_changes(runtime, operator_report, request, changes)
-            operator_report.began, operator_report.ended = began, timeline.now()
-            operator_report.state_seconds = operator_report.ended - routed
-            if operator_report.dropped is None:
-                operator_report.ages = runtime.ages(operator_report.ended)
+            own = operator_report.window
+            own.container, own.host = window.container, window.host
+            own.began, own.ended = began, timeline.now()
+            own.wait_seconds = max(0.0, began - window.restored)
+            own.transfer_seconds = max(0.0, own.ended - began - own.compute_seconds)
+            own.state_seconds = own.ended - routed
+            if not own.dropped:
+                own.ages = tuple(runtime.ages(own.ended))
             report.operators.append(operator_report)
-        report.ran = timeline.now()
+        window.ran = timeline.now()
         self._write(request, tag, changes, report)
-        report.bytes_out = outgoing.size_bytes
-        report.written = timeline.now()
+        window.bytes_out = outgoing.size_bytes
+        window.written = timeline.now()
         return report
 
     def heartbeat(self) -> ContainerHeartbeat | None:
@@ -245,10 +260,11 @@ class Container:
         except Exception as error:
             raise self._unwritable(changes, request.window_id, error) from error
         for operator_report in report.operators:
-            if operator_report.id in changes:
+            operator = operator_report.window.operator
+            if operator in changes:
                 operator_report.state_version = (*operator_report.state_version, name)
-                operator_report.state_bytes = sizes[self._operators[operator_report.id].spec.state_key]
-            self._versions[operator_report.id] = operator_report.state_version
+                operator_report.window.state_bytes = sizes[self._operators[operator].spec.state_key]
+            self._versions[operator] = operator_report.state_version
 
     def _unwritable(
         self, changes: Mapping[int, state_files.CellChanges], window_id: int, error: Exception
@@ -284,12 +300,12 @@ class Container:
                     tuples = block.decode(schema, reader.open(sent.payload), reader.open_times(sent.times))
                 except (LostBlockError, pa.ArrowException) as error:
                     what = f"a block of container {message.producer} for container {self.spec.id} is lost: {error}"
-                    raise self._unreceived(what, report.window_id) from error
+                    raise self._unreceived(what, report.window.window_id) from error
                 delivered.setdefault((sent.sink, sent.port), []).append(tuples)
         missing = self.spec.producers - report.seen.keys()
         if missing:
             what = f"container {self.spec.id} got nothing from containers {sorted(missing)}"
-            raise self._unreceived(what, report.window_id)
+            raise self._unreceived(what, report.window.window_id)
         return delivered
 
     def _unreceived(self, what: str, window_id: int) -> OperatorError:
@@ -320,10 +336,11 @@ class Container:
             self._start_over(runtime, request)
             for cell in runtime.cells.values():
                 cell.begin(request.window_id - request.window_id % runtime.window_count)
-            received = {port: sum(map(len, parts)) for port, parts in inputs.items()}
-            return OperatorReport(
-                runtime.spec.id, queue=sum(received.values()), tuples_in=received, dropped=error.failure
-            )
+            report = OperatorReport.begun(request, runtime.spec.id)
+            report.window.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
+            report.window.queue = sum(report.window.tuples_in.values())
+            report.window.dropped = str(error.failure)
+            return report
         if request.tails:
             asked = {
                 port: count
@@ -333,7 +350,7 @@ class Container:
             report.tails = {port: last_tuples(emitted.get(port, ()), count) for port, count in asked.items()}
         ran = timeline.now()
         runtime.route(outgoing, emitted, delivered)
-        report.encode_seconds = timeline.now() - ran
+        report.window.encode_seconds = timeline.now() - ran
         return report
 
     def _run_callbacks(

@@ -37,7 +37,7 @@ from ridgeline.engine.worker.failures import InputLostError
 from ridgeline.engine.worker.gathering import gather, gathers
 from ridgeline.engine.worker.running import Running
 from ridgeline.engine.worker.skipping import Delivery, Skips
-from ridgeline.measure.events import AgeSample
+from ridgeline.measure.events import AgeSample, SourceProgress
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, WindowRequest
 
@@ -188,9 +188,10 @@ class OperatorRuntime:
         test asked for it.
         """
         operator, context, window_id = self.operator, self.context, request.window_id
-        report = OperatorReport(self.spec.id)
-        report.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
-        report.queue = sum(report.tuples_in.values())
+        report = OperatorReport.begun(request, self.spec.id)
+        window = report.window
+        window.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
+        window.queue = sum(window.tuples_in.values())
         context.window_id = window_id
         application_window = window_id - window_id % self.window_count
         for cell in self.cells.values():
@@ -220,14 +221,13 @@ class OperatorRuntime:
             for point in self.outputs.values():
                 point.discard()
             self._forget(window_id)
-        report.tuples_out = {name: sum(map(len, parts)) for name, parts in emitted.items()}
-        self._count_errors(report, emitted)
+        window.tuples_out = {name: sum(map(len, parts)) for name, parts in emitted.items()}
+        window.errors, rejected = self._rejected(emitted)
         if delivery is not None:
-            report.errors += len(delivery.left_out)
-            report.error_tuples += delivery.left_out[
-                : max(1, self.spec.attributes["error_tuples_kept"]) - len(report.error_tuples)
-            ]
-        report.finished = bool(vars(operator).get("_finished"))
+            window.errors += len(delivery.left_out)
+            rejected += delivery.left_out[: max(1, self.spec.attributes["error_tuples_kept"]) - len(rejected)]
+        window.error_tuples = tuple(rejected)
+        window.finished = bool(vars(operator).get("_finished"))
         report.handed_over = context.take_handed_over()
         if isinstance(operator, InputOperator):
             self._meter.emitted(
@@ -239,11 +239,12 @@ class OperatorRuntime:
                 ],
                 read,
             )
-            report.progress, report.progress_unit = (
-                self._call("progress", operator.progress),
-                operator.progress_unit,
-            )
-        report.compute_seconds, report.end_seconds = self.running.compute_seconds, self.running.end_seconds
+            if (work := self._call("progress", operator.progress)) is not None:
+                consumed, remaining = work
+                report.source = SourceProgress(
+                    0.0, window_id, self.spec.id, consumed, remaining, operator.progress_unit
+                )
+        window.compute_seconds, window.end_seconds = self.running.compute_seconds, self.running.end_seconds
         return report, emitted
 
     def route(self, outgoing: Outgoing, emitted: Mapping[str, Sequence[Tuples]], delivered: Emitted) -> None:
@@ -365,15 +366,17 @@ class OperatorRuntime:
                 callback = f"process_batch of port {port}"
                 raise self.failure(callback, error, text) from error
 
-    def _count_errors(self, report: OperatorReport, emitted: Mapping[str, Sequence[Tuples]]) -> None:
+    def _rejected(self, emitted: Mapping[str, Sequence[Tuples]]) -> tuple[int, list[str]]:
+        """How many tuples went to error ports, and the first `error_tuples_kept` of them as text."""
         keep = self.spec.attributes["error_tuples_kept"]
+        count, kept = 0, list[str]()
         for name, parts in emitted.items():
             if self.outputs[name].port.error:
-                report.errors += report.tuples_out[name]
-                for part in parts if keep else ():
-                    report.error_tuples += [
-                        shorten(row) for row in part.rows[: keep - len(report.error_tuples)]
-                    ]
+                for part in parts:
+                    count += len(part)
+                    if len(kept) < keep:
+                        kept += [shorten(row) for row in part.rows[: keep - len(kept)]]
+        return count, kept
 
     @property
     def skips_tuples(self) -> bool:

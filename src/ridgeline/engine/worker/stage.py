@@ -345,7 +345,7 @@ def _run(
     for consumer, message in outgoing.items():
         for part in message.divided():
             yield consumer, part.encode()
-    report.worker_began, report.daemon_began = process_start.worker_process()
-    report.sent = _CLOCK.wall()
+    report.window.worker_began, report.window.daemon_began = process_start.worker_process()
+    report.window.sent = _CLOCK.wall()
     yield DRIVER, dumps(report)
     return True

@@ -101,7 +101,7 @@ class Tails:
         if not questions:
             return
         found: Mapping[Port, bytes] = {
-            (operator.id, port): tail
+            (operator.window.operator, port): tail
             for report in reports
             for operator in report.operators
             for port, tail in operator.tails.items()

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ridgeline.measure.latency.window import OperatorTimes, WindowTimes, tasks_by_stage
+from ridgeline.measure.events import OperatorWindow
+from ridgeline.measure.latency.window import WindowTimes, tasks_by_stage
 from ridgeline.measure.topology import Topology
 
 _NONE_BEHIND: Mapping[int, int] = MappingProxyType({})
@@ -131,7 +132,7 @@ def logical_latencies(
 
 
 def _measured(
-    operator: int, own: OperatorTimes, slowest: int, upstream_ended: float, pieces: _Pieces
+    operator: int, own: OperatorWindow, slowest: int, upstream_ended: float, pieces: _Pieces
 ) -> OperatorLatency:
     latency = max(0.0, own.ended - upstream_ended)
     compute = max(0.0, own.compute_seconds)

@@ -18,43 +18,6 @@ from ridgeline.measure.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerTimes:
-    """When a container did what, seconds since 1970; the fields are those of `ridgeline.measure.events.ContainerWindow`."""
-
-    task: str
-    task_began: float
-    began: float
-    restored: float
-    ran: float
-    written: float
-    received: float
-    host: str = ""
-    sent: float = 0.0
-    worker_began: float = 0.0
-    daemon_began: float = 0.0
-
-    @property
-    def ended(self) -> float:
-        """When its messages had been handed to Spark; who does not say is done with its state file."""
-        return max(self.written, self.sent)
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorTimes:
-    """When an operator's turn came and when its window ended (EWT), seconds since 1970; durations in seconds; tuples over all ports."""
-
-    began: float
-    ended: float
-    compute_seconds: float
-    wait_seconds: float = 0.0
-    transfer_seconds: float = 0.0
-    tuples_in: int = 0
-    tuples_out: int = 0
-    encode_seconds: float = 0.0
-    state_seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class TaskTimes:
     """One Spark task: its containers in the order in which they ran, when it entered Python, when its first container began, its end."""
 
@@ -66,9 +29,9 @@ class TaskTimes:
 
 @dataclass(frozen=True, slots=True)
 class WindowTimes:
-    """One committed window: the driver's times as in `WindowCommitted`, containers and operators by id.
+    """One committed window, all times on STRAM's clock.
 
-    Who did not report is missing.
+    The driver's times as in `WindowCommitted`; containers and operators by id, those that reported.
     """
 
     window_id: int
@@ -81,8 +44,8 @@ class WindowTimes:
     staged: float
     committed: float
     published: float
-    containers: Mapping[int, ContainerTimes]
-    operators: Mapping[int, OperatorTimes]
+    containers: Mapping[int, ContainerWindow]
+    operators: Mapping[int, OperatorWindow]
     trigger: SparkTrigger | None = None
 
     @property
@@ -103,10 +66,14 @@ class WindowTimes:
     def tuples(self, topology: Topology) -> tuple[int, int]:
         """Tuples that entered the application (emitted by its inputs) and that reached its leaves."""
         entered = sum(
-            self.operators[operator].tuples_out for operator in topology.inputs if operator in self.operators
+            sum(self.operators[operator].tuples_out.values())
+            for operator in topology.inputs
+            if operator in self.operators
         )
         left = sum(
-            self.operators[operator].tuples_in for operator in topology.leaves if operator in self.operators
+            sum(self.operators[operator].tuples_in.values())
+            for operator in topology.leaves
+            if operator in self.operators
         )
         return entered, left
 
@@ -150,8 +117,8 @@ def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffse
         staged=committed.staged,
         committed=committed.committed,
         published=committed.published,
-        containers={number: _container(container, offsets) for number, container in containers.items()},
-        operators={number: _operator(operator, offsets) for number, operator in operators.items()},
+        containers={number: offsets.corrected(container) for number, container in containers.items()},
+        operators={number: offsets.corrected(operator) for number, operator in operators.items()},
         trigger=trigger,
     )
 
@@ -174,36 +141,3 @@ def _task(times: WindowTimes, members: list[int]) -> TaskTimes:
         max(container.written for container in found),
     )
     return TaskTimes(tuple(ordered), entered, found[0].began, ended)
-
-
-def _container(event: ContainerWindow, offsets: ClockOffsets) -> ContainerTimes:
-    def corrected(at: float) -> float:
-        return at + offsets.offset(event.host, at) if at else 0.0
-
-    return ContainerTimes(
-        task=event.task,
-        task_began=corrected(event.task_began),
-        began=corrected(event.began),
-        restored=corrected(event.restored),
-        ran=corrected(event.ran),
-        written=corrected(event.written),
-        received=event.received,
-        host=event.host,
-        sent=corrected(event.sent),
-        worker_began=corrected(event.worker_began),
-        daemon_began=corrected(event.daemon_began),
-    )
-
-
-def _operator(event: OperatorWindow, offsets: ClockOffsets) -> OperatorTimes:
-    return OperatorTimes(
-        began=event.began + offsets.offset(event.host, event.began),
-        ended=event.ended + offsets.offset(event.host, event.ended),
-        compute_seconds=event.compute_seconds,
-        wait_seconds=event.wait_seconds,
-        transfer_seconds=event.transfer_seconds,
-        tuples_in=sum(event.tuples_in.values()),
-        tuples_out=sum(event.tuples_out.values()),
-        encode_seconds=event.encode_seconds,
-        state_seconds=event.state_seconds,
-    )
