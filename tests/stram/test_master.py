@@ -6,51 +6,60 @@ import pytest
 
 from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import WindowRequest
+from ridgeline.stram.compaction import Compacted, DiscardCompaction, WarnOfState
 from ridgeline.stram.master import (
+    CheckStates,
     Commit,
     GiveUp,
     ManifestWritten,
     Master,
     Publish,
-    Rebased,
+    Repaired,
     RunWindow,
     Skip,
+    StatesChecked,
     WindowDue,
     WindowFailed,
     WindowRan,
 )
-from support.stram.plans import ids, plan, reports
+from support.stram.plans import Counter, ids, plan, reports
 
 
 def failure(operator: str = "step1", window_id: int = 0) -> Failure:
     return Failure("app", operator, 0, window_id, "process", "ValueError: no")
 
 
+def handle(master: Master, event):
+    """The one instruction that an event about a window leads to."""
+    [instruction] = master.handle(event)
+    return instruction
+
+
 def run(master: Master, instruction, **what) -> object:
     """All containers report the attempt that STRAM asked for."""
     assert isinstance(instruction, RunWindow)
-    return master.handle(WindowRan(reports(master.plan, instruction.request, **what)))
+    return handle(master, WindowRan(reports(master.plan, instruction.request, **what)))
 
 
 def window(master: Master, window_id: int, **what) -> object:
     """A window without trouble."""
-    commit = run(master, master.handle(WindowDue(window_id)), **what)
+    commit = run(master, handle(master, WindowDue(window_id)), **what)
     assert isinstance(commit, Commit)
-    return master.handle(ManifestWritten(window_id))
+    return handle(master, ManifestWritten(window_id))
 
 
 def test_a_window_runs_is_committed_and_published():
     master = Master(plan(), epoch=4)
-    first = master.handle(WindowDue(0))
+    first = handle(master, WindowDue(0))
     assert first == RunWindow(WindowRequest(0, 0, 4))
     step = ids(master.plan, "step1")[0]
     found = reports(master.plan, first.request, states={step: ("a",)})
-    commit = master.handle(WindowRan(found))
+    commit = handle(master, WindowRan(found))
     assert commit == Commit(0, {step: ("a",)}, frozenset(), tuple(found), ends=False)
     assert (master.committed, master.states) == (-1, {})
-    assert master.handle(ManifestWritten(0)) == Publish(0)
+    assert handle(master, ManifestWritten(0)) == Publish(0)
     assert (master.committed, master.states, master.ended) == (0, {step: ("a",)}, False)
-    assert master.handle(WindowDue(1)) == RunWindow(WindowRequest(1, 0, 4, states={step: ("a",)}))
+    assert handle(master, WindowDue(1)) == RunWindow(WindowRequest(1, 0, 4, states={step: ("a",)}))
 
 
 def test_an_operator_without_changes_keeps_its_version():
@@ -64,8 +73,8 @@ def test_an_operator_without_changes_keeps_its_version():
 def test_a_failed_attempt_is_tried_again_from_the_same_state():
     master = Master(plan(), epoch=1)
     window(master, 0, states={2: ("a",)})
-    master.handle(WindowDue(1))
-    again = master.handle(WindowFailed(failure(window_id=1)))
+    handle(master, WindowDue(1))
+    again = handle(master, WindowFailed(failure(window_id=1)))
     assert again == RunWindow(WindowRequest(1, 1, 1, states={2: ("a",)}), str(failure(window_id=1)))
     assert isinstance(run(master, again), Commit)
 
@@ -78,8 +87,8 @@ def raised(text="ValueError: no", tuple="Number(value=1)", **what) -> Failure:
 def handled(failures, **attributes) -> list[type]:
     """What STRAM does after each of the failures of one window."""
     master = Master(plan(recovery_attempts=3, **attributes), epoch=1)
-    master.handle(WindowDue(0))
-    return [type(master.handle(WindowFailed(one))) for one in failures]
+    handle(master, WindowDue(0))
+    return [type(handle(master, WindowFailed(one))) for one in failures]
 
 
 def test_the_same_failure_on_the_same_tuple_twice_is_enough():
@@ -114,21 +123,21 @@ def test_an_operator_may_ask_for_tries_of_the_same():
 
 def test_a_failure_of_the_window_before_does_not_count():
     master = Master(plan(), epoch=1)
-    master.handle(WindowDue(0))
-    run(master, master.handle(WindowFailed(raised())))
-    master.handle(ManifestWritten(0))
-    master.handle(WindowDue(1))
-    assert isinstance(master.handle(WindowFailed(raised())), RunWindow)
+    handle(master, WindowDue(0))
+    run(master, handle(master, WindowFailed(raised())))
+    handle(master, ManifestWritten(0))
+    handle(master, WindowDue(1))
+    assert isinstance(handle(master, WindowFailed(raised())), RunWindow)
 
 
 @pytest.mark.parametrize("attempts", [0, 1, 3])
 def test_it_gives_up_after_the_operator_s_recovery_attempts(attempts):
     master = Master(plan(recovery_attempts=attempts), epoch=1)
-    master.handle(WindowDue(0))
+    handle(master, WindowDue(0))
     for attempt in range(attempts):
-        again = master.handle(WindowFailed(failure()))
+        again = handle(master, WindowFailed(failure()))
         assert again.request.attempt == attempt + 1
-    assert master.handle(WindowFailed(failure())) == GiveUp(failure(), attempts + 1)
+    assert handle(master, WindowFailed(failure())) == GiveUp(failure(), attempts + 1)
     assert (master.committed, master.states) == (-1, {})
 
 
@@ -146,49 +155,49 @@ def test_it_gives_up_after_the_operator_s_recovery_attempts(attempts):
 )
 def test_each_operator_has_its_own_number_of_attempts(blamed, attempts):
     master = Master(plan(recovery_attempts=2), epoch=1)
-    master.handle(WindowDue(0))
+    handle(master, WindowDue(0))
     for _ in range(attempts):
-        assert isinstance(master.handle(WindowFailed(failure(blamed))), RunWindow)
-    assert isinstance(master.handle(WindowFailed(failure(blamed))), GiveUp)
+        assert isinstance(handle(master, WindowFailed(failure(blamed))), RunWindow)
+    assert isinstance(handle(master, WindowFailed(failure(blamed))), GiveUp)
 
 
 def test_failures_are_counted_for_each_window_anew():
     master = Master(plan(recovery_attempts=1), epoch=1)
     for window_id in range(3):
-        master.handle(WindowDue(window_id))
-        again = master.handle(WindowFailed(failure()))
+        handle(master, WindowDue(window_id))
+        again = handle(master, WindowFailed(failure()))
         assert isinstance(again, RunWindow)
         assert isinstance(run(master, again), Commit)
-        master.handle(ManifestWritten(window_id))
+        handle(master, ManifestWritten(window_id))
     assert master.committed == 2
 
 
 def test_after_giving_up_the_window_may_be_due_again():
     master = Master(plan(recovery_attempts=0), epoch=1)
-    master.handle(WindowDue(0))
-    master.handle(WindowFailed(failure()))
-    assert master.handle(WindowDue(0)) == RunWindow(WindowRequest(0, 0, 1))
+    handle(master, WindowDue(0))
+    handle(master, WindowFailed(failure()))
+    assert handle(master, WindowDue(0)) == RunWindow(WindowRequest(0, 0, 1))
 
 
 def test_a_container_that_did_not_report_fails_the_attempt():
     master = Master(plan(), epoch=1)
-    first = master.handle(WindowDue(0))
-    again = master.handle(WindowRan(reports(master.plan, first.request)[:-1]))
+    first = handle(master, WindowDue(0))
+    again = handle(master, WindowRan(reports(master.plan, first.request)[:-1]))
     assert again.request.attempt == 1
     assert again.reason == "application `app` failed in window 0 in `window`: containers [2] did not report"
 
 
 def test_a_container_that_reported_twice_fails_the_attempt():
     master = Master(plan(), epoch=1)
-    first = master.handle(WindowDue(0))
+    first = handle(master, WindowDue(0))
     found = reports(master.plan, first.request)
-    again = master.handle(WindowRan([*found, found[0]]))
+    again = handle(master, WindowRan([*found, found[0]]))
     assert again.reason == "application `app` failed in window 0 in `window`: a container reported twice"
 
 
 def test_a_consumer_that_saw_another_attempt_of_its_producer_fails_the_attempt():
     master = Master(plan(recovery_attempts=1), epoch=1)
-    first = master.handle(WindowDue(0))
+    first = handle(master, WindowDue(0))
     again = run(master, first, seen={(2, 0): "t0.of-another-task"})
     assert again.request.attempt == 1
     assert again.reason.endswith("container 2 saw another attempt of container 0 than the one that reported")
@@ -203,12 +212,12 @@ def test_a_consumer_that_saw_another_attempt_of_its_producer_fails_the_attempt()
 def test_the_end_with_open_application_windows_runs_the_window_again_as_the_last():
     master = Master(plan(windows_seen_as_one=3), epoch=1)
     window(master, 0)
-    again = run(master, master.handle(WindowDue(1)), finished=["source1"])
+    again = run(master, handle(master, WindowDue(1)), finished=["source1"])
     assert again == RunWindow(WindowRequest(1, 1, 1, final=True))
     commit = run(master, again, finished=["source1"])
     assert (commit.ends, commit.finished) == (True, frozenset(ids(master.plan, "source1")))
     assert master.ended is False
-    master.handle(ManifestWritten(1))
+    handle(master, ManifestWritten(1))
     assert master.ended is True
 
 
@@ -217,20 +226,20 @@ def test_the_end_at_the_border_of_application_windows_needs_no_second_run(window
     master = Master(plan(windows_seen_as_one=windows_seen_as_one), epoch=1)
     for before in range(window_id):
         window(master, before)
-    commit = run(master, master.handle(WindowDue(window_id)), finished=["source1"])
+    commit = run(master, handle(master, WindowDue(window_id)), finished=["source1"])
     assert commit.ends is True
 
 
 def test_a_failure_in_the_last_run_keeps_it_the_last():
     master = Master(plan(windows_seen_as_one=2), epoch=1)
-    last = run(master, master.handle(WindowDue(0)), finished=["source1"])
-    again = master.handle(WindowFailed(failure()))
+    last = run(master, handle(master, WindowDue(0)), finished=["source1"])
+    again = handle(master, WindowFailed(failure()))
     assert (last.request.final, again.request.final, again.request.attempt) == (True, True, 2)
 
 
 def test_an_input_that_changes_its_mind_goes_on():
     master = Master(plan(windows_seen_as_one=2), epoch=1)
-    last = run(master, master.handle(WindowDue(0)), finished=["source1"])
+    last = run(master, handle(master, WindowDue(0)), finished=["source1"])
     again = run(master, last)
     assert again == RunWindow(WindowRequest(0, 2, 1))
     assert run(master, again).ends is False
@@ -240,10 +249,10 @@ def test_the_application_ends_when_its_last_input_has_finished():
     master = Master(plan(inputs=3), epoch=1)
     ends = []
     for window_id, finished in enumerate([["source2"], [], ["source1"], [], ["source3"]]):
-        request = master.handle(WindowDue(window_id))
+        request = handle(master, WindowDue(window_id))
         commit = run(master, request, finished=finished)
         ends.append(commit.ends)
-        master.handle(ManifestWritten(window_id))
+        handle(master, ManifestWritten(window_id))
     assert ends == [False, False, False, False, True]
     assert master.finished == master.inputs
     assert master.ended
@@ -252,14 +261,14 @@ def test_the_application_ends_when_its_last_input_has_finished():
 def test_what_has_finished_is_told_to_the_containers():
     master = Master(plan(inputs=2), epoch=1)
     window(master, 0, finished=["source2"])
-    assert master.handle(WindowDue(1)).request.finished == frozenset(ids(master.plan, "source2"))
+    assert handle(master, WindowDue(1)).request.finished == frozenset(ids(master.plan, "source2"))
 
 
 def test_a_finish_that_was_not_committed_does_not_count():
     master = Master(plan(), epoch=1)
-    run(master, master.handle(WindowDue(0)), finished=["source1"])
+    run(master, handle(master, WindowDue(0)), finished=["source1"])
     assert (master.finished, master.ended) == (frozenset(), False)
-    assert master.handle(WindowDue(0)).request.finished == frozenset()
+    assert handle(master, WindowDue(0)).request.finished == frozenset()
 
 
 def test_all_partitions_of_an_input_must_finish():
@@ -271,9 +280,9 @@ def test_all_partitions_of_an_input_must_finish():
 
 def test_a_committed_window_is_not_run_again():
     master = Master(plan(), epoch=1, committed=5)
-    assert master.handle(WindowDue(5)) == Skip(5)
-    assert master.handle(WindowDue(2)) == Skip(2)
-    assert isinstance(master.handle(WindowDue(6)), RunWindow)
+    assert handle(master, WindowDue(5)) == Skip(5)
+    assert handle(master, WindowDue(2)) == Skip(2)
+    assert isinstance(handle(master, WindowDue(6)), RunWindow)
 
 
 def test_a_restart_goes_on_with_the_states_of_the_last_commit():
@@ -281,7 +290,7 @@ def test_a_restart_goes_on_with_the_states_of_the_last_commit():
     one = ids(tiny, "step1")[0]
     finished = frozenset(ids(tiny, "source1"))
     master = Master(tiny, epoch=7, committed=3, states={one: ("s", "d")}, finished=finished)
-    assert master.handle(WindowDue(4)) == RunWindow(
+    assert handle(master, WindowDue(4)) == RunWindow(
         WindowRequest(4, 0, 7, finished=finished, states={one: ("s", "d")})
     )
     assert Master(tiny, epoch=7, committed=3, finished=master.inputs).ended
@@ -289,18 +298,18 @@ def test_a_restart_goes_on_with_the_states_of_the_last_commit():
 
 def test_a_request_is_not_changed_by_what_is_committed_later():
     master = Master(plan(), epoch=1)
-    request = master.handle(WindowDue(0)).request
+    request = handle(master, WindowDue(0)).request
     run(master, RunWindow(request), states={2: ("a",)})
-    master.handle(ManifestWritten(0))
+    handle(master, ManifestWritten(0))
     assert request.states == {}
 
 
 def test_events_out_of_order_are_errors_of_the_engine():
     master = Master(plan(), epoch=1)
     with pytest.raises(AssertionError, match="no window is running"):
-        master.handle(WindowFailed(failure()))
+        handle(master, WindowFailed(failure()))
     with pytest.raises(AssertionError, match="window 0 was not about to be committed"):
-        master.handle(ManifestWritten(0))
+        handle(master, ManifestWritten(0))
 
 
 def test_state_keys_depend_on_names_and_partitions_only():
@@ -312,48 +321,106 @@ def test_state_keys_depend_on_names_and_partitions_only():
     ]
 
 
-# Merged states ---------------------------------------------------------------------------------------------------------
+# Versions that change beside the windows -----------------------------------------------------------------------------
 
 
-def test_a_version_is_rebased_between_windows():
-    master = Master(plan(), epoch=1)
+def compacted(master: Master, version, names) -> list:
+    """What follows when a compaction of the first `step1` has ended."""
+    return list(master.handle(Compacted(2, version, names, 10)))
+
+
+def counting() -> Master:
+    """A master whose steps (operators 2 and 3) hold state."""
+    return Master(plan(step=Counter), epoch=1)
+
+
+def test_a_compaction_is_installed_between_windows():
+    master = counting()
     window(master, 0, states={2: ("a",)})
     window(master, 1, states={2: ("a", "b")})
-    assert master.install_compaction(Rebased(2, ("a", "b"), ("ab",)))
-    assert master.handle(WindowDue(2)).request.states == {2: ("ab",)}
+    assert compacted(master, ("a", "b"), ("ab",)) == []
+    assert handle(master, WindowDue(2)).request.states == {2: ("ab",)}
 
 
-def test_what_a_running_window_reports_is_rebased_too():
-    master = Master(plan(), epoch=1)
+def test_the_report_of_a_running_window_begins_with_what_was_installed_meanwhile():
+    master = counting()
     window(master, 0, states={2: ("a",), 3: ("x",)})
-    running = master.handle(WindowDue(1))
-    assert master.install_compaction(Rebased(2, ("a",), ("A",)))
-    assert master.install_compaction(Rebased(2, ("A",), ("R", "S")))
+    running = handle(master, WindowDue(1))
+    compacted(master, ("a",), ("A",))
+    compacted(master, ("A",), ("R", "S"))
     commit = run(master, running, states={2: ("a", "b"), 3: ("x", "y")})
     assert commit.states == {2: ("R", "S", "b"), 3: ("x", "y")}
 
 
-def test_an_attempt_after_a_rebase_gets_the_new_version():
-    master = Master(plan(), epoch=1)
+def test_the_next_attempt_at_a_window_gets_the_new_version():
+    master = counting()
     window(master, 0, states={2: ("a",)})
-    master.handle(WindowDue(1))
-    master.install_compaction(Rebased(2, ("a",), ("A",)))
-    assert master.handle(WindowFailed(failure(window_id=1))).request.states == {2: ("A",)}
+    handle(master, WindowDue(1))
+    compacted(master, ("a",), ("A",))
+    assert handle(master, WindowFailed(failure(window_id=1))).request.states == {2: ("A",)}
 
 
-def test_a_version_is_rebased_while_its_window_is_being_committed():
-    master = Master(plan(), epoch=1)
+def test_a_compaction_is_installed_while_a_window_is_being_committed():
+    master = counting()
     window(master, 0, states={2: ("a",)})
-    commit = run(master, master.handle(WindowDue(1)), states={2: ("a", "b")})
-    master.install_compaction(Rebased(2, ("a",), ("A",)))
+    commit = run(master, handle(master, WindowDue(1)), states={2: ("a", "b")})
+    compacted(master, ("a",), ("A",))
     assert commit.states == {2: ("a", "b")}
-    master.handle(ManifestWritten(1))
+    handle(master, ManifestWritten(1))
     assert master.states == {2: ("A", "b")}
 
 
-def test_a_version_that_began_anew_is_not_rebased():
-    master = Master(plan(), epoch=1)
+def test_a_compaction_of_a_version_that_began_anew_is_discarded():
+    master = counting()
     window(master, 0, states={2: ("a",)})
     window(master, 1, states={2: ("b",)})
-    assert not master.install_compaction(Rebased(2, ("a",), ("A",)))
+    assert compacted(master, ("a",), ("A",)) == [DiscardCompaction(2)]
     assert master.states == {2: ("b",)}
+
+
+def test_nobody_else_can_change_the_states():
+    master = counting()
+    given = {2: ("a",)}
+    commit = run(master, handle(master, WindowDue(0)), states=given)
+    for states in (master.states, commit.states):
+        with pytest.raises(TypeError):
+            states[2] = ("b",)
+    given[2] = ("b",)
+    handle(master, ManifestWritten(0))
+    handle(master, WindowDue(1)).request.states.clear()
+    assert master.states == {2: ("a",)}
+    for name in ("states", "committed", "finished", "ended"):
+        with pytest.raises(AttributeError):
+            setattr(master, name, getattr(master, name))
+
+
+# State that cannot be read --------------------------------------------------------------------------------------------
+
+
+UNREADABLE = replace(failure(), callback="state", error="StateError: state file `A` is corrupt")
+
+
+def test_after_an_attempt_that_could_not_read_its_state_the_files_are_checked_before_the_next():
+    master = counting()
+    window(master, 0, states={2: ("A", "c")})
+    handle(master, WindowDue(1))
+    assert handle(master, WindowFailed(UNREADABLE)) == CheckStates()
+    warning = handle(master, Repaired(2, ("A",), ("a", "b"), (), "state file `A` is corrupt"))
+    remedy = "the files that it was merged from are used instead, nothing is lost"
+    assert warning == WarnOfState(2, f"state file `A` is corrupt; {remedy}")
+    again = handle(master, StatesChecked())
+    assert (again.request.attempt, again.request.states) == (1, {2: ("a", "b", "c")})
+    assert again.reason == str(UNREADABLE)
+
+
+def test_checked_states_do_not_make_more_attempts():
+    master = Master(plan(recovery_attempts=1), epoch=1)
+    handle(master, WindowDue(0))
+    for expected in (RunWindow, GiveUp):
+        assert handle(master, WindowFailed(UNREADABLE)) == CheckStates()
+        assert isinstance(handle(master, StatesChecked()), expected)
+
+
+def test_states_are_checked_only_when_asked_for():
+    with pytest.raises(AssertionError, match="no states were to be checked"):
+        handle(Master(plan(), epoch=1), StatesChecked())

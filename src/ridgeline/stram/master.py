@@ -1,10 +1,11 @@
-"""STRAM's decisions about windows: events in, instructions out. No Spark, no files, no clock."""
+"""STRAM's decisions about windows: events in, instructions out. No Spark, no files, no clock, no threads."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from ridgeline.api.attributes import OnError
@@ -12,13 +13,28 @@ from ridgeline.api.errors import Failure
 from ridgeline.api.operator import InputOperator
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
+from ridgeline.stram.compaction import (
+    Compacted,
+    CompactionFailed,
+    CompactionInstruction,
+    CompactionScheduler,
+    StateSize,
+    WarnOfState,
+)
 
 # Events ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
+class RunStarted:
+    """The first window of the run is about to be due. `sizes`: of the states' files, by physical id."""
+
+    sizes: Mapping[int, StateSize] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class WindowDue:
-    """The window's driver has fired."""
+    """The trigger has fired."""
 
     window_id: int
 
@@ -38,6 +54,25 @@ class WindowFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class Repaired:
+    """Broken files of a state are replaced: `names` hold what the prefix `replaced` of its version held.
+
+    `compacted`: those of `names` that are segments and snapshot. `fault`: what was wrong with the broken files.
+    """
+
+    operator: int
+    replaced: StateVersion
+    names: StateVersion
+    compacted: StateVersion
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatesChecked:
+    """All state files have been checked, and every `Repaired` has been reported."""
+
+
+@dataclass(frozen=True, slots=True)
 class ManifestWritten:
     """The manifest of the window is durable."""
 
@@ -45,25 +80,39 @@ class ManifestWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebased:
-    """An operator's state as of a version that began with `replaced` lies in other files as well: `names`, to be used from now on."""
+class WindowPublished:
+    """The outputs have published the window."""
 
-    operator: int
-    replaced: StateVersion
-    names: StateVersion
+    window_id: int
 
 
-ControlEvent = WindowDue | WindowRan | WindowFailed | ManifestWritten
+ControlEvent = (
+    RunStarted
+    | WindowDue
+    | WindowRan
+    | WindowFailed
+    | Repaired
+    | StatesChecked
+    | ManifestWritten
+    | WindowPublished
+    | Compacted
+    | CompactionFailed
+)
 
 # Instructions ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class RunWindow:
-    """Run an attempt at a window on all containers; `reason` says which failure it is to mend, if any."""
+    """Run an attempt at a window on all containers. `reason`: the failure that makes it necessary, if any."""
 
     request: WindowRequest
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStates:
+    """Read the files of all states, and replace those that are broken where others hold the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +143,19 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """The window is committed already (a crash between our commit and Spark's): only finish its publication."""
+    """The window was committed before (a crash came between our commit and Spark's): do not run it."""
 
     window_id: int
 
 
-Instruction = RunWindow | Commit | Publish | GiveUp | Skip
+Instruction = RunWindow | CheckStates | Commit | Publish | GiveUp | Skip | CompactionInstruction
 
 
 class Master:
-    """The state of an application between windows, changed by `handle` and `rebase` only.
+    """The state of an application between windows. Only `handle` changes it.
 
-    `committed` is the last committed window (-1: none), `ended` says that all inputs have finished and their
-    last window is committed.
+    One thread reports each event once, in the order in which events happen, and carries out all instructions
+    that it gets before the next window is due.
     """
 
     def __init__(
@@ -118,22 +167,25 @@ class Master:
         states: Mapping[int, StateVersion] | None = None,
         finished: frozenset[int] = frozenset(),
     ) -> None:
+        """The application as of the window `committed` (-1: before the first), as its manifest says."""
         self.plan = plan
-        self.committed = committed
-        self.states: dict[int, StateVersion] = dict(states or {})
-        self.finished = finished
         self.inputs = frozenset(
             operator.id
             for operator in plan.physical.operators
             if isinstance(operator.operator, InputOperator)
         )
-        self.ended = bool(self.inputs) and finished >= self.inputs
         self._epoch = epoch
+        self._committed = committed
+        self._states: dict[int, StateVersion] = dict(states or {})
+        self._finished = finished
+        self._ended = bool(self.inputs) and finished >= self.inputs
         self._request: WindowRequest | None = None
         self._failures = 0
         self._last_failure: Failure | None = None
+        self._unread: Failure | None = None
         self._pending: Commit | None = None
-        self._rebased: list[Rebased] = []
+        self._replacements: list[tuple[int, StateVersion, StateVersion]] = []
+        self._compactions = CompactionScheduler(plan)
         self._containers = {container.id: container for container in plan.execution.containers}
         self._home = {
             operator: container.id
@@ -142,37 +194,90 @@ class Master:
         }
         self._producers = self._find_producers()
 
-    def handle(self, event: ControlEvent) -> Instruction:
-        """Take one event; returns what to do next."""
-        match event:
-            case WindowDue(window_id):
-                return self._due(window_id)
-            case WindowRan(reports):
-                return self._ran(tuple(reports))
-            case WindowFailed(failure):
-                return self._failed(failure)
-            case ManifestWritten(window_id):
-                return self._has_committed(window_id)
+    @property
+    def committed(self) -> int:
+        """The last committed window, -1 before the first."""
+        return self._committed
 
-    def install_compaction(self, event: Rebased) -> bool:
-        """Take a version's equal for it, from the next attempt on; a window may be running.
+    @property
+    def states(self) -> Mapping[int, StateVersion]:
+        """The version of each state as of the last committed window, by physical id; a read-only view."""
+        return MappingProxyType(self._states)
 
-        False if no version begins so any more.
+    @property
+    def finished(self) -> frozenset[int]:
+        """The inputs that have finished, by physical id."""
+        return self._finished
+
+    @property
+    def ended(self) -> bool:
+        """True once all inputs have finished and their last window is committed."""
+        return self._ended
+
+    def handle(self, event: ControlEvent) -> Iterable[Instruction]:  # noqa: PLR0911  one case an event
+        """Take one event in; returns what to do next, in this order.
+
+        Raises AssertionError for an event that cannot come now.
         """
-        version = self.states.get(event.operator, ())
-        rebased = _rebase(version, event)
-        self.states[event.operator] = rebased
-        self._rebased.append(event)
-        return rebased != version
+        match event:
+            case RunStarted(sizes):
+                self._compactions.take_sizes(sizes)
+                return tuple(self._compactions.decide(self._states))
+            case WindowPublished():
+                return tuple(self._compactions.decide(self._states))
+            case WindowDue(window_id):
+                return (self._due(window_id),)
+            case WindowRan(reports):
+                return (self._ran(tuple(reports)),)
+            case WindowFailed(failure) if failure.callback == "state":
+                self._unread = failure
+                return (CheckStates(),)
+            case WindowFailed(failure):
+                return (self._failed(failure),)
+            case StatesChecked():
+                return (self._failed(self._take_unread()),)
+            case Repaired():
+                return (self._repaired(event),)
+            case ManifestWritten(window_id):
+                return (self._has_committed(window_id),)
+            case Compacted(operator, version, names):
+                installed = self._replace(operator, version, names)
+                present = self._states.get(operator, ())
+                return tuple(self._compactions.succeeded(event, present, installed=installed))
+            case CompactionFailed(operator):
+                return tuple(self._compactions.failed(event, self._states.get(operator, ())))
+
+    def _replace(self, operator: int, replaced: StateVersion, names: StateVersion) -> bool:
+        """Replace a prefix of a version by its equal, from the next attempt on.
+
+        False if the version does not begin with `replaced` any more.
+        """
+        version = self._states.get(operator, ())
+        self._replacements.append((operator, replaced, names))
+        self._states[operator] = _with_prefix(version, replaced, names)
+        return self._states[operator] != version
+
+    def _repaired(self, event: Repaired) -> WarnOfState:
+        self._replace(event.operator, event.replaced, event.names)
+        self._compactions.replaced(event.operator, event.compacted)
+        remedy = "the files that it was merged from are used instead, nothing is lost"
+        return WarnOfState(event.operator, f"{event.fault}; {remedy}")
+
+    def _take_unread(self) -> Failure:
+        failure, self._unread = self._unread, None
+        if failure is None:
+            msg = "no states were to be checked"
+            raise AssertionError(msg)
+        return failure
 
     def _due(self, window_id: int) -> Instruction:
-        if window_id <= self.committed:
+        if window_id <= self._committed:
             return Skip(window_id)
         self._failures = 0
         self._last_failure = None
-        self._rebased = []
+        self._replacements = []
         self._request = WindowRequest(
-            window_id, 0, self._epoch, finished=self.finished, states=dict(self.states)
+            window_id, 0, self._epoch, finished=self._finished, states=dict(self._states)
         )
         return RunWindow(self._request)
 
@@ -184,18 +289,17 @@ class Master:
                 Failure(self.plan.logical.application, "", 0, request.window_id, "window", fault)
             )
         operators = [operator for report in reports for operator in report.operators]
-        finished = self.finished | {
+        finished = self._finished | {
             operator.window.operator for operator in operators if operator.window.finished
         }
         ends = finished >= self.inputs
         if ends != request.final and self._has_open_windows(request.window_id):
             self._request = replace(
-                request, attempt=request.attempt + 1, final=ends, states=dict(self.states)
+                request, attempt=request.attempt + 1, final=ends, states=dict(self._states)
             )
             return RunWindow(self._request)  # no failure: only now everybody can know that it is the last
-        self._pending = Commit(
-            request.window_id, {**self.states, **self._versions(operators)}, finished, reports, ends
-        )
+        states = MappingProxyType({**self._states, **self._versions(operators)})
+        self._pending = Commit(request.window_id, states, finished, reports, ends)
         return self._pending
 
     def _failed(self, failure: Failure) -> Instruction:
@@ -208,7 +312,7 @@ class Master:
         self._last_failure = failure
         if again or self._failures > self._recovery_attempts(failure.operator):
             return GiveUp(failure, self._failures)
-        self._request = replace(request, attempt=request.attempt + 1, states=dict(self.states))
+        self._request = replace(request, attempt=request.attempt + 1, states=dict(self._states))
         return RunWindow(self._request, str(failure))
 
     def _has_committed(self, window_id: int) -> Instruction:
@@ -216,30 +320,29 @@ class Master:
         if commit is None or commit.window_id != window_id:
             msg = f"window {window_id} was not about to be committed"
             raise AssertionError(msg)
-        states = {
-            operator: self._as_rebased(operator, version) for operator, version in commit.states.items()
+        self._committed, self._finished, self._ended = window_id, commit.finished, commit.ends
+        self._states = {
+            operator: self._with_replacements(operator, version)
+            for operator, version in commit.states.items()
         }
-        self.committed, self.states, self.finished, self.ended = (
-            window_id,
-            states,
-            commit.finished,
-            commit.ends,
-        )
+        self._compactions.count_deltas(operator for report in commit.reports for operator in report.operators)
         self._pending = self._request = None
         return Publish(window_id)
 
     def _versions(self, operators: Sequence[OperatorReport]) -> dict[int, StateVersion]:
         return {
-            operator.window.operator: self._as_rebased(operator.window.operator, operator.state_version)
+            operator.window.operator: self._with_replacements(
+                operator.window.operator, operator.state_version
+            )
             for operator in operators
             if operator.state_version
         }
 
-    def _as_rebased(self, operator: int, version: StateVersion) -> StateVersion:
-        """A version reported by an attempt that was asked for before its beginning was rebased."""
-        for event in self._rebased:
-            if event.operator == operator:
-                version = _rebase(version, event)
+    def _with_replacements(self, operator: int, version: StateVersion) -> StateVersion:
+        """The version that an attempt reports, with the prefixes that were replaced since it was requested."""
+        for replaced_of, replaced, names in self._replacements:
+            if replaced_of == operator:
+                version = _with_prefix(version, replaced, names)
         return version
 
     def _current(self) -> WindowRequest:
@@ -298,6 +401,7 @@ class Master:
         return ""
 
 
-def _rebase(version: StateVersion, event: Rebased) -> StateVersion:
-    length = len(event.replaced)
-    return (*event.names, *version[length:]) if version[:length] == event.replaced else version
+def _with_prefix(version: StateVersion, replaced: StateVersion, names: StateVersion) -> StateVersion:
+    """The version with its prefix `replaced` replaced by `names`; unchanged if it does not begin so."""
+    length = len(replaced)
+    return (*names, *version[length:]) if version[:length] == replaced else version

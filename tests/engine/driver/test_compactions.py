@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from ridgeline import CheckpointError, StateError
-from ridgeline.engine.driver import compactions
 from ridgeline.engine.state import keyed_segments, state_files
 from ridgeline.engine.state.compaction import Merger
 from ridgeline.engine.state.storage import LocalStorage, MemoryStorage
 from ridgeline.measure.events import StateWarning
+from ridgeline.stram import compaction
 from ridgeline.testing import run_local
 from support.engine.ledger import application
 from support.manifests import manifest_of
@@ -173,7 +173,7 @@ def test_where_nothing_can_be_merged_the_run_ends_before_the_chain_has_no_end(mo
 
 
 def test_large_deltas_are_merged_sooner(monkeypatch):
-    monkeypatch.setattr(compactions, "COMPACT_BYTES", 500)
+    monkeypatch.setattr(compaction, "COMPACT_BYTES", 500)
     storage = MemoryStorage()
     run_local(application(snapshot_interval=1_000), windows=30, checkpoint=storage)
     assert state_files.segments_of(version(storage))

@@ -14,6 +14,7 @@ from ridgeline.engine.state import keyed_segments, state_files
 from ridgeline.engine.state.compaction import Merger
 from ridgeline.engine.state.storage import LocalStorage
 from ridgeline.plan.planner import plan_application
+from ridgeline.stram import compaction
 from ridgeline.testing import SteppingClock, run_local
 from ridgeline.testing.run_local import LocalExecutor
 from support.engine.ledger import application
@@ -87,10 +88,10 @@ def test_windows_go_on_while_a_version_is_merged(begin, monkeypatch, wait_until,
     windows(run, 25)  # purged over and over
     assert (len(run.master.states[LEDGER]), merged(run)) == (30, ())
     go_on.set()
-    job = run._compactions._chains[LEDGER].job
-    wait_until(job.outcome.done, "the merge")
+    outcome = run.compactions.running(LEDGER)
+    wait_until(outcome.done, "the compaction")
     windows(run, 1)
-    names = job.outcome.result().names
+    names = outcome.result().names
     assert run.master.states[LEDGER][: len(names)] == names
     windows(run, 20)
     assert run.publishers["sink"].tuples(None) == expected[: run.next_window]
@@ -105,9 +106,9 @@ def test_windows_wait_for_the_compactor_where_too_much_is_left_to_be_merged(begi
     run = begin(snapshot_interval=3)
     for _ in range(60):
         windows(run, 1)
-        assert len(run.master.states[LEDGER]) < 3 * compactions.LIMIT_INTERVALS + 2
+        assert len(run.master.states[LEDGER]) < 3 * compaction.LIMIT_INTERVALS + 2
     assert merged(run)
-    assert run._compactions._compactor.pid is not None
+    assert run.compactions.compactor_pid is not None
     assert run.publishers["sink"].tuples(None) == expected
 
 
@@ -115,9 +116,9 @@ def test_a_run_that_ends_in_a_merge_leaves_it(begin, monkeypatch, expected):
     monkeypatch.setattr(compactions, "SMALL_BYTES", 0)
     run = begin(snapshot_interval=5)
     windows(run, 6)
-    job = run._compactions._chains[LEDGER].job
+    outcome = run.compactions.running(LEDGER)
     run.close(orderly=True)
-    assert job.outcome.done()
+    assert outcome.done()
     again = begin(snapshot_interval=5)
     windows(again, 10)
     assert again.publishers["sink"].tuples(None) == expected[6:16]

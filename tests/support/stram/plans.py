@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort
+from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
 from ridgeline.measure.events import ContainerWindow
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
@@ -32,14 +32,33 @@ class Step(Operator):
         self.out.emit(item)
 
 
-def plan(inputs: int = 1, windows_seen_as_one: int = 1, partitions: int = 2, **attributes: Any) -> Plan:
-    """`inputs` sources (`source1`, ...), each to its own `step` in containers of a second stage; all steps have the attributes."""
-    app = Application("app")
+class Counter(Step):
+    """A step whose state grows by a delta in each window that changes it."""
+
+    counts = KeyedState(int)
+
+
+class Last(Step):
+    """A step whose state is one value."""
+
+    last = State(0)
+
+
+def plan(
+    inputs: int = 1,
+    windows_seen_as_one: int = 1,
+    partitions: int = 2,
+    step: type[Operator] = Counter,
+    snapshot_interval: int = 100,
+    **attributes: Any,
+) -> Plan:
+    """`inputs` sources (`source1`, ...), each to a `step` of its own in a second stage; steps have the attributes."""
+    app = Application("app", snapshot_interval=snapshot_interval)
     for number in range(1, inputs + 1):
         source = app.add_operator(f"source{number}", Source(), recovery_attempts=1)
         given = {"partitions": partitions, "application_window_count": windows_seen_as_one, **attributes}
-        step = app.add_operator(f"step{number}", Step(), **given)
-        app.add_stream(f"items{number}", source.out, step.data)
+        added = app.add_operator(f"step{number}", step(), **given)
+        app.add_stream(f"items{number}", source.out, added.data)
     return plan_application(app)
 
 
@@ -63,8 +82,13 @@ def reports(
     finished: Collection[str] = (),
     states: Mapping[int, StateVersion] | None = None,
     seen: Mapping[tuple[int, int], str] | None = None,
+    state_bytes: int = 10,
 ) -> list[WindowReport]:
-    """What all containers report of an attempt; `finished` names inputs, `seen[consumer, producer]` another attempt's tag."""
+    """What all containers report of an attempt.
+
+    `finished` names inputs, `seen[consumer, producer]` the tag of another attempt, `states` the versions that
+    the window changed, each by a delta of `state_bytes`.
+    """
     home = {
         operator: container.id for container in plan.execution.containers for operator in container.operators
     }
@@ -78,6 +102,7 @@ def reports(
         for operator in container.operators:
             report = OperatorReport.begun(request, operator)
             report.window.finished = plan.physical.operator(operator).name in finished
+            report.window.state_bytes = state_bytes if operator in (states or {}) else 0
             report.state_version = (states or {}).get(operator, request.states.get(operator, ()))
             operators.append(report)
         saw = {producer: (seen or {}).get((container.id, producer), tags[producer]) for producer in producers}

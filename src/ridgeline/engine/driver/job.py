@@ -167,7 +167,7 @@ class SparkExecutor:
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
         """A one-stage job over the containers whose operators asked for it. Raises OperatorError."""
-        request = WindowRequest(window_id, 0, 0, states=states)
+        request = WindowRequest(window_id, 0, 0, states=dict(states))
         task = Task(self._storage.uri, self._plan, self._run_id, request, 1)
         self._context.setLocalProperty(PROPERTY, task.encode())
         records = self._collect(

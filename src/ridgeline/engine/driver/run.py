@@ -1,23 +1,23 @@
-"""One run of an application on one checkpoint: STRAM's instructions carried out, window by window, whoever drives and executes them."""
+"""One run of an application on one checkpoint: reports events to the master and carries its instructions out."""
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ridgeline.api.clock import Clock, Timeline
-from ridgeline.api.errors import CheckpointError, Failure, OperatorError, RidgelineError, described
+from ridgeline.api.errors import CheckpointError, Failure, OperatorError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.driver.compactions import Compactions, Tell
+from ridgeline.engine.driver.compactions import Compactions
 from ridgeline.engine.driver.manifest import Manifest, SourceOffsets, digest
-from ridgeline.engine.driver.state_warnings import StateWarnings
+from ridgeline.engine.driver.outputs import Outputs
+from ridgeline.engine.driver.state_repair import StateRepair
 from ridgeline.engine.worker.tails import Tails
 from ridgeline.measure.events import (
-    OutputPublished,
     RunEvent,
     StateWarning,
     WindowCommitted,
@@ -28,16 +28,29 @@ from ridgeline.measure.events import (
 from ridgeline.plan.container_spec import has_committed
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
+from ridgeline.stram.compaction import (
+    AwaitCompaction,
+    Compact,
+    DiscardCompaction,
+    GiveUpCompaction,
+    WarnOfState,
+)
 from ridgeline.stram.master import (
+    CheckStates,
     Commit,
+    ControlEvent,
     GiveUp,
+    Instruction,
     ManifestWritten,
     Master,
     Publish,
+    RunStarted,
     RunWindow,
     Skip,
+    StatesChecked,
     WindowDue,
     WindowFailed,
+    WindowPublished,
     WindowRan,
 )
 from ridgeline.stram.reporting import report_events
@@ -48,7 +61,7 @@ IDLE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What all containers reported of an attempt, and when its job was given to Spark (wall clock)."""
+    """The reports of all containers of an attempt, and when its job was given to Spark (wall clock)."""
 
     reports: Sequence[WindowReport]
     launched: float
@@ -60,27 +73,48 @@ class WindowExecutor(Protocol):
     def run(self, request: WindowRequest, source: Any) -> Ran:
         """Run an attempt; blocks until all containers have reported.
 
-        `source` is what the window's driver got from Spark, None for ticks.
+        `source` is what the window's trigger got from Spark, None for ticks.
 
         Raises OperatorError if a container failed for good in this attempt.
         """
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
-        """Tell the operators that asked for it that a window is committed. Blocks. Raises OperatorError."""
+        """Call `committed` of the operators that override it. Blocks. Raises OperatorError."""
 
     def close(self) -> Sequence[Failure]:
-        """Tear the containers down, in bounded time. Returns what failed in it and is no reason to fail."""
+        """Tear the containers down, in bounded time. Returns failures of it that must not fail the run."""
 
 
 Observe = Callable[[RunEvent], None]
-"""Who hears of what happens: called in the thread where it happens, must be quick and raise nothing."""
+"""Takes the events of a run, in the thread in which they happen. Must be quick and raise nothing."""
+
+
+@dataclass(slots=True)
+class _Window:
+    """The window that runs: what its trigger gave, what its containers reported, and its times (wall clock)."""
+
+    source: Any
+    offsets: SourceOffsets | None
+    due: float | None
+    timeline: Timeline
+    began: float = field(init=False)
+    planned: float = field(init=False)
+    launched: float = 0.0
+    returned: float = 0.0
+    staged: float = 0.0
+    committed: float = 0.0
+    reports: tuple[WindowReport, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.began = self.planned = self.timeline.now()
 
 
 class ApplicationRun:
     """An application on its checkpoint: `window(w)` runs, commits and publishes one window.
 
-    Made from a checkpoint that holds a run, it goes on from the last committed window. Raises CheckpointError
-    if the checkpoint's operators are not the plan's.
+    Made from a checkpoint that holds a run, it goes on from the last committed window. The master decides what
+    is done; this class does it. One thread at a time. Raises CheckpointError if the checkpoint's operators are
+    not the plan's, StateError if a state file is broken that nothing can replace.
     """
 
     def __init__(
@@ -91,32 +125,33 @@ class ApplicationRun:
         clock: Clock,
         publisher_context: Callable[[str], PublisherContext],
         observe: Observe | None = None,
-        compactions: Callable[[Plan, Checkpoint, Tell], Compactions] = Compactions,
+        compactions: Callable[[Plan, Checkpoint], Compactions] = Compactions,
     ) -> None:
         self.plan = plan
         self.checkpoint = checkpoint
-        self._executor = executor
         self.tails = Tails()
+        self._executor = executor
         self._clock = clock
         self._observe = observe or (lambda _event: None)
-        self._wants_commit = _wants_commit(plan)
+        self._wants_commit = any(has_committed(operator) for operator in plan.physical.operators)
+        self._early_warnings: list[StateWarning] | None = []
+        self._window: _Window
         last = checkpoint.last()
         self.master = _master(plan, checkpoint, last)
-        self._warnings = StateWarnings(self._observe, clock)
-        self._compactions = compactions(plan, checkpoint, self._warnings.tell)
-        self._compactions.recover(self.master)
-        self.publishers: dict[str, Publisher] = {}
-        self._visible: dict[str, int] = {}
-        self._shown: list[OutputPublished] = []
-        for logical in plan.logical.operators:
-            publisher = logical.operator.publisher()
-            if publisher is not None:
-                self.publishers[logical.name] = publisher
-        states = last.publishers if last else {}
-        for name, publisher in self.publishers.items():
-            self._guard(name, "open", publisher.open, publisher_context(name), states.get(name))
+        self.compactions = compactions(plan, checkpoint)
+        self._repair = StateRepair(plan, checkpoint)
+        repairs, self._sizes = self._repair.recover(self.master.states)
+        for repair in repairs:
+            self._process(repair)
+        self._outputs = Outputs(plan, clock)
+        self._outputs.open(publisher_context, last.publishers if last else {}, self.master.committed)
         if last:
             self._publish(last.window_id)
+
+    @property
+    def publishers(self) -> Mapping[str, Publisher]:
+        """The publishers of output operators, by operator."""
+        return self._outputs.publishers
 
     @property
     def next_window(self) -> int:
@@ -135,90 +170,166 @@ class ApplicationRun:
         due: float | None = None,
         offsets: SourceOffsets | None = None,
     ) -> None:
-        """Run a window until it is committed and published; one that is committed already only returns.
+        """Run a window until it is committed and published; returns at once if it was committed before.
 
-        `offsets`: where the window's Spark sources end. `due`: when it should have begun (wall clock;
-        default: now). Raises OperatorError when it failed more often than `recovery_attempts` allows,
-        CheckpointError or FencedError when it could not be committed: nothing of it counts then.
+        A trigger calls it. `offsets`: where the window's Spark sources end. `due`: when it should have begun
+        (wall clock; default: now). Raises OperatorError when it failed more often than `recovery_attempts`
+        allows, CheckpointError or FencedError when it could not be committed: nothing of it counts then.
+        CheckpointError also if a state cannot be compacted that windows wait for; then the window counts.
         """
-        self._warnings.begin()
-        self._compactions.begin(self.master)
-        timeline = Timeline(self._clock)
-        began = planned = launched = returned = staged = committed = timeline.now()
-        reports: tuple[WindowReport, ...] = ()
-        instruction = self.master.handle(WindowDue(window_id))
-        if not isinstance(instruction, Skip):
-            self._observe(
-                WindowPlanned(began, window_id, self.plan.version, began if due is None else min(due, began))
+        if self._early_warnings is not None:
+            self._start()
+        window = self._window = _Window(source, offsets, due, Timeline(self._clock))
+        self._process(WindowDue(window_id))
+        if window.reports:
+            self._report(window_id, window)
+
+    # Events and instructions ---------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """Before the first window: pass on the warnings that came early, begin compactions that are due."""
+        warnings, self._early_warnings = self._early_warnings, None
+        for warning in warnings or ():
+            self._observe(warning)
+        self._process(RunStarted(self._sizes))
+
+    def _process(self, event: ControlEvent) -> None:
+        """Report an event to the master, carry out its instructions, report what comes of them, until all is done."""
+        instructions = deque(self.master.handle(event))
+        while instructions:
+            for result in self._carry_out(instructions.popleft()):
+                instructions.extend(self.master.handle(result))
+
+    def _carry_out(self, instruction: Instruction) -> Iterable[ControlEvent]:  # noqa: PLR0911  one case each
+        """Carry out one instruction; blocks. Returns the events that come of it. Takes no decision."""
+        match instruction:
+            case RunWindow():
+                return (self._run_attempt(instruction),)
+            case CheckStates():
+                return (*self._repair.repair(self.master.states), StatesChecked())
+            case Commit():
+                return (self._commit(instruction),)
+            case Publish(window_id):
+                self._publish(window_id)
+                self.tails.take(self._window.reports)
+                self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
+                return (*self.compactions.finished(), WindowPublished(window_id))
+            case Compact():
+                self.compactions.start(instruction)
+                return self.compactions.finished()
+            case AwaitCompaction(operator):
+                return self.compactions.wait(operator)
+            case DiscardCompaction(operator):
+                self.compactions.discard(operator)
+            case WarnOfState(operator, text):
+                self.warn(operator, text)
+            case GiveUpCompaction(message):
+                raise CheckpointError(message)
+            case GiveUp(failure):
+                raise OperatorError(failure)
+            case Skip():
+                pass
+        return ()
+
+    def _run_attempt(self, instruction: RunWindow) -> WindowRan | WindowFailed:
+        """Run all containers for the window once."""
+        request, window = instruction.request, self._window
+        window_id, attempt = request.window_id, request.attempt
+        if attempt:
+            window.planned = window.timeline.now()
+            final = request.final and not instruction.reason
+            self._observe(WindowRetried(window.planned, window_id, attempt, instruction.reason, final=final))
+        else:
+            due = window.began if window.due is None else min(window.due, window.began)
+            self._observe(WindowPlanned(window.began, window_id, self.plan.version, due))
+        self._observe(WindowStarted(window.planned, window_id, attempt))
+        try:
+            ran = self._executor.run(self.tails.asked(request), window.source)
+        except OperatorError as error:
+            return WindowFailed(error.failure)
+        window.launched, window.returned = ran.launched, window.timeline.now()
+        return WindowRan(ran.reports)
+
+    def _commit(self, commit: Commit) -> ManifestWritten:
+        """Let the outputs stage the window, then write its manifest."""
+        window = self._window
+        window.reports = commit.reports
+        publishers = self._outputs.stage(commit)
+        window.staged = window.timeline.now()
+        keys = {operator.id: operator.state_key for operator in self.plan.physical.operators}
+        manifest = Manifest(
+            window_id=commit.window_id,
+            epoch=self.checkpoint.epoch,
+            plan_version=self.plan.version,
+            states={keys[operator]: list(version) for operator, version in commit.states.items()},
+            finished=sorted(keys[operator] for operator in commit.finished),
+            publishers=publishers,
+            ended=commit.ends,
+            reports=digest(commit.reports),
+            offsets=window.offsets,
+        )
+        self.checkpoint.commit(manifest)
+        window.committed = window.timeline.now()
+        return ManifestWritten(commit.window_id)
+
+    def _publish(self, window_id: int) -> None:
+        self._outputs.publish(window_id)
+        if self._wants_commit:
+            self._executor.committed(window_id, self.master.states)
+
+    # Reports to those who watch ------------------------------------------------------------------------------------
+
+    def _report(self, window_id: int, window: _Window) -> None:
+        """Report a window that is published: its containers and operators, its outputs, then its times."""
+        published = window.timeline.now()
+        for event in report_events(window.reports, published):
+            self._observe(event)
+        self._report_published()
+        tasks = {report.window.task: report.task_attempt for report in window.reports}
+        self._observe(
+            WindowCommitted(
+                at=published,
+                window_id=window_id,
+                attempts=max(report.window.attempt for report in window.reports) + 1,
+                began=window.began,
+                planned=window.planned,
+                launched=window.launched,
+                returned=window.returned,
+                staged=window.staged,
+                committed=window.committed,
+                published=published,
+                tasks_retried=sum(tasks.values()),
             )
-        while True:
-            match instruction:
-                case RunWindow(request, reason):
-                    if request.attempt:
-                        planned = timeline.now()
-                        self._observe(
-                            WindowRetried(
-                                planned,
-                                window_id,
-                                request.attempt,
-                                reason,
-                                final=request.final and not reason,
-                            )
-                        )
-                    self._observe(WindowStarted(planned, window_id, request.attempt))
-                    try:
-                        ran = self._executor.run(self.tails.asked(request), source)
-                    except OperatorError as error:
-                        self._compactions.mend(self.master, error.failure)
-                        instruction = self.master.handle(WindowFailed(error.failure))
-                    else:
-                        launched, returned = ran.launched, timeline.now()
-                        instruction = self.master.handle(WindowRan(ran.reports))
-                case Commit():
-                    reports = instruction.reports
-                    manifest = self._stage(instruction, offsets)
-                    staged = timeline.now()
-                    self.checkpoint.commit(manifest)
-                    committed = timeline.now()
-                    instruction = self.master.handle(ManifestWritten(window_id))
-                case Publish():
-                    self._publish(window_id)
-                    self.tails.take(reports)
-                    self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
-                    self._compactions.tend(self.master, reports)
-                    published = timeline.now()
-                    for event in report_events(reports, published):
-                        self._observe(event)
-                    attempts = max((report.window.attempt for report in reports), default=0) + 1
-                    times = (began, planned, launched, returned, staged, committed, published)
-                    self._report_shown()
-                    tasks = {report.window.task: report.task_attempt for report in reports}
-                    self._observe(
-                        WindowCommitted(published, window_id, attempts, *times, sum(tasks.values()))
-                    )
-                    return
-                case Skip():
-                    return
-                case GiveUp(failure, _attempts):
-                    raise OperatorError(failure)
+        )
+
+    def _report_published(self) -> None:
+        for event in self._outputs.take_published():
+            self._observe(event)
 
     def warn(self, operator: int, text: str) -> None:
-        """Tell of something in the checkpoint that concerns an operator (physical id) and that was put right."""
-        self._warnings.tell(operator, text)
+        """Report a fault in the checkpoint that was put right. `operator`: physical id of the one concerned.
+
+        Warnings from before the first window are passed on with it: only then do those who watch know the run.
+        """
+        warning = StateWarning(self._clock.wall(), operator, text)
+        if self._early_warnings is None:
+            self._observe(warning)
+        else:
+            self._early_warnings.append(warning)
 
     def observe(self, event: RunEvent) -> None:
-        """Tell those who listen to this run of an event that happened outside of it, such as Spark's own account of a window."""
+        """Report an event that happened outside of this run, such as Spark's own account of a window."""
         self._observe(event)
+
+    # Between windows, and the end ----------------------------------------------------------------------------------
 
     def idle(self) -> None:
         """Let outputs publish what has waited long enough.
 
-        Between windows, at least once a second. Raises what a publisher raises.
+        Triggers call it between windows, at least once a second. Raises what a publisher raises.
         """
-        for name, publisher in self.publishers.items():
-            self._guard(name, "idle", publisher.idle)
-            self._note_visible(name, publisher, self.master.committed)
-        self._report_shown()
+        self._outputs.idle(self.master.committed)
+        self._report_published()
 
     def rest(self, seconds: float, stop: threading.Event | None = None) -> None:
         """Wait until the next window is due, or `stop` is set; outputs publish meanwhile.
@@ -232,104 +343,23 @@ class ApplicationRun:
                 self.idle()
 
     def close(self, *, orderly: bool) -> None:
-        """End the run.
-
-        `orderly`: outputs show what they still hold back. The checkpoint is given back in any case.
-        """
+        """End the run and release the checkpoint. `orderly`: outputs show what they still hold back."""
         try:
-            self._compactions.close()
+            self.compactions.close()
             for failure in self._executor.close():
-                self._warn(failure)
+                self._warn_of_teardown(failure)
             if orderly:
-                for name, publisher in self.publishers.items():
-                    self._guard(name, "close", publisher.close)
-                    self._note_visible(name, publisher, self.master.committed)
-                self._report_shown()
+                self._outputs.close(self.master.committed)
+                self._report_published()
         finally:
             self.checkpoint.close()
 
-    def _warn(self, failure: Failure) -> None:
+    def _warn_of_teardown(self, failure: Failure) -> None:
         ids = [one.id for one in self.plan.physical.operators if failure.operator in (one.name, one.title)]
         operator = ids[min(failure.partition, len(ids) - 1)] if ids else -1
         where = f"operator `{failure.operator}` (partition {failure.partition})"
         text = f"{where}: `{failure.callback}` failed: {failure.error}; no result is lost"
         self._observe(StateWarning(self._clock.wall(), operator, text))
-
-    def _stage(self, commit: Commit, offsets: SourceOffsets | None) -> Manifest:
-        states = {}
-        for name, publisher in self.publishers.items():
-            ids = [
-                operator.id
-                for operator in self.plan.physical.operators
-                if operator.name == name and not operator.unifier
-            ]
-            handed = {
-                report.window.operator: report.handed_over
-                for window in commit.reports
-                for report in window.operators
-            }
-            values = [value for operator_id in ids for value in handed.get(operator_id, [])]
-            state = self._guard(
-                name, "stage", publisher.stage, commit.window_id, values, window_id=commit.window_id
-            )
-            self._guard(name, "stage", json.dumps, state, window_id=commit.window_id)
-            states[name] = state
-        keys = {operator.id: operator.state_key for operator in self.plan.physical.operators}
-        return Manifest(
-            window_id=commit.window_id,
-            epoch=self.checkpoint.epoch,
-            plan_version=self.plan.version,
-            states={keys[operator]: list(version) for operator, version in commit.states.items()},
-            finished=sorted(keys[operator] for operator in commit.finished),
-            publishers={name: state for name, state in states.items() if state is not None},
-            ended=commit.ends,
-            reports=digest(commit.reports),
-            offsets=offsets,
-        )
-
-    def _publish(self, window_id: int) -> None:
-        for name, publisher in self.publishers.items():
-            self._guard(name, "publish", publisher.publish, window_id)
-            self._note_visible(name, publisher, window_id)
-        if self._wants_commit:
-            self._executor.committed(window_id, self.master.states)
-
-    def _note_visible(self, name: str, publisher: Publisher, published: int) -> None:
-        """Remember how far readers see, for `_report_shown`."""
-        visible = publisher.visible
-        visible = published if visible is None else visible
-        if visible > self._visible.get(name, -1):
-            self._visible[name] = visible
-            self._shown.append(OutputPublished(self._clock.wall(), name, visible))
-
-    def _report_shown(self) -> None:
-        """Report what readers have come to see: after the events that say what is in the window, before the one that ends them."""
-        shown, self._shown = self._shown, []
-        for event in shown:
-            self._observe(event)
-
-    def _guard(
-        self,
-        name: str,
-        what: str,
-        function: Callable[..., Any],
-        *arguments: Any,
-        window_id: int | None = None,
-    ) -> Any:
-        """Call a publisher; its errors name the operator."""
-        try:
-            return function(*arguments)
-        except RidgelineError:
-            raise
-        except Exception as error:
-            window = self.master.committed if window_id is None else window_id
-            raise OperatorError(
-                Failure(self.plan.logical.application, name, 0, window, what, described(error))
-            ) from error
-
-
-def _wants_commit(plan: Plan) -> bool:
-    return any(has_committed(operator) for operator in plan.physical.operators)
 
 
 def _master(plan: Plan, checkpoint: Checkpoint, last: Manifest | None) -> Master:
@@ -343,10 +373,9 @@ def _master(plan: Plan, checkpoint: Checkpoint, last: Manifest | None) -> Master
     unknown = sorted({*last.states, *last.finished} - ids.keys())
     if unknown:
         name, partition, partitions = unknown[0].rsplit("/", 2)
-        msg = (
-            f"checkpoint folder `{checkpoint.storage.uri}` holds state of `{name}`, partition {partition} of {partitions}, which this "
-            f"application has not; run it with the same operators and partitions, or give another `--checkpoint`"
-        )
+        found = f"state of `{name}`, partition {partition} of {partitions}, which this application has not"
+        remedy = "run it with the same operators and partitions, or give another `--checkpoint`"
+        msg = f"checkpoint folder `{checkpoint.storage.uri}` holds {found}; {remedy}"
         raise CheckpointError(msg)
     return Master(
         plan,

@@ -1,0 +1,106 @@
+"""The driver's half of output operators: their publishers, called around a window's commit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import Failure, OperatorError, RidgelineError, described
+from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.measure.events import OutputPublished
+from ridgeline.plan.execution import Plan
+from ridgeline.stram.master import Commit
+
+
+class Outputs:
+    """All publishers of an application, by operator. For one thread.
+
+    What a publisher raises ends the run: OperatorError that names the operator, or a RidgelineError as it is.
+    """
+
+    def __init__(self, plan: Plan, clock: Clock) -> None:
+        self._plan = plan
+        self._clock = clock
+        self.publishers: dict[str, Publisher] = {}
+        self._partitions: dict[str, list[int]] = {}
+        self._visible: dict[str, int] = {}
+        self._published: list[OutputPublished] = []
+        for logical in plan.logical.operators:
+            publisher = logical.operator.publisher()
+            if publisher is not None:
+                self.publishers[logical.name] = publisher
+                self._partitions[logical.name] = [
+                    operator.id
+                    for operator in plan.physical.operators
+                    if operator.name == logical.name and not operator.unifier
+                ]
+
+    def open(
+        self, context: Callable[[str], PublisherContext], states: Mapping[str, Any], committed: int
+    ) -> None:
+        """Open all publishers, with their states as of the last committed window."""
+        for name, publisher in self.publishers.items():
+            self._call(name, "open", committed, publisher.open, context(name), states.get(name))
+
+    def stage(self, commit: Commit) -> dict[str, Any]:
+        """Stage what the containers handed over; returns the publishers' new states, for the manifest."""
+        states = {}
+        window_id = commit.window_id
+        handed_over = {
+            report.window.operator: report.handed_over
+            for window in commit.reports
+            for report in window.operators
+        }
+        for name, publisher in self.publishers.items():
+            values = [value for operator in self._partitions[name] for value in handed_over.get(operator, [])]
+            state = self._call(name, "stage", window_id, publisher.stage, window_id, values)
+            self._call(name, "stage", window_id, json.dumps, state)
+            if state is not None:
+                states[name] = state
+        return states
+
+    def publish(self, window_id: int) -> None:
+        """Publish a committed window."""
+        for name, publisher in self.publishers.items():
+            self._call(name, "publish", window_id, publisher.publish, window_id)
+            self._note_visible(name, publisher, window_id)
+
+    def idle(self, committed: int) -> None:
+        """Let publishers show what they have held back for long enough."""
+        for name, publisher in self.publishers.items():
+            self._call(name, "idle", committed, publisher.idle)
+            self._note_visible(name, publisher, committed)
+
+    def close(self, committed: int) -> None:
+        """Let publishers show all that they still hold back."""
+        for name, publisher in self.publishers.items():
+            self._call(name, "close", committed, publisher.close)
+            self._note_visible(name, publisher, committed)
+
+    def take_published(self) -> list[OutputPublished]:
+        """What readers have come to see since the last call."""
+        published, self._published = self._published, []
+        return published
+
+    def _note_visible(self, name: str, publisher: Publisher, published: int) -> None:
+        """Note how far readers see. A publisher that does not say so shows every window that it publishes."""
+        visible = publisher.visible
+        visible = published if visible is None else visible
+        if visible > self._visible.get(name, -1):
+            self._visible[name] = visible
+            self._published.append(OutputPublished(self._clock.wall(), name, visible))
+
+    def _call(
+        self, name: str, callback: str, window_id: int, function: Callable[..., Any], *arguments: Any
+    ) -> Any:
+        """Call a publisher; its errors name the operator and the window."""
+        try:
+            return function(*arguments)
+        except RidgelineError:
+            raise
+        except Exception as error:
+            application = self._plan.logical.application
+            failure = Failure(application, name, 0, window_id, callback, described(error))
+            raise OperatorError(failure) from error

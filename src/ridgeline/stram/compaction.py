@@ -1,0 +1,230 @@
+"""STRAM's decisions about compactions: when to compact, when windows wait, when to retry, when to give up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ridgeline.api.operator import Operator, operator_type
+from ridgeline.api.state import State
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.protocol import OperatorReport, StateVersion
+
+COMPACT_BYTES = 1 << 24
+"""A version is compacted once its deltas have this many bytes, and no fewer than the snapshot below them."""
+LIMIT_BYTES = 1 << 27
+"""Back pressure: windows wait once a version's deltas exceed its snapshot by this many bytes."""
+LIMIT_INTERVALS = 10
+"""Back pressure: windows wait once a version has this many times `snapshot_interval` deltas."""
+ATTEMPTS = 3
+"""The run ends once this many compactions of a version have failed in a row and windows wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateSize:
+    """What the files of a version hold: `compacted` are its segments and snapshot, the others are deltas.
+
+    `snapshot_bytes` and `delta_bytes` are what a reader has to load of each kind.
+    """
+
+    compacted: StateVersion = ()
+    snapshot_bytes: int = 0
+    delta_bytes: int = 0
+
+
+# Events ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The compaction of an operator's state has ended: the files `names` hold what `version` holds."""
+
+    operator: int
+    version: StateVersion
+    names: StateVersion
+    snapshot_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionFailed:
+    """The compaction of an operator's state has failed. `cause`: the text of the error."""
+
+    operator: int
+    cause: str
+
+
+# Instructions ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """Begin to compact a version of an operator's state, of which `size_bytes` have to be read."""
+
+    operator: int
+    version: StateVersion
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCompaction:
+    """Back pressure: begin no further window until the operator's compaction has ended."""
+
+    operator: int
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardCompaction:
+    """The files of the operator's last compaction are of no use: no version begins with what they replace."""
+
+    operator: int
+
+
+@dataclass(frozen=True, slots=True)
+class WarnOfState:
+    """Report a warning about an operator's state to those who watch the run."""
+
+    operator: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpCompaction:
+    """End the run: windows cannot go on without a compaction that keeps failing."""
+
+    message: str
+
+
+CompactionInstruction = Compact | AwaitCompaction | DiscardCompaction | WarnOfState | GiveUpCompaction
+
+
+@dataclass(slots=True)
+class _Growth:
+    """How far one operator's version has grown since its last compaction.
+
+    `compacting_bytes`: the bytes of the deltas in the compaction that runs, None if none runs. `failures`:
+    compactions that failed in a row. `blocks`: windows wait for the compaction.
+    """
+
+    compacted: StateVersion = ()
+    snapshot_bytes: int = 0
+    delta_bytes: int = 0
+    compacting_bytes: int | None = None
+    failures: int = 0
+    blocks: bool = False
+
+    def deltas(self, version: StateVersion) -> int:
+        """The number of deltas in the operator's present version."""
+        length = len(self.compacted)
+        return len(version) - length if version[:length] == self.compacted else len(version)
+
+
+class CompactionScheduler:
+    """Decides on the compactions of an application, operator by operator.
+
+    At most one compaction of an operator runs at a time. One that fails is retried with patience: after `n`
+    failures the version has to grow by `n + 1` intervals. `Master` alone calls it, with the versions of states
+    as they are once the event has been taken in.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._interval: int = plan.logical.attributes["snapshot_interval"]
+        self._growth = {
+            operator.id: _Growth() for operator in plan.physical.operators if not operator.operator.stateless
+        }
+        self._plain = {operator.id for operator in plan.physical.operators if _is_plain(operator.operator)}
+
+    def take_sizes(self, sizes: Mapping[int, StateSize]) -> None:
+        """Take in what the files of the versions hold that the run begins with."""
+        for operator, growth in self._growth.items():
+            size = sizes.get(operator, StateSize())
+            growth.compacted = size.compacted
+            growth.snapshot_bytes, growth.delta_bytes = size.snapshot_bytes, size.delta_bytes
+
+    def count_deltas(self, reports: Iterable[OperatorReport]) -> None:
+        """Count the deltas that a committed window has added to the versions."""
+        for report in reports:
+            if report.window.state_bytes:
+                growth = self._growth[report.window.operator]
+                if len(report.state_version) == 1:  # the delta holds the whole state
+                    growth.compacted, growth.delta_bytes = (), 0
+                growth.delta_bytes += report.window.state_bytes
+
+    def decide(self, states: Mapping[int, StateVersion]) -> Iterator[CompactionInstruction]:
+        """What to do about each state between two windows."""
+        for operator, growth in self._growth.items():
+            version = states.get(operator, ())
+            if len(version) >= self._interval or growth.delta_bytes >= COMPACT_BYTES:
+                yield from self._decide(operator, growth, version)
+
+    def replaced(self, operator: int, compacted: StateVersion) -> None:
+        """Take in that other files hold the compacted part of a version: `compacted`, and deltas after it."""
+        if operator in self._growth:
+            self._growth[operator].compacted = compacted
+
+    def succeeded(
+        self, event: Compacted, version: StateVersion, *, installed: bool
+    ) -> Iterator[CompactionInstruction]:
+        """What follows from a compaction that has ended well.
+
+        `installed`: the present `version` begins with its files. It does not if the version began anew meanwhile.
+        """
+        growth = self._growth[event.operator]
+        compacted_bytes = growth.compacting_bytes or 0
+        growth.compacting_bytes, growth.failures, growth.blocks = None, 0, False
+        if installed:
+            growth.compacted, growth.snapshot_bytes = event.names, event.snapshot_bytes
+            growth.delta_bytes -= compacted_bytes
+        else:
+            yield DiscardCompaction(event.operator)
+        yield from self._decide(event.operator, growth, version)
+
+    def failed(self, event: CompactionFailed, version: StateVersion) -> Iterator[CompactionInstruction]:
+        """What follows from a compaction that has failed: retry it now or later, or give up."""
+        growth = self._growth[event.operator]
+        waited = growth.blocks
+        growth.compacting_bytes, growth.blocks = None, False
+        growth.failures += 1
+        name = self._name(event.operator)
+        outlook = "nothing is lost, it is tried again"
+        yield WarnOfState(event.operator, f"{name} could not be merged: {event.cause}; {outlook}")
+        if waited and growth.failures >= ATTEMPTS:
+            deltas = growth.deltas(version)
+            waiting = f"the changes of {deltas} windows ({growth.delta_bytes} bytes) wait for it"
+            remedy = "put right what was said before and run again with the same `--checkpoint`"
+            yield GiveUpCompaction(f"{name} cannot be merged; {waiting}; {remedy}")
+        else:
+            yield from self._decide(event.operator, growth, version)
+
+    def _decide(
+        self, operator: int, growth: _Growth, version: StateVersion
+    ) -> Iterator[CompactionInstruction]:
+        """Begin a compaction that is due, and let windows wait for it where the version has grown too far."""
+        deltas = growth.deltas(version)
+        if deltas <= 1 and operator in self._plain:
+            return  # the one delta holds the whole state
+        blocks = (
+            deltas >= LIMIT_INTERVALS * self._interval
+            or growth.delta_bytes >= LIMIT_BYTES + growth.snapshot_bytes
+        )
+        if growth.compacting_bytes is None and (blocks or self._is_due(growth, deltas)):
+            growth.compacting_bytes = growth.delta_bytes
+            yield Compact(operator, version, growth.snapshot_bytes + growth.delta_bytes)
+        if blocks and not growth.blocks:
+            growth.blocks = True
+            yield AwaitCompaction(operator)
+
+    def _is_due(self, growth: _Growth, deltas: int) -> bool:
+        patience = 1 + growth.failures
+        enough_bytes = max(COMPACT_BYTES, growth.snapshot_bytes)
+        return deltas >= self._interval * patience or growth.delta_bytes >= enough_bytes * patience
+
+    def _name(self, operator: int) -> str:
+        physical = self._plan.physical.operator(operator)
+        title = physical.title if physical.unifier else physical.name
+        return f"state of operator `{title}`, partition {physical.partition},"
+
+
+def _is_plain(operator: Operator) -> bool:
+    """True if all state is single values: a window that sets them all writes the whole state."""
+    return all(isinstance(declared, State) for declared in operator_type(type(operator)).states.values())
