@@ -117,14 +117,6 @@ def test_an_empty_batch_may_have_any_columns():
     assert emitted(operator) == []
 
 
-def test_a_table_is_refused():
-    with pytest.raises(
-        SchemaError,
-        match=r"^`out\.emit_batch` takes a `pyarrow\.RecordBatch`; got a Table; for a table, emit each of its batches$",
-    ):
-        opened().out.emit_batch(pa.table({"key": [1], "value": [1.0]}))
-
-
 def test_a_tuple_that_does_not_fit_is_told_when_the_window_ends():
     operator = opened()
     operator.out.emit(Pair(1, "x"))

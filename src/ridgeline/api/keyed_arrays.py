@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,12 @@ import pyarrow as pa
 from ridgeline.api.kind import Kind
 from ridgeline.api.nan import one_nan
 
+Arrays: TypeAlias = npt.NDArray[Any] | pa.Array | pa.ChunkedArray | Iterable[Any]
+"""Keys or values of many rows: a numpy or Arrow array, or any iterable."""
 ARRAY_TYPES: dict[Any, Any] = {int: np.int64, float: np.float64, bool: np.bool_}
 
 
-def listed(values: Any) -> Sequence[Any]:
+def listed(values: Arrays) -> Sequence[Any]:
     """Python values of an array or any iterable."""
     if isinstance(values, np.ndarray):
         return list(values.tolist())
@@ -25,7 +27,7 @@ def listed(values: Any) -> Sequence[Any]:
     return values if isinstance(values, (list, tuple)) else list(values)
 
 
-def listed_keys(keys: Any) -> Sequence[Any]:
+def listed_keys(keys: Arrays) -> Sequence[Any]:
     """Python values of an array or any iterable of keys, with one NaN for all but those in tuples."""
     if isinstance(keys, np.ndarray):
         plain = keys.dtype.kind in "iubSU" or (keys.dtype.kind == "f" and not np.isnan(keys).any())
@@ -37,7 +39,7 @@ def listed_keys(keys: Any) -> Sequence[Any]:
     return values if plain else one_nan(values, inside=False)
 
 
-def listed_values(values: Any, kind: Kind, keys: Sequence[Any]) -> Sequence[Any]:
+def listed_values(values: Arrays, kind: Kind, keys: Sequence[Any]) -> Sequence[Any]:
     """Python values of an array or any iterable, one for each key.
 
     Raises StateError for one that is not of the kind, ValueError.

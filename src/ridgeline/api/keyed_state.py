@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, ItemsView, Iterable, Iterator, MutableMapping, Sequence, ValuesView
 from itertools import compress, repeat
+from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
+import typing_extensions
 
 from ridgeline.api.cell import (
     IMMUTABLE,
@@ -21,7 +23,7 @@ from ridgeline.api.cell import (
     is_mutable,
 )
 from ridgeline.api.errors import StateError, shorten
-from ridgeline.api.keyed_arrays import ARRAY_TYPES, array_of, listed_keys, listed_values
+from ridgeline.api.keyed_arrays import ARRAY_TYPES, Arrays, array_of, listed_keys, listed_values
 from ridgeline.api.keyed_overlay import KeyedBase, Overlay
 from ridgeline.api.kind import Kind
 from ridgeline.api.nan import odd_tuple, one, one_nan
@@ -29,48 +31,65 @@ from ridgeline.api.nan import odd_tuple, one, one_nan
 if TYPE_CHECKING:
     from ridgeline.api.operator import Operator
 
-T = TypeVar("T")
+K = typing_extensions.TypeVar("K", default=Any)
+V = typing_extensions.TypeVar("V", default=Any)
+D = TypeVar("D")
 
 
-class KeyedState(Declaration, Generic[T]):
-    """A value per key: `totals = KeyedState(int, default=0)`; a mutable mapping, split by key when the operator is repartitioned.
+class KeyedState(Declaration, Generic[K, V]):
+    """A value per key: `totals = KeyedState(int, key=str, default=0)`; a mutable mapping, split by key on repartition.
 
-    `type` is the values' type. `default` (a value, copied, or a callable without arguments) is what a missing
-    key starts from.
+    `type` is the values' type. `key`, the keys' type, is for type checkers: keys are not checked when the
+    operator runs. `default` (a value, copied, or a callable without arguments) is what a missing key starts
+    from.
 
-    It reads as a dict does, order included, and may hold more keys than memory would as a dict: from some
+    It reads as a dict does, order included, and may hold more keys than memory would as a dict. From some
     50,000 keys on, most of them lie in files that are mapped into memory. That takes keys that have the same
     hash in every process: None, numbers, str, bytes, date, datetime, timedelta, UUID, members of an Enum, and
-    tuples of these; with any other key (or a NaN) the state stays in memory. Values of one plain type (int,
+    tuples of these. With any other key (or a NaN) the state stays in memory. Values of one plain type (int,
     float, bool, str, bytes, or tuples of these) are held in columns, others as pickles.
 
     Keys that are equal are one key: 1, 1.0 and True, 0.0 and -0.0. So are all NaN. In a tuple that is a key
     the NaN must be one from a tuple's float column, or `math.nan`; another one raises StateError at the end
     of the window. A value that is not of `type` raises StateError when it is set; an int may stand for a
     float, and numpy's scalars become Python's.
+
+    >>> from ridgeline import KeyedState, Operator
+    >>> class Count(Operator):
+    ...     totals = KeyedState(int, key=str, default=0)
+    >>> count = Count()
+    >>> count.totals["word"] += 1
+    >>> dict(count.totals)
+    {'word': 1}
     """
 
-    def __init__(self, type: type[T], *, default: T | Callable[[], T] = MISSING) -> None:  # noqa: A002  what it is
+    @overload
+    def __init__(self, type: type[V], *, key: type[K], default: V | Callable[[], V] = ...) -> None: ...
+    @overload
+    def __init__(self, type: type[V], *, default: V | Callable[[], V] = ...) -> None: ...
+    @overload
+    def __init__(self, type: UnionType, *, key: type[K] = ..., default: object = ...) -> None: ...
+    def __init__(self, type: object, *, key: object = object, default: Any = MISSING) -> None:  # noqa: A002  what it is
         self.type = type
+        self.key = key
         self.default = default
 
-    def cell(self) -> KeyedCell[T]:
+    def cell(self) -> KeyedCell[K, V]:
         """A new cell without keys."""
         return KeyedCell(Kind(self.type, self.name), self.default)
 
     if TYPE_CHECKING:
 
         @overload  # type: ignore[override]
-        def __get__(self, instance: None, owner: type) -> KeyedState[T]: ...
+        def __get__(self, instance: None, owner: type) -> KeyedState[K, V]: ...
         @overload
-        def __get__(self, instance: Operator, owner: type) -> KeyedCell[T]: ...
-        def __get__(self, instance: Operator | None, owner: type) -> KeyedState[T] | KeyedCell[T]: ...
+        def __get__(self, instance: Operator, owner: type) -> KeyedCell[K, V]: ...
+        def __get__(self, instance: Operator | None, owner: type) -> KeyedState[K, V] | KeyedCell[K, V]: ...
 
     def __set__(self, instance: Operator, value: object) -> None:
         if value is not cell_of(instance, self):  # which `|=` assigns
-            msg = (
-                f"`{type(instance).__name__}.{self.name}` is keyed state; assign to its keys, or `clear()` it"
-            )
+            what = f"`{type(instance).__name__}.{self.name}`"
+            msg = f"{what} is keyed state; assign to its keys, or `clear()` it"
             raise AttributeError(msg)
 
 
@@ -92,7 +111,7 @@ class Held(NamedTuple):
     """The keys that the application window changed so far, as in a snapshot."""
 
 
-class KeyedCell(StateCell, MutableMapping[Any, T]):
+class KeyedCell(StateCell, MutableMapping[K, V]):
     """The cell of `KeyedState`: a mapping that knows what the window changed, with a vectorised side.
 
     Arrays: keys and values go in as numpy arrays, Arrow arrays or sequences and come out as numpy arrays
@@ -118,13 +137,13 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
     _changed: dict[Any, None]  # the keys of the streaming windows before, within the application window
     _watched: dict[Any, Any]  # values that can change in place and were read, as they were
 
-    def __init__(self, kind: Kind, default: Any) -> None:
+    def __init__(self, kind: Kind, default: V | Callable[[], V]) -> None:
         self._kind = kind
         self._known = kind.known
         self._default = default
         self.reset()
 
-    def __getitem__(self, key: Any) -> T:
+    def __getitem__(self, key: K) -> V:
         value = self._data.get(key, MISSING)
         if value is MISSING:
             return self._missing(key)
@@ -132,7 +151,7 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
             self._watch(key, value)
         return value
 
-    def __setitem__(self, key: Any, value: T) -> None:
+    def __setitem__(self, key: K, value: V) -> None:
         if type(value) not in self._known:
             value = self._kind.fit(value, key)
         if key != key:  # noqa: PLR0124  a NaN
@@ -142,7 +161,7 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         self._data[key] = value
         self._touched[key] = None
 
-    def __delitem__(self, key: Any) -> None:
+    def __delitem__(self, key: K) -> None:
         if key != key:  # noqa: PLR0124  a NaN
             key = one(key)
         del self._data[key]
@@ -153,7 +172,7 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         self.update(other)
         return self
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[K]:
         return iter(self._data)
 
     def __len__(self) -> int:
@@ -165,12 +184,12 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
     def __repr__(self) -> str:
         return f"KeyedState({len(self._data)} keys)"
 
-    def _watch(self, key: Any, value: Any) -> None:
+    def _watch(self, key: K, value: V) -> None:
         """Keep what a value that can change in place was when the window first read it."""
         if key not in self._touched and key not in self._watched and is_mutable(value):
             self._watched[key] = copy.deepcopy(value)
 
-    def _missing(self, key: Any) -> Any:
+    def _missing(self, key: K) -> V:
         if key != key and (same := one(key)) in self._data:  # noqa: PLR0124  a NaN
             return self[same]
         if self._default is MISSING:
@@ -180,7 +199,11 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
             value = self[key] = copy.deepcopy(value)
         return value
 
-    def get(self, key: Any, default: Any = None) -> Any:
+    @overload
+    def get(self, key: K, default: None = None) -> V | None: ...
+    @overload
+    def get(self, key: K, default: V | D) -> V | D: ...
+    def get(self, key: K, default: object = None) -> object:
         """The value of a key; `default` if there is none (never the declared default)."""
         value = self._data.get(key, MISSING)
         if value is MISSING:
@@ -189,14 +212,18 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
             self._watch(key, value)
         return value
 
-    def setdefault(self, key: Any, default: Any = None) -> Any:
+    def setdefault(self, key: K, default: V = None) -> V:  # type: ignore[assignment] # as a dict's
         """The value of a key, which is set to `default` (never the declared one) if there is none."""
         value = self.get(key, MISSING)
         if value is MISSING:
             value = self[key] = default
         return value
 
-    def pop(self, key: Any, default: Any = MISSING) -> Any:
+    @overload
+    def pop(self, key: K) -> V: ...
+    @overload
+    def pop(self, key: K, default: V | D) -> V | D: ...
+    def pop(self, key: K, default: object = MISSING) -> object:
         """Remove a key; its value, `default` (never the declared one) if there is none.
 
         Raises KeyError without either.
@@ -218,26 +245,26 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         self._data = {}
         self._watched.clear()
 
-    def items(self) -> ItemsView[Any, T]:
+    def items(self) -> ItemsView[K, V]:
         """A view of keys and values, as a dict's."""
         return _Items(self)
 
-    def values(self) -> ValuesView[T]:
+    def values(self) -> ValuesView[V]:
         """A view of the values, as a dict's."""
         return _Values(self)
 
-    def pairs(self) -> Iterator[tuple[Any, T]]:
+    def pairs(self) -> Iterator[tuple[K, V]]:
         """Keys and values in the order of insertion."""
         for key, value in self._data.items():
             if type(value) not in IMMUTABLE:
                 self._watch(key, value)
             yield key, value
 
-    def changed(self) -> Iterator[tuple[Any, T]]:
+    def changed(self) -> Iterator[tuple[K, V]]:
         """Keys and values that this window (the application window, if the operator has one) set or changed and did not remove."""
         return zip(*self._changed_lists(), strict=True)
 
-    def get_many(self, keys: Any) -> npt.NDArray[Any]:
+    def get_many(self, keys: Arrays) -> npt.NDArray[Any]:
         """The values of many keys, as one array.
 
         Raises KeyError for a missing key if no default was declared.
@@ -268,7 +295,7 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
                     self._watch(key, value)
         return values
 
-    def put_many(self, keys: Any, values: Any) -> None:
+    def put_many(self, keys: Arrays, values: Arrays) -> None:
         """Set the values of many keys; later ones win.
 
         Raises ValueError if the lengths differ, StateError for a value of another type.
@@ -292,7 +319,7 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
         keys, values = self._changed_lists()
         return array_of(keys, None), array_of(values, self._kind.type)
 
-    def _changed_lists(self) -> tuple[list[Any], list[T]]:
+    def _changed_lists(self) -> tuple[list[K], list[V]]:
         self._settle()
         keys = list(self._changed | self._touched)
         values = self._found(keys)
@@ -409,21 +436,21 @@ class KeyedCell(StateCell, MutableMapping[Any, T]):
                 self._touched[key] = None
 
 
-class _Items(ItemsView[Any, T]):
+class _Items(ItemsView[K, V]):
     """A dict's view with the vectorised reads of a base: no lookup for each key."""
 
     __slots__ = ()
-    _mapping: KeyedCell[T]
+    _mapping: KeyedCell[K, V]
 
-    def __iter__(self) -> Iterator[tuple[Any, T]]:
+    def __iter__(self) -> Iterator[tuple[K, V]]:
         return self._mapping.pairs()
 
 
-class _Values(ValuesView[T]):
+class _Values(ValuesView[V]):
     """The values of `_Items`."""
 
     __slots__ = ()
-    _mapping: KeyedCell[T]
+    _mapping: KeyedCell[Any, V]
 
-    def __iter__(self) -> Iterator[T]:
+    def __iter__(self) -> Iterator[V]:
         return (value for _, value in self._mapping.pairs())

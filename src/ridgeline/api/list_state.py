@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, MutableSequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Generic, overload
+
+from typing_extensions import TypeVar
 
 from ridgeline.api.cell import Change, Declaration, StateCell, cell_of
 from ridgeline.api.kind import Kind
@@ -11,13 +14,29 @@ from ridgeline.api.kind import Kind
 if TYPE_CHECKING:
     from ridgeline.api.operator import Operator
 
-T = TypeVar("T")
+T = TypeVar("T", default=Any)
 
 
 class ListState(Declaration, Generic[T]):
-    """A list that survives windows: `recent = ListState(float)`; what is appended costs only itself, other edits rewrite it from there."""
+    """A list that survives windows: `recent = ListState(float)`.
 
-    def __init__(self, type: type[T] | None = None) -> None:  # noqa: A002  what it is
+    An append writes only the new items to the checkpoint; any other edit rewrites the list from that place.
+    `type` is the items' type; None: any. An item of another type raises StateError at the end of the window.
+
+    >>> from ridgeline import ListState, Operator
+    >>> class Remember(Operator):
+    ...     recent = ListState(float)
+    >>> remember = Remember()
+    >>> remember.recent.append(1.5)
+    >>> list(remember.recent)
+    [1.5]
+    """
+
+    @overload
+    def __init__(self, type: type[T]) -> None: ...
+    @overload
+    def __init__(self, type: UnionType | None = None) -> None: ...
+    def __init__(self, type: object = None) -> None:  # noqa: A002  what it is
         self.type = type
 
     def cell(self) -> ListCell[T]:
@@ -34,14 +53,15 @@ class ListState(Declaration, Generic[T]):
 
     def __set__(self, instance: Operator, value: object) -> None:
         if value is not cell_of(instance, self):  # which `+=` assigns
-            msg = f"`{type(instance).__name__}.{self.name}` is list state; use its methods, such as `append` and `clear`"
+            what = f"`{type(instance).__name__}.{self.name}`"
+            msg = f"{what} is list state; use its methods, such as `append` and `clear`"
             raise AttributeError(msg)
 
 
 class ListCell(StateCell, MutableSequence[T]):
     """The cell of `ListState`. Items that change in place are not noticed: replace them."""
 
-    _items: list[Any]
+    _items: list[T]
     _length: int  # when the window began
     _same: int  # so many first items were not touched since
 
@@ -56,6 +76,10 @@ class ListCell(StateCell, MutableSequence[T]):
     def __getitem__(self, index: int | slice) -> T | list[T]:
         return self._items[index]
 
+    @overload
+    def __setitem__(self, index: int, value: T) -> None: ...
+    @overload
+    def __setitem__(self, index: slice, value: Iterable[T]) -> None: ...
     def __setitem__(self, index: Any, value: Any) -> None:
         self._dirty(index)
         self._items[index] = value

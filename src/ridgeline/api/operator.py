@@ -220,7 +220,7 @@ class Operator:
         Raises SchemaError.
         """
         declared = operator_type(type(self))
-        definition: Port[Any] = declared.inputs.get(port) or declared.outputs[port]
+        definition: Port = declared.inputs.get(port) or declared.outputs[port]
         schema = self.__dict__.get("_schemas", {}).get(port, definition.declared)
         return (
             None if schema is Any else definition.schema if schema is definition.declared else Schema(schema)

@@ -46,6 +46,14 @@ class State(Declaration, Generic[T]):
     """One value that survives windows: `position = State(0)`; read and assign it as an attribute.
 
     The default is copied.
+
+    >>> from ridgeline import Operator, State
+    >>> class Count(Operator):
+    ...     position = State(0)
+    >>> count = Count()
+    >>> count.position += 2
+    >>> count.position, Count().position
+    (2, 0)
     """
 
     def __init__(self, default: T) -> None:

@@ -9,7 +9,8 @@ from ridgeline.api.application import AddedStream, Application
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.operator import Operator, operator_type
-from ridgeline.api.ports import InputPoint, OutputPoint, Port
+from ridgeline.api.points import InputPoint, OutputPoint
+from ridgeline.api.ports import Port
 from ridgeline.plan.check_application import check_name
 from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, listed
 
@@ -166,7 +167,7 @@ class _Reader:
         return f"{owner.name if owner else type(point.operator).__name__}.{point.name}"
 
 
-def _ports(cls: type[Operator]) -> list[Port[Any]]:
+def _ports(cls: type[Operator]) -> list[Port]:
     declared = operator_type(cls)
     return [*declared.inputs.values(), *declared.outputs.values()]
 

@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from ridgeline.api.cell import is_mutable
+from ridgeline.api.dataframes import ArrowStream
 from ridgeline.api.errors import RidgelineError, StateError, shorten
 from ridgeline.api.operator import Operator
 from ridgeline.api.per_instance import PerInstance
-from ridgeline.api.ports import OutputPoint
+from ridgeline.api.points import OutputPoint, Rows
 from ridgeline.engine.worker.runtime import OperatorRuntime, is_hidden
 from ridgeline.testing.fingerprint import fingerprint, is_users
 
@@ -99,11 +100,12 @@ class CheckedOutput(OutputPoint):
         if len(self._given) < _MOST_TUPLES and is_mutable(value):
             self._given.append((value, fingerprint(value)))
 
-    def emit_batch(self, batch: pa.RecordBatch, rows: Any = None) -> None:
+    def emit_batch(self, batch: pa.RecordBatch | ArrowStream, rows: Rows | None = None) -> None:
         """As `OutputPoint.emit_batch`. Raises RidgelineError in another thread than the operator's."""
         self._refuse_others()
         super().emit_batch(batch, rows)
-        self._given.append((batch, _digest(batch)))
+        if isinstance(batch, pa.RecordBatch):  # a table came here again, as a batch
+            self._given.append((batch, _digest(batch)))
 
     def _refuse_others(self) -> None:
         if get_ident() != self.thread:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.operator import InputOperator, Operator
-from ridgeline.api.ports import OutputPoint
+from ridgeline.api.points import OutputPoint
 from ridgeline.api.tuples import Tuples
 from ridgeline.measure.events import RunningOperator
 

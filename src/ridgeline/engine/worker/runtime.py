@@ -26,7 +26,8 @@ from ridgeline.api.errors import (
 )
 from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type
 from ridgeline.api.per_instance import OWN
-from ridgeline.api.ports import InputPort, OutputPoint
+from ridgeline.api.points import OutputPoint
+from ridgeline.api.ports import InputPort
 from ridgeline.api.schema import Schema
 from ridgeline.api.state import Change
 from ridgeline.api.times import Processing, Span, joined_spans

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ridgeline.api.errors import OperatorError, described, shorten
-from ridgeline.api.ports import OutputPoint
+from ridgeline.api.points import OutputPoint
 from ridgeline.api.times import Processing
 from ridgeline.api.tuples import Tuples
 

@@ -1,0 +1,58 @@
+"""Tables of other libraries as Arrow tables: what `emit_batch` takes beside a `pyarrow.RecordBatch`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Protocol, TypeGuard
+
+import pyarrow as pa
+
+from ridgeline.api.errors import SchemaError, described
+
+
+class ArrowStream(Protocol):
+    """A table that exports its columns by the Arrow PyCapsule interface: `pyarrow.Table`, a DataFrame of pandas or polars."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object:
+        """The table as a stream of Arrow batches, in a PyCapsule."""
+
+
+def table_of(value: object, port: str) -> pa.Table:
+    """A table or DataFrame as a `pyarrow.Table`, without a copy where its library allows that.
+
+    Of a pandas DataFrame, index levels with a name become columns; an index without a name is left out.
+    Raises SchemaError, naming the port, for what has no columns or has values that Arrow does not know.
+    """
+    if isinstance(value, pa.Table):
+        return value
+    if not _has_columns(value):
+        takes = "`pyarrow.RecordBatch`, a `pyarrow.Table` or a DataFrame"
+        remedy = "use `emit` for a single tuple"
+        msg = f"`{port}.emit_batch` takes a {takes}; got a {type(value).__name__}; {remedy}"
+        raise SchemaError(msg)
+    try:
+        return _of_pandas(value) if _is_pandas(value) else pa.table(value)
+    except (pa.ArrowException, TypeError, ValueError, NotImplementedError, OverflowError) as error:
+        kind = type(value).__name__
+        msg = f"`{port}.emit_batch` cannot make Arrow columns of the {kind}: {described(error)}; convert its columns"
+        raise SchemaError(msg) from error
+
+
+def _has_columns(value: object) -> TypeGuard[ArrowStream]:
+    """True for an instance, not a class, that exports batches; a column alone exports something else."""
+    is_column = isinstance(value, (pa.Array, pa.ChunkedArray))
+    exports = hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__") or _is_pandas(value)
+    return exports and not is_column and not isinstance(value, type)
+
+
+def _is_pandas(value: object) -> bool:
+    """True for a pandas DataFrame. Does not import pandas: who has one has imported it."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, pandas.DataFrame)
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    """A pandas DataFrame: an index is a column if it has a name, and only then."""
+    named = [name for name in frame.index.names if name is not None]
+    frame = frame.reset_index(named) if named else frame
+    return pa.Table.from_pandas(frame, preserve_index=False)

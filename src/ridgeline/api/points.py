@@ -1,0 +1,271 @@
+"""The ports of one operator instance: what `add_stream` connects, and where the operator emits."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence, Sized
+from datetime import datetime
+from threading import current_thread, get_ident
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from typing_extensions import TypeVar
+
+from ridgeline.api.dataframes import ArrowStream, table_of
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.schema import Schema
+from ridgeline.api.times import Processing, Times, check_timestamp, joined_times, to_times
+from ridgeline.api.tuples import Tuples
+
+if TYPE_CHECKING:
+    from ridgeline.api.operator import Operator
+    from ridgeline.api.ports import InputPort, OutputPort
+
+T = TypeVar("T", default=Any)
+T_contra = TypeVar("T_contra", contravariant=True, default=Any)
+Rows: TypeAlias = Sequence[int] | npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]] | pa.Array
+"""Rows of a batch: a mask or positions."""
+
+
+class InputPoint(Generic[T_contra]):
+    """An input port of one operator instance, `check.payments`: what `add_stream` connects.
+
+    It is contravariant in its element type: where payments are streamed, a port of `object` may read them.
+    """
+
+    def __init__(self, operator: Operator, port: InputPort[T_contra]) -> None:
+        self.operator = operator
+        self.port = port
+        self.name = port.name
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the tuples."""
+        return self.operator.port_schema(self.name) or self.port.schema
+
+
+class OutputPoint(Generic[T]):
+    """An output port of one operator instance, `check.valid`: what `add_stream` connects, and where the operator emits.
+
+    `connected`: some stream reads it. `timed`: someone asks for the times of its tuples. `port_schema`: the
+    schema that the plan resolved. `time_column`: the column with the tuples' times. `thread`: the thread that
+    runs the operator. `stray`: the error with which an emission of another thread was refused.
+    """
+
+    def __init__(self, operator: Operator, port: OutputPort[T]) -> None:
+        self.operator = operator
+        self.port = port
+        self.name = port.name
+        self.connected = True
+        self.timed = False
+        self.port_schema: Schema | None = None
+        self.time_column: str | None = None
+        self.thread = get_ident()
+        self.stray: str | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        """Drop everything that was emitted. Emission is closed until `open`.
+
+        `_batches`: each with the number of single tuples before it. `_start`: the number of the first single
+        tuple emitted while `_processing` is processed. `_inherited`: times of runs of single tuples, each with
+        its first tuple's number. `_stamped`: numbers of the tuples whose times the author gave, in `_stamps`.
+        """
+        self._open = False
+        self._rows: list[T] = []
+        self._batches: list[tuple[int, Tuples]] = []
+        self._processing: Processing | None = None
+        self._start = 0
+        self._inherited: list[tuple[int, Times]] = []
+        self._stamped = array("q")
+        self._stamps: list[datetime] = []
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the tuples: the plan's where it was resolved, else the declared one."""
+        return self.port_schema or self.operator.port_schema(self.name) or self.port.schema
+
+    def emit(self, value: T, timestamp: datetime | None = None) -> None:
+        """Send one tuple downstream. Allowed in `begin_window`, `process`, `emit_tuples` and `end_window`.
+
+        `timestamp`: when it happened; UTC if it has no zone. Default: the port's timestamp column, else the
+        time of the tuple that is being processed (see `ridgeline.api.times`).
+
+        A tuple belongs to the stream once emitted: do not change it afterwards. Emit only in the thread that
+        calls the callbacks. Raises RidgelineError outside of a window, SchemaError for a `timestamp` that is
+        no time.
+        """
+        if timestamp is not None:
+            self._stamp(timestamp)
+        if not self._open:
+            self._refuse()
+        self._rows.append(value)
+
+    def _stamp(self, timestamp: datetime) -> None:
+        if not self._open:
+            self._refuse()
+        check_timestamp(timestamp, self.name)
+        if self.timed:
+            self._stamped.append(len(self._rows))
+            self._stamps.append(timestamp)
+
+    def emit_batch(self, batch: pa.RecordBatch | ArrowStream, rows: Rows | None = None) -> None:
+        """Send many tuples downstream: an Arrow batch or table, or a DataFrame of pandas or polars.
+
+        Columns are taken by name and cast to the port's schema where every value stays equal. The index of a
+        pandas DataFrame is a column if it has a name.
+
+        The port takes over the memory, also that of numpy arrays that Arrow did not copy: do not change it
+        afterwards.
+
+        `rows`: while a batch is processed, the rows of it from which the tuples came. The tuples get these
+        rows' times. Either a boolean mask over the processed batch (Arrow or numpy; null is False), or one
+        position for each tuple (Arrow, numpy or a list). Without `rows`, a batch of as many tuples as the
+        processed one is taken to be made from it row by row; tuples of any other batch have the newest and
+        the oldest time of the processed batch.
+
+        Raises RidgelineError outside of a window, SchemaError for what does not fit.
+        """
+        if not self._open:
+            self._refuse()
+        if not isinstance(batch, pa.RecordBatch):
+            self._emit_table(table_of(batch, self.name), rows)
+        elif batch.num_rows:
+            self._append(batch, self._times_of(batch.num_rows, rows))
+
+    def _emit_table(self, table: pa.Table, rows: Rows | None) -> None:
+        """Emit a table as one batch; as several only if a column is too long for one."""
+        parts = [part for part in table.combine_chunks().to_batches() if part.num_rows]
+        if len(parts) == 1:
+            self.emit_batch(parts[0], rows)
+            return
+        times = self._times_of(table.num_rows, rows) if parts else None
+        start = 0
+        for part in parts:
+            own = slice(start, start + part.num_rows)
+            self._append(part, times.take(own) if isinstance(times, Times) else times)
+            start = own.stop
+
+    def _times_of(self, count: int, rows: Rows | None) -> Times | str | None:
+        """The times of `count` tuples that are emitted as batches now."""
+        if self.inherits and self._processing is not None:
+            return self._processing.of_batch(count, rows, self.name)
+        return self.time_column
+
+    def _append(self, batch: pa.RecordBatch, times: Times | str | None) -> None:
+        schema = self.schema if self.connected else Schema(batch.schema)
+        self._batches.append((len(self._rows), Tuples.of_batch(schema, schema.conform(batch), times)))
+
+    def _refuse(self) -> NoReturn:
+        if get_ident() != self.thread:
+            remedy = "hand its tuples over, such as in a `queue.Queue` that `emit_tuples` empties"
+            self.stray = msg = (
+                f"`{self.name}` was emitted to by another thread than the operator's, `{current_thread().name}`; {remedy}"
+            )
+            raise RidgelineError(msg)
+        msg = f"`{self.name}` cannot emit outside of a window; emit in `begin_window`, `process`, `emit_tuples` or `end_window`"
+        raise RidgelineError(msg)
+
+    # For the container that runs the operator ----------------------------------------------------------------------
+
+    @property
+    def inherits(self) -> bool:
+        """True if tuples take the times of what was processed when they were emitted."""
+        return self.timed and self.time_column is None
+
+    def open(self) -> None:
+        """A callback that may emit is about to run."""
+        self.time_column = self.operator.timestamp_of(self.name) if self.timed else None
+        self.thread = get_ident()
+        self._open = True
+
+    def refuse_strays(self) -> None:
+        """Raise RidgelineError if another thread tried to emit, also between windows: its own exception may be lost."""
+        if self.stray is not None:
+            raise RidgelineError(self.stray)
+
+    def close(self) -> None:
+        """No emission from here on."""
+        self._open = False
+
+    def begin(self, processing: Processing) -> Sized:
+        """Begin to process: what is emitted until `end` inherits the times of `processing`.
+
+        Returns the output buffer, which grows by one with each `emit`.
+        """
+        self._processing, self._start = processing, len(self._rows)
+        return self._rows
+
+    def end(self, lengths: Sequence[int] | None = None) -> None:
+        """Finish the batch passed to `begin`.
+
+        `lengths[i]`: size of the output buffer after input row `i`; None: exactly one output per row.
+        """
+        processing, start, count = self._processing, self._start, len(self._rows) - self._start
+        self._processing = None
+        if processing is None or not count:
+            return
+        if processing.remaining is None:
+            times = processing.of_all(count)
+        else:
+            times = processing.of_tuples(None if lengths is None else np.diff(lengths, prepend=start))
+        if times is not None:
+            self._inherited.append((start, times))
+
+    @property
+    def pending(self) -> int:
+        """How many tuples were emitted since the last `drain`. May be read from any thread."""
+        return sum(len(part) for _, part in list(self._batches)) + len(self._rows)
+
+    def drain(self) -> list[Tuples]:
+        """What was emitted since the last call, in order.
+
+        Raises SchemaError for the first tuple that does not fit.
+        """
+        rows, batches, times = self._rows, self._batches, self._row_times()
+        stamped, stamps = np.array(self._stamped, np.int64), to_times(self._stamps)
+        opened = self._open
+        self._clear()
+        self._open = opened
+        schema = self.schema if self.connected else Schema(object)
+        parts: list[Tuples] = []
+        start = 0
+        for stop, batch in [*batches, (len(rows), None)]:
+            if stop > start:
+                piece = rows[start:stop] if batches else rows
+                part = Tuples.of_rows(
+                    schema, piece, times.take(slice(start, stop)) if isinstance(times, Times) else times
+                )
+                mine = slice(*np.searchsorted(stamped, (start, stop)))
+                parts.append(
+                    part.restamped(stamped[mine] - start, stamps[mine]) if mine.start < mine.stop else part
+                )
+            if batch is not None:
+                parts.append(batch)
+            start = stop
+        return parts
+
+    def _row_times(self) -> Times | str | None:
+        """The times of the tuples that were emitted one by one, as far as the author gave none."""
+        if not self.timed or self.time_column is not None:
+            return self.time_column
+        runs: list[tuple[int, Times | None]] = []
+        stop = 0
+        for start, times in self._inherited:
+            runs += [(start - stop, None), (len(times), times)]
+            stop = start + len(times)
+        return joined_times([*runs, (len(self._rows) - stop, None)])
+
+    def mark(self) -> tuple[int, int, int]:
+        """How much was emitted so far, for `roll_back`."""
+        return len(self._rows), len(self._batches), len(self._stamped)
+
+    def roll_back(self, mark: tuple[int, int, int]) -> None:
+        """Forget what was emitted since the mark."""
+        del self._rows[mark[0] :], self._batches[mark[1] :], self._stamped[mark[2] :], self._stamps[mark[2] :]
+
+    def discard(self) -> None:
+        """Forget what was emitted and not drained."""
+        self._clear()

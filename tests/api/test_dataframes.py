@@ -1,0 +1,133 @@
+"""`emit_batch` takes tables and DataFrames of every library that speaks Arrow."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from ridgeline import Application, InputPort, Operator, OutputPort, SchemaError
+from ridgeline.testing import CollectorSink, ListInput, run_local
+
+
+class Pair(NamedTuple):
+    key: int
+    value: float
+
+
+PAIRS = [Pair(1, 1.5), Pair(2, 2.5), Pair(3, 3.5)]
+TABLE = pa.table({"key": [1, 2, 3], "value": [1.5, 2.5, 3.5]})
+
+
+class Emit(Operator):
+    out = OutputPort(Pair)
+
+
+class Exported:
+    """What a library that we have never heard of gives us."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+class ExportedBatch:
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        return TABLE.to_batches()[0].__arrow_c_array__(requested_schema)
+
+
+def emitted(batch: Any) -> list[Any]:
+    operator = Emit()
+    operator.out.open()
+    operator.out.emit_batch(batch)
+    return [part.rows for part in operator.out.drain()]
+
+
+FRAME = TABLE.to_pandas()
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        TABLE,
+        pa.concat_tables([TABLE.slice(0, 1), TABLE.slice(1)]),
+        TABLE.select(["value", "key"]),
+        FRAME,
+        pd.concat([FRAME, FRAME])[2:5].sort_values("key"),
+        FRAME.set_index("key"),
+        FRAME.groupby("key").sum(),
+        Exported(TABLE),
+        ExportedBatch(),
+    ],
+    ids=["table", "chunks", "order", "frame", "index", "named index", "groups", "exported", "exported batch"],
+)
+def test_tables_become_one_batch_of_tuples(batch):
+    assert emitted(batch) == [PAIRS]
+
+
+def test_polars_frames_are_emitted():
+    polars = pytest.importorskip("polars")
+    assert emitted(polars.DataFrame({"key": [1, 2, 3], "value": [1.5, 2.5, 3.5]})) == [PAIRS]
+
+
+@pytest.mark.parametrize("batch", [TABLE.slice(0, 0), FRAME[:0], pd.DataFrame()])
+def test_an_empty_table_is_no_tuple(batch):
+    assert emitted(batch) == []
+
+
+@pytest.mark.parametrize(
+    "value", [Pair(1, 1.0), {"key": [1]}, [Pair(1, 1.0)], None, pa.array([1]), pd.DataFrame, FRAME["key"]]
+)
+def test_what_has_no_columns_is_refused(value):
+    with pytest.raises(
+        SchemaError, match=r"^`out\.emit_batch` (takes a `pyarrow\.RecordBatch`, a|cannot make Arrow)"
+    ):
+        emitted(value)
+    with pytest.raises(SchemaError, match=r"got a Pair; use `emit` for a single tuple$"):
+        emitted(Pair(1, 1.0))
+
+
+def test_a_frame_that_arrow_cannot_read_is_refused():
+    frame = pd.DataFrame({"key": [1, "x"], "value": [1.0, 2.0]})
+    with pytest.raises(
+        SchemaError,
+        match=r"^`out\.emit_batch` cannot make Arrow columns of the DataFrame: .*; convert its columns$",
+    ):
+        emitted(frame)
+    with pytest.raises(
+        SchemaError, match=r"a batch with columns \['day', 'key', 'value'\] was emitted; the port's schema is"
+    ):
+        emitted(FRAME.rename_axis("day"))
+    with pytest.raises(SchemaError, match="cannot insert key, already exists"):
+        emitted(FRAME.rename_axis("key"))
+
+
+class Odd(Operator):
+    """Emits what is odd of a batch, as a DataFrame of its rows."""
+
+    data = InputPort(Pair)
+    out = OutputPort(Pair)
+
+    @data.process_batch
+    def sift(self, batch: pa.RecordBatch) -> None:
+        frame = batch.to_pandas()
+        odd = (frame["key"] % 2 == 1).to_numpy()
+        self.out.emit_batch(frame[odd], rows=odd)
+        self.out.emit_batch(
+            pa.Table.from_pandas(frame[odd]).drop_columns("__index_level_0__"), rows=np.flatnonzero(odd)
+        )
+
+
+def test_frames_go_on_as_batches_do():
+    app = Application("app")
+    source = app.add_operator("source", ListInput(Pair, PAIRS))
+    odd = app.add_operator("odd", Odd())
+    sink = app.add_operator("sink", CollectorSink(Pair))
+    app.add_stream("all", source.output, odd.data)
+    app.add_stream("odd", odd.out, sink.input)
+    assert run_local(app).collected("sink") == [PAIRS[0], PAIRS[2]] * 2
