@@ -9,14 +9,32 @@ from typing import Any
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.age.publish_age import PublishAges
 from ridgeline.measure.age.record_age import AgeTotals, RecordAges
-from ridgeline.measure.answers import (
+from ridgeline.measure.answers.application import (
+    FrameAnswer,
+    InfoAnswer,
+    PendingInfoAnswer,
+    StatsAnswer,
+)
+from ridgeline.measure.answers.operators import (
+    ContainerAnswer,
     Moment,
+    OperatorAnswer,
+    RecordAgesAnswer,
+    StreamAnswer,
+    ThroughputAnswer,
     age_answer,
     container_answer,
     no_such,
     operator_answer,
     streams_answer,
     throughput_answer,
+)
+from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.windows import (
+    CriticalPathAnswer,
+    LatencyAnswer,
+    WindowAnswer,
+    WindowSummaryAnswer,
 )
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import (
@@ -251,26 +269,25 @@ class Measurement:
 
     # Answers out: windows ------------------------------------------------------------------------------------------
 
-    def latency(self, now: float, window_id: int | None = None) -> dict[str, Any]:
+    def latency(self, now: float, window_id: int | None = None) -> LatencyAnswer:
         """Latencies of all operators in a window (default: the last).
 
         Raises KeyError for a window that is not kept.
         """
-        found = self._latency.latency(window_id, self.windows_behind(now))
-        return {**found, "clamps": self._latency.clamps}
+        return self._latency.latency(window_id, self.windows_behind(now))
 
-    def critical_path(self, window_id: int | None = None) -> dict[str, Any]:
+    def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """Critical path, slack and blame chain of a window (default: the last).
 
         Raises KeyError for a window that is not kept.
         """
         return self._latency.critical_path(window_id)
 
-    def windows(self, limit: int | None = None) -> list[dict[str, Any]]:
+    def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last windows, the newest last."""
         return self._latency.windows(limit)
 
-    def window(self, window_id: int) -> dict[str, Any]:
+    def window(self, window_id: int) -> WindowAnswer:
         """All of one window. Raises KeyError if it is not kept."""
         return self._latency.window(window_id)
 
@@ -298,7 +315,7 @@ class Measurement:
 
     # Answers out: records, progress, throughput --------------------------------------------------------------------
 
-    def record_age(self, now: float, operator: str | None = None) -> dict[str, Any]:
+    def record_age(self, now: float, operator: str | None = None) -> RecordAgesAnswer:
         """Record ages of all operators or of one (name or title) over the last minute.
 
         Raises KeyError naming the operators there are.
@@ -333,11 +350,11 @@ class Measurement:
         """All latencies since the start, of operators and of windows: for counters and histograms that another system folds."""
         return self._latency.totals.rows(), self._latency.totals.window()
 
-    def progress(self, now: float) -> dict[str, Any]:
+    def progress(self, now: float) -> ProgressAnswer:
         """How far the running window and the sources are."""
         return self._progress.progress(self._as_of(now))
 
-    def throughput(self, now: float) -> dict[str, Any]:
+    def throughput(self, now: float) -> ThroughputAnswer:
         """Tuples of every operator since the start, and per second over the last `seconds` (`throughput_calculation_interval`)."""
         moment = self._moment(now, self._statuses.operators)
         return {
@@ -352,19 +369,21 @@ class Measurement:
 
     # Answers out: application, operators, containers ---------------------------------------------------------------
 
-    def info(self, now: float) -> dict[str, Any]:
+    def info(self, now: float) -> InfoAnswer | PendingInfoAnswer:
         """The application: who, where, since when, its state and its figures as a whole."""
         return self._info(self._moment(now, self._statuses.operators))
 
-    def _info(self, moment: Moment) -> dict[str, Any]:
+    def _info(self, moment: Moment) -> InfoAnswer | PendingInfoAnswer:
         plan, over = self.plan, self._ended
         if plan is None:
             return {"state": "PENDING", "stats": {}}
-        known = {name: plan.info.get(name) for name in ("user", "version", "checkpoint", "master")}
         return {
             "id": plan.application_id,
             "name": plan.application,
-            **known,
+            "user": plan.info.get("user"),
+            "version": plan.info.get("version"),
+            "checkpoint": plan.info.get("checkpoint"),
+            "master": plan.info.get("master"),
             "startTime": self._started,
             "elapsedTime": max(0.0, moment.now - self._started),
             "state": "RUNNING" if over is None else _STATES.get(over.outcome, "FAILED"),
@@ -375,7 +394,7 @@ class Measurement:
             "stats": self._stats(moment),
         }
 
-    def _stats(self, moment: Moment) -> dict[str, Any]:
+    def _stats(self, moment: Moment) -> StatsAnswer:
         path, last = self._latency.critical_path(), self._latency.windows(1)
         containers = self._statuses.containers
         totals, rates = zip(*moment.tuples.values(), strict=True) if moment.tuples else ((), ())
@@ -403,22 +422,22 @@ class Measurement:
             "clockSkew": {host: skew["offsetMs"] for host, skew in self._clocks.as_dict().items()},
         }
 
-    def operators(self, now: float) -> list[dict[str, Any]]:
+    def operators(self, now: float) -> list[OperatorAnswer]:
         """All physical operators."""
         moment = self._moment(now, self._statuses.operators, self.latency(now), self._doing(now))
         return [self._operator(status, moment) for status in self._statuses.operators.values()]
 
-    def operator(self, now: float, operator_id: int) -> dict[str, Any]:
+    def operator(self, now: float, operator_id: int) -> OperatorAnswer:
         """One physical operator. Raises KeyError naming the ids there are."""
         status = self._statuses.operators.get(operator_id)
         if status is None:
             raise KeyError(no_such("operator", operator_id, self._statuses.operators))
         return self._operator(status, self._moment(now, [operator_id], self.latency(now), self._doing(now)))
 
-    def _operator(self, status: OperatorStatus, moment: Moment) -> dict[str, Any]:
+    def _operator(self, status: OperatorStatus, moment: Moment) -> OperatorAnswer:
         return operator_answer(status, self._statuses.containers[status.node.container], moment)
 
-    def containers(self, now: float) -> list[dict[str, Any]]:
+    def containers(self, now: float) -> list[ContainerAnswer]:
         """All containers."""
         moment = self._moment(now, progress=self._doing(now))
         return [
@@ -426,18 +445,18 @@ class Measurement:
             for container in self._statuses.containers.values()
         ]
 
-    def container(self, now: float, container_id: int) -> dict[str, Any]:
+    def container(self, now: float, container_id: int) -> ContainerAnswer:
         """One container. Raises KeyError naming the ids there are."""
         container = self._statuses.containers.get(container_id)
         if container is None:
             raise KeyError(no_such("container", container_id, self._statuses.containers))
         return container_answer(container, self.topology, self._moment(now, progress=self._doing(now)))
 
-    def streams(self) -> list[dict[str, Any]]:
+    def streams(self) -> list[StreamAnswer]:
         """The physical streams: each output port, and who reads from it."""
         return streams_answer(self.topology)
 
-    def _doing(self, now: float) -> dict[str, Any] | None:
+    def _doing(self, now: float) -> ProgressAnswer | None:
         """The progress if it says what operators do: a window runs and a heartbeat of it has come."""
         heard = self._running is not None and any(
             container.heard for container in self._statuses.containers.values()
@@ -448,8 +467,8 @@ class Measurement:
         self,
         now: float,
         tuples_of: Iterable[int] = (),
-        latency: Mapping[str, Any] | None = None,
-        progress: Mapping[str, Any] | None = None,
+        latency: LatencyAnswer | None = None,
+        progress: ProgressAnswer | None = None,
     ) -> Moment:
         """What answers of one moment share, as far as they need it."""
         now = self._as_of(now)
@@ -469,12 +488,12 @@ class Measurement:
             else frozenset(),
         )
 
-    def frame(self, now: float, *, latencies: bool = True) -> dict[str, Any]:
+    def frame(self, now: float, *, latencies: bool = True) -> FrameAnswer:
         """All that a view shows, as of one moment; `window` is the summary of the last window, as in `windows`.
 
         Without `latencies` those of operators are left out, the most of the work.
         """
-        nothing: dict[str, Any] = {
+        nothing: LatencyAnswer = {
             "windowId": None,
             "operators": [],
             "logical": [],

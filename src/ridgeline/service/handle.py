@@ -227,6 +227,7 @@ class Handle(MetricTables):
             self.stop()
 
     def __repr__(self) -> str:
-        committed = self.watch.info()["stats"]["recoveryWindowId"]
+        info = self.watch.info()
+        committed = info["stats"]["recoveryWindowId"] if "id" in info else None
         window = "no window committed" if committed is None else f"window {committed} committed"
         return f"<{self.name}: {self.state}, {window}, {self._url or 'no web service'}>"

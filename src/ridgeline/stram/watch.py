@@ -5,9 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ridgeline.measure.age.record_age import AgeTotals
+from ridgeline.measure.answers.application import FrameAnswer, InfoAnswer, PendingInfoAnswer
+from ridgeline.measure.answers.operators import (
+    ContainerAnswer,
+    OperatorAnswer,
+    RecordAgesAnswer,
+    StreamAnswer,
+    ThroughputAnswer,
+)
+from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.windows import (
+    CriticalPathAnswer,
+    LatencyAnswer,
+    WindowAnswer,
+    WindowSummaryAnswer,
+)
 from ridgeline.measure.events import RunEvent
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.measurement import Measurement
@@ -20,9 +34,9 @@ Subscriber = Callable[[RunEvent], None]
 class Scrape:
     """What a metrics system gets, all of one moment: a frame without the operators' latencies, containers, and counters since the start."""
 
-    frame: dict[str, Any]
-    last_window: dict[str, Any] | None
-    containers: list[dict[str, Any]]
+    frame: FrameAnswer
+    last_window: WindowSummaryAnswer | None
+    containers: list[ContainerAnswer]
     latencies: list[tuple[OperatorNode, LatencyTotal]]
     windows: WindowTotal
     ages: list[tuple[OperatorNode, str, AgeTotals]]
@@ -92,72 +106,72 @@ class Watch:
         with self._lock:
             return self._measurement.topology
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> InfoAnswer | PendingInfoAnswer:
         """The application as a whole: who, since when, state, `stats`."""
         with self._lock:
             return self._measurement.info(self._now())
 
-    def operators(self) -> list[dict[str, Any]]:
+    def operators(self) -> list[OperatorAnswer]:
         """All physical operators."""
         with self._lock:
             return self._measurement.operators(self._now())
 
-    def operator(self, operator_id: int) -> dict[str, Any]:
+    def operator(self, operator_id: int) -> OperatorAnswer:
         """One physical operator."""
         with self._lock:
             return self._measurement.operator(self._now(), operator_id)
 
-    def containers(self) -> list[dict[str, Any]]:
+    def containers(self) -> list[ContainerAnswer]:
         """All containers."""
         with self._lock:
             return self._measurement.containers(self._now())
 
-    def container(self, container_id: int) -> dict[str, Any]:
+    def container(self, container_id: int) -> ContainerAnswer:
         """One container."""
         with self._lock:
             return self._measurement.container(self._now(), container_id)
 
-    def streams(self) -> list[dict[str, Any]]:
+    def streams(self) -> list[StreamAnswer]:
         """The physical streams."""
         with self._lock:
             return self._measurement.streams()
 
-    def latency(self, window_id: int | None = None) -> dict[str, Any]:
+    def latency(self, window_id: int | None = None) -> LatencyAnswer:
         """The latencies of all operators in a window (default: the last)."""
         with self._lock:
             return self._measurement.latency(self._now(), window_id)
 
-    def critical_path(self, window_id: int | None = None) -> dict[str, Any]:
+    def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """Critical path, slack and blame chain of a window (default: the last)."""
         with self._lock:
             return self._measurement.critical_path(window_id)
 
-    def record_age(self, operator: str | None = None) -> dict[str, Any]:
+    def record_age(self, operator: str | None = None) -> RecordAgesAnswer:
         """The record ages of the last minute, of all operators or of one."""
         with self._lock:
             return self._measurement.record_age(self._now(), operator)
 
-    def progress(self) -> dict[str, Any]:
+    def progress(self) -> ProgressAnswer:
         """How far the window that runs and the sources are."""
         with self._lock:
             return self._measurement.progress(self._now())
 
-    def throughput(self) -> dict[str, Any]:
+    def throughput(self) -> ThroughputAnswer:
         """The tuples of all operators and ports, in sum and per second."""
         with self._lock:
             return self._measurement.throughput(self._now())
 
-    def windows(self, limit: int | None = None) -> list[dict[str, Any]]:
+    def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last windows, the newest last."""
         with self._lock:
             return self._measurement.windows(limit)
 
-    def window(self, window_id: int) -> dict[str, Any]:
+    def window(self, window_id: int) -> WindowAnswer:
         """All of one window."""
         with self._lock:
             return self._measurement.window(window_id)
 
-    def frame(self) -> dict[str, Any]:
+    def frame(self) -> FrameAnswer:
         """All that a view shows, of one moment: windowId, at, info, latency, criticalPath, recordAge, progress, operators."""
         with self._lock:
             return self._measurement.frame(self._now())

@@ -94,6 +94,8 @@ def _window(path: str, measurement: Measurement, window_id: int) -> Mapping[str,
 def _print_run(measurement: Measurement, statistics: RunStatistics) -> None:
     console = make_output()
     info = measurement.info(measurement.at)
+    if "id" not in info:  # `read_run` has refused a log without a plan
+        return
     reason = f": {info['reason']}" if info["reason"] else ""
     began = f", began {time_of_day(info['startTime'])}, {duration(info['elapsedTime'])}"
     say(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from ridgeline.measure.answers.windows import ExplainedAnswer
 from ridgeline.measure.latency.critical_path import CriticalPath
 from ridgeline.measure.latency.operator_latency import OperatorLatency
 from ridgeline.measure.latency.window import TaskTimes, WindowTimes, tasks_by_stage
@@ -83,7 +83,7 @@ def blame_chain(topology: Topology, times: WindowTimes) -> tuple[BlameStep, ...]
 
 def explain(
     times: WindowTimes, path: CriticalPath, latencies: Mapping[int, OperatorLatency]
-) -> dict[str, Any]:
+) -> ExplainedAnswer:
     """Why the window took longer than its critical path: `windowLatencyMs` = `criticalPathMs` + the sum of `rest` (milliseconds by name).
 
     The names in `rest` are those of the blame chain; `launch` is here all between the job's launch and the

@@ -6,12 +6,21 @@ import math
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ridgeline.measure.age.histogram import Histogram
+from ridgeline.measure.answers.windows import (
+    BlameStepAnswer,
+    CriticalPathAnswer,
+    ExplainedAnswer,
+    LatencyAnswer,
+    LogicalLatencyAnswer,
+    OperatorLatencyAnswer,
+    WindowAnswer,
+    WindowSummaryAnswer,
+)
 from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain, milliseconds
 from ridgeline.measure.latency.critical_path import PathHistory, critical_path, slack
 from ridgeline.measure.latency.operator_latency import OperatorLatency, logical_latencies, operator_latencies
@@ -188,9 +197,7 @@ class LatencyFold:
 
     # Answers out ---------------------------------------------------------------------------------------------------
 
-    def latency(
-        self, window_id: int | None = None, behind: Mapping[int, int] | None = None
-    ) -> dict[str, Any]:
+    def latency(self, window_id: int | None = None, behind: Mapping[int, int] | None = None) -> LatencyAnswer:
         """Latencies of all operators in a window (default: the last), their moving averages and percentiles; null: not known.
 
         `behind`: by operator, how many windows it is behind. Raises KeyError for a window that is not kept.
@@ -206,7 +213,7 @@ class LatencyFold:
             "clamps": self.clamps,
         }
 
-    def critical_path(self, window_id: int | None = None) -> dict[str, Any]:
+    def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """Critical path, slack and blame chain of a window (default: the last), and the path of the averages up to it.
 
         `latencyMs` of a step is its own latency, compute and transfer, so that the steps add up to the
@@ -253,7 +260,7 @@ class LatencyFold:
             "explained": _explained(record),
         }
 
-    def windows(self, limit: int | None = None) -> list[dict[str, Any]]:
+    def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last `limit` windows that are kept (default: all), the newest last."""
         records = list(self._records.values())
         return [
@@ -261,7 +268,7 @@ class LatencyFold:
             for record in (records if limit is None else records[max(0, len(records) - limit) :])
         ]
 
-    def window(self, window_id: int) -> dict[str, Any]:
+    def window(self, window_id: int) -> WindowAnswer:
         """All of one window: its summary, blame chain, what explains its latency, and its operators.
 
         Raises KeyError if it is not kept.
@@ -315,7 +322,7 @@ class LatencyFold:
 
     def _operators(
         self, record: _Record, averages: Figures, behind: Mapping[int, int]
-    ) -> list[dict[str, Any]]:
+    ) -> list[OperatorLatencyAnswer]:
         self._count()
         columns = zip(
             record.topology.operators,
@@ -324,7 +331,7 @@ class LatencyFold:
             record.estimated,
             strict=True,
         )
-        rows = []
+        rows: list[OperatorLatencyAnswer] = []
         for node, (latency, compute, wait, transfer), average, estimated in columns:
             histogram = self._histograms.get(_key(record.topology, node.id))
             p50, p99 = histogram.quantiles(_QUANTILES) if histogram is not None else (None, None)
@@ -346,7 +353,7 @@ class LatencyFold:
             )
         return rows
 
-    def _blame(self, record: _Record) -> list[dict[str, Any]]:
+    def _blame(self, record: _Record) -> list[BlameStepAnswer]:
         steps = zip(record.kinds, record.seconds, strict=True)
         return [
             {"what": self._steps[kind][0], "operator": self._steps[kind][1], "ms": milliseconds(seconds)}
@@ -354,9 +361,9 @@ class LatencyFold:
         ]
 
 
-def _nothing_yet() -> dict[str, Any]:
+def _nothing_yet() -> CriticalPathAnswer:
     """The critical path before the first window."""
-    explained: dict[str, Any] = {"windowLatencyMs": None, "criticalPathMs": None, "rest": {}}
+    explained: ExplainedAnswer = {"windowLatencyMs": None, "criticalPathMs": None, "rest": {}}
     return {
         "windowId": None,
         "latencyMs": None,
@@ -370,7 +377,7 @@ def _nothing_yet() -> dict[str, Any]:
     }
 
 
-def _summary(record: _Record) -> dict[str, Any]:
+def _summary(record: _Record) -> WindowSummaryAnswer:
     return {
         "windowId": record.window_id,
         "attempts": record.attempts,
@@ -427,7 +434,7 @@ def _latencies(topology: Topology, figures: Figures) -> dict[int, OperatorLatenc
     }
 
 
-def _logical(record: _Record, averages: Figures) -> list[dict[str, Any]]:
+def _logical(record: _Record, averages: Figures) -> list[LogicalLatencyAnswer]:
     topology = record.topology
     means = logical_latencies(topology, _latencies(topology, averages))
     found = logical_latencies(topology, _latencies(topology, record.figures))
@@ -444,6 +451,6 @@ def _logical(record: _Record, averages: Figures) -> list[dict[str, Any]]:
     ]
 
 
-def _explained(record: _Record) -> dict[str, Any]:
+def _explained(record: _Record) -> ExplainedAnswer:
     latency, path = milliseconds(record.latency_seconds), milliseconds(record.path_seconds)
     return {"windowLatencyMs": latency, "criticalPathMs": path, "rest": dict(record.rest)}

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from ridgeline.measure.answers.progress import EstimateAnswer
+
 
 class Basis(StrEnum):
     """How a number is known, the best first: counted, computed from averages, at least so much, not at all."""
@@ -88,7 +90,7 @@ class Estimate:
             return self
         return Estimate(self.value - value, weakest((self.basis, Basis.ESTIMATED)))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> EstimateAnswer:
         """`{"value": ..., "basis": ...}` for JSON; an infinite number is `{"value": null, "basis": ..., "infinite": true}`."""
         if self.infinite:
             return {"value": None, "basis": self.basis.value, "infinite": True}

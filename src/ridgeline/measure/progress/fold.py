@@ -12,6 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ridgeline.measure.answers.progress import (
+    BacklogAnswer,
+    ContainerProgressAnswer,
+    InfiniteAnswer,
+    OperatorProgressAnswer,
+    ProgressAnswer,
+    SourceAnswer,
+    WindowProgressAnswer,
+)
 from ridgeline.measure.events import (
     ContainerHeartbeat,
     OperatorWindow,
@@ -224,7 +233,7 @@ class ProgressFold:
 
     # Figures -------------------------------------------------------------------------------------------------------
 
-    def progress(self, now: float) -> dict[str, Any]:
+    def progress(self, now: float) -> ProgressAnswer:
         """The progress of the running window (or the last one) and the backlog at `now`, ready for JSON.
 
         Estimates are `{"value", "basis"}`, with `"infinite": true` and a null value where there is no end;
@@ -240,6 +249,9 @@ class ProgressFold:
             if window is None
             else max(0.0, (now if window.committed_at is None else window.committed_at) - window.began)
         )
+        schedule = self._schedule.state(now, self._late_seconds(now), begun=self._begun)
+        states = {name: source.backlog.state(now) for name, source in self._sources.items()}
+        verdicts = {name: self._verdict(name, state, schedule, now) for name, state in states.items()}
         return {
             "windowId": None if window is None else window.id,
             "running": running,
@@ -257,7 +269,8 @@ class ProgressFold:
                 for container, left in figures.containers.items()
             ],
             "window": _window_json(figures, elapsed, now if running else None),
-            **self._backlog_json(now),
+            "sources": [self._source_json(name, state, verdicts[name]) for name, state in states.items()],
+            "application": self._application_json(states, verdicts, schedule),
         }
 
     def _figures(self, now: float) -> WindowProgress:
@@ -293,7 +306,7 @@ class ProgressFold:
 
     def _container_json(
         self, container: int, left: Estimate, figures: WindowProgress, now: float
-    ) -> dict[str, Any]:
+    ) -> ContainerProgressAnswer:
         window = self._window
         at = window.heartbeats.get(container) if window is not None else None
         works = any(figures.operators[one].state != "done" for one in self._topology.containers[container])
@@ -315,10 +328,10 @@ class ProgressFold:
             return 0.0
         return max(0.0, now - self._due[1] - self._window_seconds) + self._forgiven
 
-    def _backlog_json(self, now: float) -> dict[str, Any]:
-        schedule = self._schedule.state(now, self._late_seconds(now), begun=self._begun)
-        states = {name: source.backlog.state(now) for name, source in self._sources.items()}
-        verdicts = {name: self._verdict(name, state, schedule, now) for name, state in states.items()}
+    def _application_json(
+        self, states: Mapping[str, BacklogState], verdicts: Mapping[str, Verdict], schedule: BacklogState
+    ) -> BacklogAnswer:
+        """The backlog over all sources; by the schedule where no source knows its own."""
         counted = [state for state in states.values() if state.backlog.known and not state.backlog.infinite]
         if counted:
             records = [
@@ -346,20 +359,17 @@ class ProgressFold:
             source.backlog.as_of for source in self._sources.values() if source.backlog.as_of is not None
         ]
         return {
-            "sources": [self._source_json(name, state, verdicts[name]) for name, state in states.items()],
-            "application": {
-                "backlogRecords": _finite(backlog_records),
-                "backlogSeconds": _finite(seconds),
-                "basis": basis,
-                "caughtUpAt": caught_up_at if verdict is Verdict.CATCHING_UP else None,
-                "asOf": min(answers, default=None),
-                "unreachable": unreachable,
-                "verdict": verdict.value,
-                "windowsBehind": None
-                if schedule.backlog.value is None
-                else int(schedule.backlog.value / self._window_seconds + 1e-9),
-                **_infinite(seconds),
-            },
+            "backlogRecords": _finite(backlog_records),
+            "backlogSeconds": _finite(seconds),
+            "basis": basis,
+            "caughtUpAt": caught_up_at if verdict is Verdict.CATCHING_UP else None,
+            "asOf": min(answers, default=None),
+            "unreachable": unreachable,
+            "verdict": verdict.value,
+            "windowsBehind": None
+            if schedule.backlog.value is None
+            else int(schedule.backlog.value / self._window_seconds + 1e-9),
+            **_infinite(seconds),
         }
 
     def _verdict(self, name: str, state: BacklogState, schedule: BacklogState, now: float) -> Verdict:
@@ -399,7 +409,7 @@ class ProgressFold:
             return Verdict.UNKNOWN
         return Verdict.FALLING_BEHIND if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
 
-    def _source_json(self, name: str, state: BacklogState, verdict: Verdict) -> dict[str, Any]:
+    def _source_json(self, name: str, state: BacklogState, verdict: Verdict) -> SourceAnswer:
         source = self._sources[name]
         return {
             "operator": name,
@@ -517,7 +527,7 @@ def _moves(said: RunningOperator, before: RunningOperator | None) -> bool:
 
 def _operator_json(
     node: OperatorNode, figures: OperatorProgress, said: RunningOperator | None
-) -> dict[str, Any]:
+) -> OperatorProgressAnswer:
     return {
         "operator": node.title,
         "id": node.id,
@@ -537,7 +547,7 @@ def _operator_json(
     }
 
 
-def _window_json(figures: WindowProgress, elapsed: float | None, now: float | None) -> dict[str, Any]:
+def _window_json(figures: WindowProgress, elapsed: float | None, now: float | None) -> WindowProgressAnswer:
     """`now` is None if no window runs: then nothing is left."""
     left = figures.wall_seconds if now is not None else NOTHING
     done = None
@@ -572,7 +582,7 @@ def _finite(estimate: Estimate) -> float | None:
     return None if estimate.infinite else estimate.value
 
 
-def _infinite(estimate: Estimate) -> Mapping[str, bool]:
+def _infinite(estimate: Estimate) -> InfiniteAnswer:
     return {"infinite": True} if estimate.infinite else {}
 
 

@@ -7,8 +7,12 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ridgeline.measure.answers.application import InfoAnswer
+from ridgeline.measure.answers.operators import OperatorAnswer
+from ridgeline.measure.answers.progress import ProgressAnswer, SourceAnswer
+from ridgeline.measure.answers.windows import CriticalPathAnswer
 from ridgeline.measure.metrics import BY_NAME, METRICS, STATES, VERDICTS, Metric
 from ridgeline.stram import identity
 
@@ -30,8 +34,6 @@ Sample = tuple[Labels, float | Distribution]
 """The values of a metric's labels, `application` first, and the value."""
 
 _PARTITION = re.compile(r"\[\d+\]$")
-_STATISTICS = {"minimum": "minMs", "maximum": "maxMs", "average": "avgMs"}
-_SOURCE_FIGURES = {"records": "backlogRecords", "bytes": "backlogBytes", "seconds": "backlogSeconds"}
 
 
 class Readings:
@@ -51,7 +53,8 @@ class Readings:
         with self._lock:
             scrape = self._watch.scrape()
             found: dict[str, list[Sample]] = {metric.name: [] for metric in METRICS}
-            application = str(scrape.frame["info"].get("name", ""))
+            info = scrape.frame["info"]
+            application = info["name"] if "id" in info else ""
             for name, labels, value in self._samples(scrape):
                 if value is not None and (isinstance(value, Distribution) or math.isfinite(value)):
                     found[name].append(((application, *labels), value))
@@ -61,7 +64,7 @@ class Readings:
         frame = scrape.frame
         info = frame["info"]
         yield "build_info", (self._version,), 1
-        if not info["stats"]:
+        if "id" not in info:
             return  # nothing is planned yet
         titles = {row["name"]: _of_row(row) for row in frame["operators"]}
         yield from _application(info, frame["progress"])
@@ -73,7 +76,7 @@ class Readings:
         yield from _records(scrape, titles)
         for source in frame["progress"]["sources"]:
             yield from _source(source, frame["at"])
-        yield from _hosts(scrape)
+        yield from _hosts(scrape, info["stats"]["clockSkew"])
 
     def _latencies(self, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution]]:
         spent = {row["id"]: row["secondsSpent"] or 0.0 for row in scrape.frame["progress"]["operators"]}
@@ -92,7 +95,7 @@ class Readings:
         self._compute = seen
 
 
-def _of_row(row: Mapping[str, Any]) -> Labels:
+def _of_row(row: OperatorAnswer) -> Labels:
     """The labels `operator` and `partition` of a physical operator."""
     return _PARTITION.sub("", row["name"]), str(row["partition"])
 
@@ -108,11 +111,9 @@ def _states(
         yield name, (*labels, state), float(state == actual)
 
 
-def _application(
-    info: Mapping[str, Any], progress: Mapping[str, Any]
-) -> Iterator[tuple[str, Labels, float | None]]:
+def _application(info: InfoAnswer, progress: ProgressAnswer) -> Iterator[tuple[str, Labels, float | None]]:
     stats, whole = info["stats"], progress["application"]
-    yield "application_info", tuple(str(info.get(name) or "") for name in ("id", "user", "master")), 1
+    yield "application_info", (info["id"], info["user"] or "", info["master"] or ""), 1
     yield from _states("application_state", (), STATES, info["state"])
     yield "application_start_timestamp_seconds", (), info["startTime"]
     yield from _states("verdict", (), VERDICTS, whole["verdict"])
@@ -140,7 +141,7 @@ def _windows(scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution
 
 
 def _critical_path(
-    path: Mapping[str, Any], titles: Mapping[str, Labels]
+    path: CriticalPathAnswer, titles: Mapping[str, Labels]
 ) -> Iterator[tuple[str, Labels, float | None]]:
     yield "critical_path_seconds", (), _seconds(path["latencyMs"])
     for position, step in enumerate(path["path"]):
@@ -153,7 +154,7 @@ def _critical_path(
             yield "operator_slack_seconds", titles[title], _seconds(milliseconds)
 
 
-def _operator(row: Mapping[str, Any], labels: Labels) -> Iterator[tuple[str, Labels, float | None]]:
+def _operator(row: OperatorAnswer, labels: Labels) -> Iterator[tuple[str, Labels, float | None]]:
     for port in row["ports"]:
         kind = "in" if port["type"] == "input" else "out"
         yield f"operator_records_{kind}_total", (*labels, port["name"]), port["totalTuples"]
@@ -176,27 +177,32 @@ def _records(
         )
     for row in scrape.frame["recordAge"]["operators"]:
         labels = (*titles[row["operator"]], row["at"])
-        for statistic, field in _STATISTICS.items():
-            yield f"record_latency_{statistic}_seconds", (*labels, row["level"]), _seconds(row[field])
+        for statistic, found in (
+            ("minimum", row["minMs"]),
+            ("maximum", row["maxMs"]),
+            ("average", row["avgMs"]),
+        ):
+            yield f"record_latency_{statistic}_seconds", (*labels, row["level"]), _seconds(found)
         yield "record_latency_negative_records", labels, row["negative"]
 
 
-def _source(row: Mapping[str, Any], now: float) -> Iterator[tuple[str, Labels, float | None]]:
+def _source(row: SourceAnswer, now: float) -> Iterator[tuple[str, Labels, float | None]]:
     labels = (row["operator"],)
-    for unit, field in _SOURCE_FIGURES.items():
-        yield f"source_backlog_{unit}", labels, row[field]
+    yield "source_backlog_records", labels, row["backlogRecords"]
+    yield "source_backlog_bytes", labels, row["backlogBytes"]
+    yield "source_backlog_seconds", labels, row["backlogSeconds"]
     caught_up = row["caughtUpAt"]
     yield "source_catch_up_seconds", labels, None if caught_up is None else max(0.0, caught_up - now)
     yield from _states("source_verdict", labels, VERDICTS, row["verdict"])
 
 
-def _hosts(scrape: Scrape) -> Iterator[tuple[str, Labels, float | None]]:
+def _hosts(scrape: Scrape, skew: Mapping[str, float]) -> Iterator[tuple[str, Labels, float | None]]:
     for container in scrape.containers:
         yield (
             "container_heartbeat_age_seconds",
             (str(container["id"]), str(container["host"])),
             container["heartbeatAgeSeconds"],
         )
-    for host, milliseconds in scrape.frame["info"]["stats"]["clockSkew"].items():
+    for host, milliseconds in skew.items():
         yield "clock_skew_seconds", (host,), _seconds(milliseconds)
     yield "clock_clamps_total", (), scrape.frame["latency"]["clamps"]

@@ -7,23 +7,26 @@ Field names are those of Apache Apex's STRAM web services (`LogicalOperatorInfo`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from ridgeline.api.operator import operator_type
+from ridgeline.measure.answers.operators import OperatorAnswer
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, PortRef
 from ridgeline.plan.to_json import plain, shown_properties
+from ridgeline.service.http.answers import (
+    AggregationAnswer,
+    ExtremesAnswer,
+    LogicalOperatorAnswer,
+    LogicalPlanAnswer,
+    LogicalPortAnswer,
+    LogicalPortRefAnswer,
+    MeanAnswer,
+    SumAnswer,
+)
 
-Row = Mapping[str, Any]
-"""A physical operator as `Watch.operators()` gives it."""
 
-_SUMMED = ("totalTuplesProcessed", "totalTuplesEmitted", "tuplesProcessedPSMA", "tuplesEmittedPSMA")
-_AGGREGATED = ("tuplesProcessedPSMA", "tuplesEmittedPSMA", "cpuPercentageMA", "failureCount", "stateBytes")
-_NOT_SUMMED = ("latencyMA",)
-_EXTREMES = ("lastHeartbeat", "recoveryWindowId", "currentWindowId")
-
-
-def logical_plan(plan: LogicalPlan) -> dict[str, Any]:
+def logical_plan(plan: LogicalPlan) -> LogicalPlanAnswer:
     """The whole logical plan."""
     return {
         "operators": [
@@ -66,7 +69,7 @@ def properties(operator: LogicalOperator) -> dict[str, Any]:
     return shown_properties(operator)
 
 
-def ports(operator: LogicalOperator) -> list[dict[str, Any]]:
+def ports(operator: LogicalOperator) -> list[LogicalPortAnswer]:
     """All ports of an operator, connected or not. The schema of a port is known if it is connected."""
     declared = operator_type(type(operator.operator))
     kinds = (("input", declared.inputs, operator.inputs), ("output", declared.outputs, operator.outputs))
@@ -84,8 +87,8 @@ def ports(operator: LogicalOperator) -> list[dict[str, Any]]:
 
 
 def logical_operator(
-    operator: LogicalOperator, rows: Iterable[Row], latencies: Mapping[str, float | None]
-) -> dict[str, Any]:
+    operator: LogicalOperator, rows: Iterable[OperatorAnswer], latencies: Mapping[str, float | None]
+) -> LogicalOperatorAnswer:
     """A logical operator with the figures of its partitions.
 
     Sums are over its partitions, of `cpuPercentageMA` and `failureCount` also over its unifiers. `latencies`:
@@ -96,12 +99,17 @@ def logical_operator(
     return {
         "name": operator.name,
         "className": class_name(operator),
-        **{name: _total(row[name] for row in partitions) for name in _SUMMED},
+        "totalTuplesProcessed": _total(row["totalTuplesProcessed"] for row in partitions),
+        "totalTuplesEmitted": _total(row["totalTuplesEmitted"] for row in partitions),
+        "tuplesProcessedPSMA": _total(row["tuplesProcessedPSMA"] for row in partitions),
+        "tuplesEmittedPSMA": _total(row["tuplesEmittedPSMA"] for row in partitions),
         "cpuPercentageMA": _total(row["cpuPercentageMA"] for row in own),
         "latencyMA": latencies.get(operator.name),
         "status": dict(Counter(row["status"] for row in own)),
         "failureCount": _total(row["failureCount"] for row in own),
-        **{name: _over(min, (row[name] for row in own)) for name in _EXTREMES},
+        "lastHeartbeat": min(_known(row["lastHeartbeat"] for row in own), default=None),
+        "recoveryWindowId": min(_known(row["recoveryWindowId"] for row in own), default=None),
+        "currentWindowId": min(_known(row["currentWindowId"] for row in own), default=None),
         "containerIds": sorted({row["container"] for row in own}),
         "partitions": [row["id"] for row in partitions],
         "unifiers": [row["id"] for row in own if row["unifierClass"]],
@@ -109,30 +117,50 @@ def logical_operator(
     }
 
 
-def aggregation(name: str, rows: Iterable[Row]) -> dict[str, Any]:
+def aggregation(name: str, rows: Iterable[OperatorAnswer]) -> AggregationAnswer:
     """Minimum, maximum, average and sum of the figures of a logical operator's partitions; unifiers are left out."""
     own = [row for row in rows if row["logicalName"] == name and not row["unifierClass"]]
-    found: dict[str, Any] = {"name": name}
-    for field in (*_AGGREGATED, *_NOT_SUMMED, *_EXTREMES):
-        known = [row[field] for row in own if row[field] is not None]
-        figures = {"min": min(known, default=None), "max": max(known, default=None)}
-        if field not in _EXTREMES:
-            figures["avg"] = sum(known) / len(known) if known else None
-        if field in _AGGREGATED:
-            figures["sum"] = sum(known) if known else None
-        found[field] = figures
-    return found
+    return {
+        "name": name,
+        "tuplesProcessedPSMA": _sum(row["tuplesProcessedPSMA"] for row in own),
+        "tuplesEmittedPSMA": _sum(row["tuplesEmittedPSMA"] for row in own),
+        "cpuPercentageMA": _sum(row["cpuPercentageMA"] for row in own),
+        "failureCount": _sum(row["failureCount"] for row in own),
+        "stateBytes": _sum(row["stateBytes"] for row in own),
+        "latencyMA": _mean(row["latencyMA"] for row in own),
+        "lastHeartbeat": _extremes(row["lastHeartbeat"] for row in own),
+        "recoveryWindowId": _extremes(row["recoveryWindowId"] for row in own),
+        "currentWindowId": _extremes(row["currentWindowId"] for row in own),
+    }
 
 
-def _port_ref(port: PortRef) -> dict[str, str]:
+def _port_ref(port: PortRef) -> LogicalPortRefAnswer:
     return {"operatorName": port.operator, "portName": port.port}
 
 
-def _total(values: Iterable[float | None]) -> float | None:
-    return _over(sum, values)
+Number = TypeVar("Number", int, float)
 
 
-def _over(function: Callable[[list[Any]], Any], values: Iterable[Any]) -> Any:
-    """The function of what is known; None if nothing is."""
-    known = [value for value in values if value is not None]
-    return function(known) if known else None
+def _known(values: Iterable[Number | None]) -> list[Number]:
+    return [value for value in values if value is not None]
+
+
+def _total(values: Iterable[Number | None]) -> Number | None:
+    """The sum of what is known; None if nothing is."""
+    known = _known(values)
+    return sum(known) if known else None
+
+
+def _extremes(values: Iterable[float | None]) -> ExtremesAnswer:
+    known = _known(values)
+    return {"min": min(known, default=None), "max": max(known, default=None)}
+
+
+def _mean(values: Iterable[float | None]) -> MeanAnswer:
+    known = _known(values)
+    return {**_extremes(known), "avg": sum(known) / len(known) if known else None}
+
+
+def _sum(values: Iterable[float | None]) -> SumAnswer:
+    known = _known(values)
+    return {**_mean(known), "sum": sum(known) if known else None}

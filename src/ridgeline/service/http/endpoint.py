@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.requests import Request
 
@@ -80,20 +80,22 @@ class Call:
 
 
 Handler = Callable[[Call], Any]
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A path that answers GET. `schema` names what it answers in `ridgeline.service.http.openapi.SCHEMAS`.
+    """A path that answers GET. `answer` is the type of its answer, which the OpenAPI description is made from.
 
-    `handler` returns what JSON can hold and may raise AnswerError; it runs in a thread of its own. None: the
-    answer is made elsewhere and only described here.
+    `handler` returns an answer and may raise AnswerError; it runs in a thread of its own. None: the answer is
+    made elsewhere and only described here.
     """
 
     path: str
     handler: Handler | None
     summary: str
-    schema: str
+    answer: Any
     path_parameters: tuple[Parameter, ...] = ()
     query: tuple[Parameter, ...] = ()
     media_type: str = "application/json"
@@ -115,13 +117,13 @@ class Endpoint:
         return values | {name: known[name].parse(text) for name, text in request.query_params.items()}
 
 
-def found(ask: Callable[..., Any], *arguments: Any) -> Any:
+def found(ask: Callable[[Asked], Answer], asked: Asked) -> Answer:
     """What the watch answers.
 
     Raises AnswerError (404) with its words if it does not know what is asked for.
     """
     try:
-        return ask(*arguments)
+        return ask(asked)
     except KeyError as error:
         what, _, hint = str(error.args[0]).partition("; ")
         raise AnswerError(404, what, hint) from error

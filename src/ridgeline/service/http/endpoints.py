@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from ridgeline.api.errors import did_you_mean
+from ridgeline.measure.answers.application import InfoAnswer, PendingInfoAnswer
+from ridgeline.measure.answers.operators import (
+    ContainerAnswer,
+    OperatorAnswer,
+    PortAnswer,
+    RecordAgesAnswer,
+    ThroughputAnswer,
+)
+from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowAnswer
 from ridgeline.plan.logical import LogicalOperator
 from ridgeline.service.http import apex
-from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter, found
+from ridgeline.service.http.answers import (
+    AggregationAnswer,
+    ContainersAnswer,
+    LogicalOperatorAnswer,
+    LogicalOperatorsAnswer,
+    LogicalPlanAnswer,
+    LogicalPortAnswer,
+    LogicalPortsAnswer,
+    OperatorsAnswer,
+    PhysicalPlanAnswer,
+    PortsAnswer,
+    StackTraceAnswer,
+    StreamsAnswer,
+    VersionAnswer,
+    WindowsAnswer,
+)
+from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler, Parameter, found
 
 BASE = "/ws/v2/stram"
+AnyPort = TypeVar("AnyPort", PortAnswer, LogicalPortAnswer)
 
 _NAME = Parameter("name", "string", "the name of a logical operator")
 _PORT = Parameter("port", "string", "the name of a port")
@@ -40,7 +67,7 @@ def _selected(values: dict[str, Any], name: str | None, kind: str) -> dict[str, 
     return {name: values[name]}
 
 
-def _port(ports: list[dict[str, Any]], name: str) -> dict[str, Any]:
+def _port(ports: list[AnyPort], name: str) -> AnyPort:
     for port in ports:
         if port["name"] == name:
             return port
@@ -51,7 +78,7 @@ def _logical_latencies(call: Call) -> dict[str, float | None]:
     return {row["operator"]: row["averageMs"] for row in call.watch.latency()["logical"]}
 
 
-def _logical_operators(call: Call) -> dict[str, Any]:
+def _logical_operators(call: Call) -> LogicalOperatorsAnswer:
     rows, latencies = call.watch.operators(), _logical_latencies(call)
     return {
         "operators": [
@@ -60,7 +87,7 @@ def _logical_operators(call: Call) -> dict[str, Any]:
     }
 
 
-def _stack_trace(call: Call) -> dict[str, Any]:
+def _stack_trace(call: Call) -> StackTraceAnswer:
     container = found(call.watch.container, call["id"])
     host, pid = container["host"], container["pid"]
     fresh = (
@@ -69,12 +96,16 @@ def _stack_trace(call: Call) -> dict[str, Any]:
         else None
     )
     return {
-        **{name: container[name] for name in ("id", "host", "pid", "lastHeartbeat", "stack")},
+        "id": container["id"],
+        "host": host,
+        "pid": pid,
+        "lastHeartbeat": container["lastHeartbeat"],
+        "stack": container["stack"],
         "fresh": fresh,
     }
 
 
-def _containers(call: Call) -> dict[str, Any]:
+def _containers(call: Call) -> ContainersAnswer:
     containers = call.watch.containers()
     wanted = call.get("states")
     if wanted is not None:
@@ -91,27 +122,39 @@ def _containers(call: Call) -> dict[str, Any]:
 
 def _stram(
     path: str,
-    handler: Any,
+    handler: Handler,
     summary: str,
-    schema: str,
+    answer: Any,
     *parameters: Parameter,
     query: tuple[Parameter, ...] = (),
 ) -> Endpoint:
     """An endpoint below the base path; its tag is the first part of its path."""
     return Endpoint(
-        f"{BASE}{path}", handler, summary, schema, parameters, query, tag=path.split("/")[1] or "info"
+        f"{BASE}{path}", handler, summary, answer, parameters, query, tag=path.split("/")[1] or "info"
     )
 
 
 JSON_ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint("/ws", lambda _: {"version": "v2"}, "The version of the web services.", "Version", tag="info"),
-    _stram("/", lambda call: call.watch.info(), "The application and its figures as a whole.", "Info"),
-    _stram("/info", lambda call: call.watch.info(), "The application and its figures as a whole.", "Info"),
+    Endpoint(
+        "/ws", lambda _: {"version": "v2"}, "The version of the web services.", VersionAnswer, tag="info"
+    ),
+    _stram(
+        "/",
+        lambda call: call.watch.info(),
+        "The application and its figures as a whole.",
+        InfoAnswer | PendingInfoAnswer,
+    ),
+    _stram(
+        "/info",
+        lambda call: call.watch.info(),
+        "The application and its figures as a whole.",
+        InfoAnswer | PendingInfoAnswer,
+    ),
     _stram(
         "/logicalPlan",
         lambda call: apex.logical_plan(call.plan.logical),
         "The application as its author wrote it.",
-        "LogicalPlan",
+        LogicalPlanAnswer,
     ),
     _stram(
         "/logicalPlan/attributes",
@@ -119,14 +162,14 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
             apex.attributes(call.plan.logical.attributes), call.get("attributeName"), "attribute"
         ),
         "The application's attributes, or one of them.",
-        "Attributes",
+        dict[str, Any],
         query=(Parameter("attributeName", "string", "the name of an attribute; default: all"),),
     ),
     _stram(
         "/logicalPlan/operators",
         _logical_operators,
         "All logical operators with the figures of their partitions.",
-        "LogicalOperators",
+        LogicalOperatorsAnswer,
     ),
     _stram(
         "/logicalPlan/operators/{name}",
@@ -134,28 +177,28 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
             _logical_operator(call), call.watch.operators(), _logical_latencies(call)
         ),
         "A logical operator with the figures of its partitions.",
-        "LogicalOperator",
+        LogicalOperatorAnswer,
         _NAME,
     ),
     _stram(
         "/logicalPlan/operators/{name}/aggregation",
         lambda call: apex.aggregation(_logical_operator(call).name, call.watch.operators()),
         "Minimum, maximum, average and sum of the figures of a logical operator's partitions.",
-        "Aggregation",
+        AggregationAnswer,
         _NAME,
     ),
     _stram(
         "/logicalPlan/operators/{name}/ports",
         lambda call: {"ports": apex.ports(_logical_operator(call))},
         "The ports of a logical operator.",
-        "LogicalPorts",
+        LogicalPortsAnswer,
         _NAME,
     ),
     _stram(
         "/logicalPlan/operators/{name}/ports/{port}",
         lambda call: _port(apex.ports(_logical_operator(call)), call["port"]),
         "A port of a logical operator.",
-        "LogicalPort",
+        LogicalPortAnswer,
         _NAME,
         _PORT,
     ),
@@ -165,7 +208,7 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
             apex.attributes(_logical_operator(call).attributes), call.get("attributeName"), "attribute"
         ),
         "The attributes of a logical operator, or one of them.",
-        "Attributes",
+        dict[str, Any],
         _NAME,
         query=(Parameter("attributeName", "string", "the name of an attribute; default: all"),),
     ),
@@ -175,7 +218,7 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
             apex.properties(_logical_operator(call)), call.get("propertyName"), "property"
         ),
         "The properties of a logical operator, or one of them. Secrets are masked.",
-        "Properties",
+        dict[str, Any],
         _NAME,
         query=(Parameter("propertyName", "string", "the name of a property; default: all"),),
     ),
@@ -183,33 +226,33 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         "/physicalPlan",
         lambda call: {"operators": call.watch.operators(), "streams": call.watch.streams()},
         "All physical operators and the streams between them.",
-        "PhysicalPlan",
+        PhysicalPlanAnswer,
     ),
     _stram(
         "/physicalPlan/operators",
         lambda call: {"operators": call.watch.operators()},
         "All physical operators.",
-        "Operators",
+        OperatorsAnswer,
     ),
     _stram(
         "/physicalPlan/operators/{id}",
         lambda call: found(call.watch.operator, call["id"]),
         "A physical operator.",
-        "Operator",
+        OperatorAnswer,
         _OPERATOR_ID,
     ),
     _stram(
         "/physicalPlan/operators/{id}/ports",
         lambda call: {"ports": found(call.watch.operator, call["id"])["ports"]},
         "The ports of a physical operator.",
-        "Ports",
+        PortsAnswer,
         _OPERATOR_ID,
     ),
     _stram(
         "/physicalPlan/operators/{id}/ports/{port}",
         lambda call: _port(found(call.watch.operator, call["id"])["ports"], call["port"]),
         "A port of a physical operator.",
-        "Port",
+        PortAnswer,
         _OPERATOR_ID,
         _PORT,
     ),
@@ -217,61 +260,61 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         "/physicalPlan/containers",
         _containers,
         "All containers, or those in some states.",
-        "Containers",
+        ContainersAnswer,
         query=(Parameter("states", "string", f"states, separated by commas: {', '.join(_STATES)}"),),
     ),
     _stram(
         "/physicalPlan/containers/{id}",
         lambda call: found(call.watch.container, call["id"]),
         "A container.",
-        "Container",
+        ContainerAnswer,
         _CONTAINER_ID,
     ),
     _stram(
         "/physicalPlan/containers/{id}/stackTrace",
         _stack_trace,
         "Where a container's thread is: `stack` as its last heartbeat said, `fresh` as of now where that can be had.",
-        "StackTrace",
+        StackTraceAnswer,
         _CONTAINER_ID,
     ),
     _stram(
         "/physicalPlan/streams",
         lambda call: {"streams": call.watch.streams()},
         "All physical streams.",
-        "Streams",
+        StreamsAnswer,
     ),
     _stram(
         "/latency",
         lambda call: found(call.watch.latency, call.get("windowId")),
         "The latencies of all operators in a window, with averages and percentiles.",
-        "Latency",
+        LatencyAnswer,
         query=(_WINDOW,),
     ),
     _stram(
         "/criticalPath",
         lambda call: found(call.watch.critical_path, call.get("windowId")),
         "The critical path of a window, the slack of operators off it, and what the window waited for.",
-        "CriticalPath",
+        CriticalPathAnswer,
         query=(_WINDOW,),
     ),
     _stram(
         "/recordAge",
         lambda call: found(call.watch.record_age, call.get("operator")),
         "How old records were over the last minute, by operator and place.",
-        "RecordAges",
+        RecordAgesAnswer,
         query=(Parameter("operator", "string", "the name or title of an operator; default: all"),),
     ),
     _stram(
         "/progress",
         lambda call: call.watch.progress(),
         "How far the running window and the sources are.",
-        "Progress",
+        ProgressAnswer,
     ),
     _stram(
         "/windows",
         lambda call: {"windows": call.watch.windows(call.get("limit"))},
         "Summaries of the last windows, the newest last.",
-        "Windows",
+        WindowsAnswer,
         query=(
             Parameter("limit", "integer", "how many windows; default: all that are kept, at most 1,000", 1),
         ),
@@ -280,13 +323,13 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         "/windows/{id}",
         lambda call: found(call.watch.window, call["id"]),
         "A window with its operators and what it waited for.",
-        "Window",
+        WindowAnswer,
         _WINDOW_ID,
     ),
     _stram(
         "/throughput",
         lambda call: call.watch.throughput(),
         "Tuples of every operator and port, in sum and per second.",
-        "Throughput",
+        ThroughputAnswer,
     ),
 )

@@ -1,142 +1,84 @@
-"""The OpenAPI 3.1 description of the web service, made from the table of its endpoints."""
+"""The OpenAPI 3.1 description of the web service, made from the table of its endpoints and the types of their answers."""
 
 from __future__ import annotations
 
+import builtins
+import inspect
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+import types
+import typing
+from collections.abc import Iterable
+from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
+from ridgeline.service.http.answers import ErrorAnswer
 from ridgeline.service.http.endpoint import Endpoint, Parameter
 
 Schema = dict[str, Any]
-
-_PRIMITIVES = {"str": "string", "int": "integer", "num": "number", "bool": "boolean", "obj": "object"}
-
-
-def schema_of(text: str) -> Schema:
-    """The JSON schema of a short form: `str`, `int`, `num`, `bool`, `obj`, the name of a schema; `?` or null, `[]` a list, `{}` a mapping.
-
-    >>> schema_of("num?")
-    {'type': ['number', 'null']}
-    >>> schema_of("Operator[]")
-    {'type': 'array', 'items': {'$ref': '#/components/schemas/Operator'}}
-    """
-    if text.endswith("[]"):
-        return {"type": "array", "items": schema_of(text[:-2])}
-    if text.endswith("{}"):
-        return {"type": "object", "additionalProperties": schema_of(text[:-2])}
-    if text.endswith("?"):
-        inner = schema_of(text[:-1])
-        return (
-            {"type": [inner["type"], "null"]}
-            if set(inner) == {"type"}
-            else {"anyOf": [inner, {"type": "null"}]}
-        )
-    if text == "any":
-        return {}
-    return {"type": _PRIMITIVES[text]} if text in _PRIMITIVES else {"$ref": f"#/components/schemas/{text}"}
+"""A JSON schema."""
+_PRIMITIVES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
-def _fields(text: str) -> dict[str, str]:
-    return dict(part.split(":") for part in text.split())
+class _Components:
+    """The schemas of answers: each `TypedDict` is a named component, the rest stands where it is used."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, Schema] = {}
+
+    def schema(self, kind: Any) -> Schema:
+        """The schema of a type: a scalar, `Any`, a list, a mapping, a `TypedDict`, and unions of them.
+
+        Raises TypeError for a type that JSON has no form for.
+        """
+        if kind is Any:
+            return {}
+        if kind in _PRIMITIVES:
+            return {"type": _PRIMITIVES[kind]}
+        return self._reference(kind) if is_typeddict(kind) else self._composed(kind)
+
+    def _composed(self, kind: Any) -> Schema:
+        """The schema of a type that is made of others."""
+        arguments = get_args(kind)
+        match get_origin(kind):
+            case typing.Annotated:
+                return {**self.schema(arguments[0]), "description": arguments[1]}
+            case typing.NotRequired:
+                return self.schema(arguments[0])
+            case builtins.list:
+                return {"type": "array", "items": self.schema(arguments[0])}
+            case builtins.dict:
+                return {"type": "object", "additionalProperties": self.schema(arguments[1])}
+            case typing.Union | types.UnionType:
+                return _either([self.schema(argument) for argument in arguments])
+        msg = f"`{kind}` has no form in JSON; answer with a `TypedDict`, a list, a mapping or a scalar"
+        raise TypeError(msg)
+
+    def _reference(self, kind: type) -> Schema:
+        name = component_name(kind)
+        if name not in self.schemas:
+            self.schemas[name] = {}  # it may hold itself
+            hints = get_type_hints(kind, include_extras=True)
+            self.schemas[name] = {
+                "type": "object",
+                "description": inspect.cleandoc(kind.__doc__ or ""),
+                "properties": {field: self.schema(hint) for field, hint in hints.items()},
+                "required": [
+                    field for field, hint in hints.items() if get_origin(hint) is not typing.NotRequired
+                ],
+            }
+        return {"$ref": f"#/components/schemas/{name}"}
 
 
-_OPERATOR_TIMES = "operator:str id:int name:str latencyMs:num? computeMs:num? waitMs:num? transferMs:num? averageMs:num? p50Ms:num? p99Ms:num?"
-_SUMMARY = (
-    "windowId:int attempts:int triggeredAt:num committedAt:num latencyMs:num lateMs:num criticalPathMs:num path:str[] tuplesIn:int"
-    " tuplesOut:int phases:num{}"
-)
-_AGES = "minMs:num? maxMs:num? avgMs:num? p50Ms:num? p90Ms:num? p99Ms:num? p999Ms:num? oldestMs:num?"
-_AGGREGATED = "tuplesProcessedPSMA tuplesEmittedPSMA cpuPercentageMA latencyMA failureCount stateBytes lastHeartbeat recoveryWindowId currentWindowId"
+def _either(forms: list[Schema]) -> Schema:
+    """The schema of a union: one list of types where all of them are scalars."""
+    if all(set(form) == {"type"} for form in forms):
+        return {"type": [form["type"] for form in forms]}
+    return {"anyOf": forms}
 
-SCHEMAS: Mapping[str, dict[str, str] | str] = {
-    "Error": _fields("error:str hint:str"),
-    "Index": _fields("name:str version:str links:str{}"),
-    "Version": _fields("version:str"),
-    "Health": _fields("status:str"),
-    "Description": "obj",
-    "Info": _fields(
-        "id:str name:str user:str? version:str? checkpoint:str? master:str? startTime:num elapsedTime:num state:str windowSeconds:num"
-        " attributes:any{} stats:Stats"
-    ),
-    "Stats": _fields(
-        "allocatedContainers:int plannedContainers:int failedContainers:int numOperators:int latency:num? criticalPath:str[]"
-        " windowLatency:num? windowStartMillis:num? currentWindowId:int? recoveryWindowId:int? windowsCommitted:int windowsRetried:int"
-        " tasksRetried:int"
-        " tuplesProcessedPSMA:num totalTuplesProcessed:int tuplesEmittedPSMA:num totalTuplesEmitted:int heartbeatsReceived:int"
-        " heartbeatsRejected:int clockSkew:num{}"
-    ),
-    "Attributes": "any{}",
-    "Properties": "any{}",
-    "LogicalPlan": _fields("operators:LogicalPlanOperator[] streams:LogicalStream[] attributes:any{}"),
-    "LogicalPlanOperator": _fields(
-        "name:str class:str attributes:any{} properties:any{} ports:LogicalPort[]"
-    ),
-    "LogicalPort": _fields("name:str type:str connected:bool schema:str? attributes:any{}"),
-    "LogicalPorts": _fields("ports:LogicalPort[]"),
-    "LogicalStream": _fields(
-        "name:str source:LogicalPortRef sinks:LogicalPortRef[] locality:str? schema:str"
-    ),
-    "LogicalPortRef": _fields("operatorName:str portName:str"),
-    "LogicalOperators": _fields("operators:LogicalOperator[]"),
-    "LogicalOperator": _fields(
-        "name:str className:str totalTuplesProcessed:num? totalTuplesEmitted:num? tuplesProcessedPSMA:num? tuplesEmittedPSMA:num?"
-        " cpuPercentageMA:num? latencyMA:num? status:int{} lastHeartbeat:num? failureCount:int? recoveryWindowId:int? currentWindowId:int?"
-        " containerIds:int[] partitions:int[] unifiers:int[] hosts:str[]"
-    ),
-    "Aggregate": _fields("min:num? max:num?"),
-    "Aggregation": _fields("name:str " + " ".join(f"{name}:Aggregate" for name in _AGGREGATED.split())),
-    "PhysicalPlan": _fields("operators:Operator[] streams:Stream[]"),
-    "Operators": _fields("operators:Operator[]"),
-    "Operator": _fields(
-        "id:int operator:str name:str logicalName:str className:str container:int host:str? pid:int? stage:int partition:int"
-        " unifierClass:str? kind:str status:str currentWindowId:int? recoveryWindowId:int? totalTuplesProcessed:int totalTuplesEmitted:int"
-        " tuplesProcessedPSMA:num tuplesEmittedPSMA:num cpuPercentageMA:num? latencyMA:num? latencyMs:num? computeMs:num? waitMs:num?"
-        " transferMs:num? p50Ms:num? p99Ms:num? windowsBehind:int failureCount:int lastHeartbeat:num? stateBytes:int errors:int"
-        " errorTuples:str[] droppedWindows:int queueSizeMA:num? ports:Port[]"
-    ),
-    "Port": _fields("name:str type:str totalTuples:int tuplesPSMA:num queueSizeMA:num?"),
-    "Ports": _fields("ports:Port[]"),
-    "Streams": _fields("streams:Stream[]"),
-    "Stream": _fields("logicalName:str source:PortRef sinks:PortRef[]"),
-    "PortRef": _fields("operatorId:int portName:str"),
-    "Containers": _fields("containers:Container[]"),
-    "Container": _fields(
-        "id:int stage:int host:str? pid:int? jvmName:str? state:str operators:str{} numOperators:int lastHeartbeat:num?"
-        " heartbeatAgeSeconds:num? startedTime:num? stack:str? bytesOut:int lastWindowId:int?"
-    ),
-    "StackTrace": _fields("id:int host:str? pid:int? lastHeartbeat:num? stack:str? fresh:str?"),
-    "Latency": _fields("windowId:int? operators:OperatorLatency[] logical:LogicalLatency[] clamps:int"),
-    "OperatorLatency": _fields(f"{_OPERATOR_TIMES} windowsBehind:int estimated:bool"),
-    "LogicalLatency": _fields(
-        "operator:str latencyMs:num? averageMs:num? computeMs:num? waitMs:num? transferMs:num?"
-    ),
-    "CriticalPath": _fields(
-        "windowId:int? latencyMs:num? path:PathStep[] slack:num{} blame:BlameStep[] average:AveragePath share:num{} windowLatencyMs:num?"
-        " explained:obj"
-    ),
-    "PathStep": _fields("operator:str id:int latencyMs:num? computeMs:num? transferMs:num?"),
-    "BlameStep": _fields("what:str operator:str ms:num"),
-    "AveragePath": _fields("latencyMs:num? path:str[]"),
-    "RecordAges": _fields("operators:RecordAge[]"),
-    "RecordAge": _fields(f"operator:str id:int at:str level:str {_AGES} count:int negative:int"),
-    "Progress": _fields(
-        "windowId:int? running:bool elapsedSeconds:num? operators:obj[] containers:obj[] window:obj sources:obj[] application:Backlog"
-    ),
-    "Backlog": _fields(
-        "backlogRecords:num? backlogSeconds:num? basis:str caughtUpAt:num? asOf:num? unreachable:str[] verdict:str windowsBehind:int?"
-    ),
-    "Windows": _fields("windows:WindowSummary[]"),
-    "WindowSummary": _fields(_SUMMARY),
-    "Window": _fields(f"{_SUMMARY} blame:BlameStep[] operators:OperatorLatency[]"),
-    "Throughput": _fields("operators:obj[]"),
-    "Frame": _fields(
-        "windowId:int? at:num info:Info latency:Latency criticalPath:CriticalPath recordAge:RecordAges progress:Progress"
-        " operators:Operator[]"
-    ),
-    "Exposition": "str",
-}
-"""What is answered, by name: the fields that are always there in short form (see `schema_of`); more may come."""
+
+def component_name(kind: type) -> str:
+    """The name by which the description knows a `TypedDict`: `LatencyAnswer` is `Latency`."""
+    return kind.__name__.removesuffix("Answer")
+
 
 _DESCRIPTION = (
     "Figures of a running application. Read only. Paths and field names follow Apache Apex's STRAM where it has them; numbers are JSON"
@@ -151,14 +93,16 @@ def openapi_path(path: str) -> str:
 
 
 def describe(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
-    """The OpenAPI document."""
+    """The OpenAPI document. Its schemas are made from the types of the endpoints' answers."""
+    components = _Components()
+    paths = {openapi_path(endpoint.path): {"get": _operation(endpoint, components)} for endpoint in endpoints}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Ridgeline", "version": version, "description": _DESCRIPTION},
         "security": [{}, {"token": []}],
-        "paths": {openapi_path(endpoint.path): {"get": _operation(endpoint)} for endpoint in endpoints},
+        "paths": paths,
         "components": {
-            "schemas": {name: _component(form) for name, form in SCHEMAS.items()},
+            "schemas": components.schemas,
             "securitySchemes": {
                 "token": {
                     "type": "http",
@@ -170,17 +114,7 @@ def describe(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
     }
 
 
-def _component(form: dict[str, str] | str) -> Schema:
-    if isinstance(form, str):
-        return schema_of(form)
-    return {
-        "type": "object",
-        "properties": {name: schema_of(kind) for name, kind in form.items()},
-        "required": list(form),
-    }
-
-
-def _operation(endpoint: Endpoint) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, components: _Components) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": re.sub(r"\W+", "_", openapi_path(endpoint.path)).strip("_") or "index",
         "summary": endpoint.summary,
@@ -190,10 +124,10 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             *(_parameter(parameter, "query") for parameter in endpoint.query),
         ],
         "responses": {
-            "200": _response("What is asked for.", endpoint.media_type, schema_of(endpoint.schema))
+            "200": _response("What is asked for.", endpoint.media_type, components.schema(endpoint.answer))
         },
     }
-    error = schema_of("Error")
+    error = components.schema(ErrorAnswer)
     if endpoint.path_parameters or endpoint.query:
         described["responses"]["400"] = _response("A parameter is wrong.", "application/json", error)
         described["responses"]["404"] = _response(

@@ -16,7 +16,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ridgeline.api.errors import did_you_mean
+from ridgeline.measure.answers.application import FrameAnswer
 from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
+from ridgeline.service.http.answers import ErrorAnswer, HealthAnswer, IndexAnswer
 from ridgeline.service.http.encoding import to_json
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler, Parameter
 from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
@@ -34,15 +36,20 @@ _EVENTS = Endpoint(
     f"{BASE}/events",
     None,
     "Server-sent events: the newest frame, then one complete frame a window (`event: window`), at last `event: end`.",
-    "Frame",
+    FrameAnswer,
     media_type="text/event-stream",
     tag="events",
 )
 _METRICS = Endpoint(
-    "/metrics", None, "The metrics for Prometheus.", "Exposition", media_type="text/plain", tag="metrics"
+    "/metrics", None, "The metrics for Prometheus.", str, media_type="text/plain", tag="metrics"
 )
 _HEALTH = Endpoint(
-    "/healthz", lambda _: {"status": "ok"}, "Whether the service answers.", "Health", tag="info", open=True
+    "/healthz",
+    lambda _: {"status": "ok"},
+    "Whether the service answers.",
+    HealthAnswer,
+    tag="info",
+    open=True,
 )
 _LAST_EVENT = Parameter("Last-Event-ID", "integer", "the window of the last frame that was read", 0)
 
@@ -65,9 +72,9 @@ def create_app(
     """
     frames, exposition = Frames(watch), Exposition(watch)
     version = identity.version()
-    index = Endpoint("/", lambda call: _index(call, version), "What there is.", "Index", tag="info")
+    index = Endpoint("/", lambda call: _index(call, version), "What there is.", IndexAnswer, tag="info")
     described = Endpoint(
-        f"{BASE}/openapi.json", lambda _: document, "This description.", "Description", tag="info"
+        f"{BASE}/openapi.json", lambda _: document, "This description.", dict[str, Any], tag="info"
     )
     answering = (index, *JSON_ENDPOINTS, described, _HEALTH)
     endpoints = (*answering, _EVENTS, _METRICS)
@@ -119,7 +126,7 @@ def _route(endpoint: Endpoint, handler: Handler, watch: Watch, plan: Plan, stack
     return Route(endpoint.path, answer)
 
 
-def _index(call: Call, version: str) -> dict[str, Any]:
+def _index(call: Call, version: str) -> IndexAnswer:
     links = {
         "info": f"{BASE}/info",
         "events": _EVENTS.path,
@@ -189,7 +196,7 @@ class _Guard:
         await _json(answer, 401, {"www-authenticate": "Bearer"})(scope, receive, send)
 
 
-def _other_host(named: list[str]) -> dict[str, str]:
+def _other_host(named: list[str]) -> ErrorAnswer:
     """What is said to a request for a host that is not this one: it may come from a page whose name an attacker lets lead here."""
     name = ", ".join(named)[:200]
     what = f"this service does not answer to the host `{name}`" if named else "the request names no host"

@@ -1,0 +1,87 @@
+"""Answers about the application as a whole: who it is, its figures in sum, and all of one moment."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict, final
+
+from ridgeline.measure.answers.operators import OperatorAnswer, RecordAgesAnswer
+from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer
+
+
+class StatsAnswer(TypedDict):
+    """The figures of an application, under Apex's names where it has them; `...PSMA` is per second, averaged."""
+
+    allocatedContainers: Annotated[int, "Containers whose process is known."]
+    plannedContainers: Annotated[int, "Containers of the plan."]
+    failedContainers: Annotated[int, "Failures of containers so far."]
+    numOperators: Annotated[int, "Physical operators."]
+    latency: Annotated[float | None, "Milliseconds of the critical path of the averages."]
+    criticalPath: Annotated[list[str], "Titles of the operators on the critical path of the averages."]
+    windowLatency: Annotated[float | None, "Milliseconds that the last window took."]
+    windowStartMillis: Annotated[int | None, "When the first window was due, milliseconds since 1970."]
+    currentWindowId: Annotated[int | None, "The window that runs, or the last one."]
+    recoveryWindowId: Annotated[int | None, "The last committed window."]
+    windowsCommitted: Annotated[int, "Windows that this run has committed."]
+    windowsRetried: Annotated[int, "Attempts that did not count and were made again."]
+    tasksRetried: Annotated[int, "Tasks that Spark began again in committed windows."]
+    tuplesProcessedPSMA: Annotated[float, "Tuples into operators, per second."]
+    totalTuplesProcessed: Annotated[int, "Tuples into operators, since the start."]
+    tuplesEmittedPSMA: Annotated[float, "Tuples out of operators, per second."]
+    totalTuplesEmitted: Annotated[int, "Tuples out of operators, since the start."]
+    heartbeatsReceived: Annotated[int, "Heartbeats that counted."]
+    heartbeatsRejected: Annotated[int, "Messages to the heartbeat port that did not count."]
+    heartbeatsRejectedByReason: Annotated[
+        dict[str, int], "The same by reason: `unauthenticated`, `late`, ..."
+    ]
+    clockSkew: Annotated[dict[str, float], "By host, milliseconds that its clock is behind STRAM's."]
+
+
+@final
+class InfoAnswer(TypedDict):
+    """The application: who, where, since when, its state and its figures."""
+
+    id: Annotated[str, "Id of the run."]
+    name: Annotated[str, "Name of the application."]
+    user: Annotated[str | None, "Who started it."]
+    version: Annotated[str | None, "Version of Ridgeline."]
+    checkpoint: Annotated[str | None, "The checkpoint folder."]
+    master: Annotated[str | None, "The Spark master."]
+    startTime: Annotated[float, "When the run began."]
+    elapsedTime: Annotated[float, "Seconds since then, up to its end."]
+    state: Annotated[
+        str, "`RUNNING`, `FINISHED`, `STOPPED` or `FAILED`; `PENDING` before the run is planned."
+    ]
+    reason: Annotated[str, "Why it failed; empty otherwise."]
+    planVersion: Annotated[int, "Version of the plan; it grows when the plan changes."]
+    windowSeconds: Annotated[float, "The width of a window."]
+    attributes: Annotated[dict[str, Any], "The application's attributes."]
+    stats: Annotated[StatsAnswer, "The figures."]
+
+
+class NoStatsAnswer(TypedDict):
+    """No figures yet."""
+
+
+@final
+class PendingInfoAnswer(TypedDict):
+    """An application whose run is not planned yet."""
+
+    state: Annotated[str, "`PENDING`."]
+    stats: Annotated[NoStatsAnswer, "Nothing yet."]
+
+
+class FrameAnswer(TypedDict):
+    """All that a view shows, of one moment."""
+
+    windowId: Annotated[int | None, "The last committed window."]
+    at: Annotated[float, "The moment."]
+    window: Annotated[
+        WindowSummaryAnswer | None, "The last committed window in short; null if it is not kept."
+    ]
+    info: Annotated[InfoAnswer | PendingInfoAnswer, "The application as a whole."]
+    latency: Annotated[LatencyAnswer, "The latencies in the last window."]
+    criticalPath: Annotated[CriticalPathAnswer, "The critical path of the last window."]
+    recordAge: Annotated[RecordAgesAnswer, "The record ages of the last minute."]
+    progress: Annotated[ProgressAnswer, "How far the running window and the sources are."]
+    operators: Annotated[list[OperatorAnswer], "All physical operators."]

@@ -1,0 +1,337 @@
+"""Answers about operators, containers, streams and record ages, under Apex's names where it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, TypedDict
+
+from ridgeline.measure.age.record_age import LEVELS, AgeFigures
+from ridgeline.measure.answers.windows import OperatorLatencyAnswer
+from ridgeline.measure.latency.blame import milliseconds
+from ridgeline.measure.progress.throughput import Rates, Totals
+from ridgeline.measure.status import ContainerStatus, OperatorStatus
+from ridgeline.measure.topology import OperatorNode, Topology
+
+
+class PortAnswer(TypedDict):
+    """A port of a physical operator that is connected or has had tuples."""
+
+    name: Annotated[str, "Name of the port."]
+    type: Annotated[str, "`input` or `output`."]
+    totalTuples: Annotated[int, "Tuples since the start."]
+    tuplesPSMA: Annotated[float, "Tuples per second, averaged."]
+    queueSizeMA: Annotated[float | None, "Tuples that waited, averaged; known of a single input port only."]
+
+
+class OperatorAnswer(TypedDict):
+    """A physical operator: a partition, or a unifier."""
+
+    id: Annotated[int, "Id of the physical operator."]
+    operator: Annotated[str, "Its title, such as `book[1]`."]
+    name: Annotated[str, "Its title, under Apex's name."]
+    logicalName: Annotated[str, "Name of the logical operator."]
+    className: Annotated[str, "Full name of its class."]
+    container: Annotated[int, "Id of its container."]
+    host: Annotated[str | None, "Host of its container's process."]
+    pid: Annotated[int | None, "Id of its container's process."]
+    stage: Annotated[int, "Stage of its container."]
+    partition: Annotated[int, "Number of the partition, from 0."]
+    unifierClass: Annotated[str | None, "Class of the unifier; null for a partition."]
+    kind: Annotated[str, "`input`, `operator` or `output`."]
+    status: Annotated[str, "`PENDING`, `ACTIVE`, `WAITING`, `DONE`, `SILENT` or `INACTIVE`."]
+    currentWindowId: Annotated[int | None, "The window that it works on, or its last one."]
+    recoveryWindowId: Annotated[int | None, "Its last committed window."]
+    totalTuplesProcessed: Annotated[int, "Tuples in, since the start."]
+    totalTuplesEmitted: Annotated[int, "Tuples out, since the start."]
+    tuplesProcessedPSMA: Annotated[float, "Tuples in per second, averaged."]
+    tuplesEmittedPSMA: Annotated[float, "Tuples out per second, averaged."]
+    cpuPercentageMA: Annotated[float | None, "Compute time per wall time over the last windows, in percent."]
+    latencyMA: Annotated[float | None, "Mean latency of the last 10 windows, in milliseconds."]
+    latencyMs: Annotated[float | None, "Latency in the last window."]
+    computeMs: Annotated[float | None, "The part of `latencyMs` in callbacks."]
+    waitMs: Annotated[float | None, "The part of `latencyMs` spent waiting."]
+    transferMs: Annotated[float | None, "The part of `latencyMs` in which tuples or state moved."]
+    p50Ms: Annotated[float | None, "Median latency of all windows."]
+    p99Ms: Annotated[float | None, "99th percentile of the latency of all windows."]
+    windowsBehind: Annotated[int, "Windows that are over by the schedule and that it has not completed."]
+    failureCount: Annotated[int, "Failures of it that made a window start again."]
+    lastHeartbeat: Annotated[float | None, "When its container was last heard."]
+    stateBytes: Annotated[int, "Bytes of state that its last window changed."]
+    errors: Annotated[int, "Tuples that it emitted at error ports or left out, since the start."]
+    errorTuples: Annotated[list[str], "The last of them, as text."]
+    droppedWindows: Annotated[int, "Windows that it lost, with `AT_MOST_ONCE`."]
+    queueSizeMA: Annotated[float | None, "Tuples that waited when its turn came, averaged."]
+    ports: Annotated[list[PortAnswer], "Its ports."]
+
+
+class OperatorThroughputAnswer(TypedDict):
+    """The tuples of a physical operator, in sum and per second."""
+
+    operator: Annotated[str, "Title of the physical operator."]
+    id: Annotated[int, "Id of the physical operator."]
+    name: Annotated[str, "Name of the logical operator."]
+    tuplesIn: Annotated[int, "Tuples in, since the start."]
+    tuplesOut: Annotated[int, "Tuples out, since the start."]
+    tuplesInPerSecond: Annotated[float, "Tuples in per second over `seconds`."]
+    tuplesOutPerSecond: Annotated[float, "Tuples out per second over `seconds`."]
+    seconds: Annotated[float, "The time that the rates are over."]
+    ports: Annotated[list[PortAnswer], "Its ports."]
+
+
+class ThroughputAnswer(TypedDict):
+    """The tuples of all operators."""
+
+    operators: Annotated[list[OperatorThroughputAnswer], "The physical operators, in topological order."]
+
+
+class ContainerAnswer(TypedDict):
+    """A container: the operators that one task runs together."""
+
+    id: Annotated[int, "Id of the container."]
+    stage: Annotated[int, "Its stage, from 0."]
+    host: Annotated[str | None, "Host of its process."]
+    pid: Annotated[int | None, "Id of its process."]
+    jvmName: Annotated[str | None, "`pid@host`, under Apex's name."]
+    state: Annotated[str, "`PENDING`, `RUNNING`, `IDLE` or `SILENT`."]
+    operators: Annotated[dict[str, str], "Its operators: titles by id."]
+    numOperators: Annotated[int, "How many they are."]
+    lastHeartbeat: Annotated[float | None, "When a heartbeat or a report of it came last."]
+    heartbeatAgeSeconds: Annotated[float | None, "Seconds since then."]
+    startedTime: Annotated[float | None, "When its present process was first heard."]
+    stack: Annotated[str, "Where its thread was by the last heartbeat of the running window; else empty."]
+    bytesOut: Annotated[int, "Bytes that it sent to other containers, since the start."]
+    lastWindowId: Annotated[int | None, "Its last committed window."]
+
+
+class RecordAgeAnswer(TypedDict):
+    """The ages of the records of a physical operator at one place over the last minute; null without records."""
+
+    operator: Annotated[str, "Title of the physical operator."]
+    id: Annotated[int, "Id of the physical operator."]
+    at: Annotated[str, "`source`, `state`, `emit`, `commit` or `publish`."]
+    level: Annotated[str, "Recording level of the place, KIP-613's."]
+    minMs: Annotated[float | None, "The least age; below 0 if a clock is ahead."]
+    maxMs: Annotated[float | None, "The greatest age."]
+    avgMs: Annotated[float | None, "The mean age."]
+    p50Ms: Annotated[float | None, "The median."]
+    p90Ms: Annotated[float | None, "The 90th percentile."]
+    p99Ms: Annotated[float | None, "The 99th percentile."]
+    p999Ms: Annotated[float | None, "The 99.9th percentile."]
+    oldestMs: Annotated[float | None, "The greatest age of the oldest record that went into a result."]
+    count: Annotated[int, "Records."]
+    negative: Annotated[int, "Records whose age was below 0."]
+
+
+class RecordAgesAnswer(TypedDict):
+    """Record ages by operator and place."""
+
+    operators: Annotated[list[RecordAgeAnswer], "A row for each operator and place that has ever had ages."]
+
+
+class PortRefAnswer(TypedDict):
+    """A port of a physical operator, by id."""
+
+    operatorId: Annotated[int, "Id of the physical operator."]
+    portName: Annotated[str, "Name of the port."]
+
+
+class StreamAnswer(TypedDict):
+    """A connected output port, and who reads from it."""
+
+    logicalName: Annotated[str, "Name of the logical stream."]
+    source: Annotated[PortRefAnswer, "The output port."]
+    sinks: Annotated[list[PortRefAnswer], "The input ports that read from it."]
+
+
+_RUNNING = {"waiting": "WAITING", "running": "ACTIVE", "done": "DONE"}
+_NAMED = 20  # ids that a message names
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What answers of one moment share, by operator's id: rows of `LatencyFold.latency`, windows behind, tuples, what it is doing.
+
+    `states` are those of the running window, as far as containers have said; `silent` are containers.
+    """
+
+    now: float
+    over: bool
+    current_window: int | None
+    latencies: Mapping[int, OperatorLatencyAnswer] = field(default_factory=dict)
+    behind: Mapping[int, int] = field(default_factory=dict)
+    tuples: Mapping[int, tuple[Totals, Rates]] = field(default_factory=dict)
+    states: Mapping[int, str] = field(default_factory=dict)
+    silent: frozenset[int] = frozenset()
+
+
+def operator_answer(status: OperatorStatus, container: ContainerStatus, moment: Moment) -> OperatorAnswer:
+    """One physical operator."""
+    node = status.node
+    latency = moment.latencies.get(node.id)
+    totals, rates = moment.tuples[node.id]
+    return {
+        "id": node.id,
+        "operator": node.title,
+        "name": node.title,
+        "logicalName": node.name,
+        "className": node.class_name,
+        "container": node.container,
+        "host": container.host,
+        "pid": container.pid,
+        "stage": node.stage,
+        "partition": node.partition,
+        "unifierClass": node.class_name if node.unifier else None,
+        "kind": node.kind,
+        "status": _operator_state(status, moment),
+        "currentWindowId": moment.current_window
+        if moment.states.get(node.id) in _RUNNING
+        else status.last_window,
+        "recoveryWindowId": status.last_window,
+        "totalTuplesProcessed": totals.tuples_in,
+        "totalTuplesEmitted": totals.tuples_out,
+        "tuplesProcessedPSMA": rates.tuples_in,
+        "tuplesEmittedPSMA": rates.tuples_out,
+        "cpuPercentageMA": status.cpu_percentage,
+        "latencyMA": latency["averageMs"] if latency else None,
+        "latencyMs": latency["latencyMs"] if latency else None,
+        "computeMs": latency["computeMs"] if latency else None,
+        "waitMs": latency["waitMs"] if latency else None,
+        "transferMs": latency["transferMs"] if latency else None,
+        "p50Ms": latency["p50Ms"] if latency else None,
+        "p99Ms": latency["p99Ms"] if latency else None,
+        "windowsBehind": moment.behind[node.id],
+        "failureCount": status.failures,
+        "lastHeartbeat": container.last_word,
+        "stateBytes": status.state_bytes,
+        "errors": status.errors,
+        "errorTuples": list(status.error_tuples),
+        "droppedWindows": status.dropped_windows,
+        "queueSizeMA": status.queue,
+        "ports": _ports(status, totals, rates),
+    }
+
+
+def throughput_answer(status: OperatorStatus, moment: Moment) -> OperatorThroughputAnswer:
+    """The tuples of one physical operator, in sum and per second."""
+    node = status.node
+    totals, rates = moment.tuples[node.id]
+    return {
+        "operator": node.title,
+        "id": node.id,
+        "name": node.name,
+        "tuplesIn": totals.tuples_in,
+        "tuplesOut": totals.tuples_out,
+        "tuplesInPerSecond": rates.tuples_in,
+        "tuplesOutPerSecond": rates.tuples_out,
+        "seconds": rates.seconds,
+        "ports": _ports(status, totals, rates),
+    }
+
+
+def container_answer(container: ContainerStatus, topology: Topology, moment: Moment) -> ContainerAnswer:
+    """One container."""
+    operators = topology.containers[container.id]
+    return {
+        "id": container.id,
+        "stage": container.stage,
+        "host": container.host,
+        "pid": container.pid,
+        "jvmName": f"{container.pid}@{container.host}" if container.pid is not None else None,
+        "state": _container_state(container, operators, moment),
+        "operators": {str(operator): topology.by_id[operator].title for operator in operators},
+        "numOperators": len(operators),
+        "lastHeartbeat": container.last_word,
+        "heartbeatAgeSeconds": max(0.0, moment.now - container.last_word)
+        if container.last_word is not None
+        else None,
+        "startedTime": container.started,
+        "stack": container.stack,
+        "bytesOut": container.bytes_out,
+        "lastWindowId": container.last_window,
+    }
+
+
+def age_answer(node: OperatorNode, place: str, figures: AgeFigures | None) -> RecordAgeAnswer:
+    """The record ages of one physical operator at one place; without records in the last minute all are null."""
+
+    def ms(seconds: Callable[[AgeFigures], float]) -> float | None:
+        return None if figures is None else milliseconds(seconds(figures))
+
+    return {
+        "operator": node.title,
+        "id": node.id,
+        "at": place,
+        "level": LEVELS[place],
+        "minMs": ms(lambda found: found.minimum),
+        "maxMs": ms(lambda found: found.maximum),
+        "avgMs": ms(lambda found: found.average),
+        "p50Ms": ms(lambda found: found.p50),
+        "p90Ms": ms(lambda found: found.p90),
+        "p99Ms": ms(lambda found: found.p99),
+        "p999Ms": ms(lambda found: found.p999),
+        "oldestMs": ms(lambda found: found.oldest_maximum),
+        "count": 0 if figures is None else figures.count,
+        "negative": 0 if figures is None else figures.negative,
+    }
+
+
+def streams_answer(topology: Topology) -> list[StreamAnswer]:
+    """Each connected output port, and who reads from it."""
+    found: dict[tuple[str, int, str], list[PortRefAnswer]] = {}
+    for stream in topology.streams:
+        sinks = found.setdefault((stream.name, stream.source, stream.source_port), [])
+        sinks.append({"operatorId": stream.sink, "portName": stream.sink_port})
+    return [
+        {"logicalName": name, "source": {"operatorId": source, "portName": port}, "sinks": sinks}
+        for (name, source, port), sinks in found.items()
+    ]
+
+
+def no_such(kind: str, number: int, known: Iterable[int]) -> str:
+    """What to say of an id that does not exist."""
+    ids = list(map(str, known))
+    return f"there is no {kind} {number}; there are {', '.join(ids[:_NAMED]) or 'none'}{', ...' if len(ids) > _NAMED else ''}"
+
+
+def _operator_state(status: OperatorStatus, moment: Moment) -> str:
+    if moment.over or status.finished:
+        return "INACTIVE"
+    if status.node.container in moment.silent:
+        return "SILENT"
+    return _RUNNING.get(
+        moment.states.get(status.node.id, ""), "PENDING" if status.last_window is None else "ACTIVE"
+    )
+
+
+def _container_state(container: ContainerStatus, operators: Iterable[int], moment: Moment) -> str:
+    if container.id in moment.silent:
+        return "SILENT"
+    if container.heard and any(
+        moment.states.get(operator) in {"running", "waiting"} for operator in operators
+    ):
+        return "RUNNING"
+    return "PENDING" if container.last_word is None else "IDLE"
+
+
+def _ports(status: OperatorStatus, totals: Totals, rates: Rates) -> list[PortAnswer]:
+    """Ports that are connected or have had tuples.
+
+    The queue is known of the operator: of its port if there is one.
+    """
+    node = status.node
+    queue = status.queue if len(node.inputs) == 1 else None
+    return [
+        {
+            "name": name,
+            "type": kind,
+            "totalTuples": counted.get(name, 0),
+            "tuplesPSMA": per_second.get(name, 0.0),
+            "queueSizeMA": queue if kind == "input" else None,
+        }
+        for kind, names, counted, per_second in (
+            ("input", node.inputs, totals.inputs, rates.inputs),
+            ("output", node.outputs, totals.outputs, rates.outputs),
+        )
+        for name in dict.fromkeys((*names, *counted))
+    ]

@@ -1,0 +1,103 @@
+"""Answers about the running window and the sources: progress, backlog, verdict."""
+
+from __future__ import annotations
+
+from typing import Annotated, NotRequired, TypedDict
+
+
+class InfiniteAnswer(TypedDict):
+    """Marks a number without an end, which JSON has no word for."""
+
+    infinite: NotRequired[Annotated[bool, "True if there is no end; the number itself is null then."]]
+
+
+class EstimateAnswer(InfiniteAnswer):
+    """A number and what it is based on."""
+
+    value: Annotated[float | None, "The number; null if it is unknown or infinite."]
+    basis: Annotated[str, "`exact`, `estimated`, `lower bound` or `unknown`."]
+
+
+class OperatorProgressAnswer(TypedDict):
+    """How far a physical operator is in the running window, or was in the last one."""
+
+    operator: Annotated[str, "Title of the physical operator."]
+    id: Annotated[int, "Id of the physical operator."]
+    state: Annotated[str, "`waiting`, `running` or `done`."]
+    consumed: Annotated[int, "Tuples consumed; 0 for an input operator."]
+    queued: Annotated[float | None, "Tuples delivered and not consumed."]
+    active: Annotated[int, "Tuples being processed."]
+    produced: Annotated[int, "Tuples emitted, over all ports."]
+    consumedByPort: Annotated[dict[str, int], "Tuples consumed by input port, as the last heartbeat said."]
+    producedByPort: Annotated[dict[str, int], "Tuples emitted by output port."]
+    secondsSpent: Annotated[float, "Seconds in its own callbacks."]
+    averageSecondsPerElement: Annotated[
+        float | None, "Seconds a tuple; of an input operator, seconds a window."
+    ]
+    inputRemaining: Annotated[EstimateAnswer, "Tuples that it still has to consume."]
+    outputRemaining: Annotated[EstimateAnswer, "Tuples that it will still emit."]
+    remainingSeconds: Annotated[EstimateAnswer, "Seconds that its callbacks will still take."]
+    watermarks: Annotated[dict[str, float], "By output port, the lowest time of the records in flight."]
+
+
+class ContainerProgressAnswer(TypedDict):
+    """How far a container is in the running window."""
+
+    id: Annotated[int, "Id of the container."]
+    remainingSeconds: Annotated[EstimateAnswer, "Seconds that it will still work."]
+    lastHeartbeatAgeSeconds: Annotated[float | None, "Seconds since its last heartbeat in this window."]
+    silent: Annotated[bool, "True if it works and has sent nothing for `heartbeat_timeout`."]
+
+
+class WindowProgressAnswer(InfiniteAnswer):
+    """How far the running window is."""
+
+    remainingSeconds: Annotated[float | None, "Wall time that it will still take, without Spark's own work."]
+    cpuRemainingSeconds: Annotated[float | None, "The sum of the operators' remaining seconds."]
+    fractionDone: Annotated[float | None, "Part of the window that is done, from 0 to 1."]
+    basis: Annotated[str, "What `remainingSeconds` is based on."]
+    expectedEndAt: Annotated[float | None, "When it will end; null if no window runs."]
+
+
+class SourceAnswer(InfiniteAnswer):
+    """The backlog of one source; `infinite` is about `backlogSeconds`."""
+
+    operator: Annotated[str, "Name of the input operator."]
+    unit: Annotated[str | None, "What the source counts: `records`, `bytes` or its own unit."]
+    backlog: Annotated[EstimateAnswer, "What waits, in `unit`."]
+    backlogRecords: Annotated[float | None, "Records that wait."]
+    backlogBytes: Annotated[float | None, "Bytes that wait."]
+    backlogSeconds: Annotated[float | None, "Time to work the backlog off, were nothing to arrive."]
+    drainPerSecond: Annotated[float | None, "Units consumed per second."]
+    arrivalPerSecond: Annotated[float | None, "Units that arrive per second."]
+    basis: Annotated[str, "What the backlog is based on."]
+    caughtUpAt: Annotated[float | None, "When the backlog will be worked off; null unless it catches up."]
+    asOf: Annotated[float | None, "When the source was last heard."]
+    problem: Annotated[str | None, "Why the source could not be asked; null if it answers."]
+    verdict: Annotated[str, "Whether the application keeps up with it: `keeping up`, `falling behind`, ..."]
+
+
+class BacklogAnswer(InfiniteAnswer):
+    """The backlog of the application: the worst of its sources; `infinite` is about `backlogSeconds`."""
+
+    backlogRecords: Annotated[float | None, "Records that wait, over all sources."]
+    backlogSeconds: Annotated[float | None, "The longest time that a source's backlog takes."]
+    basis: Annotated[str, "What `backlogSeconds` is based on; `schedule`: on how late windows are."]
+    caughtUpAt: Annotated[float | None, "When all backlogs will be worked off."]
+    asOf: Annotated[float | None, "When the source that was heard longest ago was heard."]
+    unreachable: Annotated[list[str], "Names of sources that do not answer."]
+    verdict: Annotated[str, "The worst verdict of the sources, or what the schedule says."]
+    windowsBehind: Annotated[int | None, "Windows that are due by the schedule and not begun."]
+
+
+class ProgressAnswer(TypedDict):
+    """How far the running window and the sources are."""
+
+    windowId: Annotated[int | None, "The window that runs, or the last one."]
+    running: Annotated[bool, "True while the window runs."]
+    elapsedSeconds: Annotated[float | None, "Seconds since its attempt began, or that it took."]
+    operators: Annotated[list[OperatorProgressAnswer], "The physical operators, in topological order."]
+    containers: Annotated[list[ContainerProgressAnswer], "The containers."]
+    window: Annotated[WindowProgressAnswer, "The window as a whole."]
+    sources: Annotated[list[SourceAnswer], "The sources."]
+    application: Annotated[BacklogAnswer, "The backlog and verdict of the application."]

@@ -1,0 +1,130 @@
+"""Answers about committed windows: latency, critical path, blame, summaries."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypedDict
+
+
+class OperatorTimesAnswer(TypedDict):
+    """The latency of a physical operator in one window, and over all windows."""
+
+    operator: Annotated[str, "Title of the physical operator, such as `book[1]`."]
+    id: Annotated[int, "Id of the physical operator."]
+    name: Annotated[str, "Name of the logical operator."]
+    latencyMs: Annotated[float | None, "Time by which its window ended after the slowest upstream's."]
+    computeMs: Annotated[float | None, "Time in its own callbacks."]
+    waitMs: Annotated[
+        float | None, "Time waiting for the stage before, a slot, or operators of its container."
+    ]
+    transferMs: Annotated[float | None, "Time in which its tuples or its state moved."]
+    averageMs: Annotated[float | None, "Mean latency of the last 10 windows."]
+    p50Ms: Annotated[float | None, "Median latency of all windows."]
+    p99Ms: Annotated[float | None, "99th percentile of the latency of all windows."]
+
+
+class OperatorLatencyAnswer(OperatorTimesAnswer):
+    """The latency of a physical operator, and how far behind it is."""
+
+    windowsBehind: Annotated[int, "Windows that are over by the schedule and that it has not completed."]
+    estimated: Annotated[
+        bool, "True if no upstream had reported: then `windowsBehind` times the window's width."
+    ]
+
+
+class LogicalLatencyAnswer(TypedDict):
+    """The latency of a logical operator: that of its slowest partition with its slowest unifiers."""
+
+    operator: Annotated[str, "Name of the logical operator."]
+    latencyMs: Annotated[float | None, "Latency in the window."]
+    averageMs: Annotated[float | None, "Mean latency of the last 10 windows."]
+    computeMs: Annotated[float | None, "The part of `latencyMs` in callbacks."]
+    waitMs: Annotated[float | None, "The part of `latencyMs` spent waiting."]
+    transferMs: Annotated[float | None, "The part of `latencyMs` in which tuples or state moved."]
+
+
+class LatencyAnswer(TypedDict):
+    """The latencies of all operators in one window."""
+
+    windowId: Annotated[int | None, "The window; null before the first commit."]
+    operators: Annotated[list[OperatorLatencyAnswer], "The physical operators, in topological order."]
+    logical: Annotated[list[LogicalLatencyAnswer], "The logical operators, in topological order."]
+    clamps: Annotated[
+        int, "Durations between hosts that came out negative and were taken for 0, since the start."
+    ]
+
+
+class PathStepAnswer(TypedDict):
+    """A step of a critical path."""
+
+    operator: Annotated[str, "Title of the physical operator."]
+    id: Annotated[int, "Id of the physical operator."]
+    latencyMs: Annotated[
+        float | None, "Its own latency, compute and transfer; the steps add up to the path's."
+    ]
+    computeMs: Annotated[float | None, "Time in its own callbacks."]
+    transferMs: Annotated[float | None, "Time in which its tuples or its state moved."]
+
+
+class BlameStepAnswer(TypedDict):
+    """A stretch of a window's time."""
+
+    what: Annotated[str, "What the window waited for: `launch`, `compute`, `barrier`, `commit`, ..."]
+    operator: Annotated[str, "Title of the operator whose time it is; empty if it is nobody's."]
+    ms: Annotated[float, "Its length."]
+
+
+class AveragePathAnswer(TypedDict):
+    """The critical path of the averages over the last 10 windows."""
+
+    latencyMs: Annotated[float | None, "Its length."]
+    path: Annotated[list[str], "Titles of its operators, from the input on."]
+
+
+class ExplainedAnswer(TypedDict):
+    """Why a window took longer than its critical path: the path and `rest` add up to the window."""
+
+    windowLatencyMs: Annotated[float | None, "The window's latency."]
+    criticalPathMs: Annotated[float | None, "The length of its critical path."]
+    rest: Annotated[dict[str, float], "Milliseconds beside the path, by what they went to."]
+
+
+class CriticalPathAnswer(TypedDict):
+    """The critical path of a window, the slack beside it, and what the window waited for."""
+
+    windowId: Annotated[int | None, "The window; null before the first commit."]
+    latencyMs: Annotated[float | None, "The path's length: the sum of its steps."]
+    path: Annotated[list[PathStepAnswer], "The steps, from an input to a leaf."]
+    slack: Annotated[
+        dict[str, float], "By title, milliseconds by which an operator off the path may get slower."
+    ]
+    blame: Annotated[list[BlameStepAnswer], "The blame chain from trigger to commit; adds up to the latency."]
+    average: Annotated[AveragePathAnswer, "The critical path of the averages."]
+    share: Annotated[
+        dict[str, float], "By title, the fraction of the last 100 windows in which it was on the path."
+    ]
+    windowLatencyMs: Annotated[float | None, "The window's latency, from trigger to commit."]
+    explained: Annotated[ExplainedAnswer, "The window's latency, as the path and the rest."]
+
+
+class WindowSummaryAnswer(TypedDict):
+    """A committed window in short."""
+
+    windowId: Annotated[int, "The window."]
+    attempts: Annotated[int, "Attempts that it took; 1 if the first one counted."]
+    triggeredAt: Annotated[float, "When its time began: Spark's trigger, or the tick."]
+    committedAt: Annotated[float, "When its manifest was durable."]
+    latencyMs: Annotated[float, "Time from trigger to commit."]
+    lateMs: Annotated[float, "How long after its schedule it began."]
+    criticalPathMs: Annotated[float, "The length of its critical path."]
+    path: Annotated[list[str], "Titles of the operators on the critical path."]
+    tuplesIn: Annotated[int, "Tuples that the inputs emitted."]
+    tuplesOut: Annotated[int, "Tuples that reached operators which nobody reads from."]
+    phases: Annotated[dict[str, float], "Milliseconds by what the window waited for; add up to `latencyMs`."]
+
+
+class WindowAnswer(WindowSummaryAnswer):
+    """All of one committed window."""
+
+    blame: Annotated[list[BlameStepAnswer], "The blame chain from trigger to commit; adds up to the latency."]
+    explained: Annotated[ExplainedAnswer, "The window's latency, as the path and the rest."]
+    operators: Annotated[list[OperatorLatencyAnswer], "The latencies of its physical operators."]

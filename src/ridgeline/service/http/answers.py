@@ -1,0 +1,200 @@
+"""What the web service answers beside the figures of `ridgeline.measure.answers`: plans, containers, itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict
+
+from ridgeline.measure.answers.operators import ContainerAnswer, OperatorAnswer, PortAnswer, StreamAnswer
+from ridgeline.measure.answers.windows import WindowSummaryAnswer
+
+
+class ErrorAnswer(TypedDict):
+    """Why there is no answer."""
+
+    error: Annotated[str, "What is wrong."]
+    hint: Annotated[str, "What to do."]
+
+
+class IndexAnswer(TypedDict):
+    """What there is."""
+
+    name: Annotated[str, "Name of the application."]
+    version: Annotated[str, "Version of Ridgeline."]
+    links: Annotated[dict[str, str], "Paths by what they answer."]
+
+
+class VersionAnswer(TypedDict):
+    """The version of the web services."""
+
+    version: Annotated[str, "`v2`."]
+
+
+class HealthAnswer(TypedDict):
+    """Whether the service answers."""
+
+    status: Annotated[str, "`ok`."]
+
+
+class LogicalPortAnswer(TypedDict):
+    """A port of a logical operator."""
+
+    name: Annotated[str, "Name of the port."]
+    type: Annotated[str, "`input` or `output`."]
+    connected: Annotated[bool, "True if a stream begins or ends at it."]
+    schema: Annotated[str | None, "Schema of its tuples, as text; null if it is not connected."]
+    attributes: Annotated[dict[str, Any], "Attributes of the port; there are none yet."]
+
+
+class LogicalPortsAnswer(TypedDict):
+    """The ports of a logical operator."""
+
+    ports: Annotated[list[LogicalPortAnswer], "Input ports first."]
+
+
+# `class` is a field's name, so this form.
+LogicalPlanOperatorAnswer = TypedDict(
+    "LogicalPlanOperatorAnswer",
+    {
+        "name": Annotated[str, "Name of the operator."],
+        "class": Annotated[str, "Full name of its class."],
+        "attributes": Annotated[dict[str, Any], "Its attributes, with defaults."],
+        "properties": Annotated[dict[str, Any], "Its properties; secrets are masked."],
+        "ports": Annotated[list[LogicalPortAnswer], "Its ports."],
+    },
+)
+LogicalPlanOperatorAnswer.__doc__ = "An operator as its author added it."
+
+
+class LogicalPortRefAnswer(TypedDict):
+    """A port of a logical operator, by name."""
+
+    operatorName: Annotated[str, "Name of the operator."]
+    portName: Annotated[str, "Name of the port."]
+
+
+class LogicalStreamAnswer(TypedDict):
+    """A stream as its author added it."""
+
+    name: Annotated[str, "Name of the stream."]
+    source: Annotated[LogicalPortRefAnswer, "The output port that it begins at."]
+    sinks: Annotated[list[LogicalPortRefAnswer], "The input ports that it ends at."]
+    locality: Annotated[str | None, "The locality asked for; null if none was."]
+    schema: Annotated[str, "Schema of its tuples, as text."]
+
+
+class LogicalPlanAnswer(TypedDict):
+    """The application as its author wrote it."""
+
+    operators: Annotated[list[LogicalPlanOperatorAnswer], "The operators."]
+    streams: Annotated[list[LogicalStreamAnswer], "The streams."]
+    attributes: Annotated[dict[str, Any], "The application's attributes, with defaults."]
+
+
+class LogicalOperatorAnswer(TypedDict):
+    """A logical operator with the figures of its partitions; null where no partition knows."""
+
+    name: Annotated[str, "Name of the operator."]
+    className: Annotated[str, "Full name of its class."]
+    totalTuplesProcessed: Annotated[int | None, "Tuples in since the start, over its partitions."]
+    totalTuplesEmitted: Annotated[int | None, "Tuples out since the start, over its partitions."]
+    tuplesProcessedPSMA: Annotated[float | None, "Tuples in per second, over its partitions."]
+    tuplesEmittedPSMA: Annotated[float | None, "Tuples out per second, over its partitions."]
+    cpuPercentageMA: Annotated[float | None, "Compute time per wall time in percent, unifiers included."]
+    latencyMA: Annotated[float | None, "Mean latency of the last 10 windows, in milliseconds."]
+    status: Annotated[dict[str, int], "How many partitions and unifiers are in each state."]
+    lastHeartbeat: Annotated[float | None, "When the one that was heard longest ago was heard."]
+    failureCount: Annotated[int | None, "Failures, unifiers included."]
+    recoveryWindowId: Annotated[int | None, "The lowest of the last committed windows."]
+    currentWindowId: Annotated[int | None, "The lowest of the windows that they work on."]
+    containerIds: Annotated[list[int], "Ids of its containers."]
+    partitions: Annotated[list[int], "Physical ids of its partitions."]
+    unifiers: Annotated[list[int], "Physical ids of its unifiers."]
+    hosts: Annotated[list[str], "Hosts of its containers."]
+
+
+class LogicalOperatorsAnswer(TypedDict):
+    """All logical operators."""
+
+    operators: Annotated[list[LogicalOperatorAnswer], "In the order of the plan."]
+
+
+class ExtremesAnswer(TypedDict):
+    """The least and the greatest of what partitions have; null if none knows."""
+
+    min: Annotated[float | None, "The least."]
+    max: Annotated[float | None, "The greatest."]
+
+
+class MeanAnswer(ExtremesAnswer):
+    """Of what partitions have, also the mean."""
+
+    avg: Annotated[float | None, "The mean."]
+
+
+class SumAnswer(MeanAnswer):
+    """Of what partitions have, also the sum."""
+
+    sum: Annotated[float | None, "The sum."]
+
+
+class AggregationAnswer(TypedDict):
+    """The figures of a logical operator's partitions, without unifiers."""
+
+    name: Annotated[str, "Name of the operator."]
+    tuplesProcessedPSMA: Annotated[SumAnswer, "Tuples in per second."]
+    tuplesEmittedPSMA: Annotated[SumAnswer, "Tuples out per second."]
+    cpuPercentageMA: Annotated[SumAnswer, "Compute time per wall time in percent."]
+    latencyMA: Annotated[MeanAnswer, "Mean latency of the last 10 windows, in milliseconds."]
+    failureCount: Annotated[SumAnswer, "Failures."]
+    stateBytes: Annotated[SumAnswer, "Bytes of state that the last window changed."]
+    lastHeartbeat: Annotated[ExtremesAnswer, "When they were last heard."]
+    recoveryWindowId: Annotated[ExtremesAnswer, "Their last committed windows."]
+    currentWindowId: Annotated[ExtremesAnswer, "The windows that they work on."]
+
+
+class PhysicalPlanAnswer(TypedDict):
+    """All physical operators and the streams between them."""
+
+    operators: Annotated[list[OperatorAnswer], "In topological order."]
+    streams: Annotated[list[StreamAnswer], "Connected output ports, and who reads from them."]
+
+
+class OperatorsAnswer(TypedDict):
+    """All physical operators."""
+
+    operators: Annotated[list[OperatorAnswer], "In topological order."]
+
+
+class PortsAnswer(TypedDict):
+    """The ports of a physical operator."""
+
+    ports: Annotated[list[PortAnswer], "Input ports first."]
+
+
+class StreamsAnswer(TypedDict):
+    """All physical streams."""
+
+    streams: Annotated[list[StreamAnswer], "Connected output ports, and who reads from them."]
+
+
+class ContainersAnswer(TypedDict):
+    """Containers."""
+
+    containers: Annotated[list[ContainerAnswer], "By id."]
+
+
+class StackTraceAnswer(TypedDict):
+    """Where a container's thread is."""
+
+    id: Annotated[int, "Id of the container."]
+    host: Annotated[str | None, "Host of its process."]
+    pid: Annotated[int | None, "Id of its process."]
+    lastHeartbeat: Annotated[float | None, "When it was last heard."]
+    stack: Annotated[str, "Where its thread was by its last heartbeat; empty if none said."]
+    fresh: Annotated[str | None, "The stacks of its process as of now; null where they cannot be had."]
+
+
+class WindowsAnswer(TypedDict):
+    """Windows in short."""
+
+    windows: Annotated[list[WindowSummaryAnswer], "The newest last."]
