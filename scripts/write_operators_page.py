@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ def render() -> str:
 
 def _describe(kind: type[Operator]) -> str:
     declared = operator_type(kind)
-    text = f"`{kind.__name__}`: {inspect.getdoc(kind)}\n"
+    description, _, example = (inspect.getdoc(kind) or "").partition("\n\nExample:\n")
+    text = f"`{kind.__name__}`: {description}\n"
     ports = [f"in `{name}`{_schema(port.declared)}" for name, port in declared.inputs.items()]
     ports += [f"out `{name}`{_schema(port.declared)}" for name, port in declared.outputs.items()]
     text += f"\nPorts: {', '.join(ports)}.\n"
@@ -40,7 +42,14 @@ def _describe(kind: type[Operator]) -> str:
         for name, default in declared.properties.items()
         if name != "context"
     ]
-    return text + ("\n| property | default |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else "")
+    table = "\n| property | default |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else ""
+    return f"{text}{table}\n{_example(textwrap.dedent(example))}"
+
+
+def _example(text: str) -> str:
+    """The example of a docstring: its lines as a block, a sentence before it as text."""
+    before, prompt, block = text.partition(">>> ")
+    return f"{before}```pycon\n{prompt}{block}\n```\n"
 
 
 def _schema(declared: Any) -> str:

@@ -77,8 +77,11 @@ def test_values_are_placed_by_name_and_once_an_application_window(partitions):
     assert values(got) == [[], [("a", 7, 1.0, 2.0), ("b", None, 3.0, 4.0)], [], [("c", 8, None, None)]]
 
 
-def test_a_column_without_a_place_is_told():
-    message = r"column `high` of port `in1` has no place in the output; got a `schema` with the values \['price', 'volume'\]; add it, or rename"
+def test_a_column_without_a_place_is_reported():
+    message = (
+        r"column `high` of port `in1` has no place in the output; "
+        r"got a `schema` with the values \['price', 'volume'\]; add it, or rename"
+    )
     with pytest.raises(OperatorError, match=message):
         collect(ConsolidatorKeyVal(schema=Quote), {"in1": (HighLow, [[HighLow("a", 2.0, 1.0)]])}, "out")
 

@@ -29,7 +29,7 @@ def read(file: Path) -> list[Any]:
 
 
 def visible(folder: Path, format: str = "parquet") -> list[Any]:
-    """The rows that a reader of the folder sees, looking at every file that is not hidden and every hidden one of that ending."""
+    """The rows that a reader of the folder sees. Every file of that ending must be visible."""
     files = sorted(folder.rglob(f"*.{format}"))
     assert files == sorted(folder.glob(f"*.{format}"))
     rows = [row for file in files for row in read(file)]
@@ -184,7 +184,10 @@ def test_modes(tmp_path: Path) -> None:
     (tmp_path / "before.parquet").write_bytes(b"")
     (tmp_path / "before.jsonl").write_text("")
     (tmp_path / "_notes.txt").write_text("")
-    message = f"`under_test`: folder `{tmp_path}` is not empty, it holds `_notes.txt`; empty it, give another `path`, or set `mode`"
+    message = (
+        f"`under_test`: folder `{tmp_path}` is not empty; it holds `_notes.txt`; "
+        "empty it, give another `path`, or set `mode`"
+    )
     with pytest.raises(RidgelineError, match=re.escape(message)):
         Published(FileOutput(path=tmp_path, mode="error"), tmp_path)
     Published(FileOutput(path=tmp_path, mode="append"), tmp_path)
@@ -204,21 +207,53 @@ def test_json_lines_hold_every_type(tmp_path: Path) -> None:
     moment = datetime(2026, 1, 1, 12, 30, 0, 5, tzinfo=UTC)
     schema = pa.schema(
         [
-            ("z_first", pa.int64()), ("ratio", pa.float64()), ("text", pa.string()), ("flag", pa.bool_()), ("raw", pa.binary()),
-            ("at", pa.timestamp("us", tz="UTC")), ("berlin", pa.timestamp("us", tz="Europe/Berlin")), ("naive", pa.timestamp("us")),
-            ("day", pa.date32()), ("hour", pa.time64("us")), ("took", pa.duration("us")), ("money", pa.decimal128(38, 2)),
-            ("list", pa.list_(pa.float64())), ("map", pa.map_(pa.int64(), pa.timestamp("us", tz="UTC"))),
-            ("struct", pa.struct([("a", pa.binary()), ("b", pa.decimal128(10, 1)), ("c", pa.duration("us")), ("d", pa.timestamp("us"))])),
+            ("z_first", pa.int64()),
+            ("ratio", pa.float64()),
+            ("text", pa.string()),
+            ("flag", pa.bool_()),
+            ("raw", pa.binary()),
+            ("at", pa.timestamp("us", tz="UTC")),
+            ("berlin", pa.timestamp("us", tz="Europe/Berlin")),
+            ("naive", pa.timestamp("us")),
+            ("day", pa.date32()),
+            ("hour", pa.time64("us")),
+            ("took", pa.duration("us")),
+            ("money", pa.decimal128(38, 2)),
+            ("list", pa.list_(pa.float64())),
+            ("map", pa.map_(pa.int64(), pa.timestamp("us", tz="UTC"))),
+            (
+                "struct",
+                pa.struct(
+                    [
+                        ("a", pa.binary()),
+                        ("b", pa.decimal128(10, 1)),
+                        ("c", pa.duration("us")),
+                        ("d", pa.timestamp("us")),
+                    ]
+                ),
+            ),
             ("code", pa.dictionary(pa.int8(), pa.string())),
         ]
-    )  # fmt: skip
+    )
     naive = moment.replace(tzinfo=None)
     row = {
-        "z_first": 1, "ratio": math.nan, "text": 'ä"\n', "flag": True, "raw": b"\x00\xff", "at": moment, "berlin": moment, "naive": naive,
-        "day": date(2026, 1, 1), "hour": time(1, 2, 3), "took": timedelta(seconds=1.5), "money": Decimal("1.50"),
+        "z_first": 1,
+        "ratio": math.nan,
+        "text": 'ä"\n',
+        "flag": True,
+        "raw": b"\x00\xff",
+        "at": moment,
+        "berlin": moment,
+        "naive": naive,
+        "day": date(2026, 1, 1),
+        "hour": time(1, 2, 3),
+        "took": timedelta(seconds=1.5),
+        "money": Decimal("1.50"),
         "list": [1.0, math.inf, None],
-        "map": [(1, moment)], "struct": {"a": b"x", "b": Decimal("2.5"), "c": timedelta(1), "d": naive}, "code": "c",
-    }  # fmt: skip
+        "map": [(1, moment)],
+        "struct": {"a": b"x", "b": Decimal("2.5"), "c": timedelta(1), "d": naive},
+        "code": "c",
+    }
     rows = pa.RecordBatch.from_pylist([row, dict.fromkeys(row)], schema=schema)
     output = FileOutput(path=tmp_path, format="jsonl", roll_seconds=0)
     Published(output, tmp_path).commit(0, Driven(output).window(rows)[1])
@@ -228,10 +263,23 @@ def test_json_lines_hold_every_type(tmp_path: Path) -> None:
     at = "2026-01-01T12:30:00.000005Z"
     assert list(first) == schema.names
     assert first == {
-        "z_first": 1, "ratio": None, "text": 'ä"\n', "flag": True, "raw": base64.b64encode(b"\x00\xff").decode(), "at": at, "berlin": at,
-        "naive": at[:-1], "day": "2026-01-01", "hour": "01:02:03.000000", "took": 1.5, "money": "1.50", "list": [1.0, None, None],
-        "map": {"1": at}, "struct": {"a": "eA==", "b": "2.5", "c": 86400.0, "d": at[:-1]}, "code": "c",
-    }  # fmt: skip
+        "z_first": 1,
+        "ratio": None,
+        "text": 'ä"\n',
+        "flag": True,
+        "raw": base64.b64encode(b"\x00\xff").decode(),
+        "at": at,
+        "berlin": at,
+        "naive": at[:-1],
+        "day": "2026-01-01",
+        "hour": "01:02:03.000000",
+        "took": 1.5,
+        "money": "1.50",
+        "list": [1.0, None, None],
+        "map": {"1": at},
+        "struct": {"a": "eA==", "b": "2.5", "c": 86400.0, "d": at[:-1]},
+        "code": "c",
+    }
     assert set(second.values()) == {None}
 
 
@@ -240,7 +288,8 @@ def test_objects_have_no_columns(tmp_path: Path) -> None:
 
     with pytest.raises(
         RidgelineError,
-        match="`under_test` cannot write a stream of `object`: it has no columns; give the output port upstream",
+        match="`under_test` cannot write a stream of `object`: it has no columns; "
+        "give the output port upstream",
     ):
         Driven(FileOutput(path=tmp_path)).window(Schema(object).encode([1]))
 
@@ -248,9 +297,10 @@ def test_objects_have_no_columns(tmp_path: Path) -> None:
 def test_properties_are_checked() -> None:
     _, faults = check_properties(FileOutput(format="csv", roll_seconds=-1))
     assert [(name, rule) for name, _, rule in faults] == [
-        ("path", "is required"), ("format", "input should be 'parquet' or 'jsonl'"),
+        ("path", "is required"),
+        ("format", "input should be 'parquet' or 'jsonl'"),
         ("roll_seconds", "input should be greater than or equal to 0"),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_relative_path_is_relative_to_the_folder_of_the_command(
@@ -273,7 +323,8 @@ def test_a_full_disk_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / ".ridgeline" / "under_test-run1" / stem).symlink_to("/dev/full")
     with pytest.raises(
         RidgelineError,
-        match=rf"`under_test` cannot write to `{tmp_path}`: no space is left on the device \(.*\); free some space, then start",
+        match=rf"`under_test` cannot write to `{tmp_path}`: no space is left on the device \(.*\); "
+        r"free some space, then start",
     ):
         part.window(batch(n=range(1_000_000)))
     assert segments(tmp_path) == []
@@ -307,7 +358,8 @@ def test_segments_that_another_host_keeps_for_itself_are_an_error_before_the_com
     driver = Published(output, tmp_path)
     with pytest.raises(
         RidgelineError,
-        match=r"a file that a container wrote, is not there .*; mount it again, or give a `path` on a file system that all",
+        match=r"a file that a container wrote, is missing .*; "
+        r"mount it again, or give a `path` on a file system that all",
     ):
         driver.stage(0, [("w0000000000-p0-a1.segment", 1, 100, "abc", 0)])
 
@@ -315,7 +367,7 @@ def test_segments_that_another_host_keeps_for_itself_are_an_error_before_the_com
 def test_a_folder_that_a_host_does_not_have_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(
         RidgelineError,
-        match=r"its folder, or .*, is not there .*; mount it again, or give a `path` on a file system that",
+        match=r"its folder, or .*, is missing .*; mount it again, or give a `path` on a file system that",
     ):
         Driven(FileOutput(path=tmp_path / "out")).window(batch(n=[1]))
 

@@ -1,4 +1,4 @@
-"""Drivers of a `FileOutput` that die, or are overtaken by another, at every single step: readers see each row once."""
+"""Kill or overtake drivers of a `FileOutput` at every single step: readers see each row once."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_driver_that_is_overtaken_at_any_step_changes_nothing(
     takes: bool,
     second_life: str,
 ) -> None:
-    """A second driver starts right before a step of the first one, and works for a while; then the first goes on with that step."""
+    """Start a second driver right before a step of the first, let it work, then let the first continue."""
     steps = Steps(monkeypatch, copying=copying)
     for moment in range(1000):
         store = Store(tmp_path / str(moment), partitions)
@@ -179,7 +179,7 @@ def test_a_driver_that_is_overtaken_at_any_step_changes_nothing(
 def test_a_driver_that_is_overtaken_by_one_that_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
-    """The first driver stops before such a step, the second one is killed at each of its own, and the first goes on."""
+    """Stop the first driver before a step, kill the second at each of its steps, let the first continue."""
     steps = Steps(monkeypatch)
     for survive in range(1000):
         store = Store(tmp_path / str(survive), 2)

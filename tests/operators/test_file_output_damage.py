@@ -49,15 +49,16 @@ def hidden(store: Store) -> Path:
     return store.folder / ".ridgeline" / "out-run1"
 
 
-WAITS = "as of the last commit rows of windows 3 to 5 waited there to be published"
+UNPUBLISHED = "as of the last commit rows of windows 3 to 5 were not published"
 
 
-def test_a_folder_that_is_not_mounted_is_told_and_nothing_is_lost(store: Store) -> None:
+def test_a_folder_that_is_not_mounted_is_reported_and_nothing_is_lost(store: Store) -> None:
     output = waiting(store)
     elsewhere = store.folder.rename(store.folder.with_name("elsewhere"))
     message = (
-        f"`out`: output folder `{store.folder}` is not there; {WAITS}; mount it or put it back, and start again: nothing is lost; "
-        f"to give up what it held, create the empty file `{hidden(store)}/published-5`"
+        f"`out`: output folder `{store.folder}` is missing; {UNPUBLISHED}; "
+        "mount or restore it and start again, nothing is lost; "
+        f"to give these rows up, create the empty file `{hidden(store)}/published-5`"
     )
     with pytest.raises(RidgelineError, match=f"^{re.escape(message)}$"):
         go_on(store, output)
@@ -84,20 +85,20 @@ def no_marker(store: Store) -> None:
 
 
 @pytest.mark.parametrize("harm", [empty_mount_point, no_hidden_folder, no_folder_of_the_run, no_marker])
-def test_a_folder_that_is_not_the_one_that_was_written_to_is_told(
+def test_a_folder_that_is_not_the_one_that_was_written_to_is_reported(
     store: Store, harm: Callable[[Store], None]
 ) -> None:
     output = waiting(store)
     harm(store)
     message = (
-        f"`out`: output folder `{store.folder}` holds nothing of this run (no `{hidden(store)}/published-*`): it is another folder, or "
-        f"what is mounted there is missing; {WAITS}; mount it"
+        f"`out`: output folder `{store.folder}` has nothing of this run (no `{hidden(store)}/published-*`): "
+        f"the wrong folder, or not mounted; {UNPUBLISHED}; mount or restore it"
     )
     with pytest.raises(RidgelineError, match=re.escape(message)):
         go_on(store, output)
 
 
-def test_an_empty_folder_is_told_also_when_all_was_published_before_an_orderly_end(store: Store) -> None:
+def test_an_empty_folder_is_reported_also_when_all_was_published_before_an_orderly_end(store: Store) -> None:
     output = FileOutput(path=store.folder, format="jsonl")
     driver = Driver(store, output)
     driver.window()
@@ -106,7 +107,9 @@ def test_an_empty_folder_is_told_also_when_all_was_published_before_an_orderly_e
     assert go_on(store, output) == store.committed
     shutil.rmtree(store.folder)
     with pytest.raises(
-        RidgelineError, match=r"is not there; .*; mount it or put it back, and start again: nothing is lost"
+        RidgelineError,
+        match=r"is missing; as of the last commit rows of window 2 were not published; "
+        r"mount or restore it and start again, nothing is",
     ):
         go_on(store, output)
     hidden(store).mkdir(parents=True)
@@ -114,18 +117,20 @@ def test_an_empty_folder_is_told_also_when_all_was_published_before_an_orderly_e
     assert go_on(store, output) == store.rows(3)
 
 
-def test_a_folder_that_goes_while_the_run_goes_on_is_told_and_not_made_anew(store: Store) -> None:
+def test_a_folder_that_goes_while_the_run_goes_on_is_reported_and_not_made_anew(store: Store) -> None:
     driver = Driver(store, FileOutput(path=store.folder, format="jsonl", roll_seconds=WAIT))
     driver.window()
     elsewhere = store.folder.rename(store.folder.with_name("elsewhere"))
     with pytest.raises(
         RidgelineError,
-        match=r"its folder, or a file that a container wrote, is not there .*; mount it again, or give a",
+        match=r"its folder, or a file that a container wrote, is missing .*; mount it again, or give a",
     ):
         driver.window()
     with pytest.raises(
         RidgelineError,
-        match=r"`out`: output folder `.*` is not there; as of the last commit rows of window 0 waited there",
+        match=r"`out`: output folder `.*` is missing; "
+        r"as of the last commit rows of window 0 were not published; "
+        r"mount",
     ):
         driver.publisher.close()
     assert not store.folder.exists()
@@ -133,12 +138,16 @@ def test_a_folder_that_goes_while_the_run_goes_on_is_told_and_not_made_anew(stor
     assert go_on(store, FileOutput(path=store.folder, format="jsonl")) == store.committed
 
 
-def test_a_segment_that_is_missing_or_cut_is_told_at_the_start(store: Store) -> None:
+def test_a_segment_that_is_missing_or_cut_is_reported_at_the_start(store: Store) -> None:
     output = waiting(store)
     segment = next(hidden(store).glob("w0000000004-p1-*"))
     data = segment.read_bytes()
     segment.unlink()
-    message = f"`out`: `{segment}`, committed rows of window 4, is damaged: it is not there; {WAITS}; restore that file from a copy"
+    message = (
+        f"`out`: `{segment}`, committed rows of window 4, is damaged: it is missing; {UNPUBLISHED}; "
+        "restore the file from a copy and start again; "
+        f"to give these rows up, create the empty file `{hidden(store)}/published-5`"
+    )
     with pytest.raises(RidgelineError, match=re.escape(message)):
         go_on(store, output)
     segment.write_bytes(data[:-1])
@@ -167,28 +176,26 @@ def test_a_segment_of_other_bytes_is_never_published(store: Store, format: str, 
     assert visible(store.folder) == before
 
 
-def test_an_older_checkpoint_with_a_newer_output_folder_is_told(store: Store) -> None:
+def test_an_older_checkpoint_with_a_newer_output_folder_is_reported(store: Store) -> None:
     output = waiting(store)
     older = list(store.manifests)
     Driver(store, output).publisher.close()
     del store.manifests[3:]
     message = (
-        f"`out`: output folder `{store.folder}` is newer than the checkpoint: it holds results up to window 5 of this run, and its last "
-        "committed window is 2; to go on would write the windows between once more; put the newer checkpoint back and start again, or "
-        "begin anew with another `--checkpoint` and `path`"
+        f"`out`: output folder `{store.folder}` is newer than the checkpoint and would get rows twice; "
+        "window 5 of this run is published, window 2 is committed; "
+        "restore the newer checkpoint and start again, or start anew with another `--checkpoint` and `path`"
     )
     with pytest.raises(RidgelineError, match=re.escape(message)):
         go_on(store, output)
     store.manifests[:] = []
-    with pytest.raises(
-        RidgelineError, match="up to window 5 of this run, and it has committed no window; to go on"
-    ):
+    with pytest.raises(RidgelineError, match="window 5 of this run is published, no window is committed; "):
         go_on(store, output)
     store.manifests[:] = older
     assert go_on(store, output) == store.committed
 
 
-def test_an_older_output_folder_with_a_newer_checkpoint_is_told(store: Store, tmp_path: Path) -> None:
+def test_an_older_output_folder_with_a_newer_checkpoint_is_reported(store: Store, tmp_path: Path) -> None:
     driver = Driver(store, FileOutput(path=store.folder, format="jsonl", roll_seconds=WAIT))
     driver.window()
     shutil.copytree(store.folder, tmp_path / "older")
@@ -197,27 +204,28 @@ def test_an_older_output_folder_with_a_newer_checkpoint_is_told(store: Store, tm
     shutil.rmtree(store.folder)
     (tmp_path / "older").rename(store.folder)
     message = (
-        f"`out`: output folder `{store.folder}` is older than the checkpoint: windows up to 0 were published there, and its marker says "
-        "-1; put the newer folder back and start again, or begin anew with another `--checkpoint` and `path`"
+        f"`out`: output folder `{store.folder}` is older than the checkpoint; "
+        "windows up to 0 were published, its marker is at -1; "
+        "restore the newer folder and start again, or start anew with another `--checkpoint` and `path`"
     )
     with pytest.raises(RidgelineError, match=re.escape(message)):
         go_on(store, FileOutput(path=store.folder, format="jsonl"))
 
 
-def test_a_new_checkpoint_on_the_folder_of_another_run_is_told(tmp_path: Path) -> None:
+def test_a_new_checkpoint_on_the_folder_of_another_run_is_reported(tmp_path: Path) -> None:
     output = FileOutput(path=tmp_path / "out", format="jsonl", roll_seconds=WAIT)
     first, part = Published(output, tmp_path, run_id="11111111"), Driven(output, run_id="11111111")
     first.commit(0, part.window(batch(n=[1]))[1])
     told = Published(output, tmp_path, run_id="22222222").text.getvalue()
     assert told == (
-        f"`under_test`: folder `{tmp_path}/out` holds the output of another run, `under_test-11111111`, with 1 segments that were never "
-        "published: go on with that run's `--checkpoint` to publish them\n"
+        f"`under_test`: folder `{tmp_path}/out` holds the output of another run, `under_test-11111111`, "
+        "with 1 unpublished segments; start that run's `--checkpoint` to publish them\n"
     )
     first.publisher.close()
     told = Published(output, tmp_path, run_id="33333333").text.getvalue()
     assert (
-        "another run, `under_test-11111111`; it stays, and this run, whose checkpoint is new, adds its own\n"
-        in told
+        "another run, `under_test-11111111`; "
+        "this run has a new checkpoint, so it adds its output to that one\n" in told
     )
     assert Published(output, tmp_path, name="other", run_id="44444444").text.getvalue() == ""
 
@@ -282,7 +290,7 @@ def do_harm(path: Path, harm: str, other: Path) -> None:
 @pytest.mark.parametrize("partitions", [1, 2])
 @pytest.mark.parametrize("kind", ["segment", "marker", "merged", "decision"])
 @pytest.mark.parametrize("harm", HARMS)
-def test_whatever_is_damaged_the_rows_are_right_or_it_is_told(
+def test_whatever_is_damaged_the_rows_are_right_or_it_is_reported(
     tmp_path: Path, format: str, partitions: int, kind: str, harm: str
 ) -> None:
     """192 kinds of damage, each to every file of its kind."""

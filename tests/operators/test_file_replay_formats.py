@@ -87,7 +87,8 @@ def test_a_line_that_does_not_fit_is_named(tmp_path: Path) -> None:
         with pytest.raises(RidgelineError) as caught:
             Driven(operator, partitions=2, partition=0).rows()
         assert str(caught.value) == (
-            f"line 1003 (byte {path.read_bytes().index(b'x,12a')}) of `{path}` is not a Number(n: int64): column `n` cannot be converted "
+            f"line 1003 (byte {path.read_bytes().index(b'x,12a')}) of `{path}` is not a Number(n: int64): "
+            "column `n` cannot be converted "
             "to int64: invalid value '12a'; got 'x,12a'; mend or remove the line, or change `schema`"
         )
     path.write_text("n,m\n1,1\n2\n")
@@ -97,7 +98,10 @@ def test_a_line_that_does_not_fit_is_named(tmp_path: Path) -> None:
     )
     for text in ['n,m\n1,"a\nb"\n2,c\n', 'm,n\n"a\nb",1\n2,5\n', 'n,m\n1,"a\n2,b"\n']:
         path.write_text(text)
-        message = f"line 2 (byte 4) of `{path}` is not a Number(n: int64): a quoted value goes over the end of the line, which is not supported"
+        message = (
+            f"line 2 (byte 4) of `{path}` is not a Number(n: int64): "
+            "a quoted value goes over the end of the line, which is not supported"
+        )
         assert message in fails(replay(path, "csv"))
         assert message in fails(replay(path, "csv", rows_per_window=1))
     path.write_text('n,m\n1,5" pipe\n2,"5"" pipe"\n')
@@ -176,7 +180,10 @@ def test_files_that_are_missing_or_corrupt(tmp_path: Path) -> None:
         (path.unlink, f"file `{path}` cannot be opened: "),
         (
             lambda: path.write_text("1\n"),
-            f"file `{path}` has shrunk: it was read up to byte 10 before; bring it back, or start on a fresh checkpoint",
+            (
+                f"file `{path}` has shrunk: it was read up to byte 10 before; "
+                "bring it back, or start on a fresh checkpoint"
+            ),
         ),
     ]:
         write(tmp_path, "text", [list(range(10))])

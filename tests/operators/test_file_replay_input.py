@@ -324,7 +324,9 @@ def test_what_does_not_go_together_is_a_fault() -> None:
     ] * 3
     assert faults(path=[], schema=Line) == [("path", [], "must name a file, a folder or a pattern")]
     assert [(name, rule) for name, _, rule in faults(rows_per_window=0)] == [
-        ("path", "is required"), ("schema", "is required"), ("rows_per_window", "input should be greater than 0"),
+        ("path", "is required"), ("schema", "is required"), ("rows_per_window", ("input should be greater "
+            "than "
+            "0")),
     ]  # fmt: skip
 
 

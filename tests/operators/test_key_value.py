@@ -116,24 +116,26 @@ def test_extremes(column, high, low):
     assert extremes(column, index, 2, highest=False) == low
 
 
-def test_columns_that_do_not_fit_a_schema_are_told():
+def test_columns_that_do_not_fit_a_schema_are_reported():
     schema = pa.schema([("symbol", pa.string()), ("volume", pa.int64())])
     message = r"`Sum` emits 3 columns; got a `schema` with 2: \['symbol', 'volume'\]; give one of 3 columns"
     with pytest.raises(SchemaError, match=message):
         to_batch(schema, [["a"], [1], [2]], "Sum")
     with pytest.raises(
         SchemaError,
-        match=r"`Sum` emits values that do not fit column `volume` \(int64\) of its `schema`; .*; give another",
+        match=r"`Sum` emits values that do not fit column `volume` \(int64\) of its `schema`; .*; "
+        r"give another",
     ):
         to_batch(schema, [["a"], [2**63]], "Sum")
     with pytest.raises(
         SchemaError,
-        match=r"`Sum` emits values that do not fit column `volume` \(int64\) of its `schema`; .*; give another",
+        match=r"`Sum` emits values that do not fit column `volume` \(int64\) of its `schema`; .*; "
+        r"give another",
     ):
         to_batch(schema, [["a"], [0.5]], "Sum")
 
 
-def test_wrong_numbers_of_columns_are_told():
+def test_wrong_numbers_of_columns_are_reported():
     batch = pa.record_batch({"a": [1], "b": [2], "c": [3]})
     check_columns(batch, 2, None, "Sum")
     check_columns(batch, 3, 3, "Sum")

@@ -41,7 +41,7 @@ def test_each_tuple_becomes_another(make, partitions):
         assert [row["value"] for row in got[0]] == list(range(10))
 
 
-def test_a_tuple_of_another_schema_is_told():
+def test_a_tuple_of_another_schema_is_reported():
     with pytest.raises(OperatorError, match="does not fit Square"):
         collect(Map(function=lambda number: number, schema=Square), {"data": (Number, WINDOWS)}, "output")
     with pytest.raises(OperatorError, match=r"a batch with columns \['value'\] was emitted"):

@@ -15,7 +15,7 @@ from support.operators.publishing import Driver, Store
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of files and folders that are synced, and of files that are renamed or deleted, in that order."""
+    """The names of files and folders as they are synced, renamed or deleted."""
     happened: list[str] = []
     move, delete = OutputFiles.move, OutputFiles.delete
 

@@ -1,4 +1,4 @@
-"""Every operator of the library that works by key, or that has a unifier: the same results with any number of partitions."""
+"""Library operators by key or with a unifier: results do not depend on the number of partitions."""
 
 from __future__ import annotations
 

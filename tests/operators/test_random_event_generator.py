@@ -65,7 +65,7 @@ def test_none_at_all():
     assert generate(2, count=0) == [[]]
 
 
-def test_bounds_in_the_wrong_order_are_told():
+def test_bounds_in_the_wrong_order_are_reported():
     with pytest.raises(
         ValidationError,
         match="property `minimum` of `RandomEventGenerator` is 5; must not be above `maximum`, which is 4",

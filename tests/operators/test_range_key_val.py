@@ -82,9 +82,10 @@ def test_values_of_any_type_that_has_an_order():
     assert values(got) == [[(1, date(2020, 1, 3), date(2020, 1, 1)), (2, date(2020, 1, 1), date(2020, 1, 1))]]
 
 
-def test_a_schema_that_does_not_fit_is_told():
+def test_a_schema_that_does_not_fit_is_reported():
     with pytest.raises(
         OperatorError,
-        match=r"`RangeKeyVal` emits 3 columns; got a `schema` with 2: \['symbol', 'price'\]; give one of 3 columns",
+        match=r"`RangeKeyVal` emits 3 columns; got a `schema` with 2: \['symbol', 'price'\]; "
+        r"give one of 3 columns",
     ):
         collect(RangeKeyVal(schema=Price), {"data": (Price, WINDOWS)}, "range")

@@ -157,7 +157,8 @@ def test_a_json_line_that_does_not_fit_is_refused_by_its_number(
     text = refused(path, schema, "jsonl")
     number = 3 if good else 1
     assert text.startswith(
-        f"line {number} (byte {len(good) * 2 + 2 if good else 0}) of `{path}` is not a JSON object for {schema.__name__}("
+        f"line {number} (byte {len(good) * 2 + 2 if good else 0}) of `{path}` is not a JSON object "
+        f"for {schema.__name__}("
     )
     assert reason in text
 
@@ -173,7 +174,8 @@ def test_json_objects_are_counted_by_lines_not_altogether(tmp_path: Path) -> Non
 def test_json_that_is_exact_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(
-        b'\xef\xbb\xbf {"id":1,"name":"x"} \r\n\r\n\t{"name":"a\\u0000\\ud83d\\ude00","id":9223372036854775807}'
+        b'\xef\xbb\xbf {"id":1,"name":"x"} '
+        b'\r\n\r\n\t{"name":"a\\u0000\\ud83d\\ude00","id":9223372036854775807}'
     )
     assert rows_of(path, Row, "jsonl") == [(1, "x"), (2**63 - 1, "a\x00\U0001f600")]
     path.write_text('{"x":NaN}\n{"x":-Infinity}\n{"x":3}\n')

@@ -80,7 +80,8 @@ def test_each_partition_groups_the_values_that_it_gets(partitions):
 def test_keys_and_schema_must_agree():
     with pytest.raises(
         SchemaError,
-        match=r"the columns of `schema` must be the `keys` \['a', 'b'\]; got \['x', 'y'\]; rename one or the other",
+        match=r"the columns of `schema` must be the `keys` \['a', 'b'\]; got \['x', 'y'\]; "
+        r"rename one or the other",
     ):
         RoundRobinHashMap(keys=["a", "b"], schema=Point)
 

@@ -93,11 +93,13 @@ def test_columns_that_do_not_fit_are_named(spark: Any) -> None:
     )
     message = refusal(rate(transform=lambda frame: frame.select("nothing")), spark)
     assert message.startswith(
-        "Spark source `rate-micro-batch` cannot be transformed; check `transform`; Spark says: [UNRESOLVED_COLUMN"
+        "Spark source `rate-micro-batch` cannot be transformed; check `transform`; "
+        "Spark says: [UNRESOLVED_COLUMN"
     )
     message = refusal(SparkInput(format="no-such-thing", schema=Number), spark)
     assert message.startswith(
-        "Spark source `no-such-thing` cannot be read; check `format` and `options`, and that its package is there"
+        "Spark source `no-such-thing` cannot be read; "
+        "check `format` and `options`, and that its package is there"
     )
     with pytest.raises(ZeroDivisionError):
         rate(transform=lambda frame: 1 / 0).frame(spark)
@@ -145,7 +147,8 @@ def test_faults() -> None:
     assert [fault[0] for fault in check_properties(SparkInput())[1]] == ["format", "schema"]
     assert rate().port_schema("output").arrow.names == ["value"]
     assert (rate().timestamp_of("output"), rate(timestamp="time").timestamp_of("output")) == (None, "time")
-    assert check_properties(SparkInput(format="rate", schema=Number, options={"a": 1, "b": "x", "c": True, "d": 0.5}))[0]["options"] == {
+    options = {"a": 1, "b": "x", "c": True, "d": 0.5}
+    assert check_properties(SparkInput(format="rate", schema=Number, options=options))[0]["options"] == {
         "a": 1, "b": "x", "c": True, "d": 0.5,
     }  # fmt: skip
 

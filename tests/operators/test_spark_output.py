@@ -173,14 +173,17 @@ def swapped(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [folder_gone, marker_gone, file_gone, flipped, cut, swapped])
-def test_staged_rows_that_are_gone_or_damaged_are_told_and_not_written(tmp_path: Path, harm: Any) -> None:
+def test_staged_rows_that_are_gone_or_damaged_are_reported_and_not_written(tmp_path: Path, harm: Any) -> None:
     spark = Spark()
     driver = waiting(tmp_path, spark)
     shutil.copytree(tmp_path / "staging", tmp_path / "copy")
     harm(tmp_path)
     with pytest.raises(
         RidgelineError,
-        match=r"^`under_test`: `.*/w0000000001-p\d-a\d\.parquet`, committed rows of window 1 that wait to be written, is damaged: .*; put",
+        match=r"^`under_test`: `.*/w0000000001-p\d-a\d\.parquet`, committed rows of window 1, is damaged: "
+        r".*; "
+        r"restore the checkpoint's `staging` folder from a copy and start again; "
+        r"to give these rows up, create the empty file `.*/written-1`$",
     ):
         driver.crash()
     assert len(spark.written) == 1
@@ -200,7 +203,7 @@ def test_staged_rows_that_are_gone_or_damaged_are_told_and_not_written(tmp_path:
     assert len(spark.written) == 2
 
 
-def test_an_older_checkpoint_is_told(tmp_path: Path) -> None:
+def test_an_older_checkpoint_is_reported(tmp_path: Path) -> None:
     spark = Spark()
     driver = waiting(tmp_path, spark)
     older = driver.manifest
@@ -209,7 +212,8 @@ def test_an_older_checkpoint_is_told(tmp_path: Path) -> None:
     driver.manifest = older
     with pytest.raises(
         RidgelineError,
-        match="window 2 was written, and the checkpoint's last committed window is 1: an older copy",
+        match=r"^`under_test`: the checkpoint is an older copy, and windows would be written twice; "
+        "window 2 is written, window 1 is committed; restore the newer checkpoint and start again, or start",
     ):
         driver.crash()
 
@@ -250,7 +254,8 @@ def test_a_type_that_spark_does_not_have(tmp_path: Path) -> None:
     rows = pa.RecordBatch.from_arrays([pa.array([(1, 2, 3)], pa.month_day_nano_interval())], names=["n"])
     with pytest.raises(
         RidgelineError,
-        match="`under_test` cannot write column `n`: Spark has no type for month_day_nano_interval; leave it out",
+        match="`under_test` cannot write column `n`: Spark has no type for month_day_nano_interval; "
+        "leave it out",
     ):
         part.window(rows)
 
@@ -286,7 +291,7 @@ def test_spark_writes_windows_into_folders_of_their_own(spark_context: Any, tmp_
 
 
 @pytest.mark.spark
-def test_what_spark_refuses_is_told_and_not_lost(spark_context: Any, tmp_path: Path) -> None:
+def test_what_spark_refuses_is_reported_and_not_lost(spark_context: Any, tmp_path: Path) -> None:
     from pyspark.sql import SparkSession
 
     output = SparkOutput(format="no-such-thing")
@@ -294,7 +299,8 @@ def test_what_spark_refuses_is_told_and_not_lost(spark_context: Any, tmp_path: P
     [part] = parts_of(output, tmp_path, 1)
     with pytest.raises(
         RidgelineError,
-        match=r"^`under_test` cannot write window 0 as `no-such-thing`; Spark says: \[DATA_SOURCE_NOT_FOUND\] .*; mend that, then",
+        match=r"^`under_test` cannot write window 0 as `no-such-thing`; "
+        r"Spark says: \[DATA_SOURCE_NOT_FOUND\] .*; mend that, then",
     ):
         driver.commit(0, part.window(batch(n=[1]))[1])
     assert len(staged(tmp_path)) == 1

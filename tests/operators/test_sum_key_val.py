@@ -91,7 +91,8 @@ def test_cumulative_sums_that_restart(partitions):
 def test_cumulative_sums_refuse_round_robin():
     with pytest.raises(
         OperatorError,
-        match=r"`SumKeyVal` needs all tuples of a key in one partition; got key 's\d' in partition \d of 3, which",
+        match=r"`SumKeyVal` needs all tuples of a key in one partition; "
+        r"got key 's\d' in partition \d of 3, which",
     ):
         collect(
             SumKeyVal(cumulative=True),

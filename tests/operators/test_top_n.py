@@ -128,7 +128,7 @@ def test_the_schema_chooses_columns():
     ]
 
 
-def test_a_missing_column_is_told():
+def test_a_missing_column_is_reported():
     with pytest.raises(
         OperatorError,
         match=r"`TopN` needs column `delay`; got tuples with the columns \['route', 'minutes'\]; put a `Map`",

@@ -99,7 +99,7 @@ def test_a_function_needs_neither_a_name_nor_a_keyword() -> None:
     assert through(lambda: Filter(bool), [(0,), (2,)]) == [0, 2]
 
 
-def test_what_is_given_without_its_name_is_told() -> None:
+def test_what_is_given_without_its_name_is_reported() -> None:
     for make, text in [
         (
             lambda: Filter(AtLeast(1), predicate=AtLeast(2)),
@@ -257,7 +257,7 @@ class Keyed(Operator):
         self.output.emit(row)
 
 
-def test_a_key_that_is_none_is_told_with_the_operator_and_the_tuple() -> None:
+def test_a_key_that_is_none_is_reported_with_the_operator_and_the_tuple() -> None:
     for row, what in [
         ({"key": {}}, "TypeError: a dict cannot be a key; use int, str,"),
         ({"other": 1}, "KeyError: 'key'"),

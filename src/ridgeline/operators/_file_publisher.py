@@ -1,24 +1,23 @@
-"""The driver's half of `FileOutput`: which segments are published, when, and what a crash leaves behind.
+"""The driver's part of `FileOutput`: which segments are published, when, and what is left after a crash.
 
-Exactly once rests on the order of operations. A segment is known by the manifest only (`stage`); the manifest
-is the commit. What is published, and under which name, is decided before it is done: by the manifest
-(`rolls`), or between windows by an empty file `rolling-<last committed window>`. It is always everything that
-waits as of that window, so two drivers that both publish make the same files, under the same names, from the
-same segments. To publish:
+Exactly once rests on the order of operations. Only the manifest names segments (`stage`), and the manifest is
+the commit. What is published, and under which name, is decided before it is done: in the manifest (`rolls`),
+or between windows by an empty file `rolling-<last committed window>`. All unpublished segments as of that
+window are published together. So two drivers that both publish make the same files, with the same names,
+from the same segments. To publish:
 
 1. merge the segments into a hidden file `merged-e<epoch>.tmp`, checking them, and sync it (a single segment
    is checked and renamed);
-2. ask whether this driver still owns the checkpoint;
+2. check that this driver still owns the checkpoint;
 3. rename the file to `<operator>-<run id>-<first window>-<last window>.<format>`, and sync the folder;
 4. rename the marker `published-<window>`;
 5. delete the segments.
 
-A driver that starts takes the next epoch, deletes the `.tmp` files of those before it, and looks what is
-published. A driver before it that had asked (2) in time has renamed its file (3) by then, or fails to.
-Windows that the marker or a published file covers are published, whatever is left of their segments; the
-marker, because readers may have taken the files away. The hidden folder and the marker are made at the first
-start of a run and stay for ever: where they are missing, the folder is not the one that the run has written
-to.
+A driver that starts takes the next epoch, deletes the `.tmp` files of earlier ones, and looks for what is
+published. An earlier driver that passed step 2 has by then renamed its file in step 3, or fails to. Windows
+up to the marker, or up to a published file's last window, are published, whatever segments are left. The
+marker is needed because readers may remove the files. The hidden folder and the marker are created at the
+first start of a run and stay. Where they are missing, the folder is not the one that the run has written to.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.operators._marker import Marker
 from ridgeline.operators._output_files import OutputFiles
-from ridgeline.operators._segments import DamagedError, Segment, check, merge
+from ridgeline.operators._segments import DamagedError, Segment, check, lost_rows, merge
 from ridgeline.operators._window_output import safe_name, write_failure
 
 HIDDEN = ".ridgeline"
@@ -58,16 +57,16 @@ class Settings(NamedTuple):
 
 
 class FilePublisher(Publisher):
-    """Turns the segments of committed windows into published files."""
+    """Turns the segments of committed windows into published files. Runs on the driver."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def open(self, context: PublisherContext, state: Any) -> None:
-        """Take up the list of segments that wait, and clear away what a crash left.
+        """Load the list of unpublished segments, and delete what a crash left.
 
-        Raises RidgelineError if the folder cannot be reached, is not the one that the checkpoint's run has
-        written to, or, with `mode="error"`, is not empty at the first start.
+        Raises RidgelineError if the folder cannot be reached, if it is not the one of the checkpoint's run,
+        or, with `mode="error"`, if it is not empty at the first start.
         """
         self._context = context
         self._files = OutputFiles(self._settings.path)
@@ -94,10 +93,17 @@ class FilePublisher(Publisher):
             raise self._failure(error) from error
 
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
-        """Add the window's segments to those that wait, and decide whether they are published with this window."""
+        """Add the window's segments to the unpublished ones, and decide whether to publish with this window.
+
+        Returns the state that the manifest keeps. Raises RidgelineError if partitions wrote different
+        columns, or if a segment is missing.
+        """
         staged = [Segment(window_id, *value) for value in values]
         if len({segment.schema for segment in staged}) > 1:
-            message = f"`{self._context.operator}`: its partitions wrote different columns in window {window_id}; give its input one schema"
+            message = (
+                f"`{self._context.operator}`: its partitions wrote different columns in window {window_id}; "
+                "give its input one schema"
+            )
             raise RidgelineError(message)
         if not all(self._files.holds(f"{self._folder}/{segment.name}", segment.bytes) for segment in staged):
             raise self._failure(FileNotFoundError(f"{self._folder}/{staged[0].name}"))
@@ -114,7 +120,7 @@ class FilePublisher(Publisher):
         }
 
     def publish(self, window_id: int) -> None:
-        """Publish what waits, if it is time to.
+        """Publish the segments if the manifest says so, or if they are due.
 
         Raises RidgelineError if the file system refuses or a segment is damaged.
         """
@@ -125,24 +131,24 @@ class FilePublisher(Publisher):
             self.idle()
 
     def idle(self) -> None:
-        """Publish what waits, if it is time to."""
+        """Publish the segments if they are due. Called between windows."""
         if self._pending and self._is_due():
             self._roll_between_windows()
 
     @property
     def visible(self) -> int | None:
-        """The window before the first that waits."""
+        """The last window whose rows readers see; None if all committed windows are published."""
         return self._pending[0].window - 1 if self._pending else None
 
     def close(self) -> None:
-        """Publish all that waits."""
+        """Publish all segments."""
         if self._pending:
             self._roll_between_windows()
         with contextlib.suppress(OSError):
             self._clear()
 
     def _is_due(self) -> bool:
-        """True if the oldest segment has waited long enough, or all together are large enough."""
+        """True if the oldest segment is `roll_seconds` old, or all together have `roll_bytes`."""
         clock = self._context.clock
         if self._since is None:
             self._waits_since = clock.wall() if self._waits_since is None else self._waits_since
@@ -153,16 +159,17 @@ class FilePublisher(Publisher):
             or sum(segment.bytes for segment in self._pending) >= self._settings.roll_bytes
         )
 
-    # A fresh run, and one that goes on ---------------------------------------------------------------------------------
+    # A fresh run, and a continued one -----------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """The first start on this checkpoint: what lies in the folder is of others."""
+        """Prepare the folder at the first start on this checkpoint: files in it belong to others."""
         mode, ours = self._settings.mode, f"-{self._context.run_id}-"
         names = self._files.names(self._root) if mode != "append" else []
         others = [name for name in names if ours not in name and not name.startswith(".")]
         if mode == "error" and others:
             message = (
-                f"`{self._context.operator}`: folder `{self._settings.path}` is not empty, it holds `{others[0]}`; "
+                f"`{self._context.operator}`: folder `{self._settings.path}` is not empty; "
+                f"it holds `{others[0]}`; "
                 "empty it, give another `path`, or set `mode` to `append` or `overwrite`"
             )
             raise RidgelineError(message)
@@ -174,7 +181,7 @@ class FilePublisher(Publisher):
         self._make_folder()
 
     def _mention_other_runs(self) -> None:
-        """Say on the console that the folder holds results of this operator from runs on other checkpoints: one may have been lost."""
+        """Print which other runs of this operator wrote to the folder: their checkpoint may be lost."""
         run = re.compile(re.escape(self._prefix.removesuffix(self._context.run_id)) + r"[^-]+")
         for name in self._files.names(f"{self._root}/{HIDDEN}"):
             if name == self._prefix or not run.fullmatch(name):
@@ -182,23 +189,26 @@ class FilePublisher(Publisher):
             waiting = sum(
                 file.endswith(".segment") for file in self._files.sizes(f"{self._root}/{HIDDEN}/{name}")
             )
-            text = f"`{self._context.operator}`: folder `{self._settings.path}` holds the output of another run, `{name}`"
             if waiting:
-                text += f", with {waiting} segments that were never published: go on with that run's `--checkpoint` to publish them"
+                found = (
+                    f", with {waiting} unpublished segments; start that run's `--checkpoint` to publish them"
+                )
             elif self._settings.mode == "append":
-                text += "; it stays, and this run, whose checkpoint is new, adds its own"
+                found = "; this run has a new checkpoint, so it adds its output to that one"
             else:
                 continue
+            what = f"folder `{self._settings.path}` holds the output of another run, `{name}`"
+            text = f"`{self._context.operator}`: {what}{found}"
             self._context.console.print(Text(text, "yellow"), soft_wrap=True)
 
     def _make_folder(self) -> None:
-        """Make the hidden folder and its marker, where the run begins to write: what was committed before is published."""
+        """Create the hidden folder and its marker; windows committed before count as published."""
         self._marker.find(self._hidden())
         self._check_not_beyond(self._marker.window)
         self._marker.make(self._window)
 
     def _finish_before(self, state: Any) -> None:
-        """Path or format have changed: publish what waits there and so."""
+        """After a change of path or format: publish the segments at the old path, in the old format."""
         if state["pending"] or state["path"] == self._settings.path:
             before = FilePublisher(
                 self._settings._replace(path=state["path"], format=state["format"], mode="append")
@@ -207,19 +217,22 @@ class FilePublisher(Publisher):
             before.close()
 
     def _resume(self, state: Any) -> None:
-        """Go on from what the last manifest says."""
-        hidden = (
-            self._hidden()
-        )  # before the published files: a segment that is gone from it is in one of them
+        """Continue from the state in the last manifest.
+
+        Raises RidgelineError if the folder is missing, older or newer than the checkpoint, or if a segment is
+        lost.
+        """
+        hidden = self._hidden()  # before the published files: a segment missing here is in one of them
         marked = self._marker.find(hidden)
         self._pending = [Segment(*entry) for entry in state["pending"]]
         if marked is None:
             raise self._gone()
         if marked < state["published"]:
             message = (
-                f"`{self._context.operator}`: output folder `{self._settings.path}` is older than the checkpoint: windows up to "
-                f"{state['published']} were published there, and its marker says {marked}; put the newer folder back and start again, "
-                "or begin anew with another `--checkpoint` and `path`"
+                f"`{self._context.operator}`: output folder `{self._settings.path}` is older than the "
+                f"checkpoint; windows up to {state['published']} were published, its marker is at {marked}; "
+                "restore the newer folder and start again, "
+                "or start anew with another `--checkpoint` and `path`"
             )
             raise RidgelineError(message)
         covered = max([marked, *self._last_windows()])
@@ -227,40 +240,35 @@ class FilePublisher(Publisher):
         self._pending = [segment for segment in self._pending if segment.window > covered]
         for segment in self._pending:
             if segment.name not in hidden:
-                raise self._lost(segment, "it is not there")
-            if hidden[segment.name] != segment.bytes:
-                raise self._lost(
-                    segment, f"it has {hidden[segment.name]} bytes, it was written with {segment.bytes}"
-                )
+                raise self._lost(segment, "it is missing")
+            if (found := hidden[segment.name]) != segment.bytes:
+                raise self._lost(segment, f"it has {found} bytes, it was written with {segment.bytes}")
         if covered > marked:
             self._marker.move(covered)
         self._waits_since = state["waits_since"] if self._pending else None
         self._rolls = bool(self._pending) and (state["rolls"] or f"rolling-{self._window}" in hidden)
 
     def _check_not_beyond(self, published: int) -> None:
-        """Raises RidgelineError if windows were published that this checkpoint has not committed."""
+        """Raise RidgelineError if a window was published that this checkpoint has not committed."""
         if published > self._window:
-            committed = (
-                f"its last committed window is {self._window}"
-                if self._window >= 0
-                else "it has committed no window"
-            )
+            committed = f"window {self._window}" if self._window >= 0 else "no window"
             message = (
-                f"`{self._context.operator}`: output folder `{self._settings.path}` is newer than the checkpoint: it holds results up to "
-                f"window {published} of this run, and {committed}; to go on would write the windows between once more; put the newer "
-                "checkpoint back and start again, or begin anew with another `--checkpoint` and `path`"
+                f"`{self._context.operator}`: output folder `{self._settings.path}` is newer than the "
+                f"checkpoint and would get rows twice; window {published} of this run is published, "
+                f"{committed} is committed; restore the newer checkpoint and start again, "
+                "or start anew with another `--checkpoint` and `path`"
             )
             raise RidgelineError(message)
 
     def _last_windows(self) -> list[int]:
-        """The last windows of the files that this run has published and that are still there."""
+        """The last windows of the run's published files that still exist."""
         pattern = re.compile(re.escape(self._prefix) + r"-\d+-(\d+)\.(parquet|jsonl)")
         return [int(found[1]) for name in self._files.names(self._root) if (found := pattern.fullmatch(name))]
 
-    # Publishing --------------------------------------------------------------------------------------------------------
+    # Publishing --------------------------------------------------------------------------------------------
 
     def _roll_between_windows(self) -> None:
-        """Write the decision down first: a driver that takes over makes the same file."""
+        """Write the decision to disk, then publish: a driver that takes over makes the same file."""
         try:
             self._files.touch(f"{self._folder}/rolling-{self._window}")
         except OSError as error:
@@ -268,7 +276,7 @@ class FilePublisher(Publisher):
         self._roll()
 
     def _roll(self) -> None:
-        """Make one published file of all segments that wait; one for each schema, if it changed while they waited."""
+        """Publish all segments as one file, or as one for each schema if it changed meanwhile."""
         try:
             for _, group in itertools.groupby(list(self._pending), key=lambda segment: segment.schema):
                 self._publish_file(list(group))
@@ -285,6 +293,11 @@ class FilePublisher(Publisher):
             self._clear()
 
     def _publish_file(self, segments: list[Segment]) -> None:
+        """Publish segments of one schema as one file, move the marker, delete the segments.
+
+        Raises DamagedError, FencedError, OSError. Safe to repeat: the file's name depends on the windows
+        only.
+        """
         target = (
             f"{self._prefix}-{segments[0].window:010d}-{segments[-1].window:010d}.{self._settings.format}"
         )
@@ -308,14 +321,14 @@ class FilePublisher(Publisher):
         for segment in segments:
             self._files.delete(f"{self._folder}/{segment.name}")
 
-    # The hidden folder -------------------------------------------------------------------------------------------------
+    # The hidden folder -------------------------------------------------------------------------------------
 
     def _hidden(self) -> Mapping[str, int]:
-        """The files in the hidden folder, and their sizes."""
+        """The files in the hidden folder with their sizes."""
         return self._files.sizes(self._folder)
 
     def _clear(self) -> None:
-        """Delete what nobody needs any more: of attempts that failed, up to the last committed window, and of earlier drivers.
+        """Delete segments of failed attempts up to the last committed window, and files of earlier drivers.
 
         Segments of later windows stay: a driver that is being fenced off may be about to commit one of them.
         """
@@ -327,6 +340,7 @@ class FilePublisher(Publisher):
             self._files.delete(f"{self._folder}/{name}")
 
     def _is_left_over(self, name: str) -> bool:
+        """True if nobody needs this file of the hidden folder any more, by its name; unknown names stay."""
         marker = self._marker.window_of(name)
         if marker is not None:
             return marker < self._marker.window
@@ -340,40 +354,40 @@ class FilePublisher(Publisher):
             return rolling < self._window or not self._pending
         return segment is not None and segment <= self._window
 
-    # Errors ------------------------------------------------------------------------------------------------------------
+    # Errors -----------------------------------------------------------------------------------------------
 
     def _gone(self) -> RidgelineError:
-        """The folder is not there, or is not the one that this run has written to."""
+        """The error if the folder is missing, or is not the one of this run."""
         if self._files.is_folder(self._root):
-            what = f"holds nothing of this run (no `{self._folder}/published-*`): it is another folder, or what is mounted there is missing"
+            what = (
+                f"has nothing of this run (no `{self._folder}/published-*`): the wrong folder, or not mounted"
+            )
         else:
-            what = "is not there"
+            what = "is missing"
         message = (
-            f"`{self._context.operator}`: output folder `{self._settings.path}` {what}; {self._waiting()}; mount it or put it back, and "
-            f"start again: nothing is lost; to give up what it held, create the empty file `{self._marker.path(self._window)}`"
+            f"`{self._context.operator}`: output folder `{self._settings.path}` {what}; {self._waiting()}; "
+            "mount or restore it and start again, nothing is lost; "
+            f"to give these rows up, create the empty file `{self._marker.path(self._window)}`"
         )
         return RidgelineError(message)
 
     def _lost(self, segment: Segment, what: str) -> RidgelineError:
-        """A segment that waits is missing or damaged."""
-        message = (
-            f"`{self._context.operator}`: `{self._folder}/{segment.name}`, committed rows of window {segment.window}, is damaged: {what}; "
-            f"{self._waiting()}; restore that file from a copy and start again; to give up what waits, create the empty file "
-            f"`{self._marker.path(self._window)}`"
-        )
-        return RidgelineError(message)
+        """The error if an unpublished segment is missing or damaged."""
+        remedy = f"{self._waiting()}; restore the file from a copy and start again"
+        marker = self._marker.path(self._window)
+        return lost_rows(self._context.operator, self._folder, segment, what, remedy, marker)
 
     def _waiting(self) -> str:
+        """Which committed windows are not published, for error texts."""
         windows = [segment.window for segment in self._pending]
         if not windows:
-            return "nothing waits there to be published"
-        which = (
-            f"window {windows[0]}" if windows[0] == windows[-1] else f"windows {windows[0]} to {windows[-1]}"
-        )
-        return f"as of the last commit rows of {which} waited there to be published"
+            return "all committed rows were published"
+        first, last = windows[0], windows[-1]
+        which = f"window {first}" if first == last else f"windows {first} to {last}"
+        return f"as of the last commit rows of {which} were not published"
 
     def _failure(self, error: OSError) -> RidgelineError:
-        """What an error of the file system means.
+        """The error for an error of the file system.
 
         Raises FencedError if another driver has taken over: then its work is the cause.
         """

@@ -26,7 +26,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 def json_lines(table: pa.Table) -> bytes:
-    """One JSON object a row, fields in the order of the schema, each line with its newline. UTF-8."""
+    """Encode a table as UTF-8, one JSON object a line, fields in the order of the schema."""
     pieces: list[Any] = []
     for number, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         pieces += [_text(f"{',' if number else '{'}{_encode(name)}:"), _json_texts(column.combine_chunks())]
@@ -45,7 +45,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def _json_texts(column: Any) -> Any:
-    """A column (Array or ChunkedArray) as a column of JSON texts."""
+    """Convert a column (Array or ChunkedArray) to a column of JSON texts."""
     kind, types = column.type, pa.types
     if types.is_integer(kind) or types.is_boolean(kind):
         return column.cast(pa.large_string()).fill_null("null")
@@ -68,7 +68,7 @@ def _text(value: str) -> pa.Scalar:
 
 
 def _json_column(column: Any) -> list[Any]:
-    """A column (Array or ChunkedArray) as JSON values; whole columns at a time but for bytes and nested types."""
+    """Convert a column to JSON values: bytes and nested types value by value, other types as a whole."""
     kind, types = column.type, pa.types
     if types.is_dictionary(kind):
         return _json_column(column.cast(kind.value_type))
@@ -95,7 +95,7 @@ def _json_column(column: Any) -> list[Any]:
 
 
 def _json_value(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911  one type after the other
-    """One Python value that Arrow gave, as JSON value."""
+    """Convert one Python value from Arrow to a JSON value."""
     if value is None:
         return None
     if is_list(kind):
@@ -125,7 +125,10 @@ def _json_value(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911  one typ
 
 
 def from_json(kind: pa.DataType) -> Callable[[Any], Any]:
-    """What makes the Python value that Arrow takes for a type of a JSON value; raises ValueError or TypeError for one that does not fit."""
+    """Return a function from JSON values to the Python values that Arrow takes for a type.
+
+    The function raises ValueError or TypeError for a value that does not fit.
+    """
     types = pa.types
     if is_list(kind):
         inner = from_json(kind.value_type)
@@ -145,6 +148,7 @@ def from_json(kind: pa.DataType) -> Callable[[Any], Any]:
 
 
 def _scalar_reader(kind: pa.DataType) -> Callable[[Any], Any]:  # noqa: PLR0911  one type after the other
+    """As `from_json`, for types that are not nested; nulls are not passed to the function."""
     types = pa.types
     if types.is_timestamp(kind):
         return _read_timestamp if kind.tz else datetime.fromisoformat
@@ -169,7 +173,7 @@ def _read_timestamp(value: str) -> datetime:
 
 
 def _read_key(value: Any) -> Any:
-    """An int, which is text if it was the key of an object."""
+    """Read an int, which is text if it was the key of an object."""
     if isinstance(value, (bool, float)):
         message = f"{value} is not a whole number"
         raise TypeError(message)

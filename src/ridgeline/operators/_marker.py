@@ -1,4 +1,4 @@
-"""A file whose name holds the last window whose rows have been handed to readers."""
+"""A file whose name contains the last window whose rows readers can see."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ridgeline.operators._output_files import OutputFiles
 
 
 class Marker:
-    """The file `<name>-<window>` in a folder.
+    """The file `<name>-<window>` in a folder, renamed for each window. It exists once `make` returned.
 
-    It is renamed from window to window, so it is there from `make` on. Raises OSError.
+    Methods raise OSError.
     """
 
     def __init__(self, files: OutputFiles, folder: str, name: str) -> None:
@@ -19,13 +19,13 @@ class Marker:
         self.window = -1
 
     def path(self, window: int) -> str:
-        """The marker's path when it stands at a window (-1: before the first)."""
+        """The marker's path for a window (-1: before the first)."""
         return f"{self._folder}/{self._name}-{window}"
 
     def find(self, names: Iterable[str]) -> int | None:
-        """Where the marker stands, as the names in its folder say; None if it is not there.
+        """Find the marker's window among the file names of its folder; None if it is missing. Sets `window`.
 
-        After a crash there may be an older one too.
+        After a crash an older marker may be left; the newest one counts.
         """
         found = max((window for name in names if (window := self.window_of(name)) is not None), default=None)
         self.window = -1 if found is None else found
@@ -37,7 +37,7 @@ class Marker:
         return int(found[1]) if found else None
 
     def make(self, window: int) -> None:
-        """Make the folder and the marker in it, so that they outlive a power cut."""
+        """Create the folder and the marker in it; both survive a power cut once this returns."""
         self._files.make_folder(self._folder)
         self._files.touch(self.path(window))
         self.window = window
@@ -49,7 +49,7 @@ class Marker:
             self._files.sync(last)
 
     def move(self, window: int) -> None:
-        """Let the marker stand at a window. A driver that was fenced off may just have done the same."""
+        """Rename the marker to a window. A driver that was fenced off may already have done the same."""
         try:
             self._files.move(self.path(self.window), self.path(window))
         except OSError:

@@ -1,4 +1,4 @@
-"""File operations of output operators: checksums while a file is written, and syncs where the disk is this host's."""
+"""File operations of output operators: checksums while writing, and syncs on local disks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHUNK_BYTES = 2**20
 
 
 class SummedStream(io.RawIOBase):
-    """A stream to write to that counts bytes and keeps a CRC-32, which begins with the file's name."""
+    """A stream for writing that counts bytes and computes a CRC-32, which begins with the file's name."""
 
     def __init__(self, out: Any, name: str) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class SummedStream(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Write all of it."""
+        """Write all bytes."""
         self._out.write(data)
         self.crc32 = zlib.crc32(data, self.crc32)
         written = memoryview(data).nbytes
@@ -39,16 +39,14 @@ class SummedStream(io.RawIOBase):
         return written
 
     def tell(self) -> int:
-        """How many bytes were written."""
+        """The number of bytes written."""
         return self.size
 
 
 class OutputFiles:
-    """The file system of an output folder.
+    """The file system of an output folder; `root` is the folder's path in it.
 
-    Paths are those of the file system, `root` is the folder's. Raises OSError subclasses.
-
-    Raises RidgelineError if pyarrow cannot reach the folder's URI.
+    The constructor raises RidgelineError if pyarrow cannot reach the folder's URI, methods raise OSError.
     """
 
     def __init__(self, uri: str) -> None:
@@ -57,11 +55,10 @@ class OutputFiles:
 
     @contextlib.contextmanager
     def writing(self, path: str) -> Iterator[SummedStream]:
-        """A new file in a folder that exists.
+        """Create a file in an existing folder.
 
-        Its bytes outlive a power cut once the block has ended; its name once `sync` has returned.
-
-        If the block fails, half of the file may be left.
+        Its bytes survive a power cut once the block has ended, its name once `sync` has returned. If the
+        block fails, a part of the file may be left.
         """
         name = path.rpartition("/")[2]
         if not self._local:
@@ -74,12 +71,12 @@ class OutputFiles:
             os.fsync(file.fileno())
 
     def touch(self, path: str) -> None:
-        """Create an empty file in a folder that exists, unless it is there."""
-        with contextlib.closing(open(path, "ab") if self._local else self._files.open_output_stream(path)):  # noqa: PTH123
-            pass
+        """Create an empty file in an existing folder, unless it exists."""
+        file = open(path, "ab") if self._local else self._files.open_output_stream(path)  # noqa: PTH123, SIM115
+        file.close()
 
     def reading(self, path: str) -> IO[bytes]:
-        """Open a file to read it from its beginning to its end."""
+        """Open a file to read it sequentially."""
         return self._files.open_input_stream(path)
 
     def read(self, path: str) -> pa.Buffer:
@@ -88,7 +85,7 @@ class OutputFiles:
             return stream.read_buffer()
 
     def checksum(self, path: str, name: str) -> int:
-        """The CRC-32 of a file that was written by this name; nothing of it is kept in memory."""
+        """The CRC-32 of a file that was written under this name; it is read in chunks."""
         found = zlib.crc32(name.encode())
         with self.reading(path) as stream:
             while chunk := stream.read(_CHUNK_BYTES):
@@ -96,7 +93,7 @@ class OutputFiles:
         return found
 
     def copy_into(self, path: str, name: str, out: SummedStream) -> int:
-        """Write a file's bytes to a stream; returns their CRC-32, as `checksum`."""
+        """Copy a file's bytes to a stream; return their CRC-32, as `checksum`."""
         found = zlib.crc32(name.encode())
         with self.reading(path) as stream:
             while chunk := stream.read(_CHUNK_BYTES):
@@ -105,20 +102,20 @@ class OutputFiles:
         return found
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file: at once where the file system can, else by copying and deleting."""
+        """Rename a file: atomically where the file system can, else by copying and deleting."""
         self._files.move(source, target)
 
     def delete(self, path: str) -> None:
-        """Remove a file; one that is not there is passed over."""
+        """Delete a file, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             self._files.delete_file(path)
 
     def make_folder(self, path: str) -> None:
-        """Make a folder and those above it, where the file system has folders."""
+        """Create a folder and its parents, where the file system has folders."""
         self._files.create_dir(path, recursive=True)
 
     def sync(self, folder: str) -> None:
-        """Let the names in a folder outlive a power cut (local disks; other file systems see to it themselves)."""
+        """Make the names in a folder survive a power cut; only local disks need it."""
         if not self._local:
             return
         descriptor = os.open(folder, os.O_RDONLY)
@@ -128,24 +125,24 @@ class OutputFiles:
             os.close(descriptor)
 
     def is_folder(self, path: str) -> bool:
-        """True if there is such a folder."""
+        """True if the folder exists."""
         return bool(self._files.get_file_info(path).type == pyarrow.fs.FileType.Directory)
 
     def is_file(self, path: str) -> bool:
-        """True if there is such a file."""
+        """True if the file exists."""
         return bool(self._files.get_file_info(path).type == pyarrow.fs.FileType.File)
 
     def holds(self, path: str, size: int) -> bool:
-        """True if a local disk holds a file of this size; of other file systems it is taken to be true: asking takes long."""
+        """True if a file of this size exists. Remote file systems are not asked, as that is slow: True."""
         return not self._local or self._files.get_file_info(path).size == size
 
     def names(self, folder: str) -> list[str]:
-        """What lies directly in a folder, folders too, sorted; nothing if the folder is not there."""
+        """The names of files and folders directly in a folder, sorted; empty if the folder does not exist."""
         selector = pyarrow.fs.FileSelector(folder, allow_not_found=True)
         return sorted(str(info.base_name) for info in self._files.get_file_info(selector))
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """The files directly in a folder and their sizes in bytes; nothing if the folder is not there."""
+        """The files directly in a folder with their sizes in bytes; empty if the folder does not exist."""
         selector = pyarrow.fs.FileSelector(folder, allow_not_found=True)
         return {
             str(info.base_name): int(info.size)

@@ -1,4 +1,4 @@
-"""The place of a replay in its files, kept open from window to window."""
+"""The position of a replay in its files, which stay open from window to window."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ridgeline.operators._replay_files import Chunk, Position, Reader, ReplayFil
 
 
 class ReplayCursor:
-    """Goes through files in order.
+    """Reads files in order.
 
-    Where a window begins elsewhere than the last one ended, files are opened anew.
+    Files are opened again only where a window begins at another position than the last one ended at.
     """
 
     def __init__(self, open_reader: Callable[[ReplayFile, int], Reader]) -> None:
@@ -24,7 +24,7 @@ class ReplayCursor:
         self.position = Position()
 
     def move(self, files: Sequence[ReplayFile], position: Position) -> None:
-        """Be at this position of these files: costs nothing if it is there."""
+        """Move to a position of these files; free if the cursor is there already."""
         if files is not self._files or position != self.position:
             self.close()
             self._files, self.position = files, position
@@ -33,7 +33,7 @@ class ReplayCursor:
                 self._done.append(self._done[-1] + file.bytes)
 
     def peek(self, rows: int) -> Chunk | None:
-        """The next rows, at most so many and of one file; None when there are no more.
+        """Return the next rows, at most `rows` and of one file; None when there are no more.
 
         Raises RidgelineError.
         """
@@ -48,13 +48,13 @@ class ReplayCursor:
         return None
 
     def peek_parsed(self, rows: int) -> pa.RecordBatch | None:
-        """As `peek`, but parsed; what is not passed is kept for the next call."""
+        """As `peek`, but parsed. Rows that are not passed by `advance` are kept for the next call."""
         if self._parsed is None and (chunk := self.peek(rows)) is not None:
             self._parsed = chunk.read(0, 1)
         return self._parsed
 
     def advance(self, rows: int) -> None:
-        """Go on by rows that were peeked."""
+        """Pass rows that `peek` returned."""
         if self._reader is not None:
             self._reader.skip(rows)
             self.position = Position(self.position.file, self._reader.place, self.position.row + rows)
@@ -67,7 +67,7 @@ class ReplayCursor:
         return self.peek(1) is None
 
     def progress(self) -> tuple[float, float]:
-        """Bytes passed and bytes left, of all files."""
+        """Bytes passed and bytes left, over all files."""
         passed = self._done[self.position.file] + (self._reader.passed() if self._reader is not None else 0)
         return passed, max(0.0, self._done[-1] - passed)
 

@@ -1,4 +1,4 @@
-"""Which files a replay reads, and where it is in them."""
+"""The files of a replay, and positions in them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ _WILDCARDS = frozenset("*?[")
 
 
 class ReplayFile(NamedTuple):
-    """One file: the `path` property's entry that led to it, its path in that entry's file system, and its bytes when it was found."""
+    """One file of a replay.
+
+    `entry`: the entry of the property `path` that led to it; `path`: its path in that entry's file system;
+    `bytes`: its size when it was found.
+    """
 
     entry: str
     path: str
     bytes: int
 
     def open(self) -> pa.NativeFile:
-        """The file for reading at any place. Raises RidgelineError if it is gone or may not be read."""
+        """Open the file for random access. Raises RidgelineError if it is gone or may not be read."""
         try:
             return resolve(self.entry)[0].open_input_file(self.path)
         except OSError as error:
@@ -36,7 +40,10 @@ class ReplayFile(NamedTuple):
             raise RidgelineError(message) from error
 
     def check_size(self, found: int | None = None) -> None:
-        """Raise RidgelineError if the file has another size than when it was found: every partition must read the same rows."""
+        """Raise RidgelineError if the size has changed since the file was found.
+
+        Every partition must read the same rows.
+        """
         if found is None:
             found = resolve(self.entry)[0].get_file_info(self.path).size
         if found != self.bytes:
@@ -48,7 +55,11 @@ class ReplayFile(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where the next row is: number of the file, place in it (a byte offset, or a row number for Parquet), and rows passed in all files."""
+    """Where the next row is.
+
+    `file`: number of the file; `place`: byte offset in it, or row number for Parquet; `row`: rows passed in
+    all files.
+    """
 
     file: int = 0
     place: int = 0
@@ -56,57 +67,58 @@ class Position(NamedTuple):
 
 
 class Chunk(Protocol):
-    """Some rows that come next in a file; not yet parsed."""
+    """The next rows of a file, not yet parsed."""
 
     def __len__(self) -> int: ...
 
     def read(self, first: int, step: int) -> pa.RecordBatch:
-        """Every `step`-th row from row `first` on, in the schema of the replay.
+        """Parse every `step`-th row from row `first` on, in the schema of the replay.
 
-        Raises RidgelineError naming file and line.
+        Raises RidgelineError that names file and line.
         """
 
 
 class Reader(Protocol):
-    """A file that is open at a place."""
+    """A file that is open at a position."""
 
     def peek(self, rows: int) -> Chunk:
-        """The next rows, at most so many; empty at the end of the file."""
+        """Return the next rows, at most `rows`; empty at the end of the file."""
 
     def skip(self, rows: int) -> None:
-        """Go on by rows that were peeked."""
+        """Pass rows that `peek` returned."""
 
     @property
     def place(self) -> int:
-        """Where the next row is."""
+        """The place of the next row, as in `Position`."""
 
     def passed(self) -> float:
-        """How much of the file has been passed, in the file's bytes."""
+        """The part of the file that has been passed, in the file's bytes."""
 
     def close(self) -> None:
         """Close the file."""
 
 
 def dump_files(files: Sequence[ReplayFile]) -> str:
-    """As text, for the checkpoint."""
+    """Encode the files as text for the checkpoint."""
     return json.dumps(files)
 
 
 def load_files(text: str) -> list[ReplayFile]:
-    """The files in the text of `dump_files`."""
+    """Decode the text of `dump_files`."""
     return [ReplayFile(*entry) for entry in json.loads(text)]
 
 
 def find_files(entries: Sequence[str]) -> list[ReplayFile]:
-    """The files of all entries, in their order; those of one folder or pattern by name.
+    """Find the files of all entries, in the entries' order; those of one folder or pattern by name.
 
-    Names that begin with a `.` or `_` are passed over in folders and patterns. Raises RidgelineError for an
-    entry without any file.
+    Names that begin with `.` or `_` are ignored in folders and patterns. Raises RidgelineError for an entry
+    without any file.
     """
     return [found for entry in entries for found in _find(entry)]
 
 
 def _find(entry: str) -> list[ReplayFile]:
+    """The files of one entry: a file, a folder or a pattern. Raises RidgelineError if there is none."""
     files, path = resolve(entry)
     kinds = pyarrow.fs.FileType
     try:
@@ -127,12 +139,16 @@ def _find(entry: str) -> list[ReplayFile]:
     shown = [info for info in infos if info.type == kinds.File and not info.base_name.startswith((".", "_"))]
     found = [ReplayFile(entry, info.path, info.size) for info in shown]
     if not found:
-        message = f"nothing to replay in `{entry}`: {what}; give the `path` of a file, a folder or a pattern such as `data/*.csv`"
+        message = (
+            f"nothing to replay in `{entry}`: {what}; "
+            "give the `path` of a file, a folder or a pattern such as `data/*.csv`"
+        )
         raise RidgelineError(message)
     return sorted(found, key=lambda file: file.path)
 
 
 def _matches(files: pyarrow.fs.FileSystem, pattern: str, *, local: bool) -> list[pyarrow.fs.FileInfo]:
+    """The files that match a pattern. `**` stands for any depth on local disks only."""
     if local:
         paths = glob.glob(pattern, recursive=True)  # noqa: PTH207  a pattern, not a path
         return list(files.get_file_info(paths)) if paths else []

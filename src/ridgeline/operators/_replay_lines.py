@@ -1,4 +1,4 @@
-"""Files of lines, read in blocks from any place on: text, CSV and JSON lines, plain or compressed."""
+"""Read files of lines in blocks from any offset on: text, CSV and JSON lines, plain or compressed."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class LineParser(Protocol):
-    """Makes rows of lines."""
+    """Turns lines into rows."""
 
     has_header: bool
     blank_lines_are_rows: bool
 
     def read_header(self, file: str, line: bytes) -> None:
-        """Take the first line of a file. Raises RidgelineError if it does not fit the schema."""
+        """Read the first line of a file. Raises RidgelineError if it does not fit the schema."""
 
     def look_at(self, file: str, lines: bytes) -> None:
-        """See the first lines of a file, of which the last may be cut.
+        """Check the first lines of a file, of which the last may be incomplete.
 
-        Raises RidgelineError if the schema is not of these.
+        Raises RidgelineError if they do not fit the schema.
         """
 
     def parse(self, lines: bytes, count: int) -> pa.RecordBatch:
-        """The rows of so many lines.
+        """Parse `count` lines into as many rows.
 
-        Raises ValueError or an Arrow exception if they are not exactly so many rows of the schema.
+        Raises ValueError or an Arrow exception if they are not exactly `count` rows of the schema.
         """
 
     def describe(self) -> str:
-        """What a line should be, for errors."""
+        """What a line should be, for error texts."""
 
 
 class LineReader:
-    """A file of lines, open at a byte offset (of the text, if it is compressed).
+    """A file of lines, open at a byte offset (of the decompressed text, if it is compressed).
 
-    Holds what it has read and not passed: about the rows that were peeked and a block. A compressed file has
-    to be read from its start.
+    Holds in memory the rows that were peeked and about one block. A compressed file is read from its start.
     """
 
     def __init__(self, file: ReplayFile, parser: LineParser, place: int) -> None:
+        """Open `file`, check header and first lines, move to `place`. Raises RidgelineError."""
         self.file = file
         self.parser = parser
         self._raw = file.open()
@@ -69,7 +69,7 @@ class LineReader:
             self._seek(place)
 
     def peek(self, rows: int) -> LineChunk:
-        """The next rows, at most so many and at most 64 MiB of them; empty at the end of the file."""
+        """Return the next rows, at most `rows` and at most 64 MiB; empty at the end of the file."""
         while len(self._ends) - self._next < rows and not self._ended and self._held() < CHUNK_BYTES:
             self._load(rows)
         start = self._next
@@ -80,7 +80,7 @@ class LineReader:
         return LineChunk(self, self._data, self._base, self._starts[start:stop], self._ends[start:stop])
 
     def skip(self, rows: int) -> None:
-        """Go on by rows that were peeked."""
+        """Pass rows that `peek` returned."""
         self._next += rows
 
     @property
@@ -89,7 +89,7 @@ class LineReader:
         return self._place_of(self._next)
 
     def passed(self) -> float:
-        """Bytes passed; of a compressed file: bytes read, which is a block more."""
+        """Bytes passed; of a compressed file the bytes read, which is up to a block more."""
         return float(self._raw.tell()) if self._compressed else float(self.place)
 
     def close(self) -> None:
@@ -98,19 +98,19 @@ class LineReader:
         self._raw.close()
 
     def _held(self) -> int:
-        """Bytes of complete rows that are read and not passed."""
+        """Bytes of the complete rows that are read and not yet passed."""
         return int(self._ends[-1] - self._starts[self._next]) if self._next < len(self._ends) else 0
 
     def _place_of(self, row: int) -> int:
         return self._base + int(self._starts[row] if row < len(self._starts) else self._tail)
 
     def _forget(self, base: int) -> None:
-        """Hold nothing; the next byte read is at `base`."""
+        """Drop what is held; the next byte read is at offset `base`."""
         self._data, self._base, self._next, self._tail, self._ended = b"", base, 0, 0, False
         self._starts = self._ends = np.empty(0, np.int64)
 
     def _read_head(self, least: int) -> None:
-        """Pass the byte order mark, and the header if there is one."""
+        """Pass the byte order mark and the header, if there are any; at least `least` bytes are read."""
         self._load(1, least)
         if self._data.startswith(_BOM):
             self._index(len(_BOM))
@@ -136,7 +136,7 @@ class LineReader:
         self._index(place - self._base)
 
     def _load(self, rows: int, least: int = 0) -> None:
-        """Read on: as much as so many rows may need, by the length of those seen; at least a block."""
+        """Read a block more: enough for `rows` rows, judged by the length of those seen."""
         keep = self._place_of(self._next) - self._base
         rest = self._data[keep:]
         seen = len(self._ends) - self._next
@@ -146,7 +146,8 @@ class LineReader:
         except (OSError, pa.ArrowException) as error:
             message = (
                 f"file `{self.file.path}` is corrupt or cannot be read, "
-                f"after byte {self._base + len(self._data)}{' of its text' if self._compressed else ''}: {error}; mend or remove it"
+                f"after byte {self._base + len(self._data)}{' of its text' if self._compressed else ''}: "
+                f"{error}; mend or remove it"
             )
             raise RidgelineError(message) from error
         self._ended = not block
@@ -156,7 +157,7 @@ class LineReader:
         self._index(0)
 
     def _index(self, start: int) -> None:
-        """Find the rows in what is held, from a byte on."""
+        """Find where rows start and end in the bytes that are held, from `start` on."""
         data = np.frombuffer(self._data, np.uint8)
         ends = np.flatnonzero(data[start:] == _NEWLINE) + start
         self._tail = int(ends[-1]) + 1 if len(ends) else start
@@ -173,12 +174,15 @@ class LineReader:
         self._starts, self._ends, self._next = starts, ends, 0
 
     def _changed(self, place: int) -> NoReturn:
-        message = f"file `{self.file.path}` has shrunk: it was read up to byte {place} before; bring it back, or start on a fresh checkpoint"
+        message = (
+            f"file `{self.file.path}` has shrunk: it was read up to byte {place} before; "
+            "bring it back, or start on a fresh checkpoint"
+        )
         raise RidgelineError(message)
 
 
 class LineChunk:
-    """Some rows of a file: bytes, and where each row starts and ends in them."""
+    """Rows of a file: bytes, and where each row starts and ends in them."""
 
     def __init__(self, reader: LineReader, data: bytes, base: int, starts: Offsets, ends: Offsets) -> None:
         self._file, self._parser = reader.file, reader.parser
@@ -188,7 +192,7 @@ class LineChunk:
         return len(self._ends)
 
     def read(self, first: int, step: int) -> pa.RecordBatch:
-        """Every `step`-th row from row `first` on, parsed. Raises RidgelineError naming file and line."""
+        """Parse every `step`-th row from row `first` on. Raises RidgelineError that names file and line."""
         starts, ends = self._starts[first::step], self._ends[first::step]
         try:
             return self._parse(starts, ends, whole=step == 1)
@@ -206,7 +210,7 @@ class LineChunk:
         )
 
     def _misfit(self, starts: Offsets, ends: Offsets, error: Exception) -> RidgelineError:
-        """The error for the first line that does not fit, which is searched by halves."""
+        """The error for the first line that does not fit, found by bisection."""
         good, bad = 0, len(ends)
         while bad - good > 1:
             middle = (good + bad) // 2
@@ -224,13 +228,15 @@ class LineChunk:
         place = self._base + int(starts[bad - 1])
         reason = re.sub(r"^(CSV parse error: |JSON parse error: |Row #\d+: )+| in row 0$", "", reason).strip()
         message = (
-            f"line {self._line_number(place)} (byte {place}) of `{self._file.path}` is not {self._parser.describe()}: {reason}; "
-            f"got {shorten(line.decode(errors='backslashreplace'))}; mend or remove the line, or change `schema`"
+            f"line {self._line_number(place)} (byte {place}) of `{self._file.path}` is not "
+            f"{self._parser.describe()}: {reason}; "
+            f"got {shorten(line.decode(errors='backslashreplace'))}; "
+            "mend or remove the line, or change `schema`"
         )
         return RidgelineError(message)
 
     def _line_number(self, place: int) -> int:
-        """Reads the file from its start: only for an error."""
+        """The number of the line at an offset. Reads the file from its start, so only for an error."""
         with self._file.open() as raw:
             codec = compression(self._file.path)
             source = pa.CompressedInputStream(raw, codec) if codec else raw
@@ -242,7 +248,7 @@ class LineChunk:
 
 
 def compression(path: str) -> str | None:
-    """What a file name's ending says of compression: `gzip`, `bz2`, `zstd`, `lz4` or None."""
+    """The compression that a file name's ending stands for: `gzip`, `bz2`, `zstd`, `lz4` or None."""
     return {"gz": "gzip", "gzip": "gzip", "bz2": "bz2", "zst": "zstd", "zstd": "zstd", "lz4": "lz4"}.get(
         path.rpartition(".")[2].lower()
     )

@@ -1,4 +1,4 @@
-"""Parquet files, read a batch at a time from any row on."""
+"""Read Parquet files a batch at a time from any row on."""
 
 from __future__ import annotations
 
@@ -18,22 +18,29 @@ _BATCH_ROWS = 65_536
 
 
 class ParquetReader:
-    """A Parquet file, open at a row. Holds the rows that were peeked and a batch."""
+    """A Parquet file, open at a row. Holds in memory the rows that were peeked and one batch."""
 
     def __init__(self, file: ReplayFile, schema: Schema, place: int) -> None:
+        """Open `file` at row `place`, reading only the columns of `schema`. Raises RidgelineError."""
         self.file = file
         self._schema = schema
         self._raw = file.open()
         try:
             self._parquet = pq.ParquetFile(self._raw)
         except (OSError, pa.ArrowException) as error:
-            message = f"file `{file.path}` is no Parquet file or corrupt: {error}; mend or remove it, or set `format`"
+            message = (
+                f"file `{file.path}` is no Parquet file or corrupt: {error}; "
+                "mend or remove it, or set `format`"
+            )
             raise RidgelineError(message) from error
         self._check_columns()
         metadata = self._parquet.metadata
         self.rows: int = metadata.num_rows
         if place > self.rows:
-            message = f"file `{file.path}` has shrunk: it was read up to row {place} before; bring it back, or start on a fresh checkpoint"
+            message = (
+                f"file `{file.path}` has shrunk: it was read up to row {place} before; "
+                "bring it back, or start on a fresh checkpoint"
+            )
             raise RidgelineError(message)
         file.check_size(self._raw.size())
         group, first = 0, 0
@@ -54,14 +61,17 @@ class ParquetReader:
             self.skip(min(place - self.place, self._held_rows))
 
     def peek(self, rows: int) -> ParquetChunk:
-        """The next rows, at most so many; empty at the end of the file."""
+        """Return the next rows, at most `rows`; empty at the end of the file."""
         try:
             while self._held_rows < rows and (batch := next(self._batches, None)) is not None:
                 self._held.append(batch)
                 self._held_rows += batch.num_rows
         except (OSError, pa.ArrowException) as error:
             row = self.place + self._held_rows
-            message = f"file `{self.file.path}` is corrupt or cannot be read, after row {row}: {error}; mend or remove it"
+            message = (
+                f"file `{self.file.path}` is corrupt or cannot be read, after row {row}: {error}; "
+                "mend or remove it"
+            )
             raise RidgelineError(message) from error
         taken: list[pa.RecordBatch] = []
         for batch in self._held:
@@ -73,7 +83,7 @@ class ParquetReader:
         return ParquetChunk(self.file.path, self._schema, taken, self.place)
 
     def skip(self, rows: int) -> None:
-        """Go on by rows that were peeked."""
+        """Pass rows that `peek` returned."""
         self.place += rows
         self._held_rows -= rows
         while rows:
@@ -83,7 +93,7 @@ class ParquetReader:
             rows = max(0, rows - batch.num_rows)
 
     def passed(self) -> float:
-        """The share of rows that has been passed, in bytes of the file."""
+        """The share of rows passed, in bytes of the file."""
         return self.file.bytes * self.place / max(1, self.rows)
 
     def close(self) -> None:
@@ -95,7 +105,10 @@ class ParquetReader:
         found = self._parquet.schema_arrow.names
         for name in self._schema.arrow.names:
             if name not in found:
-                message = f"file `{self.file.path}` has no column `{name}`; {did_you_mean(name, found)} Name the columns of `schema` so"
+                message = (
+                    f"file `{self.file.path}` has no column `{name}`; "
+                    f"{did_you_mean(name, found)} Name the columns of `schema` so"
+                )
                 raise RidgelineError(message)
             if found.count(name) > 1:
                 message = f"file `{self.file.path}` has the column `{name}` twice; write it once"
@@ -103,7 +116,7 @@ class ParquetReader:
 
 
 class ParquetChunk:
-    """Some rows of a file, in the file's types."""
+    """Rows of a file, in the file's types."""
 
     def __init__(self, path: str, schema: Schema, batches: list[pa.RecordBatch], place: int) -> None:
         self._path, self._schema, self._batches, self._place = path, schema, batches, place
@@ -112,9 +125,9 @@ class ParquetChunk:
         return sum(batch.num_rows for batch in self._batches)
 
     def read(self, first: int, step: int) -> pa.RecordBatch:
-        """Every `step`-th row from row `first` on, cast to the schema.
+        """Return every `step`-th row from row `first` on, cast to the schema.
 
-        Raises RidgelineError naming file, rows, column and types.
+        Raises RidgelineError that names file, rows, column and types.
         """
         if not self._batches:
             return self._schema.encode([])
@@ -128,7 +141,8 @@ class ParquetChunk:
                 arrays.append(cast_exactly(_whole(column), field.type))
             except pa.ArrowException as error:
                 message = (
-                    f"column `{field.name}` of file `{self._path}` is {column.type}, `schema` says {field.type}: {error} "
+                    f"column `{field.name}` of file `{self._path}` is {column.type}, "
+                    f"`schema` says {field.type}: {error} "
                     f"(rows {self._place} to {self._place + len(self) - 1}); change `schema`"
                 )
                 raise RidgelineError(message) from error
@@ -137,7 +151,10 @@ class ParquetChunk:
             refuse_nulls(self._schema, batch)
         except MisplacedNullError as error:
             row = self._place + first + step * error.row
-            message = f"row {row} of file `{self._path}` is not a {self._schema.describe()}: {error}, or mend the file"
+            message = (
+                f"row {row} of file `{self._path}` is not a {self._schema.describe()}: "
+                f"{error}, or mend the file"
+            )
             raise RidgelineError(message) from error
         return batch
 

@@ -1,4 +1,4 @@
-"""What makes rows of lines: text, CSV, JSON lines."""
+"""Parse lines into rows: text, CSV, JSON lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ZONED = r":\d\d[.\d]*\s*(Z|[+-]\d\d(:?\d\d)?)$"
 
 
 class TextParser:
-    """Each line is a row of the one column."""
+    """Each line is a row with one column."""
 
     has_header = False
     blank_lines_are_rows = True
@@ -35,17 +35,17 @@ class TextParser:
         self._schema = schema
 
     def read_header(self, file: str, line: bytes) -> None:
-        """There is none."""
+        """Do nothing: there is no header."""
 
     def look_at(self, file: str, lines: bytes) -> None:
-        """Any line will do."""
+        """Do nothing: any line fits."""
 
     def describe(self) -> str:
         """What a line should be."""
         return "UTF-8 text"
 
     def parse(self, lines: bytes, count: int) -> pa.RecordBatch:
-        """The lines without their ends."""
+        """Return the lines without their line ends."""
         text = lines.decode().split("\n") if count else []
         if b"\r" in lines:
             text = [line.removesuffix("\r") for line in text]
@@ -55,7 +55,7 @@ class TextParser:
 
 
 class CsvParser:
-    """Lines of separated values, under a header that says which column is which."""
+    """Lines of separated values, below a header with the columns' names."""
 
     has_header = True
     blank_lines_are_rows = False
@@ -72,32 +72,39 @@ class CsvParser:
         self._names: list[str] = []
 
     def read_header(self, file: str, line: bytes) -> None:
-        """Take the columns' names. Raises RidgelineError if one of the schema is missing or doubled."""
+        """Read the columns' names. Raises RidgelineError if a column of the schema is missing or doubled."""
         header = line.decode(errors="replace").rstrip("\r")
         if "\r" in header:
-            message = f"file `{file}` cannot be read: its lines end with a carriage return alone; write `\\n` or `\\r\\n`"
+            message = (
+                f"file `{file}` cannot be read: its lines end with a carriage return alone; "
+                "write `\\n` or `\\r\\n`"
+            )
             raise RidgelineError(message)
         self._names = [name.strip() for name in next(csv.reader([header], delimiter=self._delimiter), [])]
         for name in self._schema.arrow.names:
             if name not in self._names:
                 message = (
-                    f"file `{file}` has no column `{name}`; its header is {shorten(header)}; {did_you_mean(name, self._names)} "
+                    f"file `{file}` has no column `{name}`; its header is {shorten(header)}; "
+                    f"{did_you_mean(name, self._names)} "
                     "Name the columns of `schema` as the header does, or set `delimiter`"
                 )
                 raise RidgelineError(message)
             if self._names.count(name) > 1:
-                message = f"file `{file}` has the column `{name}` twice; its header is {shorten(header)}; rename one of them"
+                message = (
+                    f"file `{file}` has the column `{name}` twice; its header is {shorten(header)}; "
+                    "rename one of them"
+                )
                 raise RidgelineError(message)
 
     def look_at(self, file: str, lines: bytes) -> None:
-        """The header says all."""
+        """Do nothing: the header has been checked."""
 
     def describe(self) -> str:
         """What a line should be."""
         return f"a {self._schema.describe()}"
 
     def parse(self, lines: bytes, count: int) -> pa.RecordBatch:
-        """The rows, with the columns of the schema."""
+        """Return the rows, with the columns of the schema."""
         if not count:
             return self._schema.encode([])
         if b'"' in lines and any(line.count(b'"') % 2 and self._is_open(line) for line in lines.split(b"\n")):
@@ -114,7 +121,7 @@ class CsvParser:
         return _finish(self._schema, table)
 
     def _read(self, lines: bytes, names: list[str], *, nulls: bool) -> pa.Table:
-        """These columns. `nulls`: whether text can be null."""
+        """Read these columns. `nulls`: whether text can be null."""
         text = (
             lines + b"\n"
         )  # without it Arrow takes an empty last value for quoted if another one of its line is
@@ -134,7 +141,7 @@ class CsvParser:
             raise ValueError(self._named(str(error))) from error
 
     def _is_open(self, line: bytes) -> bool:
-        """True if a quote is not closed within the line."""
+        """True if a quote is not closed on its line."""
         try:
             list(csv.reader([line.decode(errors="replace")], delimiter=self._delimiter, strict=True))
         except csv.Error as error:
@@ -142,7 +149,7 @@ class CsvParser:
         return False
 
     def _named(self, error: str) -> str:
-        """The error's text with the column's name in place of its number."""
+        """Replace the column's number in an error's text by its name."""
         found = re.match(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error (.*)", error, re.DOTALL)
         return f"column `{self._names[int(found[1])]}` cannot be converted {found[2]}" if found else error
 
@@ -150,7 +157,7 @@ class CsvParser:
 class JsonParser:
     """Each line is a JSON object.
 
-    Optional fields that it lacks are null; fields that the schema lacks are passed over.
+    Missing optional fields are null; fields that the schema lacks are ignored.
     """
 
     has_header = False
@@ -166,10 +173,10 @@ class JsonParser:
         )
 
     def read_header(self, file: str, line: bytes) -> None:
-        """There is none."""
+        """Do nothing: there is no header."""
 
     def look_at(self, file: str, lines: bytes) -> None:
-        """Refuse an optional field that none of these lines has, if they have another one of nearly its name."""
+        """Refuse an optional field that none of these lines has, if they have one of a similar name."""
         absent = [
             name for name in sorted(optional_columns(self._schema)) if f'"{name}"'.encode() not in lines
         ]
@@ -191,7 +198,7 @@ class JsonParser:
         return f"a JSON object for {self._schema.describe()}"
 
     def parse(self, lines: bytes, count: int) -> pa.RecordBatch:
-        """The rows, with the columns of the schema."""
+        """Return the rows, with the columns of the schema."""
         if not count:
             return self._schema.encode([])
         lines.decode()  # Arrow does not look whether it is UTF-8
@@ -218,7 +225,7 @@ class JsonParser:
         return _finish(self._schema, table)
 
     def _parse_slowly(self, lines: bytes, count: int) -> pa.RecordBatch:
-        """For types within types that pyarrow's reader does not know."""
+        """Parse with the `json` module: for nested types that pyarrow's reader does not support."""
         try:
             objects = [
                 json.loads(line, object_pairs_hook=_unique) for line in lines.split(b"\n") if line.strip()
@@ -239,7 +246,10 @@ class JsonParser:
 
 
 def _an_object_a_line(lines: bytes, count: int) -> bool:
-    """Whether so many lines of JSON objects, one after the other, have one on each line: then each begins and ends with a brace."""
+    """True if each of `count` lines is one object, so begins and ends with a brace.
+
+    `lines` are known to be `count` JSON objects one after the other.
+    """
     text = lines.strip()
     if not (text.startswith(b"{") and text.endswith(b"}")):
         return False
@@ -251,7 +261,7 @@ def _an_object_a_line(lines: bytes, count: int) -> bool:
 
 
 def _keys(line: bytes) -> set[str]:
-    """The fields of the object that a line is; none if it is no object."""
+    """The field names of the JSON object on a line; empty if it is no object."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -260,7 +270,7 @@ def _keys(line: bytes) -> set[str]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object without a field that is given twice."""
+    """Make a dictionary of an object's fields. Raises ValueError if a field is given twice."""
     made = dict(pairs)
     if len(made) != len(pairs):
         names = [name for name, _ in pairs]
@@ -270,12 +280,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def csv_reads(kind: pa.DataType) -> bool:
-    """True if a CSV file can hold a column of this type."""
+    """True if a CSV file can have a column of this type."""
     return not pa.types.is_nested(kind)
 
 
 def _csv_type(kind: pa.DataType) -> pa.DataType:
-    """The type as which pyarrow reads a CSV column that becomes one of this type."""
+    """The type with which pyarrow reads a CSV column that becomes one of this type."""
     if pa.types.is_timestamp(kind):
         return pa.string()
     if pa.types.is_dictionary(kind):
@@ -284,7 +294,7 @@ def _csv_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _json_type(kind: pa.DataType) -> pa.DataType:
-    """The type as which pyarrow reads a JSON field that becomes a column of this type."""
+    """The type with which pyarrow reads a JSON field that becomes a column of this type."""
     types = pa.types
     if types.is_dictionary(kind):
         return _json_type(kind.value_type)
@@ -294,7 +304,7 @@ def _json_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _arrow_reads(kind: pa.DataType) -> bool:
-    """True if pyarrow's JSON reader makes this type of what our writer writes for it."""
+    """True if pyarrow's JSON reader supports what `FileOutput` writes for this type."""
     types = pa.types
     if is_list(kind):
         return types.is_list(kind) and _arrow_reads(kind.value_type)
@@ -307,7 +317,7 @@ def _arrow_reads(kind: pa.DataType) -> bool:
 
 
 def _finish(schema: Schema, table: pa.Table) -> pa.RecordBatch:
-    """One batch in the schema, of a table with the columns as they were read."""
+    """Convert a table with the columns as they were read into one batch of the schema."""
     table = table.combine_chunks()
     arrays = []
     for field in schema.arrow:
@@ -332,6 +342,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _column(column: Any, kind: pa.DataType) -> pa.Array:  # noqa: PLR0911  one type after the other
+    """Convert one column as it was read into the schema's type. Raises ValueError or an Arrow exception."""
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     types = pa.types
@@ -360,7 +371,7 @@ def _column(column: Any, kind: pa.DataType) -> pa.Array:  # noqa: PLR0911  one t
 
 
 def _timestamps(text: pa.Array, kind: pa.DataType) -> pa.Array:
-    """ISO 8601 text, date only or with a time, as timestamps; without a zone it is UTC."""
+    """Convert ISO 8601 text, a date with or without a time, to timestamps; without a zone it is UTC."""
     naive = pa.timestamp(kind.unit)
     if not kind.tz:
         return text.cast(naive)

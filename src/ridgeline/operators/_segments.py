@@ -1,4 +1,4 @@
-"""Segments: the rows of one window and partition as a hidden file, and how several become one file that readers see."""
+"""Segments: the rows of one window and partition as a hidden file, and how they become a published file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ridgeline.api.errors import RidgelineError
 from ridgeline.operators._output_files import OutputFiles, SummedStream
 
 _ROW_GROUP_ROWS = 1_048_576
@@ -17,7 +18,7 @@ _ROW_GROUP_BYTES = 128 * 2**20
 
 
 class Segment(NamedTuple):
-    """A segment that waits: its window, file name, rows, bytes, a fingerprint of its schema, and the CRC-32 of its name and bytes."""
+    """An unpublished segment. `schema`: a fingerprint; `crc32`: of its name and bytes."""
 
     window: int
     name: str
@@ -28,19 +29,32 @@ class Segment(NamedTuple):
 
 
 class DamagedError(Exception):
-    """The bytes of a segment are not those that were written."""
+    """The bytes of a segment differ from those written."""
 
     def __init__(self, segment: Segment, crc32: int) -> None:
         super().__init__(
-            f"the checksum of its {segment.bytes} bytes is {crc32:08x}, it was written with {segment.crc32:08x}"
+            f"the checksum of its {segment.bytes} bytes is {crc32:08x}, "
+            f"it was written with {segment.crc32:08x}"
         )
         self.segment = segment
+
+
+def lost_rows(
+    operator: str, folder: str, segment: Segment, what: str, remedy: str, marker: str
+) -> RidgelineError:
+    """The error of a publisher for a missing or damaged segment.
+
+    `marker`: the empty file that makes the publisher skip these rows.
+    """
+    rows = f"`{folder}/{segment.name}`, committed rows of window {segment.window}"
+    give_up = f"to give these rows up, create the empty file `{marker}`"
+    return RidgelineError(f"`{operator}`: {rows}, is damaged: {what}; {remedy}; {give_up}")
 
 
 def merge(
     files: OutputFiles, folder: str, segments: Sequence[Segment], out: SummedStream, format: str
 ) -> None:
-    """Write the rows of all segments to a stream. Raises DamagedError, OSError."""
+    """Write the rows of all segments to a stream, and check them. Raises DamagedError, OSError."""
     if format == "parquet":
         _merge_parquet(files, folder, segments, out)
         return
@@ -50,7 +64,7 @@ def merge(
 
 
 def check(files: OutputFiles, folder: str, segment: Segment) -> None:
-    """Read a segment through. Raises DamagedError, OSError."""
+    """Read a whole segment and compare its checksum. Raises DamagedError, OSError."""
     _check(segment, files.checksum(f"{folder}/{segment.name}", segment.name))
 
 
@@ -60,7 +74,7 @@ def _check(segment: Segment, crc32: int) -> None:
 
 
 def _merge_parquet(files: OutputFiles, folder: str, segments: Sequence[Segment], out: SummedStream) -> None:
-    """All rows in large row groups; holds no more than one of them in memory, and the bytes of one segment."""
+    """Write all rows in large row groups; holds one row group and the bytes of one segment in memory."""
     with contextlib.ExitStack() as stack:
         writer: pq.ParquetWriter | None = None
         waiting: list[pa.Table] = []

@@ -1,4 +1,4 @@
-"""Arrow types as Spark's DDL writes them, which casts lose nothing, and what Spark's errors say."""
+"""Arrow types in Spark's DDL, lossless casts between Spark types, and the text of Spark's errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 
 
 def spark_type(kind: pa.DataType) -> str | None:  # noqa: PLR0911  one type after the other
-    """The Spark type in which values of an Arrow type are kept, as `DataType.simpleString()` writes it; None if there is none."""
+    """The Spark type for an Arrow type, as `DataType.simpleString()` writes it; None if there is none."""
     types = pa.types
     if kind in _NAMES:
         return _NAMES[kind]
@@ -59,6 +59,7 @@ def spark_type(kind: pa.DataType) -> str | None:  # noqa: PLR0911  one type afte
 
 
 def _nested_type(kind: pa.DataType) -> str | None:
+    """As `spark_type`, for lists, maps and structs."""
     types = pa.types
     if types.is_list(kind) or types.is_large_list(kind):
         inner = spark_type(kind.value_type)
@@ -100,7 +101,7 @@ def loses_nothing(found: str, wanted: str) -> bool:
 
 
 def what_spark_says(error: Exception) -> str | None:
-    """The text of an error that Spark raised, without the stack of the JVM and without secrets; None for an error that is not Spark's.
+    """The text of an error that Spark raised, without JVM stack and secrets; None for other errors.
 
     >>> what_spark_says(ValueError("not of Spark")) is None
     True

@@ -7,12 +7,15 @@ from typing import Any
 
 
 def named(kind: str, name: str, unnamed: Sequence[Any], properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties, with the one that came without its name.
+    """Return the properties together with the one that was given by position.
 
-    Raises TypeError for more than one, or one that is there already.
+    Raises TypeError if more than one was given by position, or the same one by name too.
     """
     if len(unnamed) > 1:
-        message = f"`{kind}` takes `{name}` and, by name, its properties; got {len(unnamed)} values without a name; write `{kind}(name=value)`"
+        message = (
+            f"`{kind}` takes `{name}` and, by name, its properties; "
+            f"got {len(unnamed)} values without a name; write `{kind}(name=value)`"
+        )
         raise TypeError(message)
     if unnamed and name in properties:
         message = f"`{kind}` got `{name}` twice, once without its name; give it once"

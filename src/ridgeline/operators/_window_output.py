@@ -1,7 +1,8 @@
-"""What output operators that write whole windows have in common: the rows of the window, gathered."""
+"""The base of output operators that write whole windows."""
 
 from __future__ import annotations
 
+import errno
 import re
 from typing import Any
 
@@ -13,15 +14,12 @@ from ridgeline.api.ports import InputPort
 from ridgeline.api.schema import holds_pickles
 from ridgeline.api.state import ListState
 
-DISK_FULL = 28
-"""`errno.ENOSPC`: what a full disk says."""
-
 
 class WindowOutput(Operator):
     """An output operator that writes the rows of each of its windows at once, in `write`.
 
-    Rows wait in state, so that they survive the streaming windows within an application window; with
-    application windows of one streaming window nothing is left of them at the window's end, and nothing is
+    Rows are kept in state until then, so they survive the streaming windows within an application window.
+    With application windows of one streaming window nothing is left at the window's end, and nothing is
     checkpointed.
     """
 
@@ -52,18 +50,23 @@ class WindowOutput(Operator):
             self.write(table)
 
     def write(self, rows: pa.Table) -> None:
-        """Write the rows of one window (at least one) where nobody sees them yet, and hand over what the publisher needs to find them."""
+        """Write the rows of one window (at least one) to a hidden file, and hand its description over.
+
+        The publisher gets what is handed over after all partitions have ended the window.
+        """
         raise NotImplementedError
 
     @property
     def file_stem(self) -> str:
-        """A file name without ending, unique to this attempt at this window and partition: `w0000000012-p0-3f2a`."""
+        """A file name without ending, unique to attempt, window and partition: `w0000000012-p0-3f2a`."""
         attempt = safe_name(self.context.container_attempt or str(self.context.attempt))
         return f"w{self.context.window_id:010d}-p{self.context.partition}-{attempt}"
 
 
 def safe_name(text: str) -> str:
-    """The text with nothing in it that a file name may not hold; never hidden from readers, so without a `.` or `_` in front.
+    """Escape characters that a file name may not contain.
+
+    A `.` or `_` in front, which would hide the file from readers, gets an `o` before it.
 
     >>> safe_name("daily volume"), safe_name("_late")
     ('daily%20volume', 'o_late')
@@ -75,8 +78,8 @@ def safe_name(text: str) -> str:
 
 
 def write_failure(operator: str, path: str, error: Exception) -> RidgelineError:
-    """The error that tells a user why an output operator could not write, and what to do."""
-    if getattr(error, "errno", None) == DISK_FULL or "No space left" in str(error):
+    """Turn an error of the file system into one that says why an operator could not write and what to do."""
+    if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error):
         what, remedy = "no space is left on the device", "free some space, then start it again"
     elif (
         isinstance(error, PermissionError)
@@ -85,12 +88,16 @@ def write_failure(operator: str, path: str, error: Exception) -> RidgelineError:
     ):
         what, remedy = "permission is denied", "let the user that runs it write there, or give another `path`"
     elif isinstance(error, FileNotFoundError):
-        what = "its folder, or a file that a container wrote, is not there"
-        remedy = "mount it again, or give a `path` on a file system that all hosts share, and do not touch its `.ridgeline` folder"
+        what = "its folder, or a file that a container wrote, is missing"
+        remedy = (
+            "mount it again, or give a `path` on a file system that all hosts share, "
+            "and do not touch its `.ridgeline` folder"
+        )
     elif isinstance(error, (FileExistsError, NotADirectoryError)):
         what, remedy = "a file is where a folder should be", "remove it, or give another `path`"
     else:
         what, remedy = "the file system refused", "mend that, then start it again"
     return RidgelineError(
-        f"`{operator}` cannot write to `{path}`: {what} ({error}); {remedy}; nothing that was committed is lost"
+        f"`{operator}` cannot write to `{path}`: {what} ({error}); {remedy}; "
+        "nothing that was committed is lost"
     )

@@ -1,4 +1,4 @@
-"""Tuples as lines on the console."""
+"""Print tuples as lines on the console."""
 
 from __future__ import annotations
 
@@ -21,19 +21,38 @@ from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.schema import Schema, holds_pickles, is_named_tuple
 
 _WIDEST = 28
-"""Values longer than this many characters are printed, but not waited for by the others of their column."""
+"""Values longer than this many characters do not widen their column."""
 _LONGEST = 120
 
 
 class ConsoleOutput(Operator):
-    """Print the tuples of each committed window, a line each, columns aligned: `console  symbol=IBM  price=12.3`.
+    """Print the tuples of each committed window, one a line, in aligned columns.
 
-    `string_format` says what a line looks like: `{}` (or `%s`) stands for the whole tuple, `{price:.2f}` for
-    one of its fields (`"QUOTE: {}"`, `"{symbol} costs {price:.2f}"`). Without one, the operator's name stands
-    in front. No more than `limit` tuples a window and partition are printed, and how many there were besides.
+    `string_format` is the form of a line. `{}` (or `%s`) stands for the whole tuple, `{price:.2f}` for one of
+    its fields: `"QUOTE: {}"`, `"{symbol} costs {price:.2f}"`. Without it, the operator's name stands in
+    front. At most `limit` tuples a window and partition are printed, followed by the number of those left
+    out.
 
-    Nothing of a window that failed is printed, and nothing twice; what a crash catches between the commit and
-    the printing is not printed later.
+    Tuples of a failed window are never printed, and none is printed twice. After a crash between the commit
+    and the printing, the window's tuples are not printed later.
+
+    Example:
+        >>> import sys
+        >>> from typing import NamedTuple
+        >>> from rich.console import Console
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import ConsoleOutput
+        >>> from ridgeline.testing import ListInput, run_local
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> app = Application("prices")
+        >>> prices = app.add_operator("prices", ListInput(Price, [("IBM", 12.3), ("SAP", 101.25)]))
+        >>> console = app.add_operator("console", ConsoleOutput())
+        >>> app.add_stream("prices", prices.output, console.input)
+        >>> run = run_local(app, console=Console(file=sys.stdout, no_color=True))
+        console  symbol=IBM  price=  12.3
+        console  symbol=SAP  price=101.25
     """
 
     input = InputPort(Any)
@@ -42,7 +61,7 @@ class ConsoleOutput(Operator):
     limit: int = Field(default=20, ge=0)
 
     def property_faults(self) -> list[tuple[str, Any, str]]:
-        """A format that can be read."""
+        """Refuse a `string_format` that cannot be parsed."""
         try:
             list(string.Formatter().parse(_braces(self.string_format)))
         except ValueError as error:
@@ -57,7 +76,7 @@ class ConsoleOutput(Operator):
 
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
-        """Make lines of the first tuples, count the others."""
+        """Format the first tuples as lines, count the others."""
         shown: int = vars(self).get("_shown", 0)
         first = batch.slice(0, max(0, self.limit - shown))
         self._shown = shown + len(first)
@@ -74,6 +93,11 @@ class ConsoleOutput(Operator):
         return ConsolePublisher(_braces(self.string_format))
 
     def _line(self, value: Any, fields: Mapping[str, Any] | None) -> Line:
+        """Format one tuple. `fields`: its values by name; None if it has no fields, then `value` is printed.
+
+        Where `string_format` shows the whole tuple once, the texts of the fields stay apart, to be aligned
+        later.
+        """
         template = _braces(self.string_format)
         if _whole(template):
             if fields is None:
@@ -92,7 +116,7 @@ class ConsoleOutput(Operator):
 
 
 class Line(NamedTuple):
-    """A tuple as texts: names of its fields (None: it has none), their values, and which of them are numbers."""
+    """The texts of one tuple: names of its fields (None: no fields), values, and which values are numbers."""
 
     names: tuple[str, ...] | None
     values: tuple[str, ...]
@@ -100,14 +124,14 @@ class Line(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """What a container hands over: the lines of a batch, and how many tuples are left out."""
+    """What a container hands over for a batch: the lines, and the number of tuples left out."""
 
     lines: Sequence[Line]
     left_out: int
 
 
 class ConsolePublisher(Publisher):
-    """Prints what the partitions handed over, once the window is committed."""
+    """Print the lines of all partitions after the window's commit."""
 
     def __init__(self, template: str) -> None:
         self._template = template
@@ -116,15 +140,15 @@ class ConsolePublisher(Publisher):
         self._widths: list[int] = []
 
     def open(self, context: PublisherContext, state: Any) -> None:
-        """Remember the console."""
+        """Keep the context: its console is printed to."""
         self._context = context
 
     def stage(self, window_id: int, values: Sequence[Any]) -> None:
-        """Keep the lines; nothing of them is checkpointed."""
+        """Keep the lines until `publish`; nothing of them is checkpointed."""
         self._staged = {window_id: values}
 
     def publish(self, window_id: int) -> None:
-        """Print the lines."""
+        """Print the window's lines."""
         parts = self._staged.pop(window_id, ())
         lines = [line for part in parts for line in part.lines]
         for line in lines:
@@ -141,7 +165,7 @@ class ConsolePublisher(Publisher):
         self._context.console.print(text, soft_wrap=True, highlight=False)
 
     def _fit(self, line: Line) -> None:
-        """Widen the columns. They never shrink, so that windows stand aligned below each other."""
+        """Widen the columns for a line. They never shrink, so that windows stay aligned with each other."""
         if line.names != self._names or len(line.values) != len(self._widths):
             self._names, self._widths = line.names, [0] * len(line.values)
         self._widths = [
@@ -150,6 +174,7 @@ class ConsolePublisher(Publisher):
         ]
 
     def _text(self, line: Line) -> Text:
+        """Align a line's values, numbers to the right, others to the left; dim names, colour the prefix."""
         text = Text()
         around = _whole(self._template)
         if around is None:
@@ -172,7 +197,7 @@ class ConsolePublisher(Publisher):
 
 
 def readable(value: Any) -> str:
-    """A value as a reader likes it: no quotes, four decimals, times to the second where that is exact.
+    """Format a value for a reader: no quotes, at most four decimals, times without fractions that are zero.
 
     >>> readable(12.300000001), readable("IBM"), readable(None), readable(datetime(2026, 1, 1, tzinfo=UTC))
     ('12.3', 'IBM', '-', '2026-01-01 00:00:00Z')
@@ -196,12 +221,12 @@ def readable(value: Any) -> str:
 
 
 def _of_one_line(value: Any) -> Any:
-    """A text that cannot begin a line of its own; other values as they are."""
+    """Escape line breaks in text, so that it cannot start a line of its own; keep other values."""
     return value.replace("\n", "\\n") if isinstance(value, str) else value
 
 
 def _fields(value: Any) -> Mapping[str, Any] | None:
-    """The fields of a tuple of a stream of `object`; None if it has none."""
+    """The fields of a tuple of an `object` stream; None if it has none."""
     if is_named_tuple(type(value)):
         return dict(zip(value._fields, value, strict=True))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -210,12 +235,12 @@ def _fields(value: Any) -> Mapping[str, Any] | None:
 
 
 def _braces(string_format: str) -> str:
-    """The format with `{}` where Apex has `%s`."""
+    """The format with `{}` in place of the `%s` of Apex."""
     return string_format.replace("%s", "{}")
 
 
 def _whole(template: str) -> tuple[str, str] | None:
-    """What stands before and after the tuple, if the tuple as a whole, once, is all that a line shows of it."""
+    """The text before and after the tuple, if the format shows the whole tuple once and nothing else."""
     pieces = list(string.Formatter().parse(template))
     fields = [number for number, (_, name, _, _) in enumerate(pieces) if name is not None]
     if len(fields) != 1 or any(pieces[fields[0]][1:]):

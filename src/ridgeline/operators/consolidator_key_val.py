@@ -13,14 +13,43 @@ from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, chec
 class ConsolidatorKeyVal(KeyValOperator):
     """Join two to five key-value streams by key into one tuple.
 
-    Inputs: `in1` ... `in5`, each `(key, value, ...)`; ports after the first need not be connected. Output:
-    `schema`, whose first column is the key; each other column takes the input column of the same name (names
-    must differ between inputs). At the end of the (application) window one tuple is emitted for each key that
-    came on any port in it, with the newest value of every column, be it of this window or of one before, and
-    None where none has come yet; keys in the order in which they came.
+    Inputs: `in1` ... `in5`, each `(key, value, ...)`; `in2` to `in5` are optional. Output: `schema`, whose
+    first column is the key. Each other column takes the input column of the same name; names must differ
+    between inputs. At the end of the (application) window one tuple is emitted for each key that came on any
+    port in it, keys in the order in which they came. It holds the newest value of every column, also from
+    earlier windows, and None where no value has come yet. Raises SchemaError for an input column that
+    `schema` lacks.
 
     Partitions: by key, the same on all ports. Round robin is refused with RidgelineError: equal keys would
-    not meet. Raises SchemaError for an input column that `schema` lacks.
+    not meet.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import ConsolidatorKeyVal
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> class Volume(NamedTuple):
+        ...     symbol: str
+        ...     shares: int
+        >>> class Quote(NamedTuple):
+        ...     symbol: str
+        ...     price: float | None
+        ...     shares: int | None
+        >>> app = Application("quotes")
+        >>> prices = app.add_operator("prices", ListInput(Price, [("IBM", 3.0), ("SAP", 9.0)]))
+        >>> volumes = app.add_operator("volumes", ListInput(Volume, [("IBM", 70)]))
+        >>> join = app.add_operator("join", ConsolidatorKeyVal(schema=Quote))
+        >>> sink = app.add_operator("sink", CollectorSink(Quote))
+        >>> app.add_stream("prices", prices.output, join.in1)
+        >>> app.add_stream("volumes", volumes.output, join.in2)
+        >>> app.add_stream("quotes", join.out, sink.input)
+        >>> for quote in run_local(app).collected("sink"):
+        ...     print(quote)
+        Quote(symbol='IBM', price=3.0, shares=70)
+        Quote(symbol='SAP', price=9.0, shares=None)
     """
 
     emits: ClassVar[str] = "out"
@@ -38,36 +67,43 @@ class ConsolidatorKeyVal(KeyValOperator):
 
     @in1.process_batch
     def note_1(self, batch: pa.RecordBatch) -> None:
-        """Remember the newest values of port `in1`."""
+        """Keep the newest values of port `in1`."""
         self._note("in1", batch)
 
     @in2.process_batch
     def note_2(self, batch: pa.RecordBatch) -> None:
-        """Remember the newest values of port `in2`."""
+        """Keep the newest values of port `in2`."""
         self._note("in2", batch)
 
     @in3.process_batch
     def note_3(self, batch: pa.RecordBatch) -> None:
-        """Remember the newest values of port `in3`."""
+        """Keep the newest values of port `in3`."""
         self._note("in3", batch)
 
     @in4.process_batch
     def note_4(self, batch: pa.RecordBatch) -> None:
-        """Remember the newest values of port `in4`."""
+        """Keep the newest values of port `in4`."""
         self._note("in4", batch)
 
     @in5.process_batch
     def note_5(self, batch: pa.RecordBatch) -> None:
-        """Remember the newest values of port `in5`."""
+        """Keep the newest values of port `in5`."""
         self._note("in5", batch)
 
     def _note(self, port: str, batch: pa.RecordBatch) -> None:
+        """Merge the newest row of each key in a batch of `port` into `newest`.
+
+        Raises SchemaError for a column that the output lacks.
+        """
         check_columns(batch, 2, None, "ConsolidatorKeyVal")
         columns = self.output_schema().names[1:]
         unknown = [name for name in batch.schema.names[1:] if name not in columns]
         if unknown:
             found = f"got a `schema` with the values {columns}"
-            message = f"column `{unknown[0]}` of port `{port}` has no place in the output; {found}; add it, or rename it before"
+            message = (
+                f"column `{unknown[0]}` of port `{port}` has no place in the output; {found}; "
+                "add it, or rename it before"
+            )
             raise SchemaError(message)
         keys, index = distinct(batch.column(0))
         self.refuse_strays(keys)
@@ -82,7 +118,7 @@ class ConsolidatorKeyVal(KeyValOperator):
             self.newest[key] = tuple(values)
 
     def end_window(self) -> None:
-        """Emit the newest values of the window's keys."""
+        """Emit the newest values of the keys that came in the window."""
         changed = dict(self.newest.changed())
         if changed:
             self.emit_columns([list(changed), *map(list, zip(*changed.values(), strict=True))])

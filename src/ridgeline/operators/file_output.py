@@ -1,4 +1,4 @@
-"""Parquet and JSON lines files, exactly once."""
+"""Write Parquet or JSON lines files, exactly once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from ridgeline.operators._window_output import WindowOutput, safe_name, write_fa
 
 
 class FileOutput(WindowOutput):
-    """Write the stream to files in a folder, exactly once: a reader never sees a row of an uncommitted window, nor a row in two files.
+    """Write the stream to files in a folder, exactly once.
+
+    A reader never sees a row of an uncommitted window, nor the same row in two files.
 
     `path` is a folder that every host reaches: a path (relative: to the folder in which the command runs) or
     a URI that pyarrow knows. `format`: `parquet` (zstd) or `jsonl`, one object a line, fields in the order of
@@ -28,17 +30,39 @@ class FileOutput(WindowOutput):
     (`2026-01-01T00:00:00.000000Z`), a duration a number of seconds, a decimal text, bytes are base64 text,
     NaN and the infinities null.
 
-    Each window and partition writes a hidden segment. After the commit, all segments that wait become one
-    published file, which appears at once, when the oldest has waited `roll_seconds` (0: every window), when
-    they hold `roll_bytes`, and at every orderly end. Published files are called `<operator>-<run id>-<first
-    window>-<last window>.<format>`; they belong to their readers.
+    Each window and partition writes a hidden segment. After the commit, all unpublished segments become one
+    published file, which appears atomically. This happens when the oldest segment is `roll_seconds` old (0:
+    in every window), when they have `roll_bytes` together, and at every orderly end. Published files are
+    called `<operator>-<run id>-<first window>-<last window>.<format>`. Readers may move or delete them.
 
-    The hidden folder `.ridgeline` stays, with one empty file for each run. A run that goes on and does not
-    find it ends with an error: the folder is not mounted, or is another one (docs/outputs.md).
+    The hidden folder `.ridgeline` stays, with one empty file for each run. A restarted run that does not find
+    it ends with an error: the folder is not mounted, or it is another one (docs/outputs.md).
 
-    `mode` says what a run on a fresh checkpoint does if the folder is not empty: `append` leaves what is
-    there, `overwrite` removes the `.parquet` and `.jsonl` files directly in it, `error` refuses. A run that
-    goes on from its checkpoint always appends.
+    `mode` says what a run on a fresh checkpoint does if the folder is not empty: `append` leaves the files
+    that are there, `overwrite` removes the `.parquet` and `.jsonl` files directly in it, `error` refuses. A
+    run that continues from its checkpoint always appends.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import FileOutput
+        >>> from ridgeline.testing import ListInput, run_local
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> app = Application("prices")
+        >>> prices = app.add_operator("prices", ListInput(Price, [("IBM", 12.3), ("SAP", 101.25)]))
+        >>> files = app.add_operator("files", FileOutput(path=folder.name, format="jsonl"))
+        >>> app.add_stream("prices", prices.output, files.input)
+        >>> run = run_local(app)
+        >>> [published] = Path(folder.name).glob("files-*.jsonl")
+        >>> print(published.read_text().strip())
+        {"symbol":"IBM","price":12.3}
+        {"symbol":"SAP","price":101.25}
+        >>> folder.cleanup()
     """
 
     path: str | Path
@@ -52,14 +76,14 @@ class FileOutput(WindowOutput):
         self.path = local_path(str(self.path)) if is_local(str(self.path)) else str(self.path)
 
     def setup(self, context: OperatorContext) -> None:
-        """Find the file system. Raises RidgelineError if it cannot be reached."""
+        """Resolve the file system. Raises RidgelineError if it cannot be reached."""
         self._files = OutputFiles(str(self.path))
         self._folder = f"{self._files.root}/{HIDDEN}/{safe_name(context.name)}-{context.run_id}"
 
     def write(self, rows: pa.Table) -> None:
-        """Write the window's rows as a hidden segment of this attempt.
+        """Write the window's rows as a hidden segment of this attempt; hand its description over.
 
-        Raises RidgelineError if the file system refuses.
+        Raises RidgelineError if the file system refuses; then nothing of the segment is left.
         """
         name = f"{self.file_stem}.segment"
         try:
@@ -75,7 +99,7 @@ class FileOutput(WindowOutput):
         self.context.hand_over((name, rows.num_rows, out.size, _fingerprint(rows.schema), out.crc32))
 
     def publisher(self) -> FilePublisher:
-        """The driver's half."""
+        """The part that runs on the driver."""
         return FilePublisher(
             Settings(str(self.path), self.format, self.roll_seconds, self.roll_bytes, self.mode)
         )

@@ -26,18 +26,19 @@ from ridgeline.operators._replay_parsers import CsvParser, JsonParser, TextParse
 FREE_ROWS = 65_536
 """Rows a window, over all partitions, as fast as possible."""
 MOST_ROWS = 2**20
-"""Rows a window at most, over all partitions, when a clock says how many; the others are due in the next window."""
+"""Most rows a window, over all partitions, where the clock sets the pace; the others follow later."""
 PAUSE_SECONDS = 10.0
-"""So much time that a pace is behind the clock is made up for; what is beyond is a pause, for which no rows become due."""
+"""A delay up to this is made up for. What is longer counts as a pause: no rows become due for it."""
 _MAKING_UP = 2.0
-"""How many times the pace that was set a window keeps at most while it makes up for a pause."""
+"""The factor by which a window may exceed the pace while it makes up for a delay."""
 _LOOK_AHEAD_ROWS = 8_192
 
 
 class Pace(NamedTuple):
-    """What the clock has made due: at wall clock time `wall`, `due` rows, or seconds of event time since `first` (µs since 1970).
+    """The rows that are due: at wall clock time `wall`, `due` rows, or seconds of event time since `first`.
 
-    `owed`: seconds that have passed and that windows to come make rows due for.
+    `first`: microseconds since 1970. `owed`: seconds of the clock for which no rows have become due yet; the
+    next windows catch up on them.
     """
 
     wall: float | None = None
@@ -47,40 +48,61 @@ class Pace(NamedTuple):
 
 
 class FileReplayInput(InputOperator):
-    """Emit the rows of files, in order, and finish in the window in which the last one goes out.
+    r"""Emit the rows of files in order; finish in the window that emits the last row.
 
     `path` is a file, a folder (the files in it), a pattern (`data/*.csv`) or a list of them: paths (relative:
-    to the folder in which the command runs) or URIs that pyarrow knows. Which files these are is settled in
-    the first window; they must not change until the end.
+    to the folder in which the command runs) or URIs that pyarrow knows. The list of files is made in the
+    first window; the files must not change until the end.
 
     `schema` is the rows' type, `format` that of the files:
 
-    - `text`: each line is a row of the schema's one column, a `str`; `.gz`, `.bz2`, `.zst` and `.lz4` are
-      unpacked, as in the next two;
-    - `csv`: with a header; columns by name, others are passed over; separated by `delimiter`; `null_values`
-      without quotes are null, but in a column of text that cannot be null they are text. A quoted value
-      cannot go over the end of a line;
+    - `text`: each line is a row of the schema's one column, a `str`. Files ending in `.gz`, `.bz2`, `.zst`
+      and `.lz4` are decompressed, also with the next two formats;
+    - `csv`: with a header. Columns are found by name, others are ignored. `delimiter` separates values.
+      Unquoted `null_values` are null, except in text columns that are not optional: there they stay text. A
+      quoted value must end on its line;
     - `jsonl`: one JSON object a line, types as `FileOutput` writes them; an optional field that is missing is
       null;
     - `parquet`: columns by name, cast where every value stays equal.
 
-    What does not fit the schema stops the application with an error that names file, line and field: text
+    Data that do not fit the schema stop the application with an error that names file, line and field: text
     that is not UTF-8, a number out of range, a null where the type is not a union with None. So does a column
-    that is missing or doubled, and a file that has another size than in the first window. Of `jsonl` the
-    first 256 KiB of a file tell whether the name of an optional field is misspelt.
+    that is missing or doubled, and a file whose size has changed since the first window. With `jsonl` the
+    first 256 KiB of a file are searched for a misspelt name of an optional field.
 
     A time without a zone is UTC. `timestamp` names the column that holds the records' times, a `datetime`. At
-    most one of these sets the pace; with none it is as fast as possible, 65,536 rows a window:
+    most one of these sets the pace; without any, 65,536 rows a window are emitted as fast as possible:
 
-    - `rows_per_window`: so many rows a window, over all partitions;
-    - `rows_per_second`: as many rows as the clock makes due;
+    - `rows_per_window`: this number of rows a window, over all partitions;
+    - `rows_per_second`: rows become due by the clock;
     - `event_time`, a column: rows are due as long after the first one as their times are, `speed_up` times
-      faster; a row never overtakes another.
+      faster; rows stay in order.
 
-    A window takes at most twice the rows that its width makes due: after a pause or slow windows the pace is
-    doubled until it has made up for them, for 10 s of them at most. No window takes more than 1,048,576 rows.
-    Row i of all files belongs to partition i mod n. Every partition reads the files; of lines it parses only
-    its own, unless `event_time` is set.
+    A window emits at most twice the rows that its width makes due. After a pause or slow windows the pace is
+    doubled until the delay is made up for, but only for the last 10 s of it. No window emits more than
+    1,048,576 rows. Row i of all files belongs to partition i mod n. Every partition reads all files; of lines
+    it parses only its own, unless `event_time` is set.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import FileReplayInput
+        >>> from ridgeline.testing import CollectorSink, run_local
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> file = Path(folder.name, "prices.csv")
+        >>> size = file.write_text("price,symbol,exchange\n12.3,IBM,NYSE\n101.25,SAP,XETRA\n")
+        >>> app = Application("prices")
+        >>> prices = app.add_operator("prices", FileReplayInput(path=file, format="csv", schema=Price))
+        >>> sink = app.add_operator("sink", CollectorSink(Price))
+        >>> app.add_stream("prices", prices.output, sink.input)
+        >>> run_local(app).collected("sink")
+        [Price(symbol='IBM', price=12.3), Price(symbol='SAP', price=101.25)]
+        >>> folder.cleanup()
     """
 
     progress_unit = "bytes"
@@ -108,7 +130,7 @@ class FileReplayInput(InputOperator):
             self.declare_schema("output", properties["schema"])
 
     def property_faults(self) -> list[tuple[str, Any, str]]:
-        """At most one pace, and a schema that the format can hold."""
+        """Refuse more than one pace, and a schema that the format cannot hold."""
         faults: list[tuple[str, Any, str]] = []
         paces = [
             name
@@ -131,7 +153,7 @@ class FileReplayInput(InputOperator):
         try:
             schema = self.port_schema("output")
         except SchemaError:
-            return faults  # told of the port
+            return faults  # reported with the port
         if schema is None or schema.pickled:
             return [
                 *faults,
@@ -177,7 +199,7 @@ class FileReplayInput(InputOperator):
         self.path = [local_path(str(entry)) if is_local(str(entry)) else str(entry) for entry in entries]
 
     def setup(self, context: OperatorContext) -> None:
-        """Nothing is open yet."""
+        """Make the cursor; files are opened when rows are read."""
         self._cursor = ReplayCursor(self._open)
 
     def teardown(self) -> None:
@@ -211,12 +233,18 @@ class FileReplayInput(InputOperator):
         return passed / self.context.partitions, left / self.context.partitions
 
     def _emit_rows(self, rows: int) -> None:
+        """Emit this partition's rows among the next `rows` rows of the files."""
         while rows > 0 and (chunk := self._cursor.peek(rows)) is not None:
             self.output.emit_batch(chunk.read(self._first_own(), self.context.partitions))
             self._cursor.advance(len(chunk))
             rows -= len(chunk)
 
     def _emit_until(self, due_seconds: float) -> None:
+        """Emit this partition's rows with event times up to `due_seconds` after the first one's.
+
+        Stops at the first row that is later, and after MOST_ROWS rows. Sets `pace.first` from the first row
+        that has a time.
+        """
         rows = MOST_ROWS
         while rows > 0 and (batch := self._cursor.peek_parsed(_LOOK_AHEAD_ROWS)) is not None:
             times = _microseconds(batch.column(batch.schema.get_field_index(str(self.event_time))))
@@ -239,7 +267,7 @@ class FileReplayInput(InputOperator):
                 return
 
     def _first_own(self) -> int:
-        """The first of the rows that come next which is this partition's."""
+        """The number, among the rows that come next, of the first one that belongs to this partition."""
         return (self.context.partition - self._cursor.position.row) % self.context.partitions
 
     def _rows_due(self) -> int:
@@ -252,7 +280,7 @@ class FileReplayInput(InputOperator):
         return self._tick(self.speed_up).due
 
     def _tick(self, rate: float) -> Pace:
-        """Let what is due grow with the clock."""
+        """Advance the pace to the clock's time: `rate` rows (seconds of event time) become due a second."""
         now, before = self.context.clock.wall(), self.pace
         if before.wall is None:  # another pace may have been set before
             self.pace = Pace(now, 0.0 if self.event_time is not None else float(self.position.row))
@@ -263,6 +291,10 @@ class FileReplayInput(InputOperator):
         return self.pace
 
     def _open(self, file: ReplayFile, place: int) -> Reader:
+        """Open a file at a place with the reader of its format. Called by the cursor.
+
+        Raises SchemaError without a `schema`, and RidgelineError for a file that cannot be read.
+        """
         schema = self.port_schema("output")
         if schema is None:
             message = "property `schema` was not given; pass `schema=...`"

@@ -1,4 +1,4 @@
-"""Let tuples through that a predicate likes."""
+"""Let those tuples through for which a predicate is true."""
 
 from __future__ import annotations
 
@@ -14,10 +14,26 @@ from ridgeline.operators._unnamed import named
 class Filter(Operator):
     """Let the tuples through for which a predicate is true, in their order.
 
-    Give one of `predicate`, which takes a tuple and returns True or False, and `batch_predicate`, which takes
-    an Arrow batch and returns a boolean Arrow (or numpy) array with one value a tuple; null counts as False.
-    Without a name it is `predicate`: `Filter(is_large)`. Raises TypeError when it is made if neither or both
-    are given. Partitions: round robin.
+    Give one of `predicate` and `batch_predicate`. `predicate` takes a tuple and returns True or False.
+    `batch_predicate` takes an Arrow batch and returns a boolean Arrow or numpy array, one value a tuple; null
+    counts as False. The predicate may be given by position: `Filter(is_large)`. Raises TypeError from the
+    constructor if neither or both are given. Partitions: round robin.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import Filter
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Number(NamedTuple):
+        ...     value: int
+        >>> app = Application("even-numbers")
+        >>> numbers = app.add_operator("numbers", ListInput(Number, [(1,), (2,), (4,)]))
+        >>> even = app.add_operator("even", Filter(lambda number: number.value % 2 == 0))
+        >>> sink = app.add_operator("sink", CollectorSink(Number))
+        >>> app.add_stream("all", numbers.output, even.data)
+        >>> app.add_stream("filtered", even.output, sink.input)
+        >>> run_local(app).collected("sink")
+        [Number(value=2), Number(value=4)]
     """
 
     data = InputPort(Any)
@@ -27,7 +43,7 @@ class Filter(Operator):
     batch_predicate: Callable[[pa.RecordBatch], Any] | None = None
 
     def __new__(cls, *_unnamed: Any, **properties: Any) -> Self:
-        """A `Filter` whose port takes tuples or batches, as the predicate does."""
+        """Make a `BatchFilter` if `batch_predicate` is given: its port takes batches in place of tuples."""
         return super().__new__(BatchFilter if cls is Filter and "batch_predicate" in properties else cls)  # type: ignore[return-value]
 
     def __init__(self, *unnamed: Any, **properties: Any) -> None:
@@ -46,7 +62,7 @@ class Filter(Operator):
 
 
 class BatchFilter(Filter):
-    """What `Filter(batch_predicate=...)` makes."""
+    """A `Filter` that takes batches: what `Filter(batch_predicate=...)` returns."""
 
     data = InputPort(Any)
 

@@ -1,9 +1,9 @@
-"""Key-value streams: what the operators whose names end in `KeyVal`, and their kin, share.
+"""Key-value streams: the common parts of the operators whose names end in `KeyVal`, and of similar ones.
 
 A key-value stream is a stream of any schema whose first column is the key; the columns after it are the
-values: `(symbol, price)`, `(symbol, high, low)`. Names do not matter, positions do. Input ports of these
-operators take the schema of the stream that leads to them; the schema of what they emit is given to the
-constructor: `RangeKeyVal(schema=HighLow)`. Tuples stick to partitions by the first column.
+values: `(symbol, price)`, `(symbol, high, low)`. Positions count, names do not. Input ports of these
+operators take the schema of their stream; the schema of their output is given to the constructor:
+`RangeKeyVal(schema=HighLow)`. Tuples are partitioned by the first column.
 """
 
 from __future__ import annotations
@@ -29,7 +29,19 @@ _LARGEST = 2**63 - 1
 
 
 class FirstColumnCodec(StreamCodec):
-    """The stable hash of a tuple's first column, whatever its name: equal to that of a port with `key=` this column."""
+    """Partition by the first column, whatever its name.
+
+    Its hashes equal those of a port with `key=` this column, so both send equal keys to the same partition.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import stable_hash
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> FirstColumnCodec().hash(Price("IBM", 12.3)) == stable_hash("IBM")
+        True
+    """
 
     def hash(self, tuple: Any) -> int:
         """The stable hash of the first value of a NamedTuple, a dataclass or a dictionary."""
@@ -42,7 +54,7 @@ class FirstColumnCodec(StreamCodec):
         )
 
     def hashes(self, tuples: Tuples) -> npt.NDArray[np.uint64]:
-        """Vectorised over the first Arrow column."""
+        """The stable hashes of the first Arrow column, vectorised."""
         return hash_column(tuples.batch.column(0))
 
     def key_columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
@@ -51,10 +63,34 @@ class FirstColumnCodec(StreamCodec):
 
 
 class KeyValOperator(Operator):
-    """What operators over key-value streams share: the schema of the output, and how columns are emitted.
+    """The base of operators over key-value streams: the output's schema, and how columns are emitted.
 
     `schema` is the schema of the tuples on the output port that `emits` names: the key, then the values, by
     position.
+
+    Example:
+        >>> from typing import Any, NamedTuple
+        >>> from ridgeline import Application, InputPort, OutputPort
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> class Negated(KeyValOperator):
+        ...     emits = "output"
+        ...     data = InputPort(Any, codec=FirstColumnCodec())
+        ...     output = OutputPort(Any)
+        ...
+        ...     @data.process_batch
+        ...     def negate(self, batch):
+        ...         self.emit_columns([batch.column(0), pc.negate(batch.column(1))])
+        >>> app = Application("negated")
+        >>> prices = app.add_operator("prices", ListInput(Price, [("IBM", 12.3)]))
+        >>> negated = app.add_operator("negated", Negated(schema=Price))
+        >>> sink = app.add_operator("sink", CollectorSink(Price))
+        >>> app.add_stream("prices", prices.output, negated.data)
+        >>> app.add_stream("negated", negated.output, sink.input)
+        >>> run_local(app).collected("sink")
+        [Price(symbol='IBM', price=-12.3)]
     """
 
     emits: ClassVar[str]
@@ -79,9 +115,9 @@ class KeyValOperator(Operator):
         getattr(self, self.emits).emit_batch(to_batch(self.output_schema(), columns, type(self).__name__))
 
     def refuse_strays(self, keys: pa.Array) -> None:
-        """Raise RidgelineError if a key came to a partition that does not own it: one key's tuples must all meet.
+        """Raise RidgelineError for a key in a partition that does not own it: equal keys must all meet.
 
-        Which partition owns a key is what `assign_keys` says, as for every sticky partitioner of the library.
+        `assign_keys` says which partition owns a key, as for every partitioner by key of the library.
         """
         partitions, partition = self.context.partitions, self.context.partition
         if partitions == 1:
@@ -93,24 +129,31 @@ class KeyValOperator(Operator):
             key = keys[int(np.argmax(strays))].as_py()
             where = f"partition {partition} of {partitions}, which does not own it"
             remedy = "partition by key (leave out `partitioner`), not round robin"
-            message = f"`{type(self).__name__}` needs all tuples of a key in one partition; got key {key!r} in {where}; {remedy}"
+            message = (
+                f"`{type(self).__name__}` needs all tuples of a key in one partition; "
+                f"got key {key!r} in {where}; {remedy}"
+            )
             raise RidgelineError(message)
 
 
 def to_batch(schema: pa.Schema, columns: Sequence[Any], who: str) -> pa.RecordBatch:
-    """Columns (Arrow arrays or Python lists) as a batch of a schema, by position; `who` is named in errors.
+    """Make a batch of a schema from columns (Arrow arrays or Python lists), by position.
 
-    Raises SchemaError.
+    `who` is named in errors. Raises SchemaError if number or types of the columns do not fit.
     """
     if len(columns) != len(schema):
         number = len(columns)
-        message = f"`{who}` emits {number} columns; got a `schema` with {len(schema)}: {schema.names}; give one of {number} columns"
+        message = (
+            f"`{who}` emits {number} columns; got a `schema` with {len(schema)}: {schema.names}; "
+            f"give one of {number} columns"
+        )
         raise SchemaError(message)
     arrays = []
     for field, column in zip(schema, columns, strict=True):
         try:
-            if not isinstance(column, pa.Array):  # as an integer Arrow would take 0.5 for 0; a cast refuses
-                column = pa.array(column, None if pa.types.is_integer(field.type) else field.type)  # noqa: PLW2901  of the same values
+            if not isinstance(column, pa.Array):  # Arrow would truncate 0.5 to an integer 0; a cast refuses
+                kind = None if pa.types.is_integer(field.type) else field.type
+                column = pa.array(column, kind)  # noqa: PLW2901  of the same values
             arrays.append(column.cast(field.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             place = f"column `{field.name}` ({field.type}) of its `schema`"
@@ -134,9 +177,9 @@ def check_columns(batch: pa.RecordBatch, least: int, most: int | None, who: str)
 
 
 def distinct(column: pa.Array) -> tuple[pa.Array, Index]:
-    """The distinct values of a column in order of appearance (null is one of them), and for each row the position of its value.
+    """Return a column's distinct values, in order of appearance, and for each row the index of its value.
 
-    All NaN are one value, and -0.0 is 0.0.
+    Null is one of the values. All NaN are one value, and -0.0 equals 0.0.
     """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -148,21 +191,24 @@ def distinct(column: pa.Array) -> tuple[pa.Array, Index]:
 
 
 def first_rows(index: Index, groups: int) -> Index:
-    """The first row of each group."""
+    """The number of the first row of each group."""
     rows = np.empty(groups, np.int64)
     rows[index[::-1]] = np.arange(len(index))[::-1]
     return rows
 
 
 def last_rows(index: Index, groups: int) -> Index:
-    """The last row of each group."""
+    """The number of the last row of each group."""
     rows = np.empty(groups, np.int64)
     rows[index] = np.arange(len(index))
     return rows
 
 
 def to_values(column: pa.Array) -> Values:
-    """A column without nulls as numpy values: int64, float64, or objects for all other types (and for integers beyond int64)."""
+    """Return a column without nulls as numpy values: int64, float64, or objects for all other types.
+
+    Integers beyond int64 become objects too.
+    """
     kind = column.type
     if pa.types.is_floating(kind):
         wide = pa.float64()
@@ -177,7 +223,7 @@ def to_values(column: pa.Array) -> Values:
 
 
 def without_nulls(column: pa.Array, index: Index) -> tuple[Values, Index]:
-    """The values of a column that are not null, and their groups."""
+    """The values of a column that are not null, and the groups of these rows."""
     if column.null_count:
         there = column.is_valid()
         return to_values(column.filter(there)), index[there.to_numpy(zero_copy_only=False)]
@@ -185,9 +231,9 @@ def without_nulls(column: pa.Array, index: Index) -> tuple[Values, Index]:
 
 
 def sums(column: pa.Array, index: Index, groups: int) -> list[Any]:
-    """The sum of each group: exact for integers, however large; nulls count nothing.
+    """The sum of each group, exact for integers of any size; null values are ignored.
 
-    Raises SchemaError for what has no sum.
+    Raises SchemaError for types that cannot be summed.
     """
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
     if any(is_kind(column.type) for is_kind in kinds):
@@ -208,7 +254,7 @@ def sums(column: pa.Array, index: Index, groups: int) -> list[Any]:
 
 
 def extremes(column: pa.Array, index: Index, groups: int, *, highest: bool) -> list[Any]:
-    """The highest (or lowest) value of each group; every group must have one and no value may be null."""
+    """The highest (or lowest) value of each group; every group must have one, and no value may be null."""
     values = to_values(column)
     found = values[first_rows(index, groups)]
     if values.dtype == np.float64:

@@ -1,4 +1,4 @@
-"""Make each tuple into another one."""
+"""Turn each tuple into another one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,35 @@ from ridgeline.operators._unnamed import named
 
 
 class Map(Operator):
-    """Make each tuple into another one of `schema`, in order.
+    """Turn each tuple into another one of `schema`, in order.
 
-    Give one of `function`, which takes a tuple and returns one of `schema`, and `batch_function`, which takes
-    an Arrow batch and returns one with the columns of `schema`. That may have more or fewer tuples; if it has
-    as many, each has the time of the row in its place. Without a name it is `function`: `Map(enlarge,
-    schema=...)`. Raises TypeError when it is made if neither or both are given. Partitions: round robin.
+    Give one of `function` and `batch_function`. `function` takes a tuple and returns one of `schema`.
+    `batch_function` takes an Arrow batch and returns one with the columns of `schema`. It may return more or
+    fewer rows; if it returns as many, row i keeps the time of input row i. The function may be given by
+    position: `Map(enlarge, schema=...)`. Raises TypeError from the constructor if neither or both are given.
+    Partitions: round robin.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import Map
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Celsius(NamedTuple):
+        ...     city: str
+        ...     degrees: float
+        >>> class Fahrenheit(NamedTuple):
+        ...     city: str
+        ...     degrees: float
+        >>> def convert(reading: Celsius) -> Fahrenheit:
+        ...     return Fahrenheit(reading.city, reading.degrees * 9 / 5 + 32)
+        >>> app = Application("temperatures")
+        >>> source = app.add_operator("source", ListInput(Celsius, [("Bern", 20.0), ("Oslo", -5.0)]))
+        >>> converted = app.add_operator("converted", Map(convert, schema=Fahrenheit))
+        >>> sink = app.add_operator("sink", CollectorSink(Fahrenheit))
+        >>> app.add_stream("celsius", source.output, converted.data)
+        >>> app.add_stream("fahrenheit", converted.output, sink.input)
+        >>> run_local(app).collected("sink")
+        [Fahrenheit(city='Bern', degrees=68.0), Fahrenheit(city='Oslo', degrees=23.0)]
     """
 
     data = InputPort(Any)
@@ -28,7 +51,7 @@ class Map(Operator):
     batch_function: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
 
     def __new__(cls, *_unnamed: Any, **properties: Any) -> Self:
-        """A `Map` whose port takes tuples or batches, as the function does."""
+        """Make a `BatchMap` if `batch_function` is given: its port takes batches in place of tuples."""
         return super().__new__(BatchMap if cls is Map and "batch_function" in properties else cls)  # type: ignore[return-value]
 
     def __init__(self, *unnamed: Any, **properties: Any) -> None:
@@ -43,18 +66,18 @@ class Map(Operator):
 
     @data.process
     def apply(self, tuple: Any) -> None:
-        """Emit what the function makes of a tuple."""
+        """Emit what the function returns for a tuple."""
         if self.function is not None:
             self.output.emit(self.function(tuple))
 
 
 class BatchMap(Map):
-    """What `Map(batch_function=...)` makes."""
+    """A `Map` that takes batches: what `Map(batch_function=...)` returns."""
 
     data = InputPort(Any)
 
     @data.process_batch
     def apply_batch(self, batch: pa.RecordBatch) -> None:
-        """Emit what the function makes of a batch."""
+        """Emit what the function returns for a batch."""
         if self.batch_function is not None:
             self.output.emit_batch(self.batch_function(batch))

@@ -15,17 +15,22 @@ _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
 class RandomInteger(NamedTuple):
-    """One random integer."""
+    """One random integer.
+
+    Example:
+        >>> RandomInteger(42)
+        RandomInteger(value=42)
+    """
 
     value: int
 
 
 def random_integers(seed: int, start: int, stop: int, minimum: int, maximum: int) -> npt.NDArray[np.int64]:
-    """The random integers number `start` to `stop` - 1 of a seed, each from `minimum` to `maximum`, both included.
+    """Return the random integers with the numbers `start` to `stop` - 1 of a seed.
 
-    Number i is a hash of seed and i: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) jumped to its i-th
-    value, taken modulo the range (a bias of less than range / 2^64). So any of them can be made without those
-    before.
+    Each lies between `minimum` and `maximum`, both included. Number i is a hash of seed and i: SplitMix64
+    (Steele, Lea and Flood, OOPSLA 2014), advanced to its i-th value, modulo the size of the range. The bias
+    is less than size / 2^64. So each number can be computed without those before it.
     """
     with np.errstate(over="ignore"):
         values = np.arange(start + 1, stop + 1, dtype=np.uint64) * _GAMMA + np.uint64(seed % 2**64)
@@ -36,10 +41,24 @@ def random_integers(seed: int, start: int, stop: int, minimum: int, maximum: int
 
 
 class RandomEventGenerator(InputOperator):
-    """Random integers from `minimum` to `maximum`, both included: `tuples_per_window` a window, `count` in all (None: without end).
+    """Emit random integers from `minimum` to `maximum`, both included.
 
-    The sequence depends on `seed` only. Partitions share each window's part of it as runs, the first
-    partition the first run: in the order of partitions they make the same sequence, whatever their number.
+    `tuples_per_window`: tuples a window, over all partitions. `count`: tuples in all; None: without end. The
+    sequence depends on `seed` only. Each window's part of it is divided among the partitions in contiguous
+    ranges: read in the order of partitions they are the same sequence, whatever their number.
+
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import RandomEventGenerator
+        >>> from ridgeline.testing import CollectorSink, run_local
+        >>> app = Application("dice")
+        >>> generator = RandomEventGenerator(minimum=1, maximum=6, tuples_per_window=3, count=5)
+        >>> dice = app.add_operator("dice", generator)
+        >>> sink = app.add_operator("sink", CollectorSink())
+        >>> app.add_stream("rolls", dice.integer_data, sink.input)
+        >>> run = run_local(app)
+        >>> [[roll["value"] for roll in run.collected("sink", window)] for window in run.window_ids]
+        [[2, 1, 2], [5, 2]]
     """
 
     progress_unit = "records"
@@ -54,13 +73,13 @@ class RandomEventGenerator(InputOperator):
     position = State(0)  # how many all partitions together have made; the same in each
 
     def property_faults(self) -> list[tuple[str, Any, str]]:
-        """The bounds must be in order."""
+        """Refuse a `minimum` above `maximum`."""
         if self.minimum <= self.maximum:
             return []
         return [("minimum", self.minimum, f"must not be above `maximum`, which is {self.maximum}")]
 
     def emit_tuples(self) -> None:
-        """Emit this partition's run of the window's part."""
+        """Emit this partition's range of the window's numbers; finish after the last one."""
         start, stop = self.position, self.position + self.tuples_per_window
         if self.count is not None:
             stop = min(stop, self.count)
@@ -74,5 +93,5 @@ class RandomEventGenerator(InputOperator):
             self.finish()
 
     def progress(self) -> tuple[float, float | None]:
-        """Tuples made and still to be made, of all partitions."""
+        """Tuples emitted and still to be emitted by all partitions; None without `count`."""
         return float(self.position), None if self.count is None else float(max(0, self.count - self.position))

@@ -12,10 +12,22 @@ from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, chec
 
 
 class RangeUnifier(BatchUnifier):
-    """Of what partitions say of the same key in the same window, keep the highest high and the lowest low."""
+    """Merge the ranges of partitions: of each key keep the highest high and the lowest low of the window.
+
+    `RangeKeyVal` uses it by itself; give it to an output port of your own that emits `(key, high, low)`.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import OutputPort
+        >>> class HighLow(NamedTuple):
+        ...     symbol: str
+        ...     high: float
+        ...     low: float
+        >>> range = OutputPort(HighLow, unifier=RangeUnifier)
+    """
 
     def merge(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """One tuple a key, in the order in which keys came."""
+        """Return one row a key, keys in the order in which they first appear."""
         keys, index = distinct(batch.column(0))
         high, low = batch.columns[1:]
         columns = [
@@ -26,13 +38,36 @@ class RangeUnifier(BatchUnifier):
 
 
 class RangeKeyVal(KeyValOperator):
-    """Highest and lowest value of each key in the application window.
+    """Emit the highest and the lowest value of each key in the application window.
 
-    Input: `(key, value)`, values of any type that has an order; tuples whose value is null count nothing, nor
-    does a NaN beside a number. Output: `(key, high, low)` at the end of the application window, of the keys
-    that came in it, in the order in which they came first.
+    Input: `(key, value)`, values of any ordered type. Null values are ignored; so is NaN where the key has a
+    number. Output: `(key, high, low)` at the end of the application window, for the keys of that window, in
+    the order in which they first came.
 
-    Partitions: by key; round robin is right as well.
+    Partitions: by key; round robin gives the same result.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import RangeKeyVal
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> class HighLow(NamedTuple):
+        ...     symbol: str
+        ...     high: float
+        ...     low: float
+        >>> app = Application("ranges")
+        >>> prices = app.add_operator("prices", ListInput(Price, [("IBM", 3.0), ("SAP", 9.0), ("IBM", 5.0)]))
+        >>> ranges = app.add_operator("ranges", RangeKeyVal(schema=HighLow))
+        >>> sink = app.add_operator("sink", CollectorSink(HighLow))
+        >>> app.add_stream("prices", prices.output, ranges.data)
+        >>> app.add_stream("ranges", ranges.range, sink.input)
+        >>> for row in run_local(app).collected("sink"):
+        ...     print(row)
+        HighLow(symbol='IBM', high=5.0, low=3.0)
+        HighLow(symbol='SAP', high=9.0, low=9.0)
     """
 
     emits: ClassVar[str] = "range"
@@ -44,7 +79,7 @@ class RangeKeyVal(KeyValOperator):
 
     @data.process_batch
     def add_batch(self, batch: pa.RecordBatch) -> None:
-        """Widen the ranges by the values of many tuples."""
+        """Extend the ranges of the window by the values of a batch."""
         check_columns(batch, 2, 2, "RangeKeyVal")
         if batch.column(1).null_count:
             batch = batch.filter(batch.column(1).is_valid())
@@ -60,7 +95,7 @@ class RangeKeyVal(KeyValOperator):
             known[key] = (high, low)
 
     def end_window(self) -> None:
-        """Emit the window's ranges and forget them."""
+        """Emit the window's ranges and clear them."""
         found = dict(self.extremes.items())
         if found:
             self.emit_columns([list(found), *map(list, zip(*found.values(), strict=True))])
@@ -68,5 +103,5 @@ class RangeKeyVal(KeyValOperator):
 
 
 def _beyond(old: Any, new: Any, farther: bool) -> Any:  # noqa: FBT001  computed beside the call
-    """The new extreme if it lies farther out, or if the old one is a NaN."""
+    """Return the new extreme if it lies farther out, or if the old one is NaN."""
     return new if farther or old != old else old  # noqa: PLR0124  only a NaN differs from itself

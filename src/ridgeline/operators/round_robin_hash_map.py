@@ -1,4 +1,4 @@
-"""Values that come one after the other, as tuples of several."""
+"""Group consecutive values into tuples."""
 
 from __future__ import annotations
 
@@ -13,13 +13,29 @@ from ridgeline.api.schema import Schema
 
 
 class RoundRobinHashMap(Operator):
-    """Make each `len(keys)` values that follow one another into one tuple: with `keys=["x", "y"]`, 1, 2, 3, 4 become (1, 2), (3, 4).
+    """Group each `len(keys)` consecutive values into one tuple.
 
-    Input: tuples of one column. Output: `schema`, whose columns must be named as `keys`; if it is not given,
-    dictionaries of integers. A tuple has the time of its last value. A group that is not complete at the end
-    of a window is carried over to the next; what is left at the very end is not emitted. Raises SchemaError
-    if `keys` and `schema` disagree or tuples have more than one column. Partitions: round robin; each groups
-    the values that it gets.
+    Input: tuples of one column. Output: `schema`, whose columns must be named as `keys`; default: int64
+    columns with these names. A tuple has the time of its last value. A group that is incomplete at the end of
+    a window is completed in the next one; one that is incomplete at the end of the input is not emitted.
+    Raises SchemaError if `keys` and `schema` disagree, or for tuples of more than one column. Partitions:
+    round robin; each groups the values that it gets.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import RoundRobinHashMap
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Number(NamedTuple):
+        ...     value: int
+        >>> app = Application("points")
+        >>> numbers = app.add_operator("numbers", ListInput(Number, [(1,), (2,), (3,), (4,)]))
+        >>> points = app.add_operator("points", RoundRobinHashMap(keys=["x", "y"]))
+        >>> sink = app.add_operator("sink", CollectorSink())
+        >>> app.add_stream("numbers", numbers.output, points.data)
+        >>> app.add_stream("points", points.map, sink.input)
+        >>> run_local(app).collected("sink")
+        [{'x': 1, 'y': 2}, {'x': 3, 'y': 4}]
     """
 
     data = InputPort(Any)
@@ -36,15 +52,21 @@ class RoundRobinHashMap(Operator):
             self.schema = pa.schema([(key, pa.int64()) for key in properties.get("keys", [])])
         names = Schema(self.schema).arrow.names
         if list(properties.get("keys", [])) != names:
-            message = f"the columns of `schema` must be the `keys` {properties.get('keys')}; got {names}; rename one or the other"
+            message = (
+                f"the columns of `schema` must be the `keys` {properties.get('keys')}; got {names}; "
+                "rename one or the other"
+            )
             raise SchemaError(message)
         self.declare_schema("map", self.schema)
 
     @data.process_batch
     def group(self, batch: pa.RecordBatch) -> None:
-        """Emit the groups that are complete, keep the rest."""
+        """Emit the complete groups; keep the incomplete one in `carried`."""
         if batch.num_columns != 1:
-            message = f"`RoundRobinHashMap` takes tuples of one column; got {batch.schema.names}; put a `Map` before it"
+            message = (
+                f"`RoundRobinHashMap` takes tuples of one column; got {batch.schema.names}; "
+                "put a `Map` before it"
+            )
             raise SchemaError(message)
         values, size = batch.column(0), len(self.keys)
         if self.carried:

@@ -12,20 +12,38 @@ from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, chec
 
 
 class SimpleMovingAverage(KeyValOperator):
-    """Average of each key's values over the last `window_size` application windows, sliding by one.
+    """Emit the average of each key's values over the last `window_size` application windows.
 
-    Input: `(key, value)`, numbers; nulls count nothing. Output: `(key, average)` at the end of every
-    application window: for each key with at least one value in the last `window_size` application windows,
-    the one that ends included, the sum of all its values in them divided by their number (so a window with
-    many values weighs more than one with few). Windows before the first count nothing: the first averages are
-    over fewer windows. A key is emitted whether or not it came in the window that ends, and forgotten once
-    all its values are older; keys are emitted in the order in which they came first. As SimpleMovingAverage
-    of Apex Malhar, which however goes on to emit 0 for keys that are gone. Sums of integers are exact; sums
-    of floats are made anew each time, so errors do not pile up.
+    Input: `(key, value)`, numbers; null values are ignored. Output: `(key, average)` at the end of every
+    application window, for each key with a value in the last `window_size` application windows, the ending
+    one included. The average is the sum of all these values divided by their number, so each value has the
+    same weight. The first averages cover fewer windows. A key without new values is still emitted, until all
+    its values are too old; then it is forgotten. Keys are emitted in the order in which they first came. The
+    same operator of Apex Malhar goes on to emit 0 for such keys. Sums of integers are exact; sums of floats
+    are computed again for each average, so rounding errors do not accumulate.
 
     `schema`: of the output; None: that of the input, whose values then must be floats.
 
     Partitions: by key. Round robin is refused with RidgelineError: averages of parts cannot be merged.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import SimpleMovingAverage
+        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> items = [("IBM", 1.0), END_WINDOW, ("IBM", 3.0), END_WINDOW, ("IBM", 5.0)]
+        >>> app = Application("averages")
+        >>> prices = app.add_operator("prices", ListInput(Price, items))
+        >>> averages = app.add_operator("averages", SimpleMovingAverage(window_size=2))
+        >>> sink = app.add_operator("sink", CollectorSink(Price))
+        >>> app.add_stream("prices", prices.output, averages.data)
+        >>> app.add_stream("averages", averages.average, sink.input)
+        >>> run = run_local(app)
+        >>> [run.collected("sink", window)[0].price for window in run.window_ids]
+        [1.0, 2.0, 4.0]
     """
 
     emits: ClassVar[str] = "average"
@@ -43,7 +61,7 @@ class SimpleMovingAverage(KeyValOperator):
 
     @data.process_batch
     def add_batch(self, batch: pa.RecordBatch) -> None:
-        """Add the values of many tuples to the application window."""
+        """Add the values of a batch to the current application window."""
         check_columns(batch, 2, 2, "SimpleMovingAverage")
         if batch.column(1).null_count:
             batch = batch.filter(batch.column(1).is_valid())
@@ -60,7 +78,7 @@ class SimpleMovingAverage(KeyValOperator):
                 known[key] = (*before, (number, total, count))
 
     def end_window(self) -> None:
-        """Emit the averages and forget keys whose values are all too old."""
+        """Emit the averages; delete keys whose values are all too old."""
         oldest = self.window_number - self.window_size + 1
         keys, averages, gone = [], [], []
         for key, parts in self.parts.items():

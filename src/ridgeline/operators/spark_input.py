@@ -1,4 +1,4 @@
-"""Any source of Structured Streaming as an input operator."""
+"""Read any source of Structured Streaming."""
 
 from __future__ import annotations
 
@@ -16,21 +16,38 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
-"""Sources whose schema must be told."""
+"""Sources that need a schema."""
 
 
 class SparkInput(SparkSource):
-    """Read from Spark: Kafka, files, Delta, rate, whatever `spark.readStream.format(format)` knows.
+    """Read a Spark source: Kafka, files, Delta, rate, every format of `spark.readStream.format(format)`.
 
     `options` go to the reader. `schema` is the type of the tuples. `transform` takes the source's DataFrame
-    and returns another one, with the columns of `schema`, before Python sees a row: filters, projections,
-    parsing; it must be stateless (no aggregation, no watermark). Columns are taken by name and cast to the
-    schema where that loses nothing; others are left out.
+    and returns another one with the columns of `schema`, before Python sees a row: filters, projections,
+    parsing. It must be stateless (no aggregation, no watermark). Columns are taken by name and cast to the
+    schema where no value changes; other columns are dropped.
 
     File sources (CSV, JSON, Parquet, ORC, text, ...) are read with `source_schema`, a type like `schema` or
     Spark's DDL; default: `schema`. `timestamp` names the column that holds the records' times, a `datetime`.
     Offsets are logged before a window runs, so a window that failed or was cut off is replayed with the same
     rows.
+
+    Example:
+        In process there is no Spark: `inputs` gives the tuples in place of the source.
+
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import SparkInput
+        >>> from ridgeline.testing import CollectorSink, run_local
+        >>> class Order(NamedTuple):
+        ...     value: bytes
+        >>> app = Application("orders")
+        >>> options = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"}
+        >>> orders = app.add_operator("orders", SparkInput(format="kafka", options=options, schema=Order))
+        >>> sink = app.add_operator("sink", CollectorSink(Order))
+        >>> app.add_stream("orders", orders.output, sink.input)
+        >>> run_local(app, inputs={"orders": [(b"42",), (b"7",)]}).collected("sink")
+        [Order(value=b'42'), Order(value=b'7')]
     """
 
     format: str = Field(min_length=1)
@@ -46,7 +63,7 @@ class SparkInput(SparkSource):
             self.declare_schema("output", properties["schema"])
 
     def property_faults(self) -> list[tuple[str, Any, str]]:
-        """Schemas that Spark has types for."""
+        """Refuse schemas with columns for which Spark has no type."""
         faults: list[tuple[str, Any, str]] = []
         for name in ("schema", "source_schema"):
             value = getattr(self, name)
@@ -57,7 +74,7 @@ class SparkInput(SparkSource):
             except SchemaError as error:
                 if name == "source_schema":
                     faults.append((name, value, str(error)))
-                continue  # `schema` is told of the port
+                continue  # a faulty `schema` is reported with the port
             if schema.pickled:
                 faults.append(
                     (name, value, "must have columns: a NamedTuple, a dataclass or a `pyarrow.Schema`")
@@ -90,11 +107,15 @@ class SparkInput(SparkSource):
             transform = self.transform
             frame = self._try("cannot be transformed; check `transform`", lambda: transform(frame))
             if not hasattr(frame, "isStreaming"):
-                message = f"`transform` of source `{self.format}` must return a DataFrame; got {type(frame).__name__}"
+                message = (
+                    f"`transform` of source `{self.format}` must return a DataFrame; "
+                    f"got {type(frame).__name__}"
+                )
                 raise RidgelineError(message)
         return self._select(frame)
 
     def _try(self, what: str, function: Callable[[], Any]) -> Any:
+        """Call `function`; turn an error of Spark into a RidgelineError that names the source."""
         try:
             return function()
         except Exception as error:
@@ -104,21 +125,24 @@ class SparkInput(SparkSource):
             raise RidgelineError(message) from error
 
     def _select(self, frame: DataFrame) -> DataFrame:
-        """The columns of the schema, in its order and types."""
+        """Select the columns of `schema`, in its order, cast to its types. Raises RidgelineError."""
         found = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
         columns = []
         for field in Schema(self.schema).arrow:
             wanted = str(spark_type(field.type))
             if field.name not in found:
                 message = (
-                    f"Spark source `{self.format}` has no column `{field.name}`; {did_you_mean(field.name, found)} "
+                    f"Spark source `{self.format}` has no column `{field.name}`; "
+                    f"{did_you_mean(field.name, found)} "
                     "Name the fields of `schema` so, or select and rename columns in `transform`"
                 )
                 raise RidgelineError(message)
             if not loses_nothing(found[field.name], wanted):
                 message = (
-                    f"column `{field.name}` of Spark source `{self.format}` is {found[field.name]}; `schema` wants {wanted}; "
-                    f"cast it in `transform`, for example `CAST({field.name} AS {wanted.upper()})`, or change `schema`"
+                    f"column `{field.name}` of Spark source `{self.format}` is {found[field.name]}; "
+                    f"`schema` wants {wanted}; "
+                    f"cast it in `transform`, for example `CAST({field.name} AS {wanted.upper()})`, "
+                    "or change `schema`"
                 )
                 raise RidgelineError(message)
             column = frame[f"`{field.name}`"]

@@ -1,4 +1,4 @@
-"""Any batch writer of Spark as an output operator, once a window."""
+"""Write with any batch writer of Spark, once a window."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ridgeline.api.files import is_local, local_path
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.operators._marker import Marker
 from ridgeline.operators._output_files import OutputFiles
-from ridgeline.operators._segments import DamagedError, Segment, check
+from ridgeline.operators._segments import DamagedError, Segment, check, lost_rows
 from ridgeline.operators._spark_types import spark_type, what_spark_says
 from ridgeline.operators._window_output import WindowOutput, safe_name, write_failure
 
@@ -29,25 +29,42 @@ Transform = Callable[[Any, int], Any]
 class SparkOutput(WindowOutput):
     """Write each window's rows with `frame.write.format(format).options(...).mode(mode).save()`.
 
-    Containers stage a window's rows as Parquet files in the checkpoint; after the commit the driver lets
+    Containers stage a window's rows as Parquet files in the checkpoint. After the commit the driver lets
     Spark write them, in the order of windows, and deletes them. `transform(frame, window_id)` may change the
     DataFrame before. Windows without rows are not written. A duration arrives as a number of its units
-    (microseconds for a `timedelta`), times of less than a microsecond are cut.
+    (microseconds for a `timedelta`), times are cut to microseconds.
 
-    **How often a row arrives.** Never before its window is committed, and at least once. A second time only
-    if the driver dies, or another driver takes over, while Spark writes the window or right after: then the
-    window is written again, with the same rows and the same id. So is a window that Spark has written in part
-    when it fails. What that does is the writer's: exactly once if writing the same window twice is like
-    writing it once. So it is
+    **How often a row arrives.** Never before its window is committed, and at least once. A window is written
+    a second time, with the same rows and the same id, in two cases. One: the driver dies, or another driver
+    takes over, while Spark writes the window or right after. The other: Spark fails after it has written a
+    part. It is exactly once if the writer is idempotent for a window. So it is
 
-    - for `delta`: `txnAppId` and `txnVersion` are set (unless given), and Delta passes over a window that it
-      has;
+    - for `delta`: `txnAppId` and `txnVersion` are set (unless given), and Delta skips a window that it has;
     - for files with `{window_id}` in the path and `mode="overwrite"`: `options={"path":
       "out/window={window_id}"}`;
-    - for whatever uses the window id as a key: `{window_id}` in any option is replaced by it, and `transform`
-      gets it.
+    - for a writer that uses the window id as a key: `{window_id}` in any option is replaced by it, and
+      `transform` gets it.
 
     It is at least once for Kafka, and for files or tables that are appended to.
+
+    Example:
+        In process there is no Spark to write with, but the application can be validated.
+
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import SparkOutput
+        >>> from ridgeline.plan import find_faults
+        >>> from ridgeline.testing import ListInput
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> options = {"path": "/data/prices/window={window_id}"}
+        >>> app = Application("prices")
+        >>> prices = app.add_operator("prices", ListInput(Price, [("IBM", 12.3)]))
+        >>> table = app.add_operator("table", SparkOutput(format="orc", options=options, mode="overwrite"))
+        >>> app.add_stream("prices", prices.output, table.input)
+        >>> find_faults(app)
+        []
     """
 
     format: str = Field(min_length=1)
@@ -56,23 +73,26 @@ class SparkOutput(WindowOutput):
     transform: Transform | None = None
 
     def property_faults(self) -> list[tuple[str, Any, str]]:
-        """A mode that Spark has."""
+        """Refuse a `mode` that Spark does not have."""
         modes = ("append", "overwrite", "error", "errorifexists", "ignore")
         return [] if self.mode in modes else [("mode", self.mode, f"must be one of {', '.join(modes)}")]
 
     def setup(self, context: OperatorContext) -> None:
-        """Find the staging folder. Raises RidgelineError if it cannot be reached."""
+        """Resolve the staging folder. Raises RidgelineError if it cannot be reached."""
         self._files = OutputFiles(context.staging)
         self._folder = f"{self._files.root}/{safe_name(context.name)}"
 
     def write(self, rows: pa.Table) -> None:
-        """Stage the rows.
+        """Stage the window's rows as a Parquet file, and hand its description to the publisher.
 
         Raises RidgelineError for a column that Spark has no type for, or if the file system refuses.
         """
         for field in rows.schema:
             if spark_type(field.type) is None:
-                message = f"`{self.context.name}` cannot write column `{field.name}`: Spark has no type for {field.type}; leave it out upstream"
+                message = (
+                    f"`{self.context.name}` cannot write column `{field.name}`: "
+                    f"Spark has no type for {field.type}; leave it out upstream"
+                )
                 raise RidgelineError(message)
         name = f"{self.file_stem}.parquet"
         try:
@@ -85,15 +105,15 @@ class SparkOutput(WindowOutput):
         self.context.hand_over((name, rows.num_rows, out.size, "", out.crc32))
 
     def publisher(self) -> SparkPublisher:
-        """The driver's half."""
+        """The part that runs on the driver."""
         return SparkPublisher(self.format, dict(self.options), self.mode, self.transform)
 
 
 class SparkPublisher(Publisher):
-    """Lets Spark write what is staged, once the window is committed. Its state: the files of the last window.
+    """Let Spark write the staged rows after the window's commit. Its state: the files of the last window.
 
-    Once Spark has written a window, the marker `written-<window>` in the staging folder is renamed, then the
-    files are deleted. The marker is made at the first start and stays.
+    After Spark has written a window, the marker `written-<window>` in the staging folder is renamed, then the
+    files are deleted. The marker is created at the first start and stays.
     """
 
     def __init__(
@@ -104,9 +124,9 @@ class SparkPublisher(Publisher):
         self._window = -1
 
     def open(self, context: PublisherContext, state: Any) -> None:
-        """Take up what was staged last, unless it is written; delete what is left of earlier windows.
+        """Load the files that were staged last, unless they are written; delete those of earlier windows.
 
-        Raises RidgelineError if rows that wait are not there any more.
+        Raises RidgelineError if rows that are not yet written are missing.
         """
         self._context = context
         self._files = OutputFiles(context.staging)
@@ -121,13 +141,18 @@ class SparkPublisher(Publisher):
             raise write_failure(context.operator, context.staging, error) from error
 
     def _take_up(self, found: Mapping[str, int]) -> None:
+        """Compare the state with the files `found` in the staging folder; keep what is still to be written.
+
+        Called by `open`. Raises RidgelineError if the checkpoint is older than what was written, or if a
+        staged file or the marker is missing.
+        """
         if self._marker.find(found) is None and not self._staged:
             self._marker.make(self._window)
         if self._marker.window > self._window:
             message = (
-                f"`{self._context.operator}`: window {self._marker.window} was written, and the checkpoint's last committed window is "
-                f"{self._window}: an older copy of it was put back; to go on would write the windows between once more; put the newer "
-                "checkpoint back and start again, or begin anew with another `--checkpoint`"
+                f"`{self._context.operator}`: the checkpoint is an older copy, and windows would be written "
+                f"twice; window {self._marker.window} is written, window {self._window} is committed; "
+                "restore the newer checkpoint and start again, or start anew with another `--checkpoint`"
             )
             raise RidgelineError(message)
         if self._marker.window == self._window:
@@ -137,17 +162,17 @@ class SparkPublisher(Publisher):
                 self._marker.path(self._marker.window).rpartition("/")[2] not in found
                 or segment.name not in found
             ):
-                raise self._lost(segment, "it, or the marker `written-*` beside it, is not there")
+                raise self._lost(segment, "it, or the marker `written-*` beside it, is missing")
 
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
-        """Note the window's files."""
+        """Return the window's files as the state that the manifest keeps."""
         self._window, self._staged = window_id, [Segment(window_id, *value) for value in values]
         return {"window": window_id, "files": [list(segment) for segment in self._staged]}
 
     def publish(self, window_id: int) -> None:
-        """Write the window's rows and delete the staged files.
+        """Check and write the window's rows, then delete the staged files.
 
-        Raises RidgelineError if Spark cannot, or if they are damaged.
+        Raises RidgelineError if Spark cannot write, or if the files are damaged.
         """
         if not self._staged or window_id != self._window:
             return
@@ -168,7 +193,8 @@ class SparkPublisher(Publisher):
             if (reason := what_spark_says(error)) is None:
                 raise
             message = (
-                f"`{self._context.operator}` cannot write window {window_id} as `{self._format}`; Spark says: {reason}; "
+                f"`{self._context.operator}` cannot write window {window_id} as `{self._format}`; "
+                f"Spark says: {reason}; "
                 "mend that, then start it again: the rows are in the checkpoint and will be written"
             )
             raise RidgelineError(message) from error
@@ -182,7 +208,10 @@ class SparkPublisher(Publisher):
             raise write_failure(self._context.operator, self._context.staging, error) from error
 
     def _clear(self) -> None:
-        """Delete the files of windows that are written, and of attempts that failed; later windows may be another driver's to commit."""
+        """Delete the files of written windows and of failed attempts.
+
+        Files of later windows stay: another driver may be about to commit them.
+        """
         staged = {segment.name for segment in self._staged}
         doomed = [
             name
@@ -204,15 +233,12 @@ class SparkPublisher(Publisher):
         )
 
     def _lost(self, segment: Segment, what: str) -> RidgelineError:
-        message = (
-            f"`{self._context.operator}`: `{self._folder}/{segment.name}`, committed rows of window {segment.window} that wait to be "
-            f"written, is damaged: {what}; put the checkpoint's `staging` folder back from a copy and start again; to give these rows up, "
-            f"create the empty file `{self._marker.path(segment.window)}`"
-        )
-        return RidgelineError(message)
+        remedy = "restore the checkpoint's `staging` folder from a copy and start again"
+        marker = self._marker.path(segment.window)
+        return lost_rows(self._context.operator, self._folder, segment, what, remedy, marker)
 
     def options(self, window_id: int) -> dict[str, Option]:
-        """The writer's options for a window."""
+        """The writer's options for a window: `{window_id}` replaced, Delta's transaction added."""
         context = self._context
         options: dict[str, Option] = {}
         if self._format.lower() == "delta":
@@ -225,7 +251,7 @@ class SparkPublisher(Publisher):
         return options
 
     def _uri(self) -> str:
-        """The folder of staged files, as Spark takes it."""
+        """The folder of staged files in the form that Spark takes."""
         staging = self._context.staging
         root = Path(local_path(staging)).as_uri() if is_local(staging) else staging
         return f"{root}/{safe_name(self._context.operator)}"

@@ -14,28 +14,60 @@ from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, chec
 
 
 class SumUnifier(BatchUnifier):
-    """Add what partitions say of the same key in the same window."""
+    """Merge the sums of partitions: add the values of each key in the window.
+
+    `SumKeyVal` uses it by itself; give it to an output port of your own that emits `(key, number, ...)`.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import OutputPort
+        >>> class Volume(NamedTuple):
+        ...     symbol: str
+        ...     shares: int
+        >>> volumes = OutputPort(Volume, unifier=SumUnifier)
+    """
 
     def merge(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """One tuple a key, in the order in which keys came."""
+        """Return one row a key, keys in the order in which they first appear."""
         keys, index = distinct(batch.column(0))
         columns = [pa.array(sums(column, index, len(keys)), column.type) for column in batch.columns[1:]]
         return pa.RecordBatch.from_arrays([keys, *columns], schema=batch.schema)
 
 
 class SumKeyVal(KeyValOperator):
-    """Sum of each key's values; tuples with several values are summed column by column.
+    """Emit the sum of each key's values; tuples with several values are summed column by column.
 
-    Input: `(key, value, ...)`, numbers; nulls count nothing. Output: `(key, sum, ...)` at the end of the
-    (application) window, of the keys that came in it, in the order in which they came first. Sums of integers
+    Input: `(key, value, ...)`, numbers; null values are ignored. Output: `(key, sum, ...)` at the end of the
+    (application) window, for the keys of that window, in the order in which they first came. Sums of integers
     are exact; one that does not fit its column raises SchemaError.
 
-    `schema`: of the output; None: that of the input. `cumulative`: sums go on from window to window;
-    otherwise each application window starts from nothing. `restart_every`: cumulative sums start from nothing
-    again after so many (application) windows; 0: never.
+    `schema`: of the output; None: that of the input. `cumulative`: sums continue from window to window;
+    otherwise each application window starts at zero. `restart_every`: cumulative sums start at zero again
+    after this number of (application) windows; 0: never.
 
-    Partitions: by key. Round robin is right as well unless `cumulative`; that is refused with RidgelineError,
-    because a partition would not tell the sums of keys that only came to others.
+    Partitions: by key. Round robin gives the same result unless `cumulative`. With `cumulative` it is refused
+    with RidgelineError: a partition emits only the keys that came to it, so the totals would be incomplete.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import SumKeyVal
+        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+        >>> class Volume(NamedTuple):
+        ...     symbol: str
+        ...     shares: int
+        >>> items = [("IBM", 3), ("SAP", 5), ("IBM", 4), END_WINDOW, ("IBM", 1)]
+        >>> app = Application("volumes")
+        >>> trades = app.add_operator("trades", ListInput(Volume, items))
+        >>> volumes = app.add_operator("volumes", SumKeyVal(cumulative=True))
+        >>> sink = app.add_operator("sink", CollectorSink(Volume))
+        >>> app.add_stream("trades", trades.output, volumes.data)
+        >>> app.add_stream("volumes", volumes.sum, sink.input)
+        >>> for volume in run_local(app).collected("sink"):
+        ...     print(volume)
+        Volume(symbol='IBM', shares=7)
+        Volume(symbol='SAP', shares=5)
+        Volume(symbol='IBM', shares=8)
     """
 
     emits: ClassVar[str] = "sum"
@@ -52,7 +84,7 @@ class SumKeyVal(KeyValOperator):
 
     @data.process_batch
     def add_batch(self, batch: pa.RecordBatch) -> None:
-        """Add the values of many tuples."""
+        """Add the values of a batch to the sums."""
         check_columns(batch, 2, None, "SumKeyVal")
         keys, index = distinct(batch.column(0))
         if self.cumulative:
@@ -64,7 +96,7 @@ class SumKeyVal(KeyValOperator):
             known[key] = added if before is None else tuple(map(add, before, added))
 
     def end_window(self) -> None:
-        """Emit the sums of the window's keys."""
+        """Emit the sums of the window's keys; clear them unless they continue."""
         changed = dict(self.sums.changed() if self.cumulative else self.sums.items())
         if changed:
             self.emit_columns([list(changed), *map(list, zip(*changed.values(), strict=True))])

@@ -14,10 +14,10 @@ from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, dist
 
 
 def largest(batch: pa.RecordBatch, size: int, by: str) -> pa.RecordBatch:
-    """The `size` largest tuples by the column `by`, the largest first.
+    """Return the `size` largest rows by the column `by`, the largest first.
 
-    Of equal ones those come first whose other columns, from left to right, are less. A NaN is less than any
-    number; tuples whose `by` is null are left out.
+    Rows with equal `by` are ordered by the other columns from left to right, ascending. A NaN is less than
+    any number; rows whose `by` is null are left out.
     """
     batch = batch.filter(batch.column(by).is_valid())
     others = [field.name for field in batch.schema if field.name != by and not pa.types.is_nested(field.type)]
@@ -26,27 +26,61 @@ def largest(batch: pa.RecordBatch, size: int, by: str) -> pa.RecordBatch:
 
 
 class TopNUnifier(BatchUnifier):
-    """Of the largest tuples of all partitions keep the largest."""
+    """Merge the largest tuples of partitions: keep the `size` largest by the column `by`.
+
+    `TopN` uses it by itself. An output port of your own takes it from the method `unifier_of`.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Operator, OutputPort
+        >>> class Score(NamedTuple):
+        ...     player: str
+        ...     points: int
+        >>> class Leaders(Operator):
+        ...     best = OutputPort(Score)
+        ...
+        ...     def unifier_of(self, port: str) -> TopNUnifier:
+        ...         return TopNUnifier(size=3, by="points")
+    """
 
     size: int = Field(default=10, ge=1)
     by: str = ""
 
     def merge(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The largest of all, the largest first."""
+        """Return the largest rows of all partitions, the largest first."""
         return largest(batch, self.size, self.by)
 
 
 class TopN(KeyValOperator):
-    """The `size` largest tuples by the column `by`, the largest first; ties and nulls as in `largest`.
+    """Emit the `size` largest tuples by the column `by`, the largest first.
 
     Input: tuples with at least the columns of the output. Output: at the end of the (application) window, if
-    there are any; `schema` says which columns (None: those of the input). `keyed`: the first column is a key,
-    and a newer tuple takes the place of the older one with the same key, also if it is less. `cumulative`: of
-    all tuples since the start; otherwise each application window starts from nothing.
+    there are any tuples. Rows with equal `by` are ordered by the other columns, ascending; a NaN is less than
+    any number; rows whose `by` is null are left out. Raises SchemaError if columns are missing.
 
-    Partitions: by the first column, merged by TopNUnifier. Round robin is right as well unless `keyed`; that
-    is refused with RidgelineError, because a newer tuple would not meet the older one. Raises SchemaError if
-    columns are missing.
+    `schema`: the columns of the output; None: those of the input. `keyed`: the first column is a key, and a
+    newer tuple replaces the older one of the same key, even if it is smaller. `cumulative`: the largest of
+    all tuples since the start; otherwise each application window starts empty.
+
+    Partitions: by the first column, merged by `TopNUnifier`. Round robin gives the same result unless
+    `keyed`. With `keyed` it is refused with RidgelineError: newer and older tuples of a key would not meet.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import TopN
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Score(NamedTuple):
+        ...     player: str
+        ...     points: int
+        >>> app = Application("leaders")
+        >>> scores = app.add_operator("scores", ListInput(Score, [("Ann", 3), ("Bob", 9), ("Cyd", 5)]))
+        >>> leaders = app.add_operator("leaders", TopN(size=2, by="points"))
+        >>> sink = app.add_operator("sink", CollectorSink(Score))
+        >>> app.add_stream("scores", scores.output, leaders.data)
+        >>> app.add_stream("leaders", leaders.top, sink.input)
+        >>> run_local(app).collected("sink")
+        [Score(player='Bob', points=9), Score(player='Cyd', points=5)]
     """
 
     emits: ClassVar[str] = "top"
@@ -64,16 +98,19 @@ class TopN(KeyValOperator):
     largest: State[Any] = State(())  # otherwise: the largest tuples so far, as tuples of values
 
     def unifier_of(self, port: str) -> TopNUnifier:
-        """A unifier that knows what the properties are."""
+        """Return a `TopNUnifier` with this operator's `size` and `by`."""
         return TopNUnifier(**{name: vars(self)[name] for name in ("size", "by") if name in vars(self)})
 
     @data.process_batch
     def note(self, batch: pa.RecordBatch) -> None:
-        """Remember the tuples of a batch that may be among the largest."""
+        """Keep the rows of a batch that may be among the largest."""
         names = self.output_schema().names
         missing = [name for name in (*names, self.by) if name not in batch.schema.names]
         if missing:
-            message = f"`TopN` needs column `{missing[0]}`; got tuples with the columns {batch.schema.names}; put a `Map` before it"
+            message = (
+                f"`TopN` needs column `{missing[0]}`; got tuples with the columns {batch.schema.names}; "
+                "put a `Map` before it"
+            )
             raise SchemaError(message)
         if self.keyed:
             keys, index = distinct(batch.column(0))
@@ -89,7 +126,7 @@ class TopN(KeyValOperator):
         self.largest = tuple(_rows(largest(batch, self.size, self.by)))
 
     def end_window(self) -> None:
-        """Emit the largest tuples."""
+        """Emit the largest tuples; clear them unless `cumulative`."""
         rows = list(self.newest.values()) if self.keyed else self.largest
         if rows:
             batch = to_batch(self.output_schema(), list(zip(*rows, strict=True)), "TopN")

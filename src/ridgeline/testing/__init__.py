@@ -1,4 +1,4 @@
-"""What users test applications with: an in-process runner, a stepping clock, a list input, a collecting sink."""
+"""The testing kit: an in-process runner, a stepping clock, a list input and a collecting sink."""
 
 from ridgeline.testing.clock import SteppingClock
 from ridgeline.testing.collector import CollectorSink

@@ -1,4 +1,4 @@
-"""A clock that moves only when told to."""
+"""A clock that only moves when a test advances it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from ridgeline.api.clock import Clock
 
 
 class SteppingClock(Clock):
-    """Time stands still until `advance`.
+    """A clock that stands still until `advance`.
 
-    Operators reach it as `self.context.clock`; `wait` advances it and returns at once.
+    Operators read it as `self.context.clock`; its `wait` advances it and returns at once. `start` without a
+    time zone is taken as UTC.
 
-    `start` without a time zone is taken as UTC.
+    Example:
+        >>> clock = SteppingClock(datetime(2026, 1, 1))
+        >>> clock.advance(90)
+        >>> datetime.fromtimestamp(clock.wall(), UTC).isoformat()
+        '2026-01-01T00:01:30+00:00'
+        >>> clock.wait(30), clock.monotonic()
+        (False, 120.0)
     """
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
@@ -22,7 +29,7 @@ class SteppingClock(Clock):
         self._lock = threading.Lock()
 
     def advance(self, seconds: float) -> None:
-        """Let time pass. Raises ValueError for a negative number."""
+        """Advance the clock. Raises ValueError for a negative number."""
         if seconds < 0:
             msg = f"time cannot go back; got {seconds} seconds"
             raise ValueError(msg)
@@ -34,11 +41,11 @@ class SteppingClock(Clock):
         return self._start + self._seconds
 
     def monotonic(self) -> float:
-        """Seconds since the clock was made."""
+        """Seconds since the clock was created."""
         return self._seconds
 
     def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:
-        """Advance by `seconds`; not at all, and True, if `stop` is set."""
+        """Advance by `seconds` and return False; if `stop` is set, return True and do not advance."""
         if stop is not None and stop.is_set():
             return True
         self.advance(max(0.0, seconds))

@@ -1,4 +1,4 @@
-"""An output operator that keeps what it gets."""
+"""Collect the tuples of a stream on the driver."""
 
 from __future__ import annotations
 
@@ -14,9 +14,26 @@ from ridgeline.api.schema import Schema, holds_pickles
 
 
 class CollectorSink(Operator):
-    """Keeps the tuples of committed windows in the memory of the driver; `run.collected(name)` gives them back as `schema`'s tuples.
+    """Keep the tuples of committed windows in the memory of the driver, for `run.collected(name)`.
 
-    Without a schema, as dictionaries (the values themselves if the stream is of `object`).
+    That returns tuples of `schema`; without a schema dictionaries, or the values themselves of an `object`
+    stream.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+        >>> class Number(NamedTuple):
+        ...     value: int
+        >>> app = Application("numbers")
+        >>> numbers = app.add_operator("numbers", ListInput(Number, [(1,), END_WINDOW, (2,)]))
+        >>> sink = app.add_operator("sink", CollectorSink(Number))
+        >>> app.add_stream("numbers", numbers.output, sink.input)
+        >>> run = run_local(app)
+        >>> run.collected("sink")
+        [Number(value=1), Number(value=2)]
+        >>> run.collected("sink", window=1)
+        [Number(value=2)]
     """
 
     input = InputPort(Any)
@@ -35,7 +52,7 @@ class CollectorSink(Operator):
         self.context.hand_over(sink.getvalue().to_pybytes())
 
     def publisher(self) -> Collector:
-        """The driver's half."""
+        """The part that runs on the driver."""
         return Collector(self.port_schema("input"))
 
 
@@ -48,26 +65,27 @@ class Collector(Publisher):
         self._staged: list[pa.RecordBatch] = []
 
     def stage(self, window_id: int, values: Sequence[Any]) -> None:
-        """Open the batches."""
+        """Decode the batches."""
         self._staged = [batch for value in values for batch in pa.ipc.open_stream(value)]
 
     def publish(self, window_id: int) -> None:
-        """Keep them."""
+        """Add the staged batches to the committed windows."""
         if self._staged:
             self.windows[window_id] = self._staged
             self._staged = []
 
     def tuples(self, window: int | None) -> list[Any]:
         """The tuples of one window, or of all in order."""
-        chosen = [window] if window is not None else sorted(list(self.windows))  # noqa: C414  a copy: windows may come meanwhile
+        # `list` first: a running application may add windows meanwhile.
+        chosen = [window] if window is not None else sorted(list(self.windows))  # noqa: C414
         batches = [batch for window_id in chosen for batch in self.windows.get(window_id, [])]
         return [row for batch in batches for row in (self.schema or _schema_of(batch)).decode(batch)]
 
 
 def collected(publishers: Mapping[str, Publisher], operator: str, window: int | None) -> list[Any]:
-    """What a CollectorSink of a run got, of one window or of all.
+    """The tuples that a CollectorSink of a run kept, of one window or of all.
 
-    Raises KeyError naming the collectors that there are.
+    Raises KeyError with the names of the collectors.
     """
     collectors = {
         name: publisher for name, publisher in publishers.items() if isinstance(publisher, Collector)
@@ -79,5 +97,5 @@ def collected(publishers: Mapping[str, Publisher], operator: str, window: int | 
 
 
 def _schema_of(batch: pa.RecordBatch) -> Schema:
-    """The schema of a batch whose port takes whatever comes: `object` for pickled values, else its columns."""
+    """The schema of a batch on a port of `Any`: `object` for pickled values, else the batch's columns."""
     return Schema(object) if holds_pickles(batch) else Schema(batch.schema)

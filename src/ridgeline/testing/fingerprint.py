@@ -1,4 +1,4 @@
-"""Whether a value that can change in place is what it was: a digest of plain containers and of users' objects."""
+"""Detect changes in place: a digest of plain containers and of users' objects."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _VALUES: Any = (*IMMUTABLE, UUID, Enum, PurePath, np.generic)
 
 
 def fingerprint(value: Any) -> bytes:
-    """A digest of what can change in a value: items of containers, attributes of objects whose classes are the user's, arrays.
+    """Return a digest of what can change in a value: items, attributes of users' objects, arrays.
 
-    Of large containers the length and some items count, of large arrays some values; of anything else
-    (connections, files, locks, iterators, objects of other packages) the type alone. Never changes what it
-    looks at.
+    Of large containers it covers the length and some items, of large arrays some values. Of anything else
+    (connections, files, locks, iterators, objects of other packages) it covers the type only. It never
+    changes the value.
     """
     walk = _Walk()
     walk.add(value)
@@ -52,6 +52,7 @@ class _Walk:
         return self._hash.digest()
 
     def add(self, value: Any) -> None:
+        """Add a value to the digest, and all values in it, each once."""
         kind: Any = type(value)
         self._note(kind.__qualname__)
         if kind in {str, bytes} or isinstance(value, _VALUES):
@@ -110,7 +111,7 @@ class _Walk:
 
 
 def _some(value: Sized, items: Iterable[Any], backwards: Any) -> Iterator[Any]:
-    """All items of a small container, some of a large one."""
+    """All items of a small container, a sample of a large one."""
     count = len(value)
     if count <= _MOST_ITEMS:
         yield from list(items)
@@ -122,7 +123,7 @@ def _some(value: Sized, items: Iterable[Any], backwards: Any) -> Iterator[Any]:
 
 
 def _text(value: Any) -> str:
-    """A text that differs for values that differ: `hash` alone takes -1 for -2."""
+    """A text that differs for different values: `hash` alone is the same for -1 and -2."""
     try:
         return f"{hash(value)} {value & 0xFF if isinstance(value, int) else ''}"
     except Exception:  # noqa: BLE001  whatever a user's class raises
@@ -130,7 +131,7 @@ def _text(value: Any) -> str:
 
 
 def _attributes(value: Any) -> list[tuple[str, Any]]:
-    """The attributes of an object, by name, whatever its class makes of reading them."""
+    """The attributes of an object by name, read without running code of its class."""
     try:
         found = dict(object.__getattribute__(value, "__dict__"))
     except (AttributeError, TypeError):
@@ -147,7 +148,7 @@ def _attributes(value: Any) -> list[tuple[str, Any]]:
 
 @lru_cache(maxsize=4096)
 def is_users(kind: Any) -> bool:
-    """Whether a class is of the user's modules: not of Python's, of Ridgeline's or of an installed package's."""
+    """True if a class comes from the user's modules: not Python's, Ridgeline's or an installed package's."""
     module = kind.__module__
     top = str(module).partition(".")[0]
     if top in sys.stdlib_module_names and top != "__main__":

@@ -1,4 +1,4 @@
-"""What the in-process runner looks for besides running an operator, and Spark's does not for want of time: see `Inspector`."""
+"""Checks of operators that the in-process runner makes and Spark's does not, to save time."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _PLATFORMS = frozenset({"_given", "_schemas"})
 
 
 class Inspector:
-    """Looks at one operator after each window for what a crash would lose and a replay would not repeat.
+    """Checks one operator after each window for what a crash would lose and a replay would not repeat.
 
-    Found are changes in place of what `__init__`, `setup` or the class made and nothing declares, emissions
-    from other threads, and tuples and batches that were changed after they were emitted. Not found are
-    changes in what is neither a plain container, a numpy array nor an object of the user's own classes
-    (files, iterators, closures, objects of other packages), in variables of modules, in the middle of large
-    containers, and those that are taken back before the window ends.
+    It finds changes in place of undeclared values that `__init__`, `setup` or the class made, emissions from
+    other threads, and tuples and batches that were changed after they were emitted. It does not find changes
+    in values other than plain containers, numpy arrays and objects of the user's classes (files, iterators,
+    closures, objects of other packages), in module variables, in the middle of large containers, and changes
+    that are undone before the window ends.
     """
 
     def __init__(self, runtime: OperatorRuntime) -> None:
@@ -38,7 +38,10 @@ class Inspector:
         self._before = {name: (value, fingerprint(value)) for name, value in _held(self._operator).items()}
 
     def check(self) -> None:
-        """A callback that may change things has run. Raises StateError or RidgelineError."""
+        """Compare with the last state. Called after each callback that may change things.
+
+        Raises StateError or RidgelineError.
+        """
         for point in self._points:
             point.check()
         now = _held(self._operator)
@@ -52,14 +55,15 @@ class Inspector:
         if name not in vars(self._operator):
             made = "belongs to the class, which each process has for itself and all operators share"
         return (
-            f"`{kind}.{name}` was changed in place and the change would be lost in a crash: what is not declared {made}; "
+            f"`{kind}.{name}` was changed in place and the change would be lost in a crash: "
+            f"what is not declared {made}; "
             f"declare it, `{name} = State(...)`, `KeyedState(...)` or `ListState(...)`, to keep it, "
             f"or `{name} = Cache(...)` if it may be lost at any time"
         )
 
 
 def _held(operator: Operator) -> dict[str, Any]:
-    """What an operator and the user's classes that it is of hold under names, but for what is declared."""
+    """The undeclared attributes of an operator and of its user-defined classes."""
     found: dict[str, Any] = {}
     for base in reversed(type(operator).__mro__):
         if is_users(base):
@@ -79,7 +83,7 @@ def _held(operator: Operator) -> dict[str, Any]:
 
 
 def _checked(point: OutputPoint) -> CheckedOutput:
-    """Make an output port one that checks what is emitted."""
+    """Turn an output port into one that checks what is emitted."""
     point.__class__ = CheckedOutput
     assert isinstance(point, CheckedOutput)  # noqa: S101  it is now
     point.discard()
@@ -87,7 +91,7 @@ def _checked(point: OutputPoint) -> CheckedOutput:
 
 
 class CheckedOutput(OutputPoint):
-    """An output port that knows which thread runs the operator and what the tuples were when they were emitted."""
+    """An output port that remembers the operator's thread and what emitted tuples looked like."""
 
     def _clear(self) -> None:
         super()._clear()
@@ -112,11 +116,14 @@ class CheckedOutput(OutputPoint):
             self._refuse()
 
     def check(self) -> None:
-        """Raise RidgelineError for the first tuple or batch that is not what it was when it was emitted."""
+        """Raise RidgelineError for the first tuple or batch that has changed since it was emitted."""
         for value, before in self._given:
             if isinstance(value, pa.RecordBatch):
                 if _digest(value) != before:
-                    remedy = "emit a copy (`array.copy()`), since Arrow arrays made of numpy arrays share their memory"
+                    remedy = (
+                        "emit a copy (`array.copy()`), "
+                        "since Arrow arrays made of numpy arrays share their memory"
+                    )
                     what = f"a batch of {value.num_rows} tuples was changed after `{self.name}.emit_batch`"
                     msg = f"{what}, which took its arrays over; {remedy}"
                     raise RidgelineError(msg)
@@ -127,7 +134,7 @@ class CheckedOutput(OutputPoint):
 
 
 def _digest(batch: pa.RecordBatch) -> bytes:
-    """A digest of all that a batch holds, wherever it lies."""
+    """A digest of all values of a batch, independent of their memory."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)

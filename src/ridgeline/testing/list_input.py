@@ -1,4 +1,4 @@
-"""An input operator that plays a list."""
+"""An input operator that emits the items of a list."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ridgeline.api.state import State
 
 
 class Mark:
-    """A mark in a list input: equal to itself only, in every process."""
+    """An item of a list that is no tuple; equal to itself only, in every process."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -39,7 +39,7 @@ EOF = Mark("EOF")
 
 
 def _maker(schema: Any) -> Callable[[tuple[Any, ...]], Any] | None:
-    """What makes a tuple of the schema of a plain one; None where plain tuples are the values."""
+    """The function that turns a plain tuple into one of the schema; None if plain tuples are the values."""
     if is_named_tuple(schema):
         make: Callable[[tuple[Any, ...]], Any] = schema._make
         return make
@@ -52,10 +52,28 @@ def _maker(schema: Any) -> Callable[[tuple[Any, ...]], Any] | None:
 
 
 class ListInput(InputOperator):
-    """Emits the items of a list: `ListInput(Payment, [(1, 100), END_WINDOW, (2, 5)])`; finishes with the window of the last item.
+    """Emit the items of a list; finish with the window of the last item.
 
-    Items are tuples of `schema` or plain tuples with its values. `timestamp` names the column that holds the
-    records' times. Partition p of n emits every n-th item.
+    Items are tuples of `schema` or plain tuples with its values. `END_WINDOW` ends a window, `ABORT` kills
+    the container once, so that its window is replayed, and `EOF` ends the input. `timestamp` names the column
+    that holds the records' times. Partition p of n emits every n-th item.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+        >>> class Payment(NamedTuple):
+        ...     account: int
+        ...     cents: int
+        >>> app = Application("payments")
+        >>> source = app.add_operator("source", ListInput(Payment, [(1, 100), END_WINDOW, (2, 5), ABORT]))
+        >>> sink = app.add_operator("sink", CollectorSink(Payment))
+        >>> app.add_stream("payments", source.output, sink.input)
+        >>> run = run_local(app)
+        >>> run.collected("sink")
+        [Payment(account=1, cents=100), Payment(account=2, cents=5)]
+        >>> run.windows_committed, len(run.retries)
+        (2, 1)
     """
 
     progress_unit = "records"
@@ -76,7 +94,7 @@ class ListInput(InputOperator):
         return self.timestamp
 
     def emit_tuples(self) -> None:
-        """One window's items."""
+        """Emit the items of one window."""
         aborts = 0
         items, context = self.items, self.context
         for index in range(self.position, len(items)):
@@ -100,5 +118,5 @@ class ListInput(InputOperator):
             self.finish()
 
     def progress(self) -> tuple[float, float | None]:
-        """Items played and items left."""
+        """Items emitted and items still to be emitted."""
         return float(self.position), float(len(self.items) - self.position)

@@ -1,4 +1,4 @@
-"""Run an application in this process: the same plan, containers, STRAM and commits as on Spark, without Spark."""
+"""Run an application in this process: plan, containers, STRAM and commits as on Spark, without Spark."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ ContainerClock = Callable[[int], tuple[str, Clock]]
 
 
 class LocalExecutor:
-    """Runs the containers of a window one after the other, stage by stage, in this thread; blocks are encoded as on Spark."""
+    """Run the containers of a window one after the other, stage by stage, in this thread.
+
+    Blocks between containers are encoded and decoded as on Spark.
+    """
 
     def __init__(
         self,
@@ -77,7 +80,11 @@ class LocalExecutor:
         return Container(spec, self._storage, clock, self._run_id, host, Inspector)
 
     def run(self, request: WindowRequest, source: object) -> Ran:
-        """Run an attempt. Raises OperatorError; the death of a container kills them all."""
+        """Run an attempt at a window. Called by `ApplicationRun`.
+
+        Raises OperatorError. After a `ContainerAbortError` all containers are made again, without their
+        state.
+        """
         launched = self._clock.wall()
         inboxes: dict[int, list[Message]] = {spec.id: [] for spec in self._specs}
         reports = []
@@ -102,7 +109,7 @@ class LocalExecutor:
         return Ran(reports, launched)
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
-        """Tell the operators that asked for it."""
+        """Call `committed` of the operators that have it."""
         for container in self._containers:
             if container.spec.wants_commit:
                 with _interrupts_of_the_caller():
@@ -118,7 +125,7 @@ class LocalExecutor:
 
 @contextlib.contextmanager
 def _interrupts_of_the_caller() -> Iterator[None]:
-    """What a callback raises that is no Exception is Ctrl-C, or the end of a test: it goes on as it is."""
+    """Pass on what a callback raised if it is no Exception: Ctrl-C, or the end of a test."""
     try:
         yield
     except CallbackInterrupt as error:
@@ -126,7 +133,22 @@ def _interrupts_of_the_caller() -> Iterator[None]:
 
 
 class LocalRun(MetricTables):
-    """What came out of `run_local`: what was collected, what happened (`events`), and the figures, as tables and in `watch`."""
+    """The result of `run_local`: collected tuples, `events`, and the metrics, as tables and in `watch`.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+        >>> class Number(NamedTuple):
+        ...     value: int
+        >>> app = Application("numbers")
+        >>> numbers = app.add_operator("numbers", ListInput(Number, [(1,), (2,), END_WINDOW, (3,)]))
+        >>> sink = app.add_operator("sink", CollectorSink(Number))
+        >>> app.add_stream("numbers", numbers.output, sink.input)
+        >>> run = run_local(app)
+        >>> run.window_ids, run.tuples_out("numbers"), run.tuples_in("sink"), run.retries
+        ([0, 1], 3, 3, [])
+    """
 
     def __init__(self, plan: Plan, clock: Clock) -> None:
         self.plan = plan
@@ -137,12 +159,12 @@ class LocalRun(MetricTables):
 
     @property
     def watch(self) -> Watch:
-        """The figures as plain data, as of the end of the run."""
+        """The metrics as plain data, as of the end of the run."""
         return self._watch
 
     @property
     def windows_committed(self) -> int:
-        """How many windows were committed in this run."""
+        """The number of windows committed in this run."""
         return len(self.window_ids)
 
     @property
@@ -152,19 +174,19 @@ class LocalRun(MetricTables):
 
     @property
     def retries(self) -> list[tuple[int, int, str]]:
-        """The attempts that failed: window, number of the attempt that followed (from 1), reason."""
+        """The failed attempts: window, number of the attempt that followed (from 1), reason."""
         retried = (event for event in self.events if isinstance(event, WindowRetried) and not event.final)
         return [(event.window_id, event.attempt, event.reason) for event in retried]
 
     def collected(self, operator: str, window: int | None = None) -> list[Any]:
-        """The tuples that a CollectorSink got, of one window or of all.
+        """The tuples that a CollectorSink kept, of one window or of all, in order.
 
-        Raises KeyError naming the collectors that there are.
+        Raises KeyError with the names of the collectors.
         """
         return collected(self.collectors, operator, window)
 
     def tuples_in(self, operator: str) -> int:
-        """Tuples that all partitions of a logical operator took in."""
+        """Tuples that all partitions of a logical operator received."""
         return self._sum(operator, lambda event: sum(event.tuples_in.values()))
 
     def tuples_out(self, operator: str) -> int:
@@ -202,11 +224,29 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
 ) -> LocalRun:
     """Run an application in process until its inputs have finished, or for `windows` windows.
 
-    `clock` (default: a SteppingClock) is moved by the window's width before each window but the first.
-    `properties` and `attributes` are as `-D` and `--attribute`. `inputs` plays lists in the place of input
-    operators, by name; Spark sources can only run so. `checkpoint` (a path or a storage; default: memory) is
-    gone on from if it holds a run. `container_clock` says on which host a container is and what that host's
-    clock shows, for tests of clock skew. Raises ValidationError, OperatorError, CheckpointError.
+    `clock` (default: a SteppingClock) is advanced by the window's width before each window but the first.
+    `properties` and `attributes` are as `-D` and `--attribute`. `inputs` replaces input operators, by name,
+    with lists; Spark sources can only run so. `checkpoint` (a path or a storage; default: memory): a run that
+    it holds is continued. `container_clock` returns host and clock of a container, for tests of clock skew.
+    Raises ValidationError, OperatorError, CheckpointError.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import Map
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Number(NamedTuple):
+        ...     value: int
+        >>> app = Application("doubled")
+        >>> numbers = app.add_operator("numbers", ListInput(Number, [(1,), (2,)]))
+        >>> double = app.add_operator("double", Map(lambda n: Number(2 * n.value), schema=Number))
+        >>> sink = app.add_operator("sink", CollectorSink(Number))
+        >>> app.add_stream("numbers", numbers.output, double.data)
+        >>> app.add_stream("doubled", double.output, sink.input)
+        >>> run_local(app).collected("sink")
+        [Number(value=2), Number(value=4)]
+        >>> run_local(app, inputs={"numbers": [(50,)]}).collected("sink")
+        [Number(value=100)]
     """
     plan = plan_application(_replace_inputs(app, inputs or {}), properties or {}, attributes or {})
     _refuse_spark_sources(plan)
@@ -267,7 +307,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
 
 
 def _drive(run: ApplicationRun, windows: int | None) -> None:
-    """Run windows until the application has ended, or so many."""
+    """Run windows until the application has ended, or until `windows` windows have run."""
     first = run.next_window
     while not run.ended and (windows is None or run.next_window - first < windows):
         if run.next_window > first:
@@ -277,7 +317,10 @@ def _drive(run: ApplicationRun, windows: int | None) -> None:
 
 def _local(uri: str) -> DriverStorage:
     if not is_local(uri):
-        msg = f"a run in process keeps its checkpoint on a local disk or in memory; found `{uri}`; give a path, or use `ridgeline run`"
+        msg = (
+            f"a run in process keeps its checkpoint on a local disk or in memory; found `{uri}`; "
+            "give a path, or use `ridgeline run`"
+        )
         raise CheckpointError(msg)
     return LocalStorage(uri)
 
@@ -288,13 +331,16 @@ def _no_spark() -> Any:
 
 
 def _replace_inputs(app: Application, inputs: Mapping[str, Iterable[Any]]) -> Application:
-    """The application with list inputs in the place of the named operators."""
+    """A copy of the application with a ListInput in place of each named operator. Raises RidgelineError."""
     if not inputs:
         return app
     names = {added.name for added in app.operators}
     unknown = sorted(set(inputs) - names)
     if unknown:
-        msg = f"`inputs` names `{unknown[0]}`, which is not an operator of `{app.name}`; there are {sorted(names)}"
+        msg = (
+            f"`inputs` names `{unknown[0]}`, which is not an operator of `{app.name}`; "
+            f"there are {sorted(names)}"
+        )
         raise RidgelineError(msg)
     copy = Application(app.name, app.window, **app.attributes)
     replaced: dict[int, ListInput] = {}
@@ -313,9 +359,9 @@ def _replace_inputs(app: Application, inputs: Mapping[str, Iterable[Any]]) -> Ap
 
 
 def _played_by_list(name: str, operator: Any) -> tuple[Any, str | None]:
-    """Schema and timestamp column of the one output port of an input operator.
+    """Schema and timestamp column of the only output port of an input operator.
 
-    Raises RidgelineError if it is not such an operator.
+    Raises RidgelineError for an operator that a list cannot replace.
     """
     outputs = operator_type(type(operator)).outputs if isinstance(operator, InputOperator) else {}
     schema = operator.port_schema(next(iter(outputs))) if len(outputs) == 1 else None

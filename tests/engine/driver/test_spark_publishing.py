@@ -99,6 +99,6 @@ def test_what_fails_between_windows_stops_the_application(
         running.end()
     assert isinstance(running.error, RidgelineError)
     assert (
-        "is not there; as of the last commit rows of window 0 waited there to be published; mount it"
+        "is missing; as of the last commit rows of window 0 were not published; mount or restore it"
         in str(running.error)
     )

@@ -1,0 +1,22 @@
+"""Public classes and functions have a runnable example in their docstrings; `--doctest-modules` runs them."""
+
+import inspect
+
+import pytest
+
+import ridgeline.operators
+import ridgeline.testing
+
+PACKAGES = [ridgeline.operators, ridgeline.testing]  # every package in which each public name has an example
+PUBLIC = [
+    pytest.param(value, id=f"{package.__name__}.{name}")
+    for package in PACKAGES
+    for name in package.__all__
+    if inspect.isclass(value := getattr(package, name)) or inspect.isfunction(value)
+]
+
+
+@pytest.mark.parametrize("value", PUBLIC)
+def test_it_has_an_example(value):
+    text = value.__doc__ or ""
+    assert ">>> " in text, f"`{value.__name__}` has no example; add one under `Example:` to its docstring"
