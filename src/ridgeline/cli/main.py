@@ -19,6 +19,7 @@ from ridgeline.cli.settings import (
     RunSettings,
     Service,
 )
+from ridgeline.engine.worker.log_channel import LogFormat, LogLevel
 
 app = typer.Typer(
     name="ridgeline",
@@ -131,6 +132,26 @@ def run(  # noqa: PLR0913, PLR0917  options
             show_default=False,
         ),
     ] = None,
+    log_level: Annotated[
+        LogLevel | None,
+        typer.Option(
+            case_sensitive=False,
+            help="Write what is logged, from this level on, to standard error or to `--log-file`.",
+            show_default=False,
+        ),
+    ] = None,
+    log_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Append what is logged to PATH, from `--log-level` on (default: INFO). Workers of a cluster write to their own standard error.",
+            show_default=False,
+        ),
+    ] = None,
+    log_format: Annotated[
+        LogFormat,
+        typer.Option(case_sensitive=False, help="`text`, or `json`: one JSON object a line."),
+    ] = LogFormat.TEXT,
     otlp_endpoint: Annotated[
         str | None,
         typer.Option(
@@ -224,13 +245,15 @@ def run(  # noqa: PLR0913, PLR0917  options
             event_log=event_log,
             otlp=otlp_endpoint,
             profile=ProfileSettings(profile_folder, profile_seconds) if profile else None,
+            log=options.log_settings(log_level, log_file, log_format),
         )
         given = options.properties(settings.properties), options.attributes(settings.attributes)
         plan = plan_application(load_application(target, context.args), *given)
         from ridgeline.cli.running.run_command import Run
+        from ridgeline.engine.worker.log_channel import open_channel
 
         going = Run(plan, settings)
-        with told(going.tell_going_on):
+        with told(going.tell_going_on), open_channel(settings.log):
             going.run()
 
 

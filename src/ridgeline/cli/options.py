@@ -13,6 +13,7 @@ from ridgeline.api.errors import did_you_mean
 from ridgeline.api.masking import mask, mask_text
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.settings import RUN_OPTIONS
+from ridgeline.engine.worker.log_channel import LogFormat, LogLevel, LogSettings
 
 COMMAND_OPTIONS = (*RUN_OPTIONS, "--json")
 _OF_COMMAND = "is not an option of `ridgeline run` either"
@@ -65,6 +66,19 @@ def check_master(master: str) -> str:
         msg = f"`--master {master}` is no Spark master; {forms}"
         raise CommandError(msg)
     return master
+
+
+def log_settings(level: LogLevel | None, file: str | None, form: LogFormat) -> LogSettings | None:
+    """What `--log-level`, `--log-file` and `--log-format` ask for; None for no log.
+
+    Raises CommandError for a format without a log.
+    """
+    if level is None and file is None:
+        if form is not LogFormat.TEXT:
+            msg = f"`--log-format {form}` has no log to act on; give `--log-level` or `--log-file` too"
+            raise CommandError(msg)
+        return None
+    return LogSettings(level or LogLevel.INFO, form, file)
 
 
 # Options of an application -----------------------------------------------------------------------------------------------

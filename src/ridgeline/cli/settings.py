@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ridgeline.api.masking import mask, mask_text
 from ridgeline.api.secret_names import is_secret
+from ridgeline.engine.worker.log_channel import LogFormat, LogSettings
 
 DEFAULT_MASTER = "local[*]"
 DEFAULT_HOST = "127.0.0.1"
@@ -21,6 +22,9 @@ RUN_OPTIONS = (
     "--windows",
     "--quiet",
     "--event-log",
+    "--log-level",
+    "--log-file",
+    "--log-format",
     "--otlp-endpoint",
     "--profile",
     "--profile-folder",
@@ -69,6 +73,7 @@ class RunSettings:
     event_log: str | None = None
     otlp: str | None = None
     profile: ProfileSettings | None = None
+    log: LogSettings | None = None
 
     def command(self, checkpoint: str) -> str:
         """The same command that goes on from a checkpoint.
@@ -92,8 +97,16 @@ class RunSettings:
             words.append("--quiet")
         if self.otlp is not None:
             words += ["--otlp-endpoint", mask_text(self.otlp)]
-        words += self._service_options()
+        words += self._log_options() + self._service_options()
         return shlex.join([*words, "--checkpoint", mask_text(checkpoint), *self._guarded_options()])
+
+    def _log_options(self) -> list[str]:
+        if self.log is None:
+            return []
+        words = ["--log-level", self.log.level]
+        if self.log.file is not None:
+            words += ["--log-file", self.log.file]
+        return words if self.log.format is LogFormat.TEXT else [*words, "--log-format", self.log.format]
 
     def _service_options(self) -> list[str]:
         if self.service is None:

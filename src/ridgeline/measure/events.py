@@ -301,6 +301,7 @@ class ContainerHeartbeat:
     `sent`, `began` (of its window) are its host's clock, `at` is STRAM's when it was received.
 
     `container` -1: no container runs, the message only carries its clock. `stack`: where its thread is.
+    `unsent`: heartbeats of its process that could not be sent since the one before.
     """
 
     at: float
@@ -313,6 +314,7 @@ class ContainerHeartbeat:
     began: float = 0.0
     operators: tuple[RunningOperator, ...] = ()
     stack: str = ""
+    unsent: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +328,16 @@ class HeartbeatRejected:
     reason: str
     peer: str = ""
     count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StateCompacted:
+    """The state of an operator (physical id) was compacted: `files` of its version became one of `size_bytes`."""
+
+    at: float
+    operator: int
+    files: int
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +372,7 @@ RunEvent = (
     | SourceAsked
     | ContainerHeartbeat
     | HeartbeatRejected
+    | StateCompacted
     | StateWarning
     | ApplicationEnded
 )

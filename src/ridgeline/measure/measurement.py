@@ -49,6 +49,7 @@ from ridgeline.measure.events import (
     SourceAsked,
     SourceProgress,
     SparkTrigger,
+    StateCompacted,
     StateWarning,
     WindowCommitted,
     WindowPlanned,
@@ -94,6 +95,12 @@ class Measurement:
         self._rejected: dict[str, int] = {}
         self._heartbeats = 0
         self._retries = 0
+        self.heartbeats_unsent = 0
+        """How many heartbeats workers could not send, as they report in later ones."""
+        self.compactions = 0
+        """How many compactions of states were installed."""
+        self.state_warnings = 0
+        """How many `StateWarning` events came."""
         self._tasks_retried = 0
         self._windows = 0
         self._started = 0.0
@@ -119,7 +126,8 @@ class Measurement:
             ContainerHeartbeat: self._heartbeat,
             HeartbeatRejected: self._reject,
             OutputPublished: self._publish_output,
-            StateWarning: lambda _event: None,  # for who reads events: nothing was lost, so no figure changes
+            StateCompacted: self._compact,
+            StateWarning: self._warn,
         }
         self._begin({}, 0.0)
 
@@ -192,8 +200,15 @@ class Measurement:
     def _reject(self, event: HeartbeatRejected) -> None:
         self._rejected[event.reason] = self._rejected.get(event.reason, 0) + event.count
 
+    def _compact(self, _event: StateCompacted) -> None:
+        self.compactions += 1
+
+    def _warn(self, _event: StateWarning) -> None:
+        self.state_warnings += 1
+
     def _heartbeat(self, event: ContainerHeartbeat) -> None:
         self._heartbeats += 1
+        self.heartbeats_unsent += event.unsent
         self._clocks.add(event.host, event.sent, event.at)
         self._progress.heartbeat(event)
         running = self._running

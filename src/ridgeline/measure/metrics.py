@@ -204,6 +204,22 @@ _WINDOWS = (
         aliases=("Spark `numFailedTasks`",),
     ),
     Metric(
+        "state_compactions_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "Compactions of states that were installed.",
+        "None while states change: look for `state_warnings_total`, and for compactions that fail in the driver's log.",
+    ),
+    Metric(
+        "state_warnings_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "Faults of state files, of compactions and of `teardown` that were put right without loss.",
+        "Alert on any rate; the text is in the driver's log.",
+    ),
+    Metric(
         "last_commit_timestamp_seconds",
         Kind.GAUGE,
         "seconds",
@@ -486,6 +502,22 @@ _HOSTS = (
         (),
         "Messages to the heartbeat port that did not count: not authenticated, malformed, too large, late or too many.",
         "Somebody else talks to the port, or a worker of an earlier run is still there.",
+    ),
+    Metric(
+        "heartbeats_unsent_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "Heartbeats that workers could not send, as they report once they are connected again.",
+        "The driver's port cannot always be reached: look at the network, and at how busy the driver is.",
+    ),
+    Metric(
+        "subscribers_dropped_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "Subscribers of the run's events, such as the event log, that raised an error and are not called any more.",
+        "Alert on any: what they write is incomplete; the traceback is in the driver's log.",
     ),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.heartbeat.host import heartbeat_host
 from ridgeline.service.heartbeat.receiver import HeartbeatReceiver
 from ridgeline.service.registry import own_entry, register
+from ridgeline.stram.event_lines import EventLines
 from ridgeline.stram.identity import own_host, run_info
 from ridgeline.stram.topology import planned_event
 from ridgeline.stram.watch import Subscriber, Watch
@@ -31,6 +33,7 @@ from ridgeline.stram.watch import Subscriber, Watch
 if TYPE_CHECKING:
     from ridgeline.service.http.server import WebServer
 
+_log = logging.getLogger(__name__)
 Started = Callable[[ApplicationRun, Watch, str | None], None]
 
 
@@ -87,6 +90,7 @@ class _Measured:
         self, plan: Plan, options: Options, service: ServiceOptions, console: Console, clock: Clock
     ) -> None:
         self.watch = Watch(clock.wall, own_host())
+        self.watch.subscribe(EventLines().apply)
         self._plan = plan
         self._options = options
         self._service = service
@@ -218,6 +222,7 @@ class _Measured:
         except Exception as error:  # noqa: BLE001  figures must never be the end of a run
             if not self._broken:
                 self._broken = True
+                _log.exception("figures are not reliable any more")
                 self._warn(
                     f"figures are not reliable any more: {type(error).__name__}: {error}; please report this fault of Ridgeline"
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.topology import OperatorNode, Topology
 
+_log = logging.getLogger(__name__)
 Subscriber = Callable[[RunEvent], None]
 
 
@@ -40,6 +42,10 @@ class Scrape:
     latencies: list[tuple[OperatorNode, LatencyTotal]]
     windows: WindowTotal
     ages: list[tuple[OperatorNode, str, AgeTotals]]
+    compactions: int
+    state_warnings: int
+    heartbeats_unsent: int
+    subscribers_dropped: int
 
 
 class Watch:
@@ -80,6 +86,8 @@ class Watch:
                 except Exception:  # noqa: BLE001  whoever watches must not be the end of what is watched
                     with self._lock:
                         self.subscribers_dropped += self._subscribers.pop(number, None) is not None
+                    name = getattr(subscriber, "__qualname__", type(subscriber).__name__)
+                    _log.exception("subscriber `%s` has failed and is not called any more", name)
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
         """Call back for every event from now on, once it is folded: quickly, and without waiting for another thread that observes.
@@ -184,5 +192,14 @@ class Watch:
             last = next(iter(measurement.windows(1)), None)
             frame = measurement.frame(now, latencies=False)
             return Scrape(
-                frame, last, measurement.containers(now), latencies, windows, measurement.age_totals()
+                frame,
+                last,
+                measurement.containers(now),
+                latencies,
+                windows,
+                measurement.age_totals(),
+                measurement.compactions,
+                measurement.state_warnings,
+                measurement.heartbeats_unsent,
+                self.subscribers_dropped,
             )

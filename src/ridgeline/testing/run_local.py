@@ -39,6 +39,7 @@ from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import StateVersion, WindowRequest
+from ridgeline.stram.event_lines import EventLines
 from ridgeline.stram.identity import own_host, run_info
 from ridgeline.stram.metric_tables import MetricTables
 from ridgeline.stram.topology import planned_event
@@ -156,6 +157,7 @@ class LocalRun(MetricTables):
         self.collectors: dict[str, Collector] = {}
         self._watch = Watch(clock.wall, own_host())
         self._watch.subscribe(self.events.append)
+        self._watch.subscribe(EventLines().apply)
 
     @property
     def watch(self) -> Watch:

@@ -21,6 +21,8 @@ import pyspark.worker
 
 import ridgeline.engine.worker.stage  # noqa: F401
 from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.worker.log_channel import open_worker_channel
+from ridgeline.engine.worker.worker_output import mark_output
 
 _ENDING_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
@@ -106,6 +108,8 @@ def no_terminal(*_arguments: Any, **_named: Any) -> None:
 
 def main() -> None:
     """Serve forks until Spark closes the pipe."""
+    mark_output()
+    open_worker_channel()
     for name in filter(None, os.environ.get("RIDGELINE_PRELOAD", "").split(",")):
         importlib.import_module(name)
     if not os.environ.get("PYTHONBREAKPOINT"):

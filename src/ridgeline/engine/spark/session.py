@@ -30,6 +30,7 @@ from ridgeline.engine.spark.java import find_java
 from ridgeline.engine.spark.s3 import s3a_from_environment
 from ridgeline.engine.spark.submitted import submitted
 from ridgeline.engine.state import trust
+from ridgeline.engine.worker import log_channel
 
 _ATTEMPTS = 4
 """Tries of a task before its job fails: Spark's default on clusters, given to `local[N]`, which has 1."""
@@ -233,6 +234,8 @@ def _settings(
         settings["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
     if os.environ.get(trust.SETTING):
         settings[f"spark.executorEnv.{trust.SETTING}"] = os.environ[trust.SETTING]
+    if logged := log_channel.for_executors(same_host=is_local(master)):
+        settings[f"spark.executorEnv.{log_channel.VARIABLE}"] = logged
     if streaming:
         options.append("-Xss16m")  # stopping a query inside foreachBatch overflows the stack otherwise
         if local_checkpoint:

@@ -29,6 +29,7 @@ from ridgeline.engine.state.storage import Storage
 from ridgeline.engine.worker.runtime import Inspect, OperatorRuntime
 from ridgeline.engine.worker.skipping import Skips
 from ridgeline.engine.worker.tails import last_tuples
+from ridgeline.engine.worker.worker_output import CurrentOperator, enter_operator, leave_operator
 from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow
 from ridgeline.plan.container_spec import ContainerSpec, has_committed
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
@@ -64,6 +65,7 @@ class Container:
         self._clock = clock
         self._versions: dict[int, StateVersion | None] = {}
         self._operators: dict[int, OperatorRuntime] = {}
+        self._turns: dict[int, CurrentOperator] = {}
         self._now: tuple[int, int, float] | None = None
         self.on_turn: Callable[[WindowRequest, int], None] = _nobody
         """Hears whose turn it is, by physical id, before anything of the operator runs; must be quick and raise nothing."""
@@ -80,6 +82,8 @@ class Container:
                 window_seconds=spec.window_seconds,
             )
             self._operators[operator.id] = OperatorRuntime(operator, context, spec.recording_level, inspect)
+            name = operator.title.removesuffix(f"[{operator.partition}]")
+            self._turns[operator.id] = CurrentOperator(name, context)
             self._versions[operator.id] = ()
 
     def run(
@@ -108,6 +112,7 @@ class Container:
             raise
         finally:
             self._now = None
+            leave_operator()
         return outgoing.messages(tag), report
 
     def _run(
@@ -149,6 +154,7 @@ class Container:
         changes: dict[int, state_files.CellChanges] = {}
         for runtime in self._operators.values():
             self.on_turn(request, runtime.spec.id)
+            enter_operator(self._turns[runtime.spec.id])
             runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"
             runtime.context.attempt = request.attempt + task_attempt
             began = timeline.now()
@@ -191,7 +197,11 @@ class Container:
             if has_committed(runtime.spec):
                 version = states.get(runtime.spec.id, ())
                 self._restore(runtime, states)
-                runtime.committed(window_id)
+                enter_operator(self._turns[runtime.spec.id])
+                try:
+                    runtime.committed(window_id)
+                finally:
+                    leave_operator()
                 self._versions[runtime.spec.id] = version
 
     def close(self) -> None:
@@ -201,10 +211,13 @@ class Container:
         """
         errors = []
         for runtime in self._operators.values():
+            enter_operator(self._turns[runtime.spec.id])
             try:
                 runtime.stop()
             except OperatorError as error:
                 errors.append(error)
+            finally:
+                leave_operator()
         if errors:
             raise errors[0]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import encodings.idna  # noqa: F401  what connecting would import in the thread: a process forked at that moment could never connect
 import json
+import logging
 import math
 import os
 import socket
@@ -21,10 +22,12 @@ from functools import partial
 from typing import Any, Protocol
 
 from ridgeline.api.clock import Clock
+from ridgeline.api.errors import described
 from ridgeline.engine.worker import stacks
 from ridgeline.measure.encoding import to_dict
 from ridgeline.measure.events import ContainerHeartbeat, RunningOperator
 
+_log = logging.getLogger(__name__)
 VERSION = 1
 MAXIMUM_BYTES = 256 * 1024
 HEADER = struct.Struct(">I")
@@ -84,12 +87,22 @@ class Heart:
             self._work = None
 
     def _run(self) -> None:
+        unsent = 0
         while True:
             try:
                 beat = self._running() or ContainerHeartbeat(0.0, -1, _HOST, os.getpid(), 0.0)
-                self._line.send(partial(encode, beat, self.address.secret, self._clock.wall))
-            except Exception:  # noqa: BLE001  no work may fail for figures
+                beat = replace(beat, unsent=unsent)
+                if self._line.send(partial(encode, beat, self.address.secret, self._clock.wall)):
+                    if unsent:
+                        _log.info("connected to the driver again; %d heartbeats were not sent", unsent)
+                    unsent = 0
+                else:
+                    unsent += 1
+            except Exception as error:  # noqa: BLE001  no work may fail for figures
                 self.failures += 1
+                if not unsent:
+                    _log.warning("heartbeats cannot be sent to %s: %s", self.address.host, described(error))
+                unsent += 1
             if self._clock.wait(self.address.interval_seconds, self._stop):
                 self._line.close()
                 return

@@ -244,6 +244,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 Query("windows_committed_total", legend="committed"),
                 Query("windows_retried_total", legend="retried"),
                 Query("tasks_retried_total", legend="tasks begun again by Spark"),
+                Query("state_compactions_total", legend="compactions"),
+                Query("state_warnings_total", legend="warnings of states"),
             ),
         ),
         Panel("Last commit", "stat", 6, (Query("last_commit_timestamp_seconds"),)),
@@ -270,7 +272,9 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (
                 Query("heartbeats_received_total", legend="received"),
                 Query("heartbeats_rejected_total", legend="rejected"),
+                Query("heartbeats_unsent_total", legend="not sent"),
                 Query("clock_clamps_total", legend="clock clamps"),
+                Query("subscribers_dropped_total", legend="subscribers dropped"),
             ),
         ),
         Panel("Run", "table", 6, (Query("application_info"),)),

@@ -77,6 +77,10 @@ class Readings:
         for source in frame["progress"]["sources"]:
             yield from _source(source, frame["at"])
         yield from _hosts(scrape, info["stats"]["clockSkew"])
+        yield "state_compactions_total", (), scrape.compactions
+        yield "state_warnings_total", (), scrape.state_warnings
+        yield "heartbeats_unsent_total", (), scrape.heartbeats_unsent
+        yield "subscribers_dropped_total", (), scrape.subscribers_dropped
 
     def _latencies(self, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution]]:
         spent = {row["id"]: row["secondsSpent"] or 0.0 for row in scrape.frame["progress"]["operators"]}

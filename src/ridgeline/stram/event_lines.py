@@ -1,0 +1,129 @@
+"""What happens to a run as lines of the logging channel: each event that somebody may want to know of, once.
+
+Subscribed to a `Watch`. What is normal is DEBUG or INFO, what was lost or repeated is WARNING, the end of a
+failed run is ERROR. All of it is counted too, by the metrics of `ridgeline.measure.metrics`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ridgeline.measure.events import (
+    ApplicationEnded,
+    ApplicationPlanned,
+    HeartbeatRejected,
+    OperatorWindow,
+    RunEvent,
+    SourceAsked,
+    StateCompacted,
+    StateWarning,
+    WindowCommitted,
+    WindowRetried,
+)
+from ridgeline.measure.topology import Topology
+
+_log = logging.getLogger(__name__)
+_LATE = "late"
+"""The reason of a heartbeat that came after its window's commit: normal, as heartbeats and commits race."""
+
+
+class EventLines:
+    """Logs the events of one run. Calls come one at a time; most events cost a look into a dictionary."""
+
+    def __init__(self) -> None:
+        self._application = ""
+        self._topology = Topology((), ())
+        self._problems: dict[int, str] = {}
+        self._lines: Mapping[type, Callable[[Any], None]] = {
+            ApplicationPlanned: self._planned,
+            ApplicationEnded: self._ended,
+            WindowRetried: self._retried,
+            WindowCommitted: self._committed,
+            OperatorWindow: self._operator,
+            SourceAsked: self._asked,
+            HeartbeatRejected: self._rejected,
+            StateCompacted: self._compacted,
+            StateWarning: self._warned,
+        }
+
+    def apply(self, event: RunEvent) -> None:
+        """Log an event, if it is one of those that are logged."""
+        line = self._lines.get(type(event))
+        if line is not None:
+            line(event)
+
+    def _planned(self, event: ApplicationPlanned) -> None:
+        self._application, self._topology = event.application, event.topology
+        operators = len(event.topology.operators)
+        self._write(
+            logging.INFO,
+            f"run {event.application_id} begins: {operators} operators, plan {event.plan_version}",
+        )
+
+    def _ended(self, event: ApplicationEnded) -> None:
+        failed = event.outcome == "failed"
+        text = f"run {event.outcome}: {event.reason}" if event.reason else f"run {event.outcome}"
+        self._write(logging.ERROR if failed else logging.INFO, text)
+
+    def _retried(self, event: WindowRetried) -> None:
+        if not event.final:
+            text = f"window {event.window_id} runs again (attempt {event.attempt + 1}): {event.reason}"
+            self._write(logging.WARNING, text, event.window_id)
+
+    def _committed(self, event: WindowCommitted) -> None:
+        if event.tasks_retried:
+            text = f"Spark repeated {event.tasks_retried} tasks in window {event.window_id}: their processes were lost"
+            self._write(logging.WARNING, text, event.window_id)
+        seconds = event.published - event.began
+        self._write(logging.DEBUG, f"window {event.window_id} committed in {seconds:.3f} s", event.window_id)
+
+    def _operator(self, event: OperatorWindow) -> None:
+        if event.dropped:
+            text = f"window {event.window_id} dropped: {event.dropped}"
+            self._write(logging.WARNING, text, event.window_id, event.operator)
+        if event.errors:
+            first = f"; {event.error_tuples[0]}" if event.error_tuples else ""
+            text = f"{event.errors} tuples skipped or rejected in window {event.window_id}{first}"
+            self._write(logging.WARNING, text, event.window_id, event.operator)
+
+    def _asked(self, event: SourceAsked) -> None:
+        before = self._problems.get(event.operator, "")
+        if event.problem == before:
+            return
+        self._problems[event.operator] = event.problem
+        if event.problem:
+            text = f"the source does not answer: {event.problem}"
+            self._write(logging.WARNING, text, operator=event.operator)
+        else:
+            self._write(logging.INFO, "the source answers again", operator=event.operator)
+
+    def _rejected(self, event: HeartbeatRejected) -> None:
+        level = logging.DEBUG if event.reason == _LATE else logging.WARNING
+        text = (
+            f"{event.count} messages to the heartbeat port rejected: {event.reason}; last from `{event.peer}`"
+        )
+        self._write(level, text)
+
+    def _compacted(self, event: StateCompacted) -> None:
+        text = f"state compacted: {event.files} files into {event.size_bytes} bytes"
+        self._write(logging.INFO, text, operator=event.operator)
+
+    def _warned(self, event: StateWarning) -> None:
+        self._write(logging.WARNING, event.text, operator=event.operator)
+
+    def _write(self, level: int, text: str, window: int | None = None, operator: int = -1) -> None:
+        """Log a line with the fields that are known of it."""
+        if not _log.isEnabledFor(level):
+            return
+        extra: dict[str, Any] = {"application": self._application}
+        node = self._topology.by_id.get(operator)
+        if node is not None:
+            extra |= {
+                "operator": node.title.removesuffix(f"[{node.partition}]"),
+                "partition": node.partition,
+            }
+        if window is not None:
+            extra["window"] = window
+        _log.log(level, "%s", text, extra=extra)

@@ -1,0 +1,159 @@
+"""The events of a run as lines of the logging channel."""
+
+import logging
+
+import pytest
+
+from ridgeline import Application, InputPort, Operator
+from ridgeline.measure.events import (
+    ApplicationEnded,
+    ApplicationPlanned,
+    HeartbeatRejected,
+    SourceAsked,
+    StateCompacted,
+    StateWarning,
+    WindowCommitted,
+    WindowRetried,
+)
+from ridgeline.measure.topology import chain
+from ridgeline.stram.event_lines import EventLines
+from ridgeline.stram.watch import Watch
+from ridgeline.testing import ListInput, run_local
+from support.engine.applications import Number
+
+PLANNED = ApplicationPlanned(0.0, "payments", "run-1", 1, 1.0, chain("source", "balances[1]"))
+
+
+@pytest.fixture
+def lines():
+    """The lines of some events: level, text, and the fields that were given."""
+
+    def lines(*events):
+        found = []
+
+        class Keep(logging.Handler):
+            def emit(self, record):
+                fields = {
+                    name: vars(record)[name]
+                    for name in ("operator", "partition", "window")
+                    if name in vars(record)
+                }
+                found.append((record.levelname, record.getMessage(), fields))
+                assert vars(record)["application"] == "payments"
+
+        keep = Keep()
+        logger = logging.getLogger("ridgeline.stram.event_lines")
+        logger.addHandler(keep)
+        logger.setLevel(logging.DEBUG)
+        try:
+            subscriber = EventLines()
+            for event in (PLANNED, *events):
+                subscriber.apply(event)
+        finally:
+            logger.removeHandler(keep)
+            logger.setLevel(logging.NOTSET)
+        return found[1:]
+
+    return lines
+
+
+def test_what_was_repeated_or_lost_is_a_warning(lines):
+    found = lines(
+        WindowRetried(1.0, 7, 1, "operator `balances` failed"),
+        WindowRetried(1.0, 8, 1, "", final=True),
+        HeartbeatRejected(1.0, "unauthenticated", "10.0.0.7:4321", 3),
+        StateWarning(1.0, 2, "a snapshot is broken"),
+        WindowCommitted(2.0, 7, 2, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5, tasks_retried=2),
+    )
+    assert found == [
+        ("WARNING", "window 7 runs again (attempt 2): operator `balances` failed", {"window": 7}),
+        (
+            "WARNING",
+            "3 messages to the heartbeat port rejected: unauthenticated; last from `10.0.0.7:4321`",
+            {},
+        ),
+        ("WARNING", "a snapshot is broken", {"operator": "balances[1]", "partition": 0}),
+        ("WARNING", "Spark repeated 2 tasks in window 7: their processes were lost", {"window": 7}),
+        ("DEBUG", "window 7 committed in 0.500 s", {"window": 7}),
+    ]
+
+
+def test_what_is_normal_is_no_warning(lines):
+    found = lines(
+        HeartbeatRejected(1.0, "late", "10.0.0.7:4321", 1),
+        StateCompacted(1.0, 2, 8, 4096),
+        ApplicationEnded(2.0, "finished"),
+        ApplicationEnded(2.0, "failed", "operator `balances` failed"),
+    )
+    assert [(level, text) for level, text, _ in found] == [
+        ("DEBUG", "1 messages to the heartbeat port rejected: late; last from `10.0.0.7:4321`"),
+        ("INFO", "state compacted: 8 files into 4096 bytes"),
+        ("INFO", "run finished"),
+        ("ERROR", "run failed: operator `balances` failed"),
+    ]
+
+
+def test_a_source_that_does_not_answer_is_a_line_not_one_a_second(lines):
+    silent = SourceAsked(1.0, 3, 1, problem="timed out")
+    answers = SourceAsked(2.0, 3, 1, taken=10.0, waiting=0.0)
+    found = lines(answers, silent, silent, silent, answers, answers)
+    assert [(level, text) for level, text, _ in found] == [
+        ("WARNING", "the source does not answer: timed out"),
+        ("INFO", "the source answers again"),
+    ]
+
+
+class Picky(Operator):
+    """Fails on odd numbers."""
+
+    numbers = InputPort(Number)
+
+    @numbers.process
+    def take(self, number: Number) -> None:
+        if number.value % 2:
+            raise ValueError(number.value)
+
+
+def test_skipped_tuples_are_logged_with_their_operator(caplog):
+    app = Application("picky")
+    source = app.add_operator("source", ListInput(Number, [Number(1), Number(2), Number(3)]))
+    picky = app.add_operator("picky", Picky(), on_error="SKIP")
+    app.add_stream("numbers", source.output, picky.numbers)
+    with caplog.at_level(logging.INFO, "ridgeline"):
+        run_local(app)
+    (line,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert line.name == "ridgeline.stram.event_lines"
+    assert line.getMessage().startswith(
+        "2 tuples skipped or rejected in window 0; Number(value=1): ValueError"
+    )
+    assert (line.application, line.operator, line.partition, line.window) == ("picky", "picky", 0, 0)
+
+
+def test_a_subscriber_that_fails_is_logged_once_and_counted(caplog):
+    watch = Watch(lambda: 0.0)
+
+    def broken(event):
+        raise RuntimeError
+
+    watch.subscribe(broken)
+    with caplog.at_level(logging.INFO, "ridgeline"):
+        watch.observe(PLANNED)
+        watch.observe(PLANNED)
+    (line,) = caplog.records
+    assert line.levelname == "ERROR"
+    assert line.getMessage().endswith("broken` has failed and is not called any more")
+    assert "RuntimeError" in caplog.text
+    assert watch.scrape().subscribers_dropped == 1
+
+
+def test_what_is_logged_is_counted():
+    watch = Watch(lambda: 0.0)
+    for event in (
+        PLANNED,
+        StateCompacted(1.0, 2, 8, 4096),
+        StateWarning(1.0, 2, "x"),
+        StateWarning(1.0, 2, "y"),
+    ):
+        watch.observe(event)
+    scrape = watch.scrape()
+    assert (scrape.compactions, scrape.state_warnings) == (1, 2)
