@@ -1,0 +1,124 @@
+"""The blocks of README and docs run: Python, files, commands and what they print."""
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+import typer.main
+
+from ridgeline.cli.main import app
+from support.docs import pages
+from support.docs.pages import blocks
+from support.jars import jars
+from support.kafka.broker import Broker
+from support.paths import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+BLOCKS = {page: blocks(page) for page in PAGES}
+ON_SPARK = [page for page in PAGES if any(block.needs == "spark" for block in BLOCKS[page])]
+LOCAL = [page for page in PAGES if page not in ON_SPARK and any(b.language == "python" for b in BLOCKS[page])]
+KAFKA = ROOT / "docs" / "guide" / "kafka.md"
+LANGUAGES = {"python", "console", "text", "mermaid"}
+OWN = {"--help", "--output", "--numbers"}  # options of the applications in these pages
+COMMANDS = typer.main.get_command(app).commands
+
+
+def name(page):
+    return page.stem
+
+
+@pytest.mark.parametrize("page", LOCAL, ids=name)
+def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pages.run(page)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ON_SPARK, ids=name)
+def test_the_blocks_of_a_page_run_on_spark(page, tmp_path):
+    ran = subprocess.run(
+        [sys.executable, pages.__file__, page, "spark"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_blocks_on_kafka_run_with_a_broker(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    broker = Broker(tmp_path / "broker")
+    broker.start()
+    try:
+        broker.create_topic("trades")
+        pages.run(KAFKA, having={"kafka"}, replaced=_with(broker))
+    finally:
+        broker.stop(kill=True)
+
+
+def _with(broker):
+    coordinates = re.search(r"spark\.jars\.packages=\S+", KAFKA.read_text()).group()
+    return [
+        (coordinates, f"spark.jars={','.join(map(str, jars('spark-kafka')))}"),
+        ("localhost:9092", broker.address),
+    ]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "guide" in page.parts], ids=name)
+def test_every_block_of_the_guide_can_be_tested(page):
+    for block in BLOCKS[page]:
+        assert block.language in LANGUAGES, block
+        if block.language == "text":
+            assert {"file", "output"} & set(block.marks), block
+        if block.needs == "cluster":
+            assert block.language == "console", block
+
+
+def test_python_parses():
+    for page in PAGES:
+        for block in BLOCKS[page]:
+            if block.language == "python":
+                ast.parse(block.text, str(block))
+
+
+def command_lines():
+    for page in PAGES:
+        for block in BLOCKS[page]:
+            for line in block.text.replace("\\\n", " ").splitlines():
+                found = re.search(r"(?:^|\$ |&& )((?:\S+=\S+ )*\S*ridgeline (\S+).*)$", line)
+                if found and block.language in {"", "console"} and found[2] in COMMANDS:
+                    yield str(block), found[2], found[1]
+
+
+@pytest.mark.parametrize(("where", "command", "line"), list(command_lines()))
+def test_commands_and_options_exist(where, command, line):
+    known = {option for parameter in COMMANDS[command].params for option in parameter.opts}
+    words = shlex.split(line.split(" | ")[0].split(" #")[0].split(" && ")[0])
+    given = {word.partition("=")[0] for word in words if word.startswith("-") and word != "--"}
+    assert given <= known | OWN, f"{where}: {line}"
+
+
+def test_relative_links_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_links_to_sections_lead_somewhere():
+    for page in PAGES:
+        for target, anchor in re.findall(r"\]\((?!http)([^)#]*)#([^)]+)\)", page.read_text()):
+            text = (page.parent / target if target else page).read_text()
+            titles = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+            assert anchor in {anchor_of(title) for title in titles}, f"{page.name}: {target}#{anchor}"
+
+
+def anchor_of(title):
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")

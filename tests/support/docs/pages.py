@@ -1,0 +1,128 @@
+"""The blocks of a page of docs, and how they are run: in order, in one namespace, in the working folder.
+
+A comment before a block says what it needs (`<!-- needs: spark -->`, `kafka`, `cluster`), which file it is
+(`<!-- file: app.py -->`), that it is what the Python block before it prints (`<!-- output -->`), or with
+which code its command ends (`<!-- exit: 2 -->`). `python pages.py PAGE` runs a page in a process of its own.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_FENCE = re.compile(r"((?:^<!-- [^\n]* -->\n)*)^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_MARK = re.compile(r"<!-- (\w+)(?:: (.*?))? -->")
+_SECONDS = 240
+
+
+@dataclass(frozen=True)
+class Block:
+    page: Path
+    line: int
+    language: str
+    text: str
+    marks: dict = field(default_factory=dict)
+
+    @property
+    def needs(self):
+        return self.marks.get("needs")
+
+    @property
+    def commands(self):
+        """The command lines of a console block, each with what is printed after it."""
+        joined = self.text.replace("\\\n", " ")
+        parts = re.split(r"^\$ ", joined, flags=re.MULTILINE)[1:]
+        return [(part.partition("\n")[0].split("  #")[0].strip(), part.partition("\n")[2]) for part in parts]
+
+    def __str__(self):
+        return f"{self.page.name}:{self.line}"
+
+
+def blocks(page):
+    text = page.read_text()
+    return [
+        Block(
+            page,
+            text.count("\n", 0, found.start(2)) + 1,
+            found[2],
+            found[3],
+            {name: value or True for name, value in _MARK.findall(found[1])},
+        )
+        for found in _FENCE.finditer(text)
+    ]
+
+
+def run(page, *, having=(), replaced=()):
+    """Run the blocks of a page that need nothing but what there is; `replaced`: (old, new) in commands."""
+    here, before = str(Path.cwd()), set(sys.modules)
+    sys.path.insert(0, here)
+    try:
+        _run([block for block in blocks(page) if not block.needs or block.needs in having], replaced)
+    finally:
+        sys.path.remove(here)
+        for name in set(sys.modules) - before:
+            if str(getattr(sys.modules[name], "__file__", "")).startswith(here):
+                del sys.modules[name]
+
+
+def _run(chosen, replaced):
+    namespace = {"__name__": "block"}
+    printed = ""
+    for block in chosen:
+        if name := block.marks.get("file"):
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+            Path(name).write_text(block.text)
+        if block.language == "python":
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                exec(compile("\n" * block.line + block.text, str(block.page), "exec"), namespace)
+            printed = out.getvalue()
+        elif "output" in block.marks:
+            compare(block, block.text, printed)
+        elif block.language == "console":
+            for command, expected in block.commands:
+                compare(block, expected, _printed(block, _replaced(command, replaced)))
+
+
+def _replaced(text, pairs):
+    for old, new in pairs:
+        text = text.replace(old, new)
+    return text
+
+
+def _printed(block, command):
+    words = shlex.split(command)
+    programs = {
+        "ridgeline": [sys.executable, "-m", "ridgeline"],
+        "pytest": [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
+    }
+    ran = subprocess.run(
+        [*programs[words[0]], *words[1:]],
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "100"},
+    )
+    code = int(block.marks.get("exit", 0))
+    assert ran.returncode == code, f"{block}: {command}: {ran.returncode}\n{ran.stdout}{ran.stderr}"
+    return ran.stdout + ran.stderr
+
+
+def compare(block, expected, printed):
+    """The lines of a block must be printed, in this order; `...` stands for anything."""
+    pattern = r"(?s).*".join(
+        "[^\n]*".join(re.escape(part) for part in line.split("...")) if line.strip() != "..." else ""
+        for line in map(str.strip, expected.strip().splitlines())
+    )
+    squeezed = "\n".join(line.strip() for line in printed.splitlines())
+    assert re.search(pattern.replace("(?s)", ""), squeezed, re.DOTALL), f"{block}\n{expected}\n---\n{printed}"
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), having=sys.argv[2:])
