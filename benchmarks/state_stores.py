@@ -102,12 +102,12 @@ class Segments:
     """A cell, a delta a window, and compactions beside the windows, with the engine's own limits."""
 
     def __init__(self, folder: str) -> None:
-        from ridgeline.engine.driver import compactions
         from ridgeline.engine.state import state_files, versions
         from ridgeline.engine.state.segment_files import SegmentFiles
         from ridgeline.engine.state.storage import LocalStorage
+        from ridgeline.stram import compaction as limits
 
-        self._limits = compactions
+        self._limits = limits
         self._state_files, self._versions = state_files, versions
         self._folder = folder
         self._storage = LocalStorage(folder)
@@ -298,7 +298,7 @@ STORES: dict[str, Callable[[str], Store]] = {
 def _import(store: str) -> None:
     """Import what a store needs: no part of the times."""
     if store == "segments":
-        from ridgeline.engine.driver import compactions  # noqa: F401
+        from ridgeline.stram import compaction  # noqa: F401
 
         _physical()
     else:

@@ -67,7 +67,7 @@ def _kind(attribute: Attribute) -> str:
         return "a duration"
     if attribute.kind is int:
         return f"a whole number from {attribute.minimum}"
-    return {bool: "`true`, `false`"}.get(attribute.kind, f"a `{attribute.kind.__name__}`")
+    return "`true`, `false`" if attribute.kind is bool else f"a `{attribute.kind.__name__}`"
 
 
 def _properties(kind: type[Operator]) -> str:
