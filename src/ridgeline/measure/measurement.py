@@ -13,6 +13,8 @@ from ridgeline.measure.answers.application import (
     FrameAnswer,
     InfoAnswer,
     PendingInfoAnswer,
+    RunAnswer,
+    RunSummaryAnswer,
     StatsAnswer,
 )
 from ridgeline.measure.answers.operators import (
@@ -62,6 +64,7 @@ from ridgeline.measure.latency.window import assemble
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
+from ridgeline.measure.summary import RunTotals
 from ridgeline.measure.topology import OperatorNode, Topology
 
 _KEPT = 4  # windows whose events stay until Spark's own account of them has come
@@ -94,15 +97,13 @@ class Measurement:
         self._statuses = Statuses()
         self._rejected: dict[str, int] = {}
         self._heartbeats = 0
-        self._retries = 0
         self.heartbeats_unsent = 0
         """How many heartbeats workers could not send, as they report in later ones."""
         self.compactions = 0
         """How many compactions of states were installed."""
         self.state_warnings = 0
         """How many `StateWarning` events came."""
-        self._tasks_retried = 0
-        self._windows = 0
+        self._totals = RunTotals()
         self._started = 0.0
         self._ended: ApplicationEnded | None = None
         self._schedule: WindowPlanned | None = None
@@ -163,6 +164,7 @@ class Measurement:
             self._ages.forget(gone)
         self._publish.keep(set(event.topology.names))
         self._progress.planned(event.topology)
+        self._totals.planned(event.topology)
 
     def _end(self, event: ApplicationEnded) -> None:
         self._ended, self._running = event, None
@@ -171,7 +173,8 @@ class Measurement:
 
     def _plan_window(self, event: WindowPlanned) -> None:
         self._schedule = event
-        self._first = self._first or event
+        if self._first is None:
+            self._first, self._totals.started = event, event.at
         self._committed = event.window_id - 1 if event.window_id else None
         self._open = [event]
         self._progress.window_planned(event)
@@ -182,7 +185,7 @@ class Measurement:
         self._progress.window_started(event)
 
     def _retry(self, event: WindowRetried) -> None:
-        self._retries += not event.final
+        self._totals.retries += not event.final
         self._statuses.retried(event)
 
     def _open_window(self, event: ContainerWindow | OperatorWindow) -> None:
@@ -217,22 +220,24 @@ class Measurement:
 
     def _commit(self, event: WindowCommitted) -> None:
         """Fold a window: all that was said of it comes just before its commit."""
-        self._tasks_retried += event.tasks_retried
         events = [one for one in self._open if getattr(one, "window_id", None) == event.window_id]
         events.append(event)
+        operators: list[OperatorWindow] = []
         for one in events:
             if isinstance(one, ContainerWindow):
                 self._clocks.add(one.host, one.written, one.received)
                 self._statuses.container_window(one)
             elif isinstance(one, OperatorWindow) and one.operator in self.topology.by_id:
+                operators.append(one)
                 self._statuses.operator_window(one)
                 self._throughput.add(one.operator, one.at, one.tuples_in, one.tuples_out)
                 self._progress.operator_window(one)
             elif isinstance(one, SourceProgress):
                 self._progress.source(one)
+                self._totals.source(one)
         self._progress.window_committed(event)
+        self._totals.window_committed(event, operators)
         self._committed = event.window_id
-        self._windows += 1
         self._running, self._open = None, []
         if self._measures:
             self._fold_times(events)
@@ -424,9 +429,9 @@ class Measurement:
             "windowStartMillis": round(1000 * self._first.due) if self._first is not None else None,
             "currentWindowId": moment.current_window,
             "recoveryWindowId": self._committed,
-            "windowsCommitted": self._windows,
-            "windowsRetried": self._retries,
-            "tasksRetried": self._tasks_retried,
+            "windowsCommitted": self._totals.windows,
+            "windowsRetried": self._totals.retries,
+            "tasksRetried": self._totals.tasks_retried,
             "tuplesProcessedPSMA": sum(rate.tuples_in for rate in rates),
             "totalTuplesProcessed": sum(total.tuples_in for total in totals),
             "tuplesEmittedPSMA": sum(rate.tuples_out for rate in rates),
@@ -436,6 +441,14 @@ class Measurement:
             "heartbeatsRejectedByReason": dict(self._rejected),
             "clockSkew": {host: skew["offsetMs"] for host, skew in self._clocks.as_dict().items()},
         }
+
+    def run(self) -> RunAnswer:
+        """How far the run is, as of its last window."""
+        return self._totals.run()
+
+    def summary(self) -> RunSummaryAnswer:
+        """What the run adds up to: its windows, its operators, what failed."""
+        return self._totals.summary()
 
     def operators(self, now: float) -> list[OperatorAnswer]:
         """All physical operators."""

@@ -8,7 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ridgeline.measure.age.record_age import AgeTotals
-from ridgeline.measure.answers.application import FrameAnswer, InfoAnswer, PendingInfoAnswer
+from ridgeline.measure.answers.application import (
+    FrameAnswer,
+    InfoAnswer,
+    PendingInfoAnswer,
+    RunAnswer,
+    RunSummaryAnswer,
+)
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
     OperatorAnswer,
@@ -118,6 +124,16 @@ class Watch:
         """The application as a whole: who, since when, state, `stats`."""
         with self._lock:
             return self._measurement.info(self._now())
+
+    def run(self) -> RunAnswer:
+        """How far the run is, as of its last window."""
+        with self._lock:
+            return self._measurement.run()
+
+    def summary(self) -> RunSummaryAnswer:
+        """What the run adds up to: its windows, its operators, what failed."""
+        with self._lock:
+            return self._measurement.summary()
 
     def operators(self) -> list[OperatorAnswer]:
         """All physical operators."""

@@ -6,7 +6,6 @@ import pytest
 from rich.console import Console
 
 from ridgeline.cli.running.long_windows import LongWindows
-from ridgeline.cli.running.statistics import Window
 from ridgeline.cli.running.view import PlainView
 from ridgeline.cli.settings import RunSettings
 from ridgeline.testing import SteppingClock
@@ -93,10 +92,17 @@ def test_nothing_is_said_between_windows(clock):
     assert told(run, 40) == ([], [])
 
 
+LAST = {"windowId": 0, "tuplesIn": 10, "tuplesOut": 10, "seconds": 7.0}
+
+
 def plain_view(clock, progress):
     console = Console(file=io.StringIO(), highlight=False)
     view = PlainView(console, clock, "numbers", RunSettings("app.py"))
-    view.started("/data/state", 0, figures=SimpleNamespace(progress=progress, frame=frames.frame))
+    view.started(
+        "/data/state",
+        0,
+        metrics=SimpleNamespace(progress=progress, frame=frames.frame, run=lambda: {"last": LAST}),
+    )
     clock.waits.get(timeout=30)
     return view, console.file
 
@@ -107,7 +113,7 @@ def test_a_thread_of_the_view_looks_until_the_end():
     view, out = plain_view(clock, run.progress)
     for _ in range(7):
         clock.step()
-    view.committed(Window(0, 10, 10, 7.0))
+    view.committed()
     run.began = clock.monotonic()
     for _ in range(8):
         clock.step()

@@ -5,12 +5,10 @@ import pytest
 from rich.console import Console
 
 from ridgeline.cli.running.report import read_report
-from ridgeline.cli.running.statistics import RunStatistics
 from ridgeline.cli.running.summary import ended_line, print_summary, summary
 from ridgeline.cli.settings import RunSettings, Service
 from ridgeline.engine.driver.launch import Outcome
 from ridgeline.measure.events import WindowCommitted
-from ridgeline.stram.topology import topology_of
 from support.cli.windows import make_plan, watch_of, window
 
 SETTINGS = RunSettings(
@@ -46,25 +44,25 @@ def test_how_it_ended(outcome, stopped_by, expected):
 
 def printed(outcome, windows, settings=SETTINGS):
     plan = make_plan()
-    run = RunStatistics(topology_of(plan))
     events = [
         event for number, given in enumerate(windows) for event in window(plan, at=0.5 * number, **given)
     ]
-    for event in events:
-        run.apply(event)
-    report = read_report(watch_of(plan, events), 10.0)
+    watch = watch_of(plan, events)
+    figures = watch.summary(), read_report(watch, 10.0)
     console = Console(file=io.StringIO(), width=160, highlight=False)
-    print_summary(console, outcome, run, report, settings, "")
+    print_summary(console, outcome, figures, settings, "")
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
 def test_tasks_that_spark_began_again_are_told():
-    statistics = RunStatistics(topology_of(make_plan()))
-    for event in window(make_plan()):
-        statistics.apply(replace(event, tasks_retried=2) if isinstance(event, WindowCommitted) else event)
+    plan = make_plan()
+    events = [
+        replace(event, tasks_retried=2) if isinstance(event, WindowCommitted) else event
+        for event in window(plan)
+    ]
 
     assert (
-        str(next(iter(summary(statistics, 100))))
+        str(next(iter(summary(watch_of(plan, events).summary(), 100))))
         == "window 0 in 50 ms, 2 tasks begun again by Spark: processes were lost"
     )
 

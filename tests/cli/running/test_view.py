@@ -5,10 +5,8 @@ import pytest
 from rich.console import Console
 
 from ridgeline.cli.running.live import LiveView
-from ridgeline.cli.running.statistics import RunStatistics
 from ridgeline.cli.running.view import PlainView, View, retry_line, service_line, stopping_line, window_line
 from ridgeline.cli.settings import RunSettings
-from ridgeline.stram.topology import topology_of
 from ridgeline.testing import SteppingClock
 from support.cli.frames import frame, running_progress
 from support.cli.windows import make_plan, run_window, watch_of, window
@@ -24,16 +22,24 @@ def clock():
 
 @pytest.fixture
 def run():
-    return RunStatistics(topology_of(PLAN))
+    """A watch of a run that has not had a window yet; critical paths are not recorded."""
+    return watch_of(PLAN, [], metrics_recording_level="OFF")
+
+
+def shows(run, frame=frame):
+    """What a view reads: how far the run is, and this frame."""
+    return SimpleNamespace(run=run.run, frame=frame)
 
 
 def test_plain_lines(run, clock):
     console = Console(file=io.StringIO(), highlight=False, width=40)
     view = PlainView(console, clock, "numbers", SETTINGS)
     view.starting()
-    view.started("/data/state", 0, service_line("http://127.0.0.1:4711"))
+    view.started("/data/state", 0, service_line("http://127.0.0.1:4711"), run)
+    view.close()  # a thread that waits by a stepping clock would never wait
     for window_id in range(5):  # a line a second
-        view.committed(run_window(run, PLAN, window_id, 4000, seconds=0.042))
+        run_window(run, PLAN, window_id, 4000, at=0.5 * window_id, seconds=0.042)
+        view.committed()
         clock.advance(0.5)
     view.retried(5, 1, "operator `double` failed\n  in many lines")
     view.stopping()
@@ -44,20 +50,20 @@ def test_plain_lines(run, clock):
         "checkpoint /data/state (fresh)",
         "figures at http://127.0.0.1:4711",
         "window 0: 4,000 in, 4,000 out, 42 ms",
-        "window 2: 4,000 in, 4,000 out, 42 ms",
-        "window 4: 4,000 in, 4,000 out, 42 ms",
+        "window 2: 4,000 in, 4,000 out, 42 ms; keeping up",
+        "window 4: 4,000 in, 4,000 out, 42 ms; keeping up",
         "window 5 runs again (attempt 2): operator `double` failed in many lines",
         "stopping after this window; Ctrl-C again ends it at once, to be run again at the next start",
     ]
 
 
-def test_plain_lines_have_the_critical_path_and_the_verdict(run, clock):
+def test_plain_lines_have_the_critical_path_and_the_verdict(clock):
     console = Console(file=io.StringIO(), highlight=False, width=40)
     view = PlainView(console, clock, "numbers", SETTINGS)
     events = list(window(PLAN, 0, 4000, seconds=0.042))
-    view.started("/data/state", 0, figures=watch_of(PLAN, events))
+    view.started("/data/state", 0, metrics=watch_of(PLAN, events))
     view.close()  # a thread that waits by a stepping clock would never wait
-    view.committed(run_window(run, PLAN, 0, 4000, seconds=0.042))
+    view.committed()
     assert (
         console.file.getvalue()
         .splitlines()[-1]
@@ -82,11 +88,11 @@ def test_a_run_that_goes_on_says_from_where(clock):
     assert console.file.getvalue() == "checkpoint /data/state (goes on from window 37)\n"
 
 
-def test_quiet_says_nothing(capsys, run):
+def test_quiet_says_nothing(capsys):
     view = View()
     view.starting()
     view.started("/data/state", 0, "figures at http://127.0.0.1:4711")
-    view.committed(run_window(run, PLAN))
+    view.committed()
     view.retried(0, 1, "why")
     view.stopping()
     view.close()
@@ -125,9 +131,9 @@ def test_long_reasons_are_cut():
 # The live screen ---------------------------------------------------------------------------------------------------
 
 
-def make_live(clock, run, width=100, height=40):
+def make_live(clock, width=100, height=40):
     console = Console(file=io.StringIO(), force_terminal=True, width=width, height=height)
-    return LiveView(console, clock, run, "numbers", SETTINGS)
+    return LiveView(console, clock, "numbers", SETTINGS)
 
 
 def shown(view):
@@ -137,30 +143,30 @@ def shown(view):
 
 
 def test_before_the_first_window(clock, run):
-    live = make_live(clock, run)
+    live = make_live(clock)
     assert shown(live)[0].endswith("starting Spark ...")
     nothing = watch_of(PLAN, [])
-    live.started("/data/state", 0, figures=nothing)
+    live.started("/data/state", 0, metrics=nothing)
     assert shown(live)[0].endswith("running the first window of numbers ...")
 
 
 def test_a_first_window_that_takes_long_shows_its_progress(clock, run):
-    live = make_live(clock, run)
+    live = make_live(clock)
     live.started(
         "/data/state",
         0,
-        figures=SimpleNamespace(frame=lambda: frame(windowId=None, progress=running_progress())),
+        metrics=shows(run, lambda: frame(windowId=None, progress=running_progress())),
     )
     assert shown(live)[-1] == "  summing 20 of 60, about 40 s left"
 
 
 def test_the_live_screen(clock, run):
-    live = make_live(clock, run)
+    live = make_live(clock)
     events = [*window(PLAN, 0, 4000), *window(PLAN, 1, 2000, at=0.5, seconds=0.042)]
-    live.started("/data/state", 0, figures=watch_of(PLAN, events))
+    watch = watch_of(PLAN, [])
+    live.started("/data/state", 0, metrics=watch)
     for event in events:
-        run.apply(event)
-    run.committed = clock.wall()
+        watch.observe(event)
     lines = shown(live)
     assert lines[0] == ""
     assert lines[2].startswith("window 1  latency 42 ms")
@@ -177,8 +183,8 @@ def test_the_live_screen(clock, run):
 
 
 def test_progress_and_silence_are_shown_where_there_are_any(clock, run):
-    live = make_live(clock, run)
-    live.started("/data/state", 0, figures=SimpleNamespace(frame=frame))
+    live = make_live(clock)
+    live.started("/data/state", 0, metrics=shows(run))
     run_window(run, PLAN, 0, 4000, at=clock.wall(), progress=(10.0, 90.0))
     run_window(run, PLAN, 1, 4000, at=clock.wall() + 2, progress=(20.0, 80.0))
     assert shown(live)[-1].endswith("20% 16.0 s left")
@@ -192,8 +198,8 @@ def test_progress_and_silence_are_shown_where_there_are_any(clock, run):
 
 def test_figures_are_read_at_most_twice_a_second(clock, run):
     reads = []
-    live = make_live(clock, run)
-    live.started("/data/state", 0, figures=SimpleNamespace(frame=lambda: reads.append(1) or frame()))
+    live = make_live(clock)
+    live.started("/data/state", 0, metrics=shows(run, lambda: reads.append(1) or frame()))
     for _ in range(4):
         live.render()
         clock.advance(0.25)
@@ -201,9 +207,9 @@ def test_figures_are_read_at_most_twice_a_second(clock, run):
 
 
 def test_what_is_printed_stands_above_the_screen(clock, run):
-    live = make_live(clock, run)
+    live = make_live(clock)
     live.starting()
-    live.started("/data/state", 0, "figures at http://127.0.0.1:4711", SimpleNamespace(frame=frame))
+    live.started("/data/state", 0, "figures at http://127.0.0.1:4711", shows(run))
     run_window(run, PLAN)
     live.close()
     live.close()
@@ -214,6 +220,6 @@ def test_what_is_printed_stands_above_the_screen(clock, run):
 
 
 def test_a_screen_that_cannot_be_drawn_does_not_end_the_run(clock, run):
-    live = make_live(clock, run)
-    live.started("/data/state", 0, figures=SimpleNamespace(frame=dict))
+    live = make_live(clock)
+    live.started("/data/state", 0, metrics=shows(run, dict))
     assert shown(live) == ["the figures cannot be shown: KeyError: 'windowId'"]

@@ -1,5 +1,6 @@
 """Windows by hand: a plan, and the events that a committed window of it gives."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, Unifier
@@ -129,23 +130,24 @@ def _operator(operator, container, window_id, at, tuples, errors, dropped):
     )
 
 
-def run_window(statistics, plan, window_id=0, tuples=100, **what):
-    """Give a run's statistics the events of one window; what it then tells of that window."""
+def run_window(watch, plan, window_id=0, tuples=100, **what):
+    """Give a watch (or a measurement) the events of one window; what it then says of that window."""
+    tell = getattr(watch, "observe", None) or watch.apply
     for event in window(plan, window_id, tuples, **what):
-        statistics.apply(event)
-    return statistics.last
+        tell(event)
+    return watch.run()["last"]
 
 
-def planned(plan):
-    """How a run of the plan begins."""
-    return planned_event(
-        plan, at=0.0, application_id="numbers-1", info={"user": "ann", "master": "local[2]", "host": "host"}
-    )
+def planned(plan, **attributes):
+    """How a run of the plan begins; with other attributes than the plan's, if given."""
+    info = {"user": "ann", "master": "local[2]", "host": "host"}
+    event = planned_event(plan, at=0.0, application_id="numbers-1", info=info)
+    return replace(event, attributes={**event.attributes, **attributes})
 
 
-def watch_of(plan, events, now=10.0):
+def watch_of(plan, events, now=10.0, **attributes):
     """A watch that has seen a run of the plan."""
     watch = Watch(lambda: now)
-    for event in (planned(plan), *events):
+    for event in (planned(plan, **attributes), *events):
         watch.observe(event)
     return watch

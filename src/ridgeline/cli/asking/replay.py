@@ -16,7 +16,6 @@ from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.figures.lists import latency_table
 from ridgeline.cli.figures.path import critical_path_parts
 from ridgeline.cli.running.report import read_report
-from ridgeline.cli.running.statistics import RunStatistics
 from ridgeline.cli.running.summary import WIDEST, print_figures, say
 from ridgeline.cli.units import count, duration, milliseconds, plural, time_of_day
 from ridgeline.measure.measurement import Measurement
@@ -55,7 +54,7 @@ def replay(path: str, window_id: int | None, *, as_json: bool) -> None:
 
     Raises CommandError for what is no whole log and for a window that it has not.
     """
-    measurement, statistics = _read(path)
+    measurement = _read(path)
     if window_id is not None:
         answer = _window(path, measurement, window_id)
         if as_json:
@@ -65,22 +64,21 @@ def replay(path: str, window_id: int | None, *, as_json: bool) -> None:
     elif as_json:
         print_json(measurement.frame(measurement.at))
     else:
-        _print_run(measurement, statistics)
+        _print_run(measurement)
 
 
-def _read(path: str) -> tuple[Measurement, RunStatistics]:
-    """One reading for all figures."""
+def _read(path: str) -> Measurement:
+    """The figures of a log. Raises CommandError."""
     if not Path(path).exists():
         msg = f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
         raise CommandError(msg)
-    measurement, statistics = Measurement(), RunStatistics()
+    measurement = Measurement()
     try:
         for event in read_run(path, make_console().print):
             measurement.apply(event)
-            statistics.apply(event)
     except NoRunError as error:
         raise CommandError(str(error)) from None
-    return measurement, statistics
+    return measurement
 
 
 def _window(path: str, measurement: Measurement, window_id: int) -> Mapping[str, Any]:
@@ -91,7 +89,7 @@ def _window(path: str, measurement: Measurement, window_id: int) -> Mapping[str,
         raise CommandError(msg) from None
 
 
-def _print_run(measurement: Measurement, statistics: RunStatistics) -> None:
+def _print_run(measurement: Measurement) -> None:
     console = make_output()
     info = measurement.info(measurement.at)
     if "id" not in info:  # `read_run` has refused a log without a plan
@@ -105,9 +103,10 @@ def _print_run(measurement: Measurement, statistics: RunStatistics) -> None:
             "bold",
         ),
     )
-    if statistics.last is None:
+    run = measurement.summary()
+    if run["last"] is None:
         say(console, Text("no window was committed"))
-    print_figures(console, statistics, read_report(AsOf(measurement), measurement.at))
+    print_figures(console, run, read_report(AsOf(measurement), measurement.at))
 
 
 def _print_window(window: Mapping[str, Any], path: Mapping[str, Any]) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -16,10 +13,10 @@ from ridgeline.api.clock import Clock
 from ridgeline.cli.figures.running import running_lines
 from ridgeline.cli.figures.screen import screen
 from ridgeline.cli.running.capture import StderrCapture
-from ridgeline.cli.running.statistics import RunStatistics, Window
-from ridgeline.cli.running.view import Figures, View, checkpoint_line, retry_line, stopping_line
+from ridgeline.cli.running.view import RunMetrics, View, checkpoint_line, retry_line, stopping_line
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.units import duration
+from ridgeline.measure.answers.application import FrameAnswer, RunAnswer
 
 _SILENCE_SECONDS = 2.0
 _BAR_WIDTH = 40
@@ -34,19 +31,17 @@ class LiveView(View):
         self,
         console: Console,
         clock: Clock,
-        statistics: RunStatistics,
         application: str,
         settings: RunSettings,
     ) -> None:
         self._console = console
         self._clock = clock
-        self._statistics = statistics
         self._application = application
         self._settings = settings
         self._started = False
         self._stopping = False
-        self._figures: Figures | None = None
-        self._shown: Mapping[str, Any] | None = None
+        self._metrics: RunMetrics | None = None
+        self._shown: tuple[FrameAnswer, RunAnswer] | None = None
         self._read = float("-inf")
         self._spinner = Spinner("dots", style="cyan")
         self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4, transient=True)
@@ -60,16 +55,16 @@ class LiveView(View):
         self._live.start(refresh=True)
 
     def started(
-        self, checkpoint: str, first_window: int, service: str = "", figures: Figures | None = None
+        self, checkpoint: str, first_window: int, service: str = "", metrics: RunMetrics | None = None
     ) -> None:
         """Name the checkpoint folder and the web service."""
-        self._figures = figures
+        self._metrics = metrics
         self._started = True
         self._console.print(Text(checkpoint_line(checkpoint, first_window), "dim"))
         if service:
             self._console.print(Text(service, "dim"), soft_wrap=True)
 
-    def committed(self, window: Window) -> None:
+    def committed(self) -> None:
         """The next drawing reads the figures anew."""
 
     def retried(self, window_id: int, attempt: int, reason: str) -> None:
@@ -94,8 +89,8 @@ class LiveView(View):
 
     def _parts(self) -> list[RenderableType]:
         parts: list[RenderableType] = []
-        frame = self._frame()
-        if frame is None or frame["windowId"] is None or self._statistics.last is None:
+        shown = self._read_metrics()
+        if shown is None or shown[0]["windowId"] is None or shown[1]["last"] is None:
             waiting = (
                 f"running the first window of {self._application} ..."
                 if self._started
@@ -103,32 +98,31 @@ class LiveView(View):
             )
             self._spinner.update(text=waiting)
             parts.append(self._spinner)
-            parts += running_lines(frame["progress"]) if frame is not None else []
+            parts += running_lines(shown[0]["progress"]) if shown is not None else []
         else:
+            frame, run = shown
+            window_seconds = frame["info"]["windowSeconds"] if "id" in frame["info"] else 0.0
             parts += [
                 Text(),
                 *screen(frame, self._console.width, self._console.height - _OWN_LINES),
-                *self._below(frame["info"].get("windowSeconds") or 0.0),
+                *self._below(run, window_seconds),
             ]
         if self._stopping:
-            parts.append(Text(stopping_line(frame["progress"] if frame is not None else None), "bold yellow"))
+            progress = shown[0]["progress"] if shown is not None else None
+            parts.append(Text(stopping_line(progress), "bold yellow"))
         return parts
 
-    def _frame(self) -> Mapping[str, Any] | None:
-        if self._figures is not None:
+    def _read_metrics(self) -> tuple[FrameAnswer, RunAnswer] | None:
+        """What is shown: read anew if it is old enough; None before the run has started."""
+        if self._metrics is not None:
             now = self._clock.monotonic()
             if self._shown is None or now - self._read >= _FRAME_SECONDS:
-                self._shown, self._read = self._figures.frame(), now
+                self._shown, self._read = (self._metrics.frame(), self._metrics.run()), now
         return self._shown
 
-    def _below(self, window_seconds: float) -> list[RenderableType]:
+    def _below(self, run: RunAnswer, window_seconds: float) -> list[RenderableType]:
         parts: list[RenderableType] = []
-        with self._statistics.lock:
-            fraction, remaining, committed = (
-                self._statistics.fraction,
-                self._statistics.remaining_seconds,
-                self._statistics.committed,
-            )
+        fraction, remaining = run["fractionDone"], run["remainingSeconds"]
         if fraction is not None:
             grid = Table.grid(padding=(0, 1))
             left = f"{duration(remaining)} left" if remaining is not None and fraction < 1 else ""
@@ -138,7 +132,7 @@ class LiveView(View):
                 Text(left, "dim"),
             )
             parts.append(grid)
-        silence = self._clock.wall() - committed
+        silence = self._clock.wall() - (run["committedAt"] or 0.0)
         if silence > max(_SILENCE_SECONDS, 2 * window_seconds):
             parts.append(Text(f"last commit {duration(silence)} ago", "yellow"))
         return parts

@@ -12,7 +12,6 @@ from ridgeline.cli.output import Output, OutputGoneError
 from ridgeline.cli.running.live import LiveView
 from ridgeline.cli.running.profile import Profile
 from ridgeline.cli.running.report import read_report
-from ridgeline.cli.running.statistics import RunStatistics
 from ridgeline.cli.running.stopping import Stopper, in_thread
 from ridgeline.cli.running.summary import WIDEST, print_going_on, print_summary, say
 from ridgeline.cli.running.view import PlainView, View, service_line
@@ -33,7 +32,7 @@ _WIDE = 160
 
 
 class Run:
-    """One run with its view and its statistics."""
+    """One run with its view."""
 
     def __init__(self, plan: Plan, settings: RunSettings) -> None:
         self._plan = plan
@@ -42,7 +41,6 @@ class Run:
         self._console = Output(self._nobody_reads, highlight=False, emoji=False)
         if not self._console.is_terminal:
             self._console.width = _WIDE  # nothing to wrap for
-        self._statistics = RunStatistics(topology_of(plan))
         self._profile = self._make_profile()
         self._watch: Watch | None = None
         self._view = self._make_view()
@@ -67,10 +65,10 @@ class Run:
                     self._profile.finish()
         self._over = True
         if not settings.quiet:
-            report = None if self._watch is None else read_report(self._watch, self._clock.wall())
-            print_summary(
-                self._console, outcome, self._statistics, report, settings, self._stopper.stopped_by
-            )
+            figures = None
+            if self._watch is not None:
+                figures = self._watch.summary(), read_report(self._watch, self._clock.wall())
+            print_summary(self._console, outcome, figures, settings, self._stopper.stopped_by)
             self._print_profile()
         if self._unread:
             if not outcome.ended:
@@ -82,7 +80,7 @@ class Run:
         if self._checkpoint:
             console = make_console()
             console.print()
-            windows = self._statistics.windows
+            windows = self._watch.run()["windows"] if self._watch is not None else 0
             console.print(
                 f"{plural(windows, 'window')} of this run committed"
                 if windows
@@ -100,7 +98,6 @@ class Run:
             self._plan,
             Options(settings.master, options.settings(settings.conf), settings.checkpoint, settings.windows),
             _service_options(settings),
-            observe=self._statistics.apply,
             stop=self._stopper.event,
             console=self._console,
             clock=self._clock,
@@ -111,8 +108,8 @@ class Run:
         profile = self._settings.profile
         if profile is None:
             return None
-        topology, seconds = self._statistics.topology, self._plan.logical.window_seconds
-        return Profile(topology, seconds, Path(profile.folder), profile.seconds, own_host())
+        seconds = self._plan.logical.window_seconds
+        return Profile(topology_of(self._plan), seconds, Path(profile.folder), profile.seconds, own_host())
 
     def _print_profile(self) -> None:
         if self._profile is not None:
@@ -124,7 +121,7 @@ class Run:
             return View()
         application = self._plan.logical.application
         if self._console.is_terminal and self._console.file.isatty() and not self._console.is_dumb_terminal:
-            return LiveView(self._console, self._clock, self._statistics, application, self._settings)
+            return LiveView(self._console, self._clock, application, self._settings)
         return PlainView(self._console, self._clock, application, self._settings)
 
     def _started(self, run: ApplicationRun, watch: Watch, url: str | None) -> None:
@@ -150,8 +147,8 @@ class Run:
 
     def _show(self, event: RunEvent) -> None:
         match event:
-            case WindowCommitted() if self._statistics.last:
-                self._view.committed(self._statistics.last)
+            case WindowCommitted():
+                self._view.committed()
             case WindowRetried(final=False):
                 self._view.retried(event.window_id, event.attempt, event.reason)
             case _:

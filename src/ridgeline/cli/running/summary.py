@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics as mathematics
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,10 +9,10 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from ridgeline.cli.running.report import Report, report_parts
-from ridgeline.cli.running.statistics import RunStatistics
 from ridgeline.cli.running.totals import totals_table
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.units import count, duration, plural
+from ridgeline.measure.answers.application import RunSummaryAnswer
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.launch import Outcome
@@ -42,28 +41,27 @@ def ended_line(outcome: Outcome, stopped_by: str) -> str:
 def print_summary(
     console: Console,
     outcome: Outcome,
-    run: RunStatistics,
-    report: Report | None,
+    figures: tuple[RunSummaryAnswer, Report] | None,
     settings: RunSettings,
     stopped_by: str,
 ) -> None:
     """Print how it ended, what operators did, where time went, and how to go on."""
     console.print()
     say(console, Text(ended_line(outcome, stopped_by), "bold green" if outcome.ended else "bold"))
-    print_figures(console, run, report)
+    if figures is not None:
+        print_figures(console, *figures)
     print_going_on(console, settings, outcome.checkpoint, ended=outcome.ended)
 
 
-def print_figures(console: Console, run: RunStatistics, report: Report | None) -> None:
+def print_figures(console: Console, run: RunSummaryAnswer, report: Report) -> None:
     """Print what a run's events add up to; nothing if no window was committed."""
-    if run.last is None:
+    if run["last"] is None:
         return
     width = min(console.width, WIDEST)
     for part in summary(run, width):
         say(console, part)
-    if report is not None:
-        for part in report_parts(report, width):
-            say(console, part)
+    for part in report_parts(report, width):
+        say(console, part)
     for part in errors(run):
         say(console, part)
 
@@ -88,46 +86,45 @@ def say(console: Console, part: RenderableType) -> None:
         console.print(part, width=min(console.width, WIDEST))
 
 
-def summary(run: RunStatistics, width: int) -> Iterator[RenderableType]:
+def summary(run: RunSummaryAnswer, width: int) -> Iterator[RenderableType]:
     """Windows and their times, operators; nothing if no window was committed."""
-    if run.last is None or run.started is None:
+    last, started, committed = run["last"], run["startedAt"], run["committedAt"]
+    if last is None or started is None or committed is None:
         return
-    first = run.last.window_id - run.windows + 1
-    windows = (
-        f"windows {first} to {run.last.window_id}" if run.windows > 1 else f"window {run.last.window_id}"
-    )
-    repeated = f", {plural(run.retries, 'attempt')} repeated" if run.retries else ""
+    windows = f"window {last['windowId']}"
+    if run["windows"] > 1:
+        windows = f"windows {last['windowId'] - run['windows'] + 1} to {last['windowId']}"
+    repeated = f", {plural(run['retries'], 'attempt')} repeated" if run["retries"] else ""
     tasks = (
-        f", {plural(run.tasks_retried, 'task')} begun again by Spark: processes were lost"
-        if run.tasks_retried
+        f", {plural(run['tasksRetried'], 'task')} begun again by Spark: processes were lost"
+        if run["tasksRetried"]
         else ""
     )
-    yield Text(f"{windows} in {duration(run.committed - run.started)}{repeated}{tasks}")
-    if run.seconds:
-        ordered = sorted(run.seconds)
-        median, p90 = mathematics.median(ordered), ordered[min(len(ordered) - 1, int(0.9 * len(ordered)))]
-        line = f"window time: median {duration(median)}, 90% within {duration(p90)}; the first one {duration(run.first_seconds)}"
-    else:
-        line = f"window time: {duration(run.first_seconds)}"
+    yield Text(f"{windows} in {duration(committed - started)}{repeated}{tasks}")
+    first, median, p90 = run["firstSeconds"] or 0.0, run["medianSeconds"], run["p90Seconds"]
+    line = f"window time: {duration(first)}"
+    if median is not None and p90 is not None:
+        line = f"window time: median {duration(median)}, 90% within {duration(p90)}; the first one {duration(first)}"
     yield Text(line)
     yield Text()
-    yield totals_table(list(run.rows.values()), width)
+    yield totals_table(run["operators"], width)
 
 
-def errors(run: RunStatistics) -> Iterator[RenderableType]:
+def errors(run: RunSummaryAnswer) -> Iterator[RenderableType]:
     """Tuples that failed and windows that were dropped, with the last ones of each."""
-    with_errors = [row for row in run.rows.values() if row.errors]
+    with_errors = [row for row in run["operators"] if row["errors"]]
     if with_errors:
         yield Text()
         yield Text(
-            "errors: " + ", ".join(f"{row.title} {count(row.errors)}" for row in with_errors), "yellow"
+            "errors: " + ", ".join(f"{row['operator']} {count(row['errors'])}" for row in with_errors),
+            "yellow",
         )
-        for title, window_id, text in run.error_tuples:
-            yield Text(f"  {title}, window {window_id}: {text}")
-    dropped = [row for row in run.rows.values() if row.windows_dropped]
+        for found in run["errorTuples"]:
+            yield Text(f"  {found['operator']}, window {found['windowId']}: {found['text']}")
+    dropped = [row for row in run["operators"] if row["windowsDropped"]]
     if dropped:
         yield Text()
-        names = ", ".join(f"{row.title} {plural(row.windows_dropped, 'window')}" for row in dropped)
+        names = ", ".join(f"{row['operator']} {plural(row['windowsDropped'], 'window')}" for row in dropped)
         yield Text(f"dropped (AT_MOST_ONCE): {names}; the last ones:", "yellow")
-        for text in run.drops:
+        for text in run["drops"]:
             yield Text(f"  {text}")

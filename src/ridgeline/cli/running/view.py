@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from rich.console import Console
 from rich.text import Text
@@ -14,22 +13,26 @@ from ridgeline.cli.figures.path import short_path
 from ridgeline.cli.figures.running import running_line
 from ridgeline.cli.figures.verdict import verdict_line
 from ridgeline.cli.running.long_windows import LongWindows
-from ridgeline.cli.running.statistics import Window
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.units import count, duration
+from ridgeline.measure.answers.application import FrameAnswer, LastWindowAnswer, RunAnswer
+from ridgeline.measure.answers.progress import ProgressAnswer
 
 _AT_ONCE = "Ctrl-C again ends it at once, to be run again at the next start"
 _REASON = 240
 
 
-class Figures(Protocol):
-    """Who knows the figures of the run: `ridgeline.stram.watch.Watch`."""
+class RunMetrics(Protocol):
+    """Answers what a view shows of a run: `ridgeline.stram.watch.Watch`."""
 
-    def frame(self) -> Mapping[str, Any]:
-        """One consistent frame: what `/events` sends for a window."""
+    def run(self) -> RunAnswer:
+        """How far the run is, as of its last window."""
 
-    def progress(self) -> Mapping[str, Any]:
-        """As `/progress`."""
+    def frame(self) -> FrameAnswer:
+        """All of one moment: what `/events` sends for a window."""
+
+    def progress(self) -> ProgressAnswer:
+        """How far the running window is, as `/progress`."""
 
 
 class View:
@@ -42,12 +45,12 @@ class View:
         """Spark is about to be started, which takes seconds."""
 
     def started(
-        self, checkpoint: str, first_window: int, service: str = "", figures: Figures | None = None
+        self, checkpoint: str, first_window: int, service: str = "", metrics: RunMetrics | None = None
     ) -> None:
-        """The first window is about to run. `service` says where others can ask for `figures`."""
+        """The first window is about to run. `service` says where others can ask for `metrics`."""
 
-    def committed(self, window: Window) -> None:
-        """A window is committed."""
+    def committed(self) -> None:
+        """A window is committed: `metrics` know of it."""
 
     def retried(self, window_id: int, attempt: int, reason: str) -> None:
         """An attempt at a window did not count; it runs again."""
@@ -67,7 +70,7 @@ class PlainView(View):
         self._clock = clock
         self._application = application
         self._settings = settings
-        self._figures: Figures | None = None
+        self._metrics: RunMetrics | None = None
         self._long_windows: LongWindows | None = None
         self._last = float("-inf")
 
@@ -77,25 +80,26 @@ class PlainView(View):
         self._say("starting Spark ...")
 
     def started(
-        self, checkpoint: str, first_window: int, service: str = "", figures: Figures | None = None
+        self, checkpoint: str, first_window: int, service: str = "", metrics: RunMetrics | None = None
     ) -> None:
         """Name the checkpoint folder and the web service."""
         self._say(checkpoint_line(checkpoint, first_window))
         if service:
             self._say(service)
-        if figures is not None:
-            self._figures = figures
-            self._long_windows = LongWindows(self._clock, figures.progress, self._say)
+        if metrics is not None:
+            self._metrics = metrics
+            self._long_windows = LongWindows(self._clock, metrics.progress, self._say)
             self._long_windows.start()
 
-    def committed(self, window: Window) -> None:
+    def committed(self) -> None:
         """One line, if the last one is a second old."""
         if self._long_windows is not None:
             self._long_windows.committed()
         now = self._clock.monotonic()
         if now - self._last >= 1:
             self._last = now
-            self._say(window_line(window, self._figures.frame() if self._figures is not None else None))
+            if self._metrics is not None and (window := self._metrics.run()["last"]) is not None:
+                self._say(window_line(window, self._metrics.frame()))
 
     def retried(self, window_id: int, attempt: int, reason: str) -> None:
         """One line."""
@@ -103,7 +107,7 @@ class PlainView(View):
 
     def stopping(self) -> None:
         """One line."""
-        self._say(stopping_line(self._figures.progress() if self._figures is not None else None))
+        self._say(stopping_line(self._metrics.progress() if self._metrics is not None else None))
 
     def close(self) -> None:
         """The thread that looks at long windows ends."""
@@ -114,11 +118,10 @@ class PlainView(View):
         self._console.print(Text(line), soft_wrap=True)
 
 
-def window_line(window: Window, frame: Mapping[str, Any] | None) -> str:
+def window_line(window: LastWindowAnswer, frame: FrameAnswer) -> str:
     """Tuples, latency, critical path and verdict of a window, in one line."""
-    line = f"window {window.window_id}: {count(window.tuples_in)} in, {count(window.tuples_out)} out, {duration(window.seconds)}"
-    if frame is None:
-        return line
+    tuples = f"{count(window['tuplesIn'])} in, {count(window['tuplesOut'])} out"
+    line = f"window {window['windowId']}: {tuples}, {duration(window['seconds'])}"
     path = short_path(frame["criticalPath"])
     if path:
         line += f"; critical path {path}"
@@ -126,7 +129,7 @@ def window_line(window: Window, frame: Mapping[str, Any] | None) -> str:
     return f"{line}; {verdict_line(frame['progress'], frame['at']).plain}" if known else line
 
 
-def stopping_line(progress: Mapping[str, Any] | None) -> str:
+def stopping_line(progress: ProgressAnswer | None) -> str:
     """When the run will end, as far as that is known, and how it would end at once.
 
     `progress`: as `/progress`.

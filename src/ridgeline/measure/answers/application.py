@@ -71,6 +71,62 @@ class PendingInfoAnswer(TypedDict):
     stats: Annotated[NoStatsAnswer, "Nothing yet."]
 
 
+class LastWindowAnswer(TypedDict):
+    """What a run says of its last committed window."""
+
+    windowId: Annotated[int, "The window."]
+    tuplesIn: Annotated[int, "Tuples that the inputs emitted."]
+    tuplesOut: Annotated[int, "Tuples that reached operators which nobody reads from."]
+    seconds: Annotated[float, "Time from its begin in Ridgeline to its commit."]
+
+
+class OperatorTotalsAnswer(TypedDict):
+    """What a logical operator, or its unifiers, did in a run."""
+
+    operator: Annotated[str, "Name of the operator; of unifiers, their title without a number."]
+    partitions: Annotated[int, "Partitions in the present plan."]
+    tuplesIn: Annotated[int, "Tuples in, over all partitions."]
+    tuplesOut: Annotated[int, "Tuples out, over all partitions."]
+    seconds: Annotated[float, "Compute time: of each window, that of the slowest partition."]
+    errors: Annotated[int, "Tuples emitted at error ports or left out."]
+    windows: Annotated[int, "Windows of the run since it was planned."]
+    windowsDropped: Annotated[int, "Windows that a partition lost, with `AT_MOST_ONCE`."]
+
+
+class ErrorTupleAnswer(TypedDict):
+    """A tuple that failed."""
+
+    operator: Annotated[str, "Name of the operator."]
+    windowId: Annotated[int, "The window."]
+    text: Annotated[str, "The tuple as text."]
+
+
+class RunAnswer(TypedDict):
+    """How far a run is, as of its last window. It costs the same however long the run is."""
+
+    windows: Annotated[int, "Windows that this run has committed."]
+    last: Annotated[LastWindowAnswer | None, "The last one; null before the first."]
+    committedAt: Annotated[float | None, "When it was committed."]
+    fractionDone: Annotated[
+        float | None, "Part of its work that the slowest input has done; null if one cannot say."
+    ]
+    remainingSeconds: Annotated[float | None, "How long the inputs still take at this pace."]
+
+
+class RunSummaryAnswer(RunAnswer):
+    """What a run adds up to."""
+
+    retries: Annotated[int, "Attempts that did not count and were made again."]
+    tasksRetried: Annotated[int, "Tasks that Spark began again in committed windows."]
+    startedAt: Annotated[float | None, "When the first window was planned."]
+    firstSeconds: Annotated[float | None, "What the first window took."]
+    medianSeconds: Annotated[float | None, "The median of the other windows."]
+    p90Seconds: Annotated[float | None, "What 90 % of the other windows stayed within."]
+    operators: Annotated[list[OperatorTotalsAnswer], "In topological order."]
+    errorTuples: Annotated[list[ErrorTupleAnswer], "The last 10 tuples that failed."]
+    drops: Annotated[list[str], "The last 5 failures that made `AT_MOST_ONCE` operators lose a window."]
+
+
 class FrameAnswer(TypedDict):
     """All that a view shows, of one moment."""
 

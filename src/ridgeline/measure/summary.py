@@ -1,0 +1,173 @@
+"""What a run adds up to: windows, tuples and compute time by logical operator, errors, how much of the work is done."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import deque
+from collections.abc import Sequence
+
+from ridgeline.measure.answers.application import (
+    ErrorTupleAnswer,
+    LastWindowAnswer,
+    OperatorTotalsAnswer,
+    RunAnswer,
+    RunSummaryAnswer,
+)
+from ridgeline.measure.events import OperatorWindow, SourceProgress, WindowCommitted
+from ridgeline.measure.topology import Topology
+
+_WINDOWS_KEPT = 100_000
+_ERRORS_KEPT = 10
+_DROPS_KEPT = 5
+_NUMBER = re.compile(r"\[\d+\]$")
+
+
+class RunTotals:
+    """A fold over the committed windows of a run; `Measurement` feeds it. One thread at a time.
+
+    Rows outlive a change of the plan: an operator that the new plan has not keeps its totals.
+    """
+
+    def __init__(self) -> None:
+        self.windows = 0
+        self.retries = 0
+        self.tasks_retried = 0
+        self.started: float | None = None
+        """When the first window was planned."""
+        self._last: LastWindowAnswer | None = None
+        self._committed = 0.0
+        self._first_seconds = 0.0
+        self._seconds: deque[float] = deque(maxlen=_WINDOWS_KEPT)
+        """What windows took, without the first one, which waits for workers to start."""
+        self._rows: dict[str, OperatorTotalsAnswer] = {}
+        self._error_tuples: deque[ErrorTupleAnswer] = deque(maxlen=_ERRORS_KEPT)
+        self._drops: deque[str] = deque(maxlen=_DROPS_KEPT)
+        self._topology = Topology((), ())
+        self._title_of: dict[int, str] = {}
+        self._work: dict[int, tuple[float, float | None]] = {}
+        """By input operator, what it has consumed and what remains."""
+        self._first_fraction: tuple[float, float] | None = None
+
+    # Events in -----------------------------------------------------------------------------------------------------
+
+    def planned(self, topology: Topology) -> None:
+        """Go on with a plan."""
+        self._topology = topology
+        for row in self._rows.values():
+            row["partitions"] = 0
+        for node in topology.operators:
+            title = self._title_of[node.id] = _NUMBER.sub("", node.title)
+            row = self._rows.setdefault(title, _empty(title))
+            row["partitions"] += 1
+
+    def source(self, event: SourceProgress) -> None:
+        """Take in how far an input operator's partition is; what a whole Spark source says is no end."""
+        if not event.whole and event.consumed is not None:
+            self._work[event.operator] = (event.consumed, event.remaining)
+
+    def window_committed(self, event: WindowCommitted, operators: Sequence[OperatorWindow]) -> None:
+        """Take in a window with its operators, once `source` has had its inputs' progress."""
+        self.windows += 1
+        self.tasks_retried += event.tasks_retried
+        self._add_operators(operators)
+        inputs, leaves = set(self._topology.inputs), set(self._topology.leaves)
+        seconds = event.committed - event.began
+        self._last = {
+            "windowId": event.window_id,
+            "tuplesIn": sum(sum(own.tuples_out.values()) for own in operators if own.operator in inputs),
+            "tuplesOut": sum(sum(own.tuples_in.values()) for own in operators if own.operator in leaves),
+            "seconds": seconds,
+        }
+        if self.windows == 1:
+            self._first_seconds = seconds
+        else:
+            self._seconds.append(seconds)
+        if self.started is None:
+            self.started = event.began
+        self._committed = event.committed
+        if self._first_fraction is None and (fraction := self._fraction()) is not None:
+            self._first_fraction = (self._committed, fraction)
+
+    def _add_operators(self, operators: Sequence[OperatorWindow]) -> None:
+        by_title: dict[str, list[OperatorWindow]] = {}
+        for own in operators:
+            title = self._title_of[own.operator]
+            by_title.setdefault(title, []).append(own)
+            for text in own.error_tuples:
+                self._error_tuples.append({"operator": title, "windowId": own.window_id, "text": text})
+            if own.dropped:
+                self._drops.append(own.dropped)
+            if own.finished and own.operator in self._work:
+                self._work[own.operator] = (self._work[own.operator][0], 0.0)
+        for title, row in self._rows.items():
+            row["windows"] += 1
+            partitions = by_title.get(title, ())
+            row["tuplesIn"] += sum(sum(own.tuples_in.values()) for own in partitions)
+            row["tuplesOut"] += sum(sum(own.tuples_out.values()) for own in partitions)
+            row["seconds"] += max((own.compute_seconds for own in partitions), default=0.0)
+            row["errors"] += sum(own.errors for own in partitions)
+            row["windowsDropped"] += any(own.dropped for own in partitions)
+
+    # Answers out ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> RunAnswer:
+        """How far the run is, as of its last window."""
+        fraction = self._fraction()
+        return {
+            "windows": self.windows,
+            "last": self._last,
+            "committedAt": self._committed if self.windows else None,
+            "fractionDone": fraction,
+            "remainingSeconds": self._remaining_seconds(fraction),
+        }
+
+    def summary(self) -> RunSummaryAnswer:
+        """All that a run's end says. Sorts the times of all windows."""
+        ordered = sorted(self._seconds)
+        return {
+            **self.run(),
+            "retries": self.retries,
+            "tasksRetried": self.tasks_retried,
+            "startedAt": self.started,
+            "firstSeconds": self._first_seconds if self.windows else None,
+            "medianSeconds": statistics.median(ordered) if ordered else None,
+            "p90Seconds": ordered[min(len(ordered) - 1, int(0.9 * len(ordered)))] if ordered else None,
+            "operators": [row.copy() for row in self._rows.values()],
+            "errorTuples": list(self._error_tuples),
+            "drops": list(self._drops),
+        }
+
+    def _fraction(self) -> float | None:
+        """How much of its work the input that is farthest behind has done; None unless all inputs know what remains."""
+        found: dict[str, tuple[float, float]] = {}
+        for operator in self._topology.inputs:
+            consumed, remaining = self._work.get(operator, (0.0, None))
+            if remaining is None or remaining < 0:
+                return None
+            name = self._topology.by_id[operator].name
+            done, left = found.get(name, (0.0, 0.0))
+            found[name] = (done + consumed, left + remaining)
+        parts = (done / (done + left) if done + left > 0 else 1.0 for done, left in found.values())
+        return min(parts, default=None)
+
+    def _remaining_seconds(self, fraction: float | None) -> float | None:
+        """How long the inputs still take at the pace since the first window; None if nobody can say."""
+        if fraction is None or self._first_fraction is None:
+            return None
+        since, first = self._first_fraction
+        gained = fraction - first
+        return (self._committed - since) * (1 - fraction) / gained if gained > 0 else None
+
+
+def _empty(title: str) -> OperatorTotalsAnswer:
+    return {
+        "operator": title,
+        "partitions": 0,
+        "tuplesIn": 0,
+        "tuplesOut": 0,
+        "seconds": 0.0,
+        "errors": 0,
+        "windows": 0,
+        "windowsDropped": 0,
+    }

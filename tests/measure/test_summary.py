@@ -1,0 +1,155 @@
+"""What a run adds up to, as `Measurement` answers it."""
+
+from dataclasses import replace
+
+import pytest
+
+from ridgeline.measure.events import OperatorWindow, SourceProgress, WindowCommitted, WindowRetried
+from ridgeline.measure.measurement import Measurement
+from ridgeline.measure.topology import Topology
+from support.cli.windows import make_plan, planned, run_window, window
+
+PLAN = make_plan()
+
+
+@pytest.fixture
+def run():
+    return begun(Measurement())
+
+
+def begun(measurement, **attributes):
+    measurement.apply(planned(PLAN, **attributes))
+    return measurement
+
+
+def rows(run):
+    return {row["operator"]: row for row in run.summary()["operators"]}
+
+
+def test_before_the_first_window(run):
+    assert run.run() == {
+        "windows": 0,
+        "last": None,
+        "committedAt": None,
+        "fractionDone": None,
+        "remainingSeconds": None,
+    }
+    summary = run.summary()
+    assert (summary["startedAt"], summary["firstSeconds"], summary["medianSeconds"]) == (None, None, None)
+
+
+def test_tuples_are_summed_over_partitions_and_time_is_the_slowest(run):
+    run_window(run, PLAN, 0, 100)
+    run_window(run, PLAN, 1, 60)
+    double = rows(run)["double"]
+    assert (double["partitions"], double["tuplesIn"], double["tuplesOut"]) == (2, 160, 160)
+    assert double["seconds"] == pytest.approx(0.016)
+    assert double["windows"] == 2
+
+
+def test_unifiers_have_a_row_of_their_own(run):
+    assert list(rows(run)) == ["source", "double", "double.output#unifier", "sink"]
+
+
+def test_a_plan_that_comes_again_changes_nothing(run):
+    begun(run)  # as after a restart
+    assert [(row["operator"], row["partitions"]) for row in rows(run).values()][:2] == [
+        ("source", 1),
+        ("double", 2),
+    ]
+    assert run_window(run, PLAN)["tuplesIn"] == 100
+
+
+def test_an_operator_that_a_new_plan_has_not_keeps_its_totals(run):
+    run_window(run, PLAN)
+    event = planned(PLAN)
+    rest = tuple(node for node in event.topology.operators if node.name != "sink")
+    run.apply(replace(event, topology=Topology(rest, ())))
+    assert (rows(run)["sink"]["partitions"], rows(run)["sink"]["tuplesIn"]) == (0, 100)
+
+
+def test_a_windows_tuples_go_in_at_the_inputs_and_out_at_the_leaves(run):
+    found = run_window(run, PLAN, 7, 100, seconds=0.04)
+    assert {**found, "seconds": round(found["seconds"], 6)} == {
+        "windowId": 7,
+        "tuplesIn": 100,
+        "tuplesOut": 100,
+        "seconds": 0.04,
+    }
+
+
+def test_the_first_window_is_kept_apart(run):
+    run_window(run, PLAN, 0, at=5.0, seconds=3.0)
+    run_window(run, PLAN, 1, at=8.0, seconds=0.1)
+    summary = run.summary()
+    assert summary["firstSeconds"] == pytest.approx(3.0)
+    assert summary["medianSeconds"] == summary["p90Seconds"] == pytest.approx(0.1)
+    assert (summary["startedAt"], summary["committedAt"]) == (5.0, pytest.approx(8.1))
+
+
+def test_the_median_and_the_90th_percentile_of_windows(run):
+    for number in range(11):
+        run_window(run, PLAN, number, at=float(number), seconds=0.05 + 0.001 * number)
+    summary = run.summary()
+    assert summary["medianSeconds"] == pytest.approx(0.0555)
+    assert summary["p90Seconds"] == pytest.approx(0.06)
+
+
+def test_failed_attempts_are_counted_but_not_the_last_window_run_again(run):
+    run.apply(WindowRetried(0.0, 3, 1, "a worker died"))
+    run.apply(WindowRetried(0.0, 4, 1, "", final=True))
+    assert run.summary()["retries"] == 1
+
+
+def test_tasks_that_spark_began_again_are_counted(run):
+    for event in window(PLAN):
+        run.apply(replace(event, tasks_retried=2) if isinstance(event, WindowCommitted) else event)
+    assert run.summary()["tasksRetried"] == 2
+
+
+def test_progress_needs_to_be_known_of_all_inputs(run):
+    run_window(run, PLAN, 0)
+    assert run.run()["fractionDone"] is None
+    run_window(run, PLAN, 1, progress=(10.0, None))
+    assert run.run()["fractionDone"] is None
+    run_window(run, PLAN, 2, at=2.0, progress=(10.0, 90.0))
+    assert run.run()["fractionDone"] == pytest.approx(0.1)
+    assert run.run()["remainingSeconds"] is None
+    run_window(run, PLAN, 3, at=6.0, progress=(20.0, 80.0))
+    assert run.run()["remainingSeconds"] == pytest.approx(32)
+
+
+def test_an_input_that_has_finished_has_nothing_left(run):
+    for event in window(PLAN, 0, progress=(10.0, 90.0)):
+        source = isinstance(event, OperatorWindow) and not event.tuples_in
+        run.apply(replace(event, finished=True) if source else event)
+    assert run.run()["fractionDone"] == 1.0
+
+
+def test_what_a_spark_source_has_left_is_no_end(run):
+    run.apply(SourceProgress(0.0, 0, 1, 10.0, 90.0, whole=True))
+    run_window(run, PLAN, 0)
+    assert run.run()["fractionDone"] is None
+
+
+def test_errors_and_drops_are_kept_in_part(run):
+    for window_id in range(20):
+        run_window(run, PLAN, window_id, errors=["Number(value=1)"], dropped=True)
+    double, summary = rows(run)["double"], run.summary()
+    assert (double["errors"], double["windowsDropped"]) == (20, 20)
+    assert len(summary["errorTuples"]) == 10
+    assert summary["errorTuples"][-1] == {"operator": "double", "windowId": 19, "text": "Number(value=1)"}
+    assert len(summary["drops"]) == 5
+
+
+def test_it_is_counted_where_nothing_else_is_recorded():
+    run = begun(Measurement(), metrics_recording_level="OFF")
+    assert run_window(run, PLAN)["tuplesIn"] == 100
+    assert run.windows() == []
+
+
+def test_answers_do_not_change_afterwards(run):
+    run_window(run, PLAN)
+    summary = run.summary()
+    run_window(run, PLAN, 1)
+    assert (summary["windows"], summary["operators"][0]["windows"]) == (1, 1)
