@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from ridgeline import KeyedState, ListState, Operator, State
+from ridgeline.api.operator import state_cells
 
 
 class Range(NamedTuple):
@@ -48,7 +49,7 @@ def test_state_reads_like_an_attribute():
     assert Keeper().position == 0
     assert Keeper().seen is not Keeper().seen
     assert isinstance(Keeper.totals, KeyedState)
-    assert list(keeper.cells) == ["position", "seen", "totals", "ranges", "names", "recent"]
+    assert list(state_cells(keeper)) == ["position", "seen", "totals", "ranges", "names", "recent"]
     assert repr(keeper.totals) == "KeyedState(2 keys)"
     assert repr(keeper.recent) == "ListState(1 items)"
 

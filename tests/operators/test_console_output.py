@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from ridgeline import Application
-from ridgeline.api.operator import check_properties
+from ridgeline.api.properties import check_properties
 from ridgeline.api.schema import Schema
 from ridgeline.operators import ConsoleOutput
 from ridgeline.testing import ABORT, END_WINDOW, ListInput, run_local

@@ -16,7 +16,7 @@ import pytest
 
 from ridgeline import Application
 from ridgeline.api import RidgelineError
-from ridgeline.api.operator import check_properties
+from ridgeline.api.properties import check_properties
 from ridgeline.operators import FileOutput, FileReplayInput
 from ridgeline.testing import run_local
 from support.operators.harness import Driven, Published, batch

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from ridgeline.api import RidgelineError
-from ridgeline.api.operator import check_properties
+from ridgeline.api.operator import port_schema
+from ridgeline.api.properties import check_properties
 from ridgeline.operators import SparkInput
 from ridgeline.operators._spark_types import spark_type
 
@@ -145,7 +146,7 @@ def test_faults() -> None:
     )
     assert [fault[0] for fault in check_properties(rate(source_schema=5))[1]] == ["source_schema"]
     assert [fault[0] for fault in check_properties(SparkInput())[1]] == ["format", "schema"]
-    assert rate().port_schema("output").arrow.names == ["value"]
+    assert port_schema(rate(), "output").arrow.names == ["value"]
     assert (rate().timestamp_of("output"), rate(timestamp="time").timestamp_of("output")) == (None, "time")
     options = {"a": 1, "b": "x", "c": True, "d": 0.5}
     assert check_properties(SparkInput(format="rate", schema=Number, options=options))[0]["options"] == {

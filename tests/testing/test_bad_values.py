@@ -7,14 +7,14 @@ import operator
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pytest
 
-from ridgeline import Application, InputPort, Operator, OutputPort
+from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, State
 from ridgeline.api.errors import OperatorError
-from ridgeline.operators import Filter, Map, RandomEventGenerator
+from ridgeline.operators import Filter, Map, RandomEventGenerator, SparkInput
 from ridgeline.testing import CollectorSink, ListInput, run_local
 
 MIN, MAX = datetime.min, datetime.max  # noqa: DTZ901
@@ -99,25 +99,36 @@ def test_a_function_needs_neither_a_name_nor_a_keyword() -> None:
     assert through(lambda: Filter(bool), [(0,), (2,)]) == [0, 2]
 
 
-def test_what_is_given_without_its_name_is_reported() -> None:
+class Plain(Operator):
+    """Has ports and state, but no property."""
+
+    data = InputPort(Number)
+    kind: ClassVar[str] = "plain"
+    seen: ClassVar[State[int]] = State(0)
+    totals: KeyedState[str, int] = KeyedState(int, key=str)
+
+
+def test_properties_are_given_by_position_in_declared_order() -> None:
+    assert through(lambda: Filter(None, lambda batch: batch["n"].to_numpy() > 1), [(1,), (2,)]) == [2]
+    assert through(lambda: Filter(AtLeast(2), None), [(1,), (2,)]) == [2]
+    assert through(lambda: Map(AtLeast(2), schema=object, batch_function=None), [(1,), (2,)]) == [False, True]
+    assert SparkInput("rate", {"rowsPerSecond": 5}, schema=Number).options == {"rowsPerSecond": 5}
+    assert vars(RandomEventGenerator(5, 9)).items() >= {"minimum": 5, "maximum": 9}.items()
     for make, text in [
         (
             lambda: Filter(AtLeast(1), predicate=AtLeast(2)),
-            "`Filter` got `predicate` twice, once without its name; give it once",
+            "`Filter` got `predicate` twice, by position and by name; give it once",
         ),
         (
-            lambda: Filter(AtLeast(1), 5),
-            "`Filter` takes `predicate` and, by name, its properties; got 2 values without a name",
+            lambda: Filter(AtLeast(1), None, 5),
+            "`Filter` takes at most 2 by position, `predicate`, `batch_predicate`; got 3, then 5; leave it out",
         ),
         (
             lambda: Map(AtLeast(1), Number),
-            "`Map` takes `function` and, by name, its properties; got 2 values without a name",
+            "`Map` takes at most 1 by position, `function`; got 2, then <class '",
         ),
+        (lambda: Plain(7), "`Plain` takes no properties by position; got 7; leave it out"),
         (Filter, "`Filter` needs one of `predicate` and `batch_predicate`; got neither; give one"),
-        (
-            lambda: RandomEventGenerator(5),
-            "`RandomEventGenerator` takes its properties by name; got 5 without one; write",
-        ),
     ]:
         with pytest.raises(TypeError) as caught:
             make()

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
+from ridgeline.api.operator import port_schema
 from ridgeline.testing import ABORT, END_WINDOW, EOF, ListInput
 
 
@@ -38,7 +39,7 @@ def test_plain_tuples_become_the_schema_s(schema, items, made):
     source = ListInput(schema, items)
     assert source.items == made
     assert [type(item) for item in source.items] == [type(item) for item in made]
-    assert source.port_schema("output").type is schema
+    assert port_schema(source, "output").type is schema
 
 
 def test_a_plain_tuple_of_another_length_is_refused_at_once():

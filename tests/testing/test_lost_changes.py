@@ -18,6 +18,7 @@ import pytest
 
 from ridgeline import Application, Cache, InputPort, KeyedState, Operator, OperatorContext, OutputPort
 from ridgeline.api.errors import OperatorError
+from ridgeline.api.operator import is_stateless, state_cells
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 
@@ -265,8 +266,8 @@ def test_a_cache_is_made_for_each_instance_and_never_shipped() -> None:
     assert copy.deepcopy(one).known == {}
     assert pickle.loads(pickle.dumps(one)).known == {}
     assert isinstance(Harmless.known, Cache)
-    assert one.stateless is False
-    assert "known" not in one.cells
+    assert not is_stateless(one)
+    assert "known" not in state_cells(one)
     with pytest.raises(
         TypeError,
         match=r"^`Cache` takes a callable without arguments that makes what is missing; got \{\}; such as `Cache\(dict\)`$",

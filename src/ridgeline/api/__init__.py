@@ -1,13 +1,16 @@
 """What an operator author touches."""
 
 from ridgeline.api.application import Application
-from ridgeline.api.attributes import Locality, ProcessingMode, RecordingLevel
+from ridgeline.api.attribute_types import ApplicationAttributes, OperatorAttributes
+from ridgeline.api.attributes import Locality, OnError, ProcessingMode, RecordingLevel
 from ridgeline.api.cache import Cache
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.codec import StreamCodec, stable_hash
 from ridgeline.api.context import OperatorContext
+from ridgeline.api.dataframes import ArrowStream
 from ridgeline.api.errors import (
     CheckpointError,
+    Failure,
     Fault,
     OperatorError,
     RidgelineError,
@@ -15,50 +18,71 @@ from ridgeline.api.errors import (
     StateError,
     ValidationError,
 )
+from ridgeline.api.keyed_state import KeyedCell
+from ridgeline.api.list_state import ListCell
 from ridgeline.api.operator import InputOperator, Operator, Unifier
 from ridgeline.api.partitioner import (
     KeyedPartitioner,
     Partition,
     Partitioner,
     PartitionKeys,
+    PortInfo,
     RoundRobinPartitioner,
     StickyPartitioner,
 )
+from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import InputPort, OutputPort
 from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.api.schema import Schema
+from ridgeline.api.schema_types import ArrowSchema, SchemaType
 from ridgeline.api.state import KeyedState, ListState, State
+from ridgeline.api.tuples import Tuples
 
 __all__ = [
     "Application",
+    "ApplicationAttributes",
+    "ArrowSchema",
+    "ArrowStream",
     "Cache",
     "CheckpointError",
     "Clock",
+    "Failure",
     "Fault",
     "InputOperator",
+    "InputPoint",
     "InputPort",
+    "KeyedCell",
     "KeyedPartitioner",
     "KeyedState",
+    "ListCell",
     "ListState",
     "Locality",
+    "OnError",
     "Operator",
+    "OperatorAttributes",
     "OperatorContext",
     "OperatorError",
+    "OutputPoint",
     "OutputPort",
     "Partition",
     "PartitionKeys",
     "Partitioner",
+    "PortInfo",
     "ProcessingMode",
     "Publisher",
     "PublisherContext",
     "RecordingLevel",
     "RidgelineError",
     "RoundRobinPartitioner",
+    "Schema",
     "SchemaError",
+    "SchemaType",
     "State",
     "StateError",
     "StickyPartitioner",
     "StreamCodec",
     "SystemClock",
+    "Tuples",
     "Unifier",
     "ValidationError",
     "stable_hash",

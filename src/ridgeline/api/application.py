@@ -5,15 +5,21 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
+from ridgeline.api.attribute_types import ApplicationAttributes, OperatorAttributes
 from ridgeline.api.attributes import Locality
 from ridgeline.api.operator import Operator
+from ridgeline.api.points import InputPoint, OutputPoint
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
+
     from ridgeline.service.handle import Handle
 
 Op = TypeVar("Op", bound=Operator)
+T = TypeVar("T")
+LocalityName = Literal["THREAD_LOCAL", "CONTAINER_LOCAL", "NODE_LOCAL", "RACK_LOCAL"]
 
 
 @dataclass
@@ -21,8 +27,8 @@ class AddedOperator:
     """One call of `add_operator`, as it was made."""
 
     name: str
-    operator: Any
-    attributes: dict[str, Any]
+    operator: Operator
+    attributes: OperatorAttributes
 
 
 @dataclass
@@ -32,7 +38,7 @@ class AddedStream:
     name: str
     source: Any
     sinks: tuple[Any, ...]
-    locality: Locality | str | None = None
+    locality: Locality | LocalityName | None = None
 
 
 class Application:
@@ -42,16 +48,34 @@ class Application:
     `"5m"`; `0` runs windows as fast as they get. Further keyword arguments are application attributes.
     Nothing is checked here: `ridgeline.plan.validate` finds all faults at once, and every way to run an
     application calls it first.
+
+    >>> from typing import NamedTuple
+    >>> from ridgeline import Application
+    >>> from ridgeline.operators import Filter
+    >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+    >>> class Payment(NamedTuple):
+    ...     account: int
+    ...     cents: int
+    >>> app = Application("payments", window="200ms")
+    >>> source = app.add_operator("source", ListInput(Payment, [(1, 100), (2, -5)]))
+    >>> valid = app.add_operator("valid", Filter(lambda payment: payment.cents > 0), partitions=2)
+    >>> sink = app.add_operator("sink", CollectorSink(Payment))
+    >>> app.add_stream("payments", source.output, valid.data)
+    >>> app.add_stream("valid", valid.output, sink.input)
+    >>> run_local(app).collected("sink")
+    [Payment(account=1, cents=100)]
     """
 
-    def __init__(self, name: str, window: str | float = "500ms", **attributes: Any) -> None:
+    def __init__(
+        self, name: str, window: str | float = "500ms", **attributes: Unpack[ApplicationAttributes]
+    ) -> None:
         self.name = name
         self.window = window
         self.operators: list[AddedOperator] = []
         self.streams: list[AddedStream] = []
         self.attributes = attributes
 
-    def add_operator(self, name: str, operator: Op, **attributes: Any) -> Op:
+    def add_operator(self, name: str, operator: Op, **attributes: Unpack[OperatorAttributes]) -> Op:
         """Add an operator under a unique name, with attributes such as `partitions=2`.
 
         Returns the operator, for its ports.
@@ -59,8 +83,17 @@ class Application:
         self.operators.append(AddedOperator(name, operator, attributes))
         return operator
 
-    def add_stream(self, name: str, source: Any, *sinks: Any, locality: Locality | str | None = None) -> None:
-        """Join one output port to one or more input ports: `add_stream("words", split.words, count.words)`."""
+    def add_stream(
+        self,
+        name: str,
+        source: OutputPoint[T],
+        *sinks: InputPoint[T],
+        locality: Locality | LocalityName | None = None,
+    ) -> None:
+        """Join one output port to one or more input ports: `add_stream("words", split.words, count.words)`.
+
+        `locality`: where the operators of the stream run; default: the planner decides.
+        """
         self.streams.append(AddedStream(name, source, sinks, locality))
 
     def start(  # noqa: PLR0913  the options of a run
@@ -70,12 +103,12 @@ class Application:
         checkpoint: str | None = None,
         windows: int | None = None,
         conf: Mapping[str, str] | None = None,
-        properties: Mapping[str, Any] | None = None,
-        attributes: Mapping[str, Any] | None = None,
+        properties: Mapping[str, object] | None = None,
+        attributes: Mapping[str, object] | None = None,
         port: int | None = 0,
         event_log: str | None = None,
         quiet: bool = False,
-        context: Any = None,
+        context: SparkContext | None = None,
     ) -> Handle:
         """Run the application on Spark in a thread of this process; returns when its first window is about to run.
 

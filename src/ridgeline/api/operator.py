@@ -5,35 +5,45 @@ from __future__ import annotations
 import copy
 import dis
 import inspect
-import typing
-import warnings
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, dataclass_transform
 
-import pydantic
+from pydantic import Field
 from pydantic.fields import FieldInfo
+from typing_extensions import TypeVar
 
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import StateError, did_you_mean, shorten
+from ridgeline.api.errors import StateError, did_you_mean
 from ridgeline.api.list_state import ListState
-from ridgeline.api.masking import MASK, is_secret_type
+from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.per_instance import OWN, PerInstance, make_own
 from ridgeline.api.ports import InputPort, OutputPort, Port
+from ridgeline.api.positional import named_properties
 from ridgeline.api.publisher import Publisher
 from ridgeline.api.schema import Schema
 from ridgeline.api.state import Declaration, StateCell, cell_of
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+T = TypeVar("T", default=Any)
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorType:
-    """What a class body declares: ports, state, and the names of properties with their defaults as given."""
+    """What a class body declares: ports, state, and the names of properties with their defaults as given.
 
-    inputs: Mapping[str, InputPort]
-    outputs: Mapping[str, OutputPort]
+    `positional`: the properties that may be given by position, in declared order.
+    """
+
+    inputs: Mapping[str, InputPort[Any]]
+    outputs: Mapping[str, OutputPort[Any]]
     states: Mapping[str, Declaration]
     properties: Mapping[str, Any]
+    positional: tuple[str, ...]
 
 
 _TYPES: weakref.WeakKeyDictionary[type, OperatorType] = weakref.WeakKeyDictionary()
@@ -41,7 +51,7 @@ REQUIRED: Any = type("Required", (), {"__repr__": lambda _self: "<required>"})()
 
 
 def operator_type(cls: type[Operator]) -> OperatorType:
-    """What an operator class declares, its bases included. Worked out once a class."""
+    """Return what an operator class declares, its bases included. Computed once a class."""
     known = _TYPES.get(cls)
     if known is None:
         found: dict[str, Any] = {}
@@ -69,8 +79,33 @@ def operator_type(cls: type[Operator]) -> OperatorType:
             {name: port for name, port in ports.items() if isinstance(port, OutputPort)},
             {name: value for name, value in found.items() if isinstance(value, Declaration)},
             properties,
+            tuple(
+                name
+                for name, default in properties.items()
+                if name != "context" and not (isinstance(default, FieldInfo) and default.kw_only)
+            ),
         )
     return known
+
+
+def port_schema(operator: Operator, port: str) -> Schema | None:
+    """Return the schema of a port of one operator; None if it takes any stream that it is connected to.
+
+    Raises SchemaError if what was declared cannot be a schema, KeyError for an unknown port.
+    """
+    declared = operator_type(type(operator))
+    return (declared.inputs.get(port) or declared.outputs[port]).schema_of(operator)
+
+
+def state_cells(operator: Operator) -> dict[str, StateCell]:
+    """Return the state cells of one operator, by name; empty if its class declares no state."""
+    states = operator_type(type(operator)).states
+    return {name: cell_of(operator, declaration) for name, declaration in states.items()}
+
+
+def is_stateless(operator: Operator) -> bool:
+    """Tell whether the operator's class declares no state."""
+    return not operator_type(type(operator)).states
 
 
 _NOT_DECLARED = (
@@ -96,6 +131,7 @@ def _stored_names(cls: type) -> set[str]:
     }
 
 
+@dataclass_transform(eq_default=False, field_specifiers=(Field,))
 class Operator:
     """One step of an application: ports, properties, declared state, callbacks.
 
@@ -110,7 +146,7 @@ class Operator:
     `docs/values.md` says what is checked, and where.
     """
 
-    partitioner_default: ClassVar[Any] = None
+    partitioner_default: ClassVar[Partitioner | None] = None
     """The `Partitioner` that an operator class brings; the attribute `partitioner` wins over it."""
     parallelizable: ClassVar[bool] = True
     """False: the operator cannot have more than one partition."""
@@ -119,24 +155,31 @@ class Operator:
 
     context: OperatorContext
 
-    def __init__(self, *unnamed: Any, **properties: Any) -> None:
-        if unnamed:
-            kind = type(self).__name__
-            msg = f"`{kind}` takes its properties by name; got {shorten(unnamed[0])} without one; write `{kind}(name=value)`"
-            raise TypeError(msg)
+    def __init__(self, *values: Any, **properties: Any) -> None:
+        given = properties
         declared = operator_type(type(self))
-        values = self.__dict__
-        values["_given"] = dict(properties)
-        values["_schemas"] = {}
+        if values:
+            given = named_properties(type(self).__name__, declared.positional, values, properties)
+        own = self.__dict__
+        own["_given"] = dict(given)
+        own["_schemas"] = {}
         for name, default in declared.properties.items():
             if name == "context":
                 continue
             value = default
             if isinstance(default, FieldInfo):
                 value = REQUIRED if default.is_required() else default.get_default(call_default_factory=True)
-            value = properties.get(name, value)
+            value = given.get(name, value)
             if value is not REQUIRED:
-                values[name] = copy.copy(value) if isinstance(value, (list, dict, set)) else value
+                own[name] = copy.copy(value) if isinstance(value, (list, dict, set)) else value
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Finish a new operator: called once, when its properties are set and not yet checked.
+
+        A property without a default that was not given is missing. An operator that declares an `__init__` of
+        its own need not call this.
+        """
 
     # What authors override -----------------------------------------------------------------------------------------
 
@@ -204,39 +247,15 @@ class Operator:
 
     # What the platform uses ----------------------------------------------------------------------------------------
 
-    def declare_schema(self, port: str, schema: Any) -> None:
+    def declare_schema(self, port: str, schema: object) -> None:
         """Give a port declared as `typing.Any` the schema of this instance.
 
-        Call it in `__init__`. Raises KeyError for an unknown port.
+        Call it in `__post_init__` or `__init__`. Raises KeyError for an unknown port.
         """
         declared = operator_type(type(self))
         if port not in declared.inputs and port not in declared.outputs:
             raise KeyError(port)
         self.__dict__.setdefault("_schemas", {})[port] = schema
-
-    def port_schema(self, port: str) -> Schema | None:
-        """The schema of a port of this instance; None if it takes whatever stream it is connected to.
-
-        Raises SchemaError.
-        """
-        declared = operator_type(type(self))
-        definition: Port = declared.inputs.get(port) or declared.outputs[port]
-        schema = self.__dict__.get("_schemas", {}).get(port, definition.declared)
-        return (
-            None if schema is Any else definition.schema if schema is definition.declared else Schema(schema)
-        )
-
-    @property
-    def cells(self) -> dict[str, StateCell]:
-        """The state cells of this instance, by name."""
-        return {
-            name: cell_of(self, declaration) for name, declaration in operator_type(type(self)).states.items()
-        }
-
-    @property
-    def stateless(self) -> bool:
-        """True if the class declares no state."""
-        return not operator_type(type(self)).states
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith(OWN):
@@ -263,7 +282,7 @@ class Operator:
 
     def __getstate__(self) -> dict[str, Any]:
         """Properties and what `__init__` made: neither ports, state, context nor anything of a window."""
-        hidden = {"_forgotten", "context"}
+        hidden = {"_forgotten", "context", "__orig_class__"}
         return {
             name: value
             for name, value in self.__dict__.items()
@@ -278,10 +297,32 @@ class Operator:
 
 
 class InputOperator(Operator):
-    """An operator without input ports that makes tuples; its position belongs into declared state."""
+    """An operator without input ports that makes tuples; its position belongs into declared state.
+
+    >>> from typing import NamedTuple
+    >>> from ridgeline import InputOperator, OutputPort, State
+    >>> class Tick(NamedTuple):
+    ...     number: int
+    >>> class Ticks(InputOperator):
+    ...     ticks = OutputPort(Tick)
+    ...     count: int = 3
+    ...     position = State(0)
+    ...
+    ...     def emit_tuples(self) -> None:
+    ...         self.ticks.emit(Tick(self.position))
+    ...         self.position += 1
+    ...         if self.position == self.count:
+    ...             self.finish()
+    >>> Ticks(5).count
+    5
+    """
 
     progress_unit: ClassVar[str] = "units"
     """What `progress` counts, in the plural: `records`, `bytes`, `files`, `windows`, `seconds`."""
+
+    if TYPE_CHECKING:  # so that an `__init__` of a subclass may pass its properties on
+
+        def __init__(self, *values: Any, **properties: Any) -> None: ...
 
     def emit_tuples(self) -> None:
         """Emit this window's tuples. Called once a window, between `begin_window` and `end_window`."""
@@ -300,16 +341,20 @@ class InputOperator(Operator):
         return None
 
 
-class SparkSource(InputOperator):
+class SparkSource(InputOperator, Generic[T]):
     """An input operator whose tuples Spark reads: one of the sources of the application's Structured Streaming query.
 
     The engine calls `frame` once, on the driver; in the containers it emits the rows of each micro-batch on
     `output`.
     """
 
-    output = OutputPort(Any)
+    output = OutputPort[T](Any)
 
-    def frame(self, spark: Any) -> Any:
+    if TYPE_CHECKING:
+
+        def __init__(self, *values: Any, **properties: Any) -> None: ...
+
+    def frame(self, spark: SparkSession) -> DataFrame:
         """The streaming DataFrame, with the columns of the output port's schema, for a SparkSession."""
         raise NotImplementedError
 
@@ -326,78 +371,13 @@ class Unifier(Operator):
     Any other gets them as they come.
     """
 
-    _waiting: ListState[Any] = ListState()
+    _waiting = ListState()
     """Tuples of the application window that goes on: see `ridgeline.engine.worker.gathering`."""
 
 
 class PassThroughUnifier(Unifier):
     """The default unifier: all tuples of all partitions, in the partitions' order."""
 
-    _waiting: Any = None  # nothing waits here, so it has no state
+    _waiting = None  # type: ignore[assignment] # nothing waits here, so it has no state
     input = InputPort(Any)
     output = OutputPort(Any)
-
-
-def property_types(cls: type[Operator]) -> dict[str, Any]:
-    """The annotated types of an operator's properties, resolved.
-
-    Raises NameError for a type that cannot be resolved.
-    """
-    names = [name for name in operator_type(cls).properties if name != "context"]
-    hints = typing.get_type_hints(cls, include_extras=True)
-    return {name: hints[name] for name in names}
-
-
-def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str, Any, str]]]:
-    """Validated values of all properties, and what is wrong: (property, value, rule).
-
-    Strings are converted, as on a command line.
-    """
-    declared = operator_type(type(operator))
-    values = vars(operator)
-    given = values.get("_given", {})
-    faults = [
-        (
-            name,
-            value,
-            f"there is no such property; {did_you_mean(name, set(declared.properties) - {'context'})}",
-        )
-        for name, value in given.items()
-        if name not in declared.properties and name != "context"
-    ]
-    fields: dict[str, Any] = {}
-    try:
-        hints = property_types(type(operator))
-    except NameError as error:
-        return {}, [*faults, ("", None, f"the types of its properties cannot be resolved: {error}")]
-    for name, kind in hints.items():
-        default = declared.properties[name]
-        fields[name] = (kind, ... if default is REQUIRED else default)
-    config = pydantic.ConfigDict(arbitrary_types_allowed=True, protected_namespaces=())
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Field name .* shadows", UserWarning
-        )  # `schema` and the like are good names of properties
-        model = pydantic.create_model(type(operator).__name__, __config__=config, **fields)
-    current = {name: values[name] for name in fields if name in values}
-    try:
-        checked = model(**current)
-    except pydantic.ValidationError as error:
-        for problem in error.errors():
-            name = ".".join(map(str, problem["loc"])) or "properties"
-            rule = problem["msg"][0].lower() + problem["msg"][1:]
-            if problem["type"] == "missing":
-                faults.append((name, REQUIRED, "is required"))
-            else:
-                faults.append(
-                    (
-                        name,
-                        MASK if is_secret_type(hints.get(str(problem["loc"][0]))) else problem["input"],
-                        rule,
-                    )
-                )
-        return {}, faults
-    validated = {name: getattr(checked, name) for name in fields}
-    probe = copy.copy(operator)
-    vars(probe).update(validated)
-    return validated, [*faults, *probe.property_faults()]

@@ -43,7 +43,7 @@ class InputPoint(Generic[T_contra]):
     @property
     def schema(self) -> Schema:
         """The schema of the tuples."""
-        return self.operator.port_schema(self.name) or self.port.schema
+        return self.port.schema_of(self.operator) or self.port.schema
 
 
 class OutputPoint(Generic[T]):
@@ -85,7 +85,7 @@ class OutputPoint(Generic[T]):
     @property
     def schema(self) -> Schema:
         """The schema of the tuples: the plan's where it was resolved, else the declared one."""
-        return self.port_schema or self.operator.port_schema(self.name) or self.port.schema
+        return self.port_schema or self.port.schema_of(self.operator) or self.port.schema
 
     def emit(self, value: T, timestamp: datetime | None = None) -> None:
         """Send one tuple downstream. Allowed in `begin_window`, `process`, `emit_tuples` and `end_window`.

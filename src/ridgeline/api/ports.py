@@ -42,6 +42,13 @@ class Port(PerInstance):
             cached = self.__dict__["_schema"] = Schema(self.declared)
         return cached
 
+    def schema_of(self, operator: Operator) -> Schema | None:
+        """The schema of the port of one operator; None if it takes any stream. Raises SchemaError."""
+        declared = vars(operator).get("_schemas", {}).get(self.name, self.declared)
+        if declared is Any:
+            return None
+        return self.schema if declared is self.declared else Schema(declared)
+
     def __set__(self, instance: Operator, value: object) -> NoReturn:
         msg = f"`{type(instance).__name__}.{self.name}` is a port; it cannot be assigned"
         raise AttributeError(msg)

@@ -6,11 +6,18 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaError
-from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, check_columns, distinct, last_rows
+from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaError, SchemaType
+from ridgeline.operators.key_value import (
+    FirstColumnCodec,
+    KeyValOperator,
+    T,
+    check_columns,
+    distinct,
+    last_rows,
+)
 
 
-class ConsolidatorKeyVal(KeyValOperator):
+class ConsolidatorKeyVal(KeyValOperator[T]):
     """Join two to five key-value streams by key into one tuple.
 
     Inputs: `in1` ... `in5`, each `(key, value, ...)`; `in2` to `in5` are optional. Output: `schema`, whose
@@ -59,11 +66,11 @@ class ConsolidatorKeyVal(KeyValOperator):
     in3 = InputPort(Any, codec=FirstColumnCodec(), optional=True)
     in4 = InputPort(Any, codec=FirstColumnCodec(), optional=True)
     in5 = InputPort(Any, codec=FirstColumnCodec(), optional=True)
-    out = OutputPort(Any)
+    out = OutputPort[T](Any)
 
-    newest: KeyedState[Any] = KeyedState(
-        tuple
-    )  # the values of each key, in the order of the schema's columns after the first
+    schema: SchemaType[T]
+
+    newest = KeyedState(tuple)  # the values of each key, in the order of the schema's columns after the first
 
     @in1.process_batch
     def note_1(self, batch: pa.RecordBatch) -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
+from typing_extensions import TypeVar
 
 from ridgeline.api.cache import Cache
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import SchemaError
 from ridgeline.api.files import is_local, local_path
-from ridgeline.api.operator import InputOperator
+from ridgeline.api.operator import InputOperator, port_schema
 from ridgeline.api.ports import OutputPort
+from ridgeline.api.schema_types import SchemaType
 from ridgeline.api.state import State
 from ridgeline.operators._replay_cursor import ReplayCursor
 from ridgeline.operators._replay_files import Position, Reader, ReplayFile, dump_files, find_files, load_files
@@ -23,6 +25,7 @@ from ridgeline.operators._replay_lines import LineParser, LineReader
 from ridgeline.operators._replay_parquet import ParquetReader
 from ridgeline.operators._replay_parsers import CsvParser, JsonParser, TextParser, csv_reads
 
+T = TypeVar("T", default=Any)
 FREE_ROWS = 65_536
 """Rows a window, over all partitions, as fast as possible."""
 MOST_ROWS = 2**20
@@ -47,7 +50,7 @@ class Pace(NamedTuple):
     owed: float = 0.0
 
 
-class FileReplayInput(InputOperator):
+class FileReplayInput(InputOperator, Generic[T]):
     r"""Emit the rows of files in order; finish in the window that emits the last row.
 
     `path` is a file, a folder (the files in it), a pattern (`data/*.csv`) or a list of them: paths (relative:
@@ -106,10 +109,10 @@ class FileReplayInput(InputOperator):
     """
 
     progress_unit = "bytes"
-    output = OutputPort(Any)
+    output = OutputPort[T](Any)
 
     path: str | Path | list[str | Path]
-    schema: Any
+    schema: SchemaType[T]
     format: Literal["text", "csv", "jsonl", "parquet"] = "text"
     rows_per_window: int | None = Field(default=None, gt=0)
     rows_per_second: float | None = Field(default=None, gt=0)
@@ -122,12 +125,12 @@ class FileReplayInput(InputOperator):
     files = State("")
     position = State(Position())
     pace = State(Pace())
-    known: Cache[dict[str, list[ReplayFile]]] = Cache(dict)  # files by their text
+    known = Cache(dict[str, list[ReplayFile]])  # files by their text
 
-    def __init__(self, **properties: Any) -> None:
-        super().__init__(**properties)
-        if "schema" in properties:
-            self.declare_schema("output", properties["schema"])
+    def __post_init__(self) -> None:
+        """Give the output port its schema."""
+        if "schema" in vars(self):
+            self.declare_schema("output", self.schema)
 
     def property_faults(self) -> list[tuple[str, Any, str]]:
         """Refuse more than one pace, and a schema that the format cannot hold."""
@@ -151,7 +154,7 @@ class FileReplayInput(InputOperator):
         if not self.path:
             faults.append(("path", self.path, "must name a file, a folder or a pattern"))
         try:
-            schema = self.port_schema("output")
+            schema = port_schema(self, "output")
         except SchemaError:
             return faults  # reported with the port
         if schema is None or schema.pickled:
@@ -295,7 +298,7 @@ class FileReplayInput(InputOperator):
 
         Raises SchemaError without a `schema`, and RidgelineError for a file that cannot be read.
         """
-        schema = self.port_schema("output")
+        schema = port_schema(self, "output")
         if schema is None:
             message = "property `schema` was not given; pass `schema=...`"
             raise SchemaError(message)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Generic, Self
 
 import pyarrow as pa
+from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, Operator, OutputPort
-from ridgeline.operators._unnamed import named
+
+T = TypeVar("T", default=Any)
 
 
-class Filter(Operator):
+class Filter(Operator, Generic[T]):
     """Let the tuples through for which a predicate is true, in their order.
 
     Give one of `predicate` and `batch_predicate`. `predicate` takes a tuple and returns True or False.
@@ -36,35 +38,35 @@ class Filter(Operator):
         [Number(value=2), Number(value=4)]
     """
 
-    data = InputPort(Any)
-    output = OutputPort(Any)
+    data = InputPort[T](Any)
+    output = OutputPort[T](Any)
 
-    predicate: Callable[[Any], bool] | None = None
+    predicate: Callable[[T], bool] | None = None
     batch_predicate: Callable[[pa.RecordBatch], Any] | None = None
 
-    def __new__(cls, *_unnamed: Any, **properties: Any) -> Self:
+    def __new__(cls, *values: Any, **properties: Any) -> Self:
         """Make a `BatchFilter` if `batch_predicate` is given: its port takes batches in place of tuples."""
-        return super().__new__(BatchFilter if cls is Filter and "batch_predicate" in properties else cls)  # type: ignore[return-value]
+        by_batch = (values[1] if len(values) == 2 else properties.get("batch_predicate")) is not None  # noqa: PLR2004
+        return super().__new__(BatchFilter if cls is Filter and by_batch else cls)  # type: ignore[return-value]
 
-    def __init__(self, *unnamed: Any, **properties: Any) -> None:
-        properties = named("Filter", "predicate", unnamed, properties)
-        super().__init__(**properties)
+    def __post_init__(self) -> None:
+        """Raise TypeError unless there is one predicate."""
         if (self.predicate is None) == (self.batch_predicate is None):
             found = "neither" if self.predicate is None else "both"
             message = f"`Filter` needs one of `predicate` and `batch_predicate`; got {found}; give one"
             raise TypeError(message)
 
     @data.process
-    def sift(self, tuple: Any) -> None:
+    def sift(self, tuple: T) -> None:
         """Emit a tuple if the predicate is true for it."""
         if self.predicate is not None and self.predicate(tuple):
             self.output.emit(tuple)
 
 
-class BatchFilter(Filter):
+class BatchFilter(Filter[T]):
     """A `Filter` that takes batches: what `Filter(batch_predicate=...)` returns."""
 
-    data = InputPort(Any)
+    data = InputPort[T](Any)
 
     @data.process_batch
     def sift_batch(self, batch: pa.RecordBatch) -> None:

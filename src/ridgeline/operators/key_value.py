@@ -9,20 +9,22 @@ operators take the schema of their stream; the schema of their output is given t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from typing_extensions import TypeVar
 
-from ridgeline.api import Operator, RidgelineError, SchemaError, StreamCodec, stable_hash
+from ridgeline.api import Operator, RidgelineError, SchemaError, SchemaType, StreamCodec, stable_hash
 from ridgeline.api.codec import hash_column
 from ridgeline.api.nan import NAN
 from ridgeline.api.partitioner import assign_keys
 from ridgeline.api.schema import is_named_tuple
 from ridgeline.api.tuples import Tuples
 
+T = TypeVar("T", default=Any)
 Index = npt.NDArray[np.int64]
 Values = npt.NDArray[Any]
 _LARGEST = 2**63 - 1
@@ -62,7 +64,7 @@ class FirstColumnCodec(StreamCodec):
         return tuple(schema.names[:1]) or None
 
 
-class KeyValOperator(Operator):
+class KeyValOperator(Operator, Generic[T]):
     """The base of operators over key-value streams: the output's schema, and how columns are emitted.
 
     `schema` is the schema of the tuples on the output port that `emits` names: the key, then the values, by
@@ -95,11 +97,11 @@ class KeyValOperator(Operator):
 
     emits: ClassVar[str]
 
-    schema: Any
+    schema: SchemaType[T] | None
 
-    def __init__(self, **properties: Any) -> None:
-        super().__init__(**properties)
-        if properties.get("schema") is not None:
+    def __post_init__(self) -> None:
+        """Give the output port its schema."""
+        if vars(self).get("schema") is not None:
             self.declare_schema(self.emits, self.schema)
 
     def output_schema(self) -> pa.Schema:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Generic, Self
 
 import pyarrow as pa
+from pydantic import Field
+from typing_extensions import TypeVar
 
-from ridgeline.api import InputPort, Operator, OutputPort
-from ridgeline.operators._unnamed import named
+from ridgeline.api import InputPort, Operator, OutputPort, SchemaType
+
+T = TypeVar("T", default=Any)
+Made = TypeVar("Made", default=Any)
 
 
-class Map(Operator):
+class Map(Operator, Generic[T, Made]):
     """Turn each tuple into another one of `schema`, in order.
 
     Give one of `function` and `batch_function`. `function` takes a tuple and returns one of `schema`.
@@ -43,38 +47,39 @@ class Map(Operator):
         [Fahrenheit(city='Bern', degrees=68.0), Fahrenheit(city='Oslo', degrees=23.0)]
     """
 
-    data = InputPort(Any)
-    output = OutputPort(Any)
+    data = InputPort[T](Any)
+    output = OutputPort[Made](Any)
 
-    schema: Any
-    function: Callable[[Any], Any] | None = None
-    batch_function: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
+    function: Callable[[T], Made] | None = None
+    schema: SchemaType[Made] = Field(kw_only=True)
+    batch_function: Callable[[pa.RecordBatch], pa.RecordBatch] | None = Field(default=None, kw_only=True)
 
-    def __new__(cls, *_unnamed: Any, **properties: Any) -> Self:
+    def __new__(cls, *_values: Any, **properties: Any) -> Self:
         """Make a `BatchMap` if `batch_function` is given: its port takes batches in place of tuples."""
-        return super().__new__(BatchMap if cls is Map and "batch_function" in properties else cls)  # type: ignore[return-value]
+        return super().__new__(
+            BatchMap if cls is Map and properties.get("batch_function") is not None else cls
+        )  # type: ignore[return-value]
 
-    def __init__(self, *unnamed: Any, **properties: Any) -> None:
-        properties = named("Map", "function", unnamed, properties)
-        super().__init__(**properties)
+    def __post_init__(self) -> None:
+        """Raise TypeError unless there is one function; give the output port its schema."""
         if (self.function is None) == (self.batch_function is None):
             found = "neither" if self.function is None else "both"
             message = f"`Map` needs one of `function` and `batch_function`; got {found}; give one"
             raise TypeError(message)
-        if "schema" in properties:
+        if "schema" in vars(self):
             self.declare_schema("output", self.schema)
 
     @data.process
-    def apply(self, tuple: Any) -> None:
+    def apply(self, tuple: T) -> None:
         """Emit what the function returns for a tuple."""
         if self.function is not None:
             self.output.emit(self.function(tuple))
 
 
-class BatchMap(Map):
+class BatchMap(Map[T, Made]):
     """A `Map` that takes batches: what `Map(batch_function=...)` returns."""
 
-    data = InputPort(Any)
+    data = InputPort[T](Any)
 
     @data.process_batch
     def apply_batch(self, batch: pa.RecordBatch) -> None:

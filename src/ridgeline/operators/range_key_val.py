@@ -6,9 +6,16 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from ridgeline.api import InputPort, KeyedState, OutputPort
+from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaType
 from ridgeline.operators._batch_unifier import BatchUnifier
-from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, check_columns, distinct, extremes
+from ridgeline.operators.key_value import (
+    FirstColumnCodec,
+    KeyValOperator,
+    T,
+    check_columns,
+    distinct,
+    extremes,
+)
 
 
 class RangeUnifier(BatchUnifier):
@@ -37,7 +44,7 @@ class RangeUnifier(BatchUnifier):
         return pa.RecordBatch.from_arrays([keys, *columns], schema=batch.schema)
 
 
-class RangeKeyVal(KeyValOperator):
+class RangeKeyVal(KeyValOperator[T]):
     """Emit the highest and the lowest value of each key in the application window.
 
     Input: `(key, value)`, values of any ordered type. Null values are ignored; so is NaN where the key has a
@@ -73,9 +80,11 @@ class RangeKeyVal(KeyValOperator):
     emits: ClassVar[str] = "range"
 
     data = InputPort(Any, codec=FirstColumnCodec())
-    range = OutputPort(Any, unifier=RangeUnifier)
+    range = OutputPort[T](Any, unifier=RangeUnifier)
 
-    extremes: KeyedState[Any] = KeyedState(tuple)
+    schema: SchemaType[T]
+
+    extremes = KeyedState(tuple)
 
     @data.process_batch
     def add_batch(self, batch: pa.RecordBatch) -> None:

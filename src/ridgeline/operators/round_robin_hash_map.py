@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
+from typing_extensions import TypeVar
 
-from ridgeline.api import InputPort, ListState, Operator, OutputPort, SchemaError
+from ridgeline.api import InputPort, ListState, Operator, OutputPort, SchemaError, SchemaType
 from ridgeline.api.schema import Schema
 
+T = TypeVar("T", default=Any)
 
-class RoundRobinHashMap(Operator):
+
+class RoundRobinHashMap(Operator, Generic[T]):
     """Group each `len(keys)` consecutive values into one tuple.
 
     Input: tuples of one column. Output: `schema`, whose columns must be named as `keys`; default: int64
@@ -39,23 +42,22 @@ class RoundRobinHashMap(Operator):
     """
 
     data = InputPort(Any)
-    map = OutputPort(Any)
+    map = OutputPort[T](Any)
 
     keys: list[str] = Field(min_length=1)
-    schema: Any = None
+    schema: SchemaType[T] | None = None
 
-    carried: ListState[Any] = ListState()
+    carried = ListState()
 
-    def __init__(self, **properties: Any) -> None:
-        super().__init__(**properties)
-        if properties.get("schema") is None:
-            self.schema = pa.schema([(key, pa.int64()) for key in properties.get("keys", [])])
+    def __post_init__(self) -> None:
+        """Give the output port its schema. Raises SchemaError unless its columns are the keys."""
+        keys = vars(self).get("keys", [])
+        if self.schema is None:
+            self.schema = pa.schema([(key, pa.int64()) for key in keys])
         names = Schema(self.schema).arrow.names
-        if list(properties.get("keys", [])) != names:
-            message = (
-                f"the columns of `schema` must be the `keys` {properties.get('keys')}; got {names}; "
-                "rename one or the other"
-            )
+        if list(keys) != names:
+            remedy = "rename one or the other"
+            message = f"the columns of `schema` must be the `keys` {keys}; got {names}; {remedy}"
             raise SchemaError(message)
         self.declare_schema("map", self.schema)
 

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from ridgeline.api import InputPort, KeyedState, OutputPort, State
-from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, check_columns, distinct, sums
+from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaType, State
+from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, T, check_columns, distinct, sums
 
 
-class SimpleMovingAverage(KeyValOperator):
+class SimpleMovingAverage(KeyValOperator[T]):
     """Emit the average of each key's values over the last `window_size` application windows.
 
     Input: `(key, value)`, numbers; null values are ignored. Output: `(key, average)` at the end of every
@@ -49,14 +49,14 @@ class SimpleMovingAverage(KeyValOperator):
     emits: ClassVar[str] = "average"
 
     data = InputPort(Any, codec=FirstColumnCodec())
-    average = OutputPort(Any)
+    average = OutputPort[T](Any)
 
-    schema: Any = None
+    schema: SchemaType[T] | None = None
     window_size: int = Field(default=2, ge=1)
 
     # For each key, oldest first: (number of the application window, sum, count). The number is the same in
     # all partitions.
-    parts: KeyedState[Any] = KeyedState(tuple)
+    parts = KeyedState(tuple)
     window_number = State(0)
 
     @data.process_batch

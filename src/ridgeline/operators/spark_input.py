@@ -6,20 +6,25 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
+from typing_extensions import TypeVar
 
 from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.schema import Schema
+from ridgeline.api.schema_types import SchemaType
 from ridgeline.operators._spark_types import loses_nothing, spark_type, what_spark_says
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+else:
+    DataFrame = Any  # the type of a property is read at run time, also where there is no Spark
 
+T = TypeVar("T", default=Any)
 FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
 """Sources that need a schema."""
 
 
-class SparkInput(SparkSource):
+class SparkInput(SparkSource[T]):
     """Read a Spark source: Kafka, files, Delta, rate, every format of `spark.readStream.format(format)`.
 
     `options` go to the reader. `schema` is the type of the tuples. `transform` takes the source's DataFrame
@@ -52,15 +57,15 @@ class SparkInput(SparkSource):
 
     format: str = Field(min_length=1)
     options: dict[str, bool | int | float | str] = Field(default={})
-    schema: Any
-    transform: Callable[[Any], Any] | None = None
-    source_schema: Any = None
+    schema: SchemaType[T] = Field(kw_only=True)
+    transform: Callable[[DataFrame], DataFrame] | None = None
+    source_schema: SchemaType[Any] | str | None = None
     timestamp: str | None = None
 
-    def __init__(self, **properties: Any) -> None:
-        super().__init__(**properties)
-        if "schema" in properties:
-            self.declare_schema("output", properties["schema"])
+    def __post_init__(self) -> None:
+        """Give the output port its schema."""
+        if "schema" in vars(self):
+            self.declare_schema("output", self.schema)
 
     def property_faults(self) -> list[tuple[str, Any, str]]:
         """Refuse schemas with columns for which Spark has no type."""

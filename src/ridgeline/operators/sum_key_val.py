@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from ridgeline.api import InputPort, KeyedState, OutputPort, State
+from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaType, State
 from ridgeline.operators._batch_unifier import BatchUnifier
-from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, check_columns, distinct, sums
+from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, T, check_columns, distinct, sums
 
 
 class SumUnifier(BatchUnifier):
@@ -34,7 +34,7 @@ class SumUnifier(BatchUnifier):
         return pa.RecordBatch.from_arrays([keys, *columns], schema=batch.schema)
 
 
-class SumKeyVal(KeyValOperator):
+class SumKeyVal(KeyValOperator[T]):
     """Emit the sum of each key's values; tuples with several values are summed column by column.
 
     Input: `(key, value, ...)`, numbers; null values are ignored. Output: `(key, sum, ...)` at the end of the
@@ -73,13 +73,13 @@ class SumKeyVal(KeyValOperator):
     emits: ClassVar[str] = "sum"
 
     data = InputPort(Any, codec=FirstColumnCodec())
-    sum = OutputPort(Any, unifier=SumUnifier)
+    sum = OutputPort[T](Any, unifier=SumUnifier)
 
-    schema: Any = None
+    schema: SchemaType[T] | None = None
     cumulative: bool = False
     restart_every: int = Field(default=0, ge=0)
 
-    sums: KeyedState[Any] = KeyedState(tuple)
+    sums = KeyedState(tuple)
     windows = State(0)
 
     @data.process_batch

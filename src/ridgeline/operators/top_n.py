@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaError, State
+from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaError, SchemaType, State
 from ridgeline.operators._batch_unifier import BatchUnifier
-from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, distinct, last_rows, to_batch
+from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, T, distinct, last_rows, to_batch
 
 
 def largest(batch: pa.RecordBatch, size: int, by: str) -> pa.RecordBatch:
@@ -51,7 +51,7 @@ class TopNUnifier(BatchUnifier):
         return largest(batch, self.size, self.by)
 
 
-class TopN(KeyValOperator):
+class TopN(KeyValOperator[T]):
     """Emit the `size` largest tuples by the column `by`, the largest first.
 
     Input: tuples with at least the columns of the output. Output: at the end of the (application) window, if
@@ -86,16 +86,16 @@ class TopN(KeyValOperator):
     emits: ClassVar[str] = "top"
 
     data = InputPort(Any, codec=FirstColumnCodec())
-    top = OutputPort(Any)
+    top = OutputPort[T](Any)
 
-    schema: Any = None
+    schema: SchemaType[T] | None = None
     size: int = Field(default=10, ge=1)
-    by: str
+    by: str = Field(kw_only=True)
     keyed: bool = False
     cumulative: bool = False
 
-    newest: KeyedState[Any] = KeyedState(tuple)  # if keyed: each key's newest tuple
-    largest: State[Any] = State(())  # otherwise: the largest tuples so far, as tuples of values
+    newest = KeyedState(tuple)  # if keyed: each key's newest tuple
+    largest = State[Any](())  # otherwise: the largest tuples so far, as tuples of values
 
     def unifier_of(self, port: str) -> TopNUnifier:
         """Return a `TopNUnifier` with this operator's `size` and `by`."""

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from ridgeline.api.codec import StreamCodec
 from ridgeline.api.errors import SchemaError, did_you_mean, shorten
-from ridgeline.api.operator import Unifier
+from ridgeline.api.operator import Unifier, port_schema
 from ridgeline.api.ports import InputPort
 from ridgeline.api.schema import Schema
 from ridgeline.plan.check_callbacks import callback_faults
@@ -74,7 +74,7 @@ def check_declarations(draft: Draft) -> None:
 def declared_schema(draft: Draft, operator: DraftOperator, name: str) -> tuple[bool, Schema | None]:
     """Whether the port's declaration can be a schema, and the schema, None for one that takes whatever comes."""
     try:
-        return True, operator.operator.port_schema(name)
+        return True, port_schema(operator.operator, name)
     except SchemaError as error:
         what, _, remedy = str(error).rpartition("; ")
         draft.fault(operator.port(name), what or remedy, remedy if what else _SCHEMAS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from ridgeline.api.application import AddedStream, Application
@@ -58,7 +59,8 @@ class _Reader:
             and added.sinks
             and all(isinstance(sink, OutputPoint) for sink in added.sinks)
         ):
-            self.swapped(where, added)
+            ends = (added.source, *added.sinks)
+            self.swapped(where, [end for end in ends if isinstance(end, (InputPoint, OutputPoint))])
             return
         source = self.end(where, "source", added.source)
         if source is not None:
@@ -84,9 +86,8 @@ class _Reader:
         self.draft.fault(where, f"there is no locality {shorten(locality)}", did_you_mean(name, names))
         return None
 
-    def swapped(self, where: str, added: AddedStream) -> None:
-        """A stream whose source is an input and whose sinks are outputs."""
-        points = [added.source, *added.sinks]
+    def swapped(self, where: str, points: Sequence[InputPoint | OutputPoint]) -> None:
+        """A stream whose source, the first of `points`, is an input and whose sinks are outputs."""
         names = [self.name(point) for point in points]
         for point in points:
             if id(point.operator) in self.owners:
@@ -94,7 +95,7 @@ class _Reader:
         what = f"the stream goes from input port `{names[0]}` to output port {listed(names[1:])}"
         self.draft.fault(where, what, f'swap them: `add_stream("{where}", {names[1]}, {names[0]})`')
 
-    def end(self, where: str, role: str, point: Any) -> End | None:
+    def end(self, where: str, role: str, point: object) -> End | None:
         """The port of an operator of the application, or None and a fault."""
         wanted = OutputPoint if role == "source" else InputPoint
         if isinstance(point, (InputPoint, OutputPoint)):

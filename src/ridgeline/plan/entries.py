@@ -10,7 +10,8 @@ from typing import Any
 import pydantic
 
 from ridgeline.api.errors import did_you_mean
-from ridgeline.api.operator import Operator, operator_type, property_types
+from ridgeline.api.operator import Operator, operator_type
+from ridgeline.api.properties import property_types
 
 
 class NoEntryError(Exception):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.api.attributes import OPERATOR_ATTRIBUTES
-from ridgeline.api.operator import operator_type
+from ridgeline.api.operator import operator_type, port_schema
 from ridgeline.api.partitioner import Partition, PartitionKeys
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
 from ridgeline.plan.partitioning import define_partitions, parallel_ports
@@ -158,8 +158,8 @@ class _Builder:
                 port=output.port,
                 operator=prototype,
                 attributes=attributes,
-                inputs={entry: prototype.port_schema(entry) or schema},
-                outputs={leaving: prototype.port_schema(leaving) or schema},
+                inputs={entry: port_schema(prototype, entry) or schema},
+                outputs={leaving: port_schema(prototype, leaving) or schema},
                 keys={},
                 round_robin=frozenset(),
             )

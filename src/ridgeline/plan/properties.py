@@ -7,7 +7,8 @@ import json
 from typing import Any
 
 from ridgeline.api.masking import mask_text, shown
-from ridgeline.api.operator import REQUIRED, Operator, check_properties
+from ridgeline.api.operator import REQUIRED, Operator
+from ridgeline.api.properties import check_properties
 from ridgeline.plan.entries import with_entry
 
 

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from ridgeline.api.errors import SchemaError, shorten
-from ridgeline.api.operator import Operator, PassThroughUnifier, Unifier, operator_type
+from ridgeline.api.operator import Operator, PassThroughUnifier, Unifier, operator_type, port_schema
 from ridgeline.api.schema import Schema
 from ridgeline.plan.check_callbacks import callback_faults
 from ridgeline.plan.properties import property_faults, settle
@@ -66,7 +66,7 @@ def unifier_faults(operator: Operator, port: str, schema: Schema | None) -> list
         return [*faults, (what, "give it one of each")]
     for name in (*ports.inputs, *ports.outputs):
         try:
-            own = unifier.port_schema(name)
+            own = port_schema(unifier, name)
         except SchemaError as error:
             faults.append((f"port `{name}` of its unifier `{kind.__name__}`: {error}", "declare a schema"))
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ridgeline.api.operator import Operator, operator_type
+from ridgeline.api.operator import Operator, is_stateless, operator_type
 from ridgeline.api.state import State
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import OperatorReport, StateVersion
@@ -130,7 +130,9 @@ class CompactionScheduler:
         self._plan = plan
         self._interval: int = plan.logical.attributes["snapshot_interval"]
         self._growth = {
-            operator.id: _Growth() for operator in plan.physical.operators if not operator.operator.stateless
+            operator.id: _Growth()
+            for operator in plan.physical.operators
+            if not is_stateless(operator.operator)
         }
         self._plain = {operator.id for operator in plan.physical.operators if _is_plain(operator.operator)}
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, overload
 
 import pyarrow as pa
+from typing_extensions import TypeVar
 
-from ridgeline.api.operator import Operator
+from ridgeline.api.operator import Operator, port_schema
 from ridgeline.api.ports import InputPort
 from ridgeline.api.publisher import Publisher
 from ridgeline.api.schema import Schema, holds_pickles
+from ridgeline.api.schema_types import SchemaType
+
+T = TypeVar("T", default=Any)
 
 
-class CollectorSink(Operator):
+class CollectorSink(Operator, Generic[T]):
     """Keep the tuples of committed windows in the memory of the driver, for `run.collected(name)`.
 
     That returns tuples of `schema`; without a schema dictionaries, or the values themselves of an `object`
@@ -36,9 +40,13 @@ class CollectorSink(Operator):
         [Number(value=2)]
     """
 
-    input = InputPort(Any)
+    input = InputPort[T](Any)
 
-    def __init__(self, schema: Any = Any) -> None:
+    @overload
+    def __init__(self: CollectorSink[Any]) -> None: ...
+    @overload
+    def __init__(self, schema: SchemaType[T]) -> None: ...
+    def __init__(self, schema: object = Any) -> None:
         super().__init__()
         if schema is not Any:
             self.declare_schema("input", schema)
@@ -53,7 +61,7 @@ class CollectorSink(Operator):
 
     def publisher(self) -> Collector:
         """The part that runs on the driver."""
-        return Collector(self.port_schema("input"))
+        return Collector(port_schema(self, "input"))
 
 
 class Collector(Publisher):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Generic
 
 import pyarrow as pa
+from typing_extensions import TypeVar
 
 from ridgeline.api.errors import ContainerAbortError
 from ridgeline.api.operator import InputOperator
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.schema import is_named_tuple, is_record, record_fields
+from ridgeline.api.schema_types import SchemaType
 from ridgeline.api.state import State
+
+T = TypeVar("T", default=Any)
 
 
 class Mark:
@@ -51,7 +55,7 @@ def _maker(schema: Any) -> Callable[[tuple[Any, ...]], Any] | None:
     return None
 
 
-class ListInput(InputOperator):
+class ListInput(InputOperator, Generic[T]):
     """Emit the items of a list; finish with the window of the last item.
 
     Items are tuples of `schema` or plain tuples with its values. `END_WINDOW` ends a window, `ABORT` kills
@@ -77,13 +81,13 @@ class ListInput(InputOperator):
     """
 
     progress_unit = "records"
-    output = OutputPort(Any)
+    output = OutputPort[T](Any)
 
     timestamp: str | None = None
 
     position = State(0)
 
-    def __init__(self, schema: Any, items: Iterable[Any], timestamp: str | None = None) -> None:
+    def __init__(self, schema: SchemaType[T], items: Iterable[Any], timestamp: str | None = None) -> None:
         super().__init__(timestamp=timestamp)
         self.declare_schema("output", schema)
         make = _maker(schema)

@@ -19,7 +19,7 @@ from ridgeline.api.errors import (
     RidgelineError,
 )
 from ridgeline.api.files import is_local
-from ridgeline.api.operator import InputOperator, SparkSource, operator_type
+from ridgeline.api.operator import InputOperator, SparkSource, operator_type, port_schema
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.run import ApplicationRun, Ran
@@ -366,7 +366,7 @@ def _played_by_list(name: str, operator: Any) -> tuple[Any, str | None]:
     Raises RidgelineError for an operator that a list cannot replace.
     """
     outputs = operator_type(type(operator)).outputs if isinstance(operator, InputOperator) else {}
-    schema = operator.port_schema(next(iter(outputs))) if len(outputs) == 1 else None
+    schema = port_schema(operator, next(iter(outputs))) if len(outputs) == 1 else None
     if schema is None:
         rule = "a list can play an input operator with one output port of a schema"
         msg = f"`inputs` names `{name}`, which is a `{type(operator).__name__}`; {rule}"

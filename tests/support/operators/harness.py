@@ -15,8 +15,9 @@ from rich.console import Console
 
 from ridgeline.api import Clock, InputOperator, Operator, OperatorContext, Publisher, PublisherContext
 from ridgeline.api.errors import FencedError
-from ridgeline.api.operator import check_properties, operator_type
+from ridgeline.api.operator import operator_type, port_schema, state_cells
 from ridgeline.api.per_instance import OWN
+from ridgeline.api.properties import check_properties
 
 
 class HandClock(Clock):
@@ -47,7 +48,7 @@ def validated(operator: Operator) -> Operator:
 
 
 def restore(operator: Operator, state: dict[str, Any]) -> None:
-    for name, cell in operator.cells.items():
+    for name, cell in state_cells(operator).items():
         cell.reset()
         cell.apply(state[name])
 
@@ -101,7 +102,7 @@ class Driven:
         )
         operator.context = context
         for port in operator_type(type(operator)).outputs:
-            getattr(operator, port).port_schema = operator.port_schema(port)
+            getattr(operator, port).port_schema = port_schema(operator, port)
         operator.setup(context)
         if self.state is not None:
             restore(operator, self.state)
@@ -122,7 +123,7 @@ class Driven:
         operator = self.operator
         self.attempts += 1
         operator.context.window_id, operator.context.container_attempt = self.window_id, f"a{self.attempts}"
-        before = {name: cell.snapshot() for name, cell in operator.cells.items()}
+        before = {name: cell.snapshot() for name, cell in state_cells(operator).items()}
         kept = set(vars(operator))
         try:
             result = self.attempt(operator, batches, begin, end)
@@ -139,14 +140,14 @@ class Driven:
                 restore(operator, before)
         if commit:
             self.state = pickle.loads(
-                pickle.dumps({name: cell.snapshot() for name, cell in operator.cells.items()})
+                pickle.dumps({name: cell.snapshot() for name, cell in state_cells(operator).items()})
             )
             self.window_id += 1
         return result
 
     def attempt(self, operator: Any, batches: Sequence[pa.RecordBatch], begin: bool, end: bool) -> Any:
         declared = operator_type(type(operator))
-        for cell in operator.cells.values():
+        for cell in state_cells(operator).values():
             cell.begin(self.window_id)
         outputs = [getattr(operator, port) for port in declared.outputs]
         for point in outputs:

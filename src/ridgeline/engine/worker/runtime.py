@@ -24,7 +24,14 @@ from ridgeline.api.errors import (
     described,
     shorten,
 )
-from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type
+from ridgeline.api.operator import (
+    InputOperator,
+    Operator,
+    SparkSource,
+    is_stateless,
+    operator_type,
+    state_cells,
+)
 from ridgeline.api.per_instance import OWN
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.ports import InputPort
@@ -82,7 +89,7 @@ class OperatorRuntime:
         self.context = context
         self.operator = copy.deepcopy(spec.operator)
         self.operator.context = context
-        self.cells = self.operator.cells
+        self.cells = state_cells(self.operator)
         self.window_count: int = spec.attributes["application_window_count"]
         declared = operator_type(type(self.operator))
         self.outputs: dict[str, OutputPoint] = {
@@ -101,7 +108,7 @@ class OperatorRuntime:
         context.on_expected = self.running.expect
         source = isinstance(self.operator, InputOperator)
         self._meter = AgeMeter(
-            places(level, source=source, leaf=not spec.outputs, stateful=not self.operator.stateless)
+            places(level, source=source, leaf=not spec.outputs, stateful=not is_stateless(self.operator))
         )
         self._timed_outputs = {
             name

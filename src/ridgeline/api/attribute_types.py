@@ -1,0 +1,44 @@
+"""Attributes as type checkers see them: the keyword arguments of `Application` and `add_operator`.
+
+`ridgeline.api.attributes` has their defaults and rules; a test compares the names.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from ridgeline.api.attributes import OnError, ProcessingMode, RecordingLevel
+from ridgeline.api.partitioner import Partitioner
+
+
+class OperatorAttributes(TypedDict, total=False):
+    """What the platform does with one operator: `add_operator("sum", Sum(), partitions=2)`.
+
+    >>> scaled: OperatorAttributes = {"partitions": 2, "callback_timeout": "5s"}
+    """
+
+    partitions: int
+    partitioner: Partitioner | None
+    application_window_count: int
+    processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"]
+    on_error: OnError | Literal["STOP", "SKIP", "RETRY"]
+    callback_timeout: float | str | None
+    recovery_attempts: int
+    unifier_limit: int | None
+    partition_parallel: bool
+    error_tuples_kept: int
+
+
+class ApplicationAttributes(TypedDict, total=False):
+    """What the platform does with an application: `Application("payments", heartbeat_timeout="1m")`.
+
+    >>> patient: ApplicationAttributes = {"heartbeat_timeout": "1m", "windows_kept": 10}
+    """
+
+    snapshot_interval: int
+    windows_kept: int
+    heartbeat_interval: float | str
+    heartbeat_timeout: float | str
+    throughput_calculation_interval: float | str
+    stats_max_allowable_windows_lag: int
+    metrics_recording_level: RecordingLevel | Literal["OFF", "INFO", "TRACE"]

@@ -1,0 +1,79 @@
+"""The properties of operators: their types, and what is wrong with their values."""
+
+from __future__ import annotations
+
+import copy
+import typing
+import warnings
+from typing import Any
+
+import pydantic
+
+from ridgeline.api.errors import did_you_mean
+from ridgeline.api.masking import MASK, is_secret_type
+from ridgeline.api.operator import REQUIRED, Operator, operator_type
+
+
+def property_types(cls: type[Operator]) -> dict[str, Any]:
+    """The annotated types of an operator's properties, resolved.
+
+    Raises NameError for a type that cannot be resolved.
+    """
+    names = [name for name in operator_type(cls).properties if name != "context"]
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return {name: hints[name] for name in names}
+
+
+def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str, Any, str]]]:
+    """Validated values of all properties, and what is wrong: (property, value, rule).
+
+    Strings are converted, as on a command line.
+    """
+    declared = operator_type(type(operator))
+    values = vars(operator)
+    given = values.get("_given", {})
+    faults = [
+        (
+            name,
+            value,
+            f"there is no such property; {did_you_mean(name, set(declared.properties) - {'context'})}",
+        )
+        for name, value in given.items()
+        if name not in declared.properties and name != "context"
+    ]
+    fields: dict[str, Any] = {}
+    try:
+        hints = property_types(type(operator))
+    except NameError as error:
+        return {}, [*faults, ("", None, f"the types of its properties cannot be resolved: {error}")]
+    for name, kind in hints.items():
+        default = declared.properties[name]
+        fields[name] = (kind, ... if default is REQUIRED else default)
+    config = pydantic.ConfigDict(arbitrary_types_allowed=True, protected_namespaces=())
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", "Field name .* shadows", UserWarning
+        )  # `schema` and the like are good names of properties
+        model = pydantic.create_model(type(operator).__name__, __config__=config, **fields)
+    current = {name: values[name] for name in fields if name in values}
+    try:
+        checked = model(**current)
+    except pydantic.ValidationError as error:
+        for problem in error.errors():
+            name = ".".join(map(str, problem["loc"])) or "properties"
+            rule = problem["msg"][0].lower() + problem["msg"][1:]
+            if problem["type"] == "missing":
+                faults.append((name, REQUIRED, "is required"))
+            else:
+                faults.append(
+                    (
+                        name,
+                        MASK if is_secret_type(hints.get(str(problem["loc"][0]))) else problem["input"],
+                        rule,
+                    )
+                )
+        return {}, faults
+    validated = {name: getattr(checked, name) for name in fields}
+    probe = copy.copy(operator)
+    vars(probe).update(validated)
+    return validated, [*faults, *probe.property_faults()]
