@@ -38,7 +38,7 @@ def test_state_errors_and_unifiers():
     assert kinds["source"] == ("input", True, ())
     assert kinds["balances[0]"] == ("operator", True, ())  # its error port is not connected
     assert kinds["sink"][0] == "output"
-    unifier = topology.unifiers_of("balances")[0]
+    unifier = next(operator for operator in topology.operators if operator.unifier)
     assert (unifier.kind, unifier.container) == ("operator", topology.partitions_of("sink")[0].container)
 
 

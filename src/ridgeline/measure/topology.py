@@ -107,10 +107,6 @@ class Topology:
             operator for operator in self.operators if operator.name == name and not operator.unifier
         )
 
-    def unifiers_of(self, name: str) -> tuple[OperatorNode, ...]:
-        """The unifiers of a logical operator's outputs."""
-        return tuple(operator for operator in self.operators if operator.name == name and operator.unifier)
-
     def _neighbours(self, pairs: Iterator[tuple[int, int]]) -> dict[int, tuple[int, ...]]:
         found: dict[int, dict[int, None]] = {operator.id: {} for operator in self.operators}
         for own, other in pairs:

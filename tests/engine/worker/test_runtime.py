@@ -241,10 +241,11 @@ def test_inputs_that_have_finished_emit_no_more():
     step = OperatorRuntime(spec, context)
     step.start()
     first, _ = step.run(WindowRequest(0, 0, 1), {}, ())
-    assert (first.tuples_out, first.finished, first.progress) == ({"output": 1}, True, (1.0, 0.0))
+    assert (first.window.tuples_out, first.window.finished) == ({"output": 1}, True)
+    assert (first.source.consumed, first.source.remaining) == (1.0, 0.0)
     step.cells["position"].set(0)
     second, _ = step.run(WindowRequest(1, 0, 1, finished=frozenset({1})), {}, ())
-    assert (second.tuples_out, second.finished) == ({"output": 0}, True)
+    assert (second.window.tuples_out, second.window.finished) == ({"output": 0}, True)
 
 
 def test_the_rows_of_spark_become_the_source_s_tuples():

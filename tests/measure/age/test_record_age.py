@@ -13,7 +13,6 @@ from ridgeline.measure.age.record_age import (
     LEVELS,
     RecordAges,
     kip_613_name,
-    kip_613_tags,
     sample,
 )
 from ridgeline.measure.events import AgeSample
@@ -287,18 +286,12 @@ def test_totals_are_a_prometheus_histogram_since_the_start():
     assert ages.totals(1, "source") is None
 
 
-def test_names_and_tags_of_kip_613():
+def test_names_of_kip_613():
     assert [kip_613_name(name) for name in ("minimum", "maximum", "average")] == [
         "record-e2e-latency-min",
         "record-e2e-latency-max",
         "record-e2e-latency-avg",
     ]
-    assert kip_613_tags(42, 3, "sum#1") == {
-        "type": "stream-processor-node-metrics",
-        "thread-id": "42",
-        "task-id": "3",
-        "processor-node-id": "sum#1",
-    }
     with pytest.raises(
         ValueError, match="KIP-613 has no `p99`; did you mean one of minimum, maximum, average"
     ):

@@ -72,7 +72,6 @@ def test_the_formulas_on_the_document_s_second_figure():
     assert waiting == Estimate(9.0)
     elements = formulas.input_remaining(waiting, [known(25.0)])
     assert elements == known(34.0)
-    assert formulas.backlog_seconds(known(0.1), elements, 1, UNKNOWN) == known(3.45)
 
 
 def test_what_cannot_be_computed_is_unknown():

@@ -124,10 +124,6 @@ class Histogram:
             raise ValueError(msg)
         self._count(bucket_numbers(seconds, self.bits), counts)
 
-    def add_one(self, value: float) -> None:
-        """Add one value in seconds. Raises ValueError as `add`."""
-        self.add(np.array([value]))
-
     def merge(self, other: Histogram) -> None:
         """Add all that another histogram holds; the other stays as it is.
 
@@ -135,7 +131,7 @@ class Histogram:
             ValueError: If the other has other `bits`.
         """
         if other.bits != self.bits:
-            msg = f"histograms of {self.bits} and {other.bits} bits do not merge; did you mean `rebucketed({self.bits})`?"
+            msg = f"histograms of {self.bits} and {other.bits} bits do not merge; make both with the same `bits`"
             raise ValueError(msg)
         self._grow(other.count)
         self._zero += other._zero
@@ -224,18 +220,6 @@ class Histogram:
         if self._zero:
             midpoints, counts = np.insert(midpoints, 0, 0.0), np.insert(counts, 0, self._zero)
         return midpoints, counts
-
-    def rebucketed(self, bits: int, shift_seconds: float = 0.0) -> Histogram:
-        """The same values, all later by `shift_seconds`, in buckets of another resolution: each bucket's midpoint is shifted and counted.
-
-        From `TRANSPORT_BITS` to `BITS` the relative error stays below 1 % for shifts from 0 on; without a
-        shift it is that of `BITS`. Of the zero bucket's values it is 0.2 ms: one 0.1 ms before the shift, one
-        after. What a negative shift moves below 0 is counted as 0.
-        """
-        midpoints, counts = self.values()
-        made = Histogram(bits)
-        made.add(np.maximum(midpoints + shift_seconds, 0.0), counts)
-        return made
 
     @property
     def size_bytes(self) -> int:

@@ -60,9 +60,6 @@ AGE_BOUNDS_SECONDS = (
 # fmt: on
 """Upper bounds, inclusive, of the lifetime counts for Prometheus: 5 ms to a day."""
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
-
-KIP_613_GROUP = "stream-processor-node-metrics"
-"""The tag `type` of KIP-613's metrics."""
 _KIP_613_STATISTICS = {"minimum": "min", "maximum": "max", "average": "avg"}
 
 Buckets = tuple[tuple[int, int], ...]
@@ -87,16 +84,6 @@ def kip_613_name(statistic: str) -> str:
         msg = f"KIP-613 has no `{statistic}`; did you mean one of {', '.join(_KIP_613_STATISTICS)}?"
         raise ValueError(msg)
     return f"record-e2e-latency-{short}"
-
-
-def kip_613_tags(pid: int, container: int, operator_title: str) -> dict[str, str]:
-    """KIP-613's tags of an operator: a thread is our worker process, a task our container, a processor node our physical operator."""
-    return {
-        "type": KIP_613_GROUP,
-        "thread-id": str(pid),
-        "task-id": str(container),
-        "processor-node-id": operator_title,
-    }
 
 
 # ------------------------------------------------------------------------------------------- in the container

@@ -146,11 +146,6 @@ def output_remaining(elements: Estimate, average: Estimate, active_remaining: Es
     return elements * average + active_remaining
 
 
-def backlog_seconds(average: Estimate, elements: Estimate, active: float, fraction: Estimate) -> Estimate:
-    """F7: seconds of work left; `average` is of F2, `elements` the input remaining."""
-    return average * _left(elements, active, fraction)
-
-
 def even_shares(topology: Topology) -> dict[StreamEdge, Estimate]:
     """The share of its source port's tuples that each stream carries, as long as nothing better is known.
 
