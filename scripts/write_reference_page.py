@@ -13,7 +13,8 @@ from pydantic.fields import FieldInfo
 
 import ridgeline.operators
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, Attribute
-from ridgeline.api.operator import REQUIRED, Operator, Unifier, operator_type, property_types
+from ridgeline.api.operator import REQUIRED, Operator, Unifier, operator_type
+from ridgeline.api.properties import property_types
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "reference.md"
 HEAD = """# Reference: attributes and properties
