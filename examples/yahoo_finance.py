@@ -26,13 +26,14 @@ averages are also written as Parquet.
 """
 
 from datetime import datetime, time, timezone
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from ridgeline import (
     Application,
     InputOperator,
+    InputPoint,
     InputPort,
     KeyedPartitioner,
     KeyedState,
@@ -41,7 +42,6 @@ from ridgeline import (
     OutputPort,
     State,
 )
-from ridgeline.api.ports import InputPoint
 from ridgeline.operators import (
     ConsoleOutput,
     ConsolidatorKeyVal,
@@ -115,8 +115,8 @@ class StockTickerInput(InputOperator):
     """Ticks like those of an exchange, made of real daily quotes: one streaming window, one tick of each stock.
 
     A day is four ticks: opening, lowest and highest price (the highest first on days that end lower than they
-    began), close. The source tells the volume traded so far that day, as exchanges do; what is emitted is the
-    volume since the last tick. Times are those of the exchange's clock, called UTC.
+    began), close. The source has the volume traded so far that day, as exchanges do; it emits the volume
+    since the last tick. Times are those of the exchange's clock, called UTC.
     """
 
     price = OutputPort(Price)
@@ -127,7 +127,7 @@ class StockTickerInput(InputOperator):
     days: int = Field(default=250, ge=1, le=3270)
 
     position = State(0)  # in ticks
-    last_volume = KeyedState(int, default=0)
+    last_volume = KeyedState(int, key=str, default=0)
 
     def setup(self, context: OperatorContext) -> None:
         from bokeh_sampledata import stocks  # only where the operator runs
@@ -138,7 +138,7 @@ class StockTickerInput(InputOperator):
             symbol: {row[0]: row[1:] for row in zip(*map(table.get, columns), strict=True)}
             for symbol, table in tables.items()
         }
-        self.dates = sorted(set().union(*self.quotes.values()))[-self.days :]
+        self.dates = sorted({date for quotes in self.quotes.values() for date in quotes})[-self.days :]
 
     def emit_tuples(self) -> None:
         day, tick = divmod(self.position, DAY)
@@ -185,19 +185,23 @@ class YearOf(Operator):
 
     partitioner_default = KeyedPartitioner()
 
-    known = KeyedState(Year)
+    known = KeyedState(Year, key=str)
 
     def of(self, symbol: str) -> Year:
         return self.known.get(symbol) or Year(symbol, 0, 0.0, 0.0, float("inf"), 0)
 
     @quotes.process
     def note_quote(self, quote: Quote) -> None:
+        if quote.price is None or quote.time is None:
+            return  # a volume came first
         so_far = self.of(quote.symbol)
         closes = quote.time.time() == time(16)
         self.known[quote.symbol] = so_far._replace(days=so_far.days + closes, close=quote.price)
 
     @charts.process
     def note_chart(self, chart: Chart) -> None:
+        if chart.high is None or chart.low is None or chart.volume is None:
+            return  # half of it is still to come
         so_far = self.of(chart.symbol)
         self.known[chart.symbol] = so_far._replace(
             high=max(so_far.high, chart.high),
@@ -211,7 +215,7 @@ class YearOf(Operator):
 
 
 def closes_on_friday(quote: Quote) -> bool:
-    return quote.time.isoweekday() == 5 and quote.time.time() == time(16)
+    return quote.time is not None and quote.time.isoweekday() == 5 and quote.time.time() == time(16)
 
 
 def application(output: str | None = None) -> Application:
@@ -246,7 +250,7 @@ def application(output: str | None = None) -> Application:
             for name in ("quotes", "charts", "averages")
         }
 
-    def store(name: str) -> list[InputPoint]:
+    def store(name: str) -> list[InputPoint[Any]]:
         return [stores[name].input] if stores else []
 
     app.add_stream("price", ticks.price, quote.in1, high_low.data, price_sma.data)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ridgeline.api.kind import Kind
 from ridgeline.api.nan import one_nan
 
-Arrays: TypeAlias = npt.NDArray[Any] | pa.Array | pa.ChunkedArray | Iterable[Any]
+Arrays: TypeAlias = "npt.NDArray[Any] | pa.Array[Any] | pa.ChunkedArray[Any] | Iterable[Any]"
 """Keys or values of many rows: a numpy or Arrow array, or any iterable."""
 ARRAY_TYPES: dict[Any, Any] = {int: np.int64, float: np.float64, bool: np.bool_}
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", default=Any)
 T_contra = TypeVar("T_contra", contravariant=True, default=Any)
-Rows: TypeAlias = Sequence[int] | npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]] | pa.Array
+Rows: TypeAlias = "Sequence[int] | npt.NDArray[Any] | pa.Array[Any]"
 """Rows of a batch: a mask or positions."""
 
 
