@@ -39,9 +39,9 @@ def duration(seconds: float) -> str:
     if seconds < 0:
         return f"-{duration(-seconds)}"
     if seconds < 1:
-        milliseconds = seconds * 1000
-        digits = 0 if milliseconds >= 10 or not milliseconds else 1 if milliseconds >= 0.1 else 2  # noqa: PLR2004  two digits do
-        return f"{milliseconds:.{digits}f} ms"
+        ms = seconds * 1000
+        digits = 0 if ms >= 10 or not ms else 1 if ms >= 0.1 else 2  # noqa: PLR2004  two digits do
+        return f"{ms:.{digits}f} ms"
     if seconds < _MINUTE:
         return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"  # noqa: PLR2004  three digits do
     if seconds < _HOUR:

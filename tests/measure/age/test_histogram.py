@@ -1,4 +1,5 @@
 import math
+import random
 from fractions import Fraction
 
 import numpy as np
@@ -152,6 +153,31 @@ def test_more_than_can_be_counted_is_an_error():
 def test_buckets_make_the_same_histogram_again(values, bits):
     histogram = holding(values, bits)
     assert Histogram.of_buckets(histogram.buckets(), bits) == histogram
+
+
+def rebucketed(histogram, shift=0.0):
+    """The same values, later by `shift`, in the buckets that ages are kept in."""
+    midpoints, counts = histogram.values()
+    made = Histogram(BITS)
+    made.add(midpoints + shift, counts)
+    return made
+
+
+@settings(deadline=None)
+@given(VALUES.filter(bool), st.one_of(st.just(0.0), st.floats(0, 100)))
+def test_shifted_into_fewer_buckets_it_stays_within_one_percent(values, shift):
+    shifted = rebucketed(holding(values, TRANSPORT_BITS), shift)
+    later = [value + shift for value in values]
+    for quantile in QUANTILES:
+        assert close(
+            shifted.quantile(float(quantile)), nearest_rank(later, quantile), 0.01, 2 * SMALLEST_SECONDS
+        )
+    assert shifted.count == len(values)
+
+
+def test_without_a_shift_fewer_buckets_are_the_same_as_from_the_start():
+    values = [random.Random(3).lognormvariate(0, 3) for _ in range(1000)]
+    assert rebucketed(holding(values, TRANSPORT_BITS)) == holding(values)
 
 
 @settings(deadline=None)

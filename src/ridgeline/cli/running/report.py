@@ -20,8 +20,8 @@ AVERAGED = 10
 """Windows that the critical path of the averages is over."""
 
 
-class Figures(Protocol):
-    """Who answers for figures: `ridgeline.stram.watch.Watch`, or a measurement as of some time."""
+class RunAnswers(Protocol):
+    """Answers what a run's end shows: `ridgeline.stram.watch.Watch`, or a measurement as of some time."""
 
     def latency(self, window_id: int | None = None) -> Mapping[str, Any]:
         """As `/latency`."""
@@ -51,11 +51,11 @@ class Report:
     progress: Mapping[str, Any]
 
 
-def read_report(figures: Figures, at: float) -> Report:
+def read_report(answers: RunAnswers, at: float) -> Report:
     """Read all that a run's end shows; `at` is STRAM's wall clock."""
-    windows = figures.windows()
-    own = own_averages([figures.latency(window["windowId"]) for window in windows[-AVERAGED:]])
-    return Report(at, windows, own, figures.critical_path(), figures.record_age(), figures.progress())
+    windows = answers.windows()
+    own = own_averages([answers.latency(window["windowId"]) for window in windows[-AVERAGED:]])
+    return Report(at, windows, own, answers.critical_path(), answers.record_age(), answers.progress())
 
 
 def own_averages(latencies: Sequence[Mapping[str, Any]]) -> dict[str, float]:

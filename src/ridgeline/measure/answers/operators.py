@@ -8,8 +8,8 @@ from typing import Annotated, TypedDict
 
 from ridgeline.measure.age.record_age import LEVELS, AgeFigures
 from ridgeline.measure.answers.windows import OperatorLatencyAnswer
-from ridgeline.measure.latency.blame import milliseconds
 from ridgeline.measure.progress.throughput import Rates, Totals
+from ridgeline.measure.rounding import as_ms
 from ridgeline.measure.status import ContainerStatus, OperatorStatus
 from ridgeline.measure.topology import OperatorNode, Topology
 
@@ -256,7 +256,7 @@ def age_answer(node: OperatorNode, place: str, figures: AgeFigures | None) -> Re
     """The record ages of one physical operator at one place; without records in the last minute all are null."""
 
     def ms(seconds: Callable[[AgeFigures], float]) -> float | None:
-        return None if figures is None else milliseconds(seconds(figures))
+        return None if figures is None else as_ms(seconds(figures))
 
     return {
         "operator": node.title,

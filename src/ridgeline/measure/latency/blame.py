@@ -10,6 +10,7 @@ from ridgeline.measure.answers.windows import ExplainedAnswer
 from ridgeline.measure.latency.critical_path import CriticalPath
 from ridgeline.measure.latency.operator_latency import OperatorLatency
 from ridgeline.measure.latency.window import TaskTimes, WindowTimes, tasks_by_stage
+from ridgeline.measure.rounding import as_ms
 from ridgeline.measure.topology import Topology
 
 SMALLEST_STEP = 1e-6
@@ -111,15 +112,10 @@ def explain(
     if abs(other) >= SMALLEST_STEP:
         rest["other"] = other
     return {
-        "windowLatencyMs": milliseconds(times.latency_seconds),
-        "criticalPathMs": milliseconds(path.latency_seconds),
-        "rest": {what: milliseconds(seconds) for what, seconds in rest.items()},
+        "windowLatencyMs": as_ms(times.latency_seconds),
+        "criticalPathMs": as_ms(path.latency_seconds),
+        "rest": {what: as_ms(seconds) for what, seconds in rest.items()},
     }
-
-
-def milliseconds(seconds: float) -> float:
-    """Seconds as milliseconds, rounded to a nanosecond: what results show."""
-    return round(1000 * seconds, 6)
 
 
 class _Containers:

@@ -21,14 +21,15 @@ from ridgeline.measure.answers.windows import (
     WindowAnswer,
     WindowSummaryAnswer,
 )
-from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain, milliseconds
+from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain
 from ridgeline.measure.latency.critical_path import PathHistory, critical_path, slack
 from ridgeline.measure.latency.operator_latency import OperatorLatency, logical_latencies, operator_latencies
 from ridgeline.measure.latency.totals import LatencyTotals
 from ridgeline.measure.latency.window import WindowTimes
+from ridgeline.measure.rounding import as_ms
 from ridgeline.measure.topology import Topology
 
-Figures = npt.NDArray[np.float64]
+LatencyMatrix = npt.NDArray[np.float64]
 """Seconds; one row for each of latency, compute, wait and transfer, one column for each operator of the topology; NaN: did not report."""
 SHARE_WINDOWS = 100
 _PENDING = 32
@@ -47,7 +48,7 @@ class _Record:
     latency_seconds: float
     late_seconds: float
     tuples: tuple[int, int]
-    figures: Figures
+    figures: LatencyMatrix
     estimated: bytes
     path: tuple[int, ...]
     path_titles: tuple[str, ...]
@@ -82,7 +83,7 @@ class LatencyFold:
         self._records: dict[int, _Record] = {}
         self._paths = PathHistory(history)
         self._histograms: dict[tuple[int, str], Histogram] = {}
-        self._pending: list[Figures] = []
+        self._pending: list[LatencyMatrix] = []
         self._kinds: dict[tuple[str, str], int] = {}
         self._steps: list[tuple[str, str]] = []
         self._last: Topology | None = None
@@ -230,7 +231,7 @@ class LatencyFold:
         share = self._paths.share(SHARE_WINDOWS, until=record.window_id)
         return {
             "windowId": record.window_id,
-            "latencyMs": milliseconds(record.path_seconds),
+            "latencyMs": as_ms(record.path_seconds),
             "path": [
                 {
                     "operator": title,
@@ -242,13 +243,13 @@ class LatencyFold:
                 for operator, title in zip(record.path, record.path_titles, strict=True)
             ],
             "slack": {
-                topology.by_id[operator].title: milliseconds(seconds)
+                topology.by_id[operator].title: as_ms(seconds)
                 for operator, seconds in slack(topology, own).items()
                 if operator not in on_path
             },
             "blame": self._blame(record),
             "average": {
-                "latencyMs": milliseconds(on_average.latency_seconds),
+                "latencyMs": as_ms(on_average.latency_seconds),
                 "path": [topology.by_id[operator].title for operator in on_average.path],
             },
             "share": {
@@ -256,7 +257,7 @@ class LatencyFold:
                 for operator, fraction in share.items()
                 if operator in topology.by_id
             },
-            "windowLatencyMs": milliseconds(record.latency_seconds),
+            "windowLatencyMs": as_ms(record.latency_seconds),
             "explained": _explained(record),
         }
 
@@ -299,7 +300,7 @@ class LatencyFold:
             raise KeyError(msg)
         return self._records[window_id]
 
-    def _averages(self, record: _Record) -> Figures:
+    def _averages(self, record: _Record) -> LatencyMatrix:
         """The figures' mean over the windows up to a record's, of each operator over those in which it reported."""
         records = self._until(record)
         rows = [
@@ -321,7 +322,7 @@ class LatencyFold:
         return found
 
     def _operators(
-        self, record: _Record, averages: Figures, behind: Mapping[int, int]
+        self, record: _Record, averages: LatencyMatrix, behind: Mapping[int, int]
     ) -> list[OperatorLatencyAnswer]:
         self._count()
         columns = zip(
@@ -356,7 +357,7 @@ class LatencyFold:
     def _blame(self, record: _Record) -> list[BlameStepAnswer]:
         steps = zip(record.kinds, record.seconds, strict=True)
         return [
-            {"what": self._steps[kind][0], "operator": self._steps[kind][1], "ms": milliseconds(seconds)}
+            {"what": self._steps[kind][0], "operator": self._steps[kind][1], "ms": as_ms(seconds)}
             for kind, seconds in steps
         ]
 
@@ -383,13 +384,13 @@ def _summary(record: _Record) -> WindowSummaryAnswer:
         "attempts": record.attempts,
         "triggeredAt": record.triggered,
         "committedAt": record.committed,
-        "latencyMs": milliseconds(record.latency_seconds),
-        "lateMs": milliseconds(record.late_seconds),
-        "criticalPathMs": milliseconds(record.path_seconds),
+        "latencyMs": as_ms(record.latency_seconds),
+        "lateMs": as_ms(record.late_seconds),
+        "criticalPathMs": as_ms(record.path_seconds),
         "path": list(record.path_titles),
         "tuplesIn": record.tuples[0],
         "tuplesOut": record.tuples[1],
-        "phases": {what: milliseconds(seconds) for what, seconds in record.phases},
+        "phases": {what: as_ms(seconds) for what, seconds in record.phases},
     }
 
 
@@ -400,10 +401,10 @@ def _key(topology: Topology, operator: int) -> tuple[int, str]:
 
 def _ms(seconds: float | None) -> float | None:
     """Milliseconds for JSON; None for what is not known."""
-    return None if seconds is None or math.isnan(seconds) else milliseconds(seconds)
+    return None if seconds is None or math.isnan(seconds) else as_ms(seconds)
 
 
-def _own(topology: Topology, figures: Figures) -> dict[int, float]:
+def _own(topology: Topology, figures: LatencyMatrix) -> dict[int, float]:
     """Own latencies of the operators that reported."""
     own = (figures[1] + figures[3]).tolist()
     return {
@@ -413,7 +414,7 @@ def _own(topology: Topology, figures: Figures) -> dict[int, float]:
     }
 
 
-def _aligned(record: _Record, topology: Topology) -> Figures:
+def _aligned(record: _Record, topology: Topology) -> LatencyMatrix:
     """A record's figures in the columns of another plan."""
     columns = {
         _key(record.topology, node.id): column for column, node in enumerate(record.topology.operators)
@@ -425,7 +426,7 @@ def _aligned(record: _Record, topology: Topology) -> Figures:
     return aligned
 
 
-def _latencies(topology: Topology, figures: Figures) -> dict[int, OperatorLatency]:
+def _latencies(topology: Topology, figures: LatencyMatrix) -> dict[int, OperatorLatency]:
     rows = zip(topology.operators, *figures.tolist(), strict=True)
     return {
         node.id: OperatorLatency(node.id, latency, compute, wait, transfer)
@@ -434,7 +435,7 @@ def _latencies(topology: Topology, figures: Figures) -> dict[int, OperatorLatenc
     }
 
 
-def _logical(record: _Record, averages: Figures) -> list[LogicalLatencyAnswer]:
+def _logical(record: _Record, averages: LatencyMatrix) -> list[LogicalLatencyAnswer]:
     topology = record.topology
     means = logical_latencies(topology, _latencies(topology, averages))
     found = logical_latencies(topology, _latencies(topology, record.figures))
@@ -452,5 +453,5 @@ def _logical(record: _Record, averages: Figures) -> list[LogicalLatencyAnswer]:
 
 
 def _explained(record: _Record) -> ExplainedAnswer:
-    latency, path = milliseconds(record.latency_seconds), milliseconds(record.path_seconds)
+    latency, path = as_ms(record.latency_seconds), as_ms(record.path_seconds)
     return {"windowLatencyMs": latency, "criticalPathMs": path, "rest": dict(record.rest)}

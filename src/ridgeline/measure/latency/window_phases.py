@@ -23,6 +23,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.latency.phases import BETWEEN, PHASES, UNEXPLAINED, window_phases
 from ridgeline.measure.latency.window import assemble
+from ridgeline.measure.rounding import as_ms
 from ridgeline.measure.topology import Topology
 
 WARM_UP = 50
@@ -68,7 +69,7 @@ class PhaseTable:
         return {
             "windows": self.windows,
             "leftOut": self.left_out,
-            "everyMs": None if self.every_seconds is None else _ms(self.every_seconds),
+            "everyMs": None if self.every_seconds is None else as_ms(self.every_seconds),
             "explained": round(self.explained, 6),
             "phases": [{**_plain(phase), "what": PHASES[phase.phase]} for phase in self.phases],
             "window": _plain(self.whole),
@@ -191,16 +192,6 @@ class WindowPhases:
         )
 
 
-def phase_table(
-    events: Iterable[RunEvent], topology: Topology | None = None, warm_up: int = WARM_UP
-) -> PhaseTable | None:
-    """Where the time of a run's windows went, from all its events; see `WindowPhases`."""
-    fold = WindowPhases(topology)
-    for event in events:
-        fold.apply(event)
-    return fold.table(warm_up)
-
-
 @dataclass(slots=True)
 class _Window:
     """A window: when it began, when it was published, the seconds of its phases, whether Spark's own account is in them."""
@@ -220,13 +211,9 @@ def _time(phase: str, seconds: np.ndarray[Any, Any], total: float, first: float)
 def _plain(time: PhaseTime) -> Mapping[str, Any]:
     return {
         "phase": time.phase,
-        "medianMs": _ms(time.median),
-        "meanMs": _ms(time.mean),
-        "p95Ms": _ms(time.p95),
+        "medianMs": as_ms(time.median),
+        "meanMs": as_ms(time.mean),
+        "p95Ms": as_ms(time.p95),
         "share": round(time.share, 6),
-        "firstMs": _ms(time.first),
+        "firstMs": as_ms(time.first),
     }
-
-
-def _ms(seconds: float) -> float:
-    return round(1000 * seconds, 6)

@@ -292,13 +292,13 @@ class ScheduleBacklog:
         self._last = (at, late)
         self._source.add(at, at, late, basis=Basis.ESTIMATED)
 
-    def state(self, now: float, late_seconds: float, *, begun: int = 2) -> BacklogState:
+    def state(self, now: float, late_seconds: float, *, first_window: bool = False) -> BacklogState:
         """The state at `now`, at which the next window is so late.
 
         It is never `stuck`: a window that does not end falls behind.
 
-        `begun`: windows of this run. The first one starts processes and connections, which says nothing of
-        the next: until then the verdict is `unknown`.
+        `first_window`: the run has not begun its second window. The first one starts processes and
+        connections, which says nothing of the next: the verdict is `unknown`.
         """
         if self._last is None:
             return BacklogState(UNKNOWN, UNKNOWN, None, None, None, Verdict.UNKNOWN)
@@ -309,7 +309,7 @@ class ScheduleBacklog:
             verdict = Verdict.KEEPING_UP
         if current - late > _LEAVES_WINDOWS * self._window:
             verdict, caught_up_at = Verdict.FALLING_BEHIND, None
-        if begun < 2:  # noqa: PLR2004  as above
+        if first_window:
             verdict = Verdict.UNKNOWN
         seconds = Estimate(current, Basis.ESTIMATED)
         return BacklogState(

@@ -249,7 +249,7 @@ class ProgressFold:
             if window is None
             else max(0.0, (now if window.committed_at is None else window.committed_at) - window.began)
         )
-        schedule = self._schedule.state(now, self._late_seconds(now), begun=self._begun)
+        schedule = self._schedule.state(now, self._late_seconds(now), first_window=self._in_first_window)
         states = {name: source.backlog.state(now) for name, source in self._sources.items()}
         verdicts = {name: self._verdict(name, state, schedule, now) for name, state in states.items()}
         return {
@@ -318,6 +318,11 @@ class ProgressFold:
         }
 
     @property
+    def _in_first_window(self) -> bool:
+        """True until the run's second window begins: the first one starts processes, so it says nothing of the next."""
+        return self._begun < 2  # noqa: PLR2004  the second window
+
+    @property
     def forgiven_seconds(self) -> float:
         """Lateness that the windows' driver has forgiven itself: how much later its schedule is than the one that it began with."""
         return self._forgiven
@@ -380,8 +385,12 @@ class ProgressFold:
         if state.backlog.infinite:
             return schedule.verdict
         window = self._window
-        if state.verdict is Verdict.STUCK and self._begun < 2 and (window is None or not window.heartbeats):  # noqa: PLR2004  the first
-            return Verdict.UNKNOWN  # it starts processes and connections
+        if (
+            state.verdict is Verdict.STUCK
+            and self._in_first_window
+            and (window is None or not window.heartbeats)
+        ):
+            return Verdict.UNKNOWN
         left = state.seconds.value
         if (
             state.verdict is Verdict.KEEPING_UP
@@ -405,7 +414,7 @@ class ProgressFold:
         """`keeping up`, unless the windows are too far behind their schedule: then what the schedule says."""
         if schedule.backlog.value is None or schedule.backlog.value <= _BEHIND_WINDOWS * self._window_seconds:
             return Verdict.KEEPING_UP
-        if self._begun < 2:  # noqa: PLR2004  as in `ScheduleBacklog.state`
+        if self._in_first_window:
             return Verdict.UNKNOWN
         return Verdict.FALLING_BEHIND if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
 

@@ -104,8 +104,8 @@ def _of_row(row: OperatorAnswer) -> Labels:
     return _PARTITION.sub("", row["name"]), str(row["partition"])
 
 
-def _seconds(milliseconds: float | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000
+def _seconds(ms: float | None) -> float | None:
+    return None if ms is None else ms / 1000
 
 
 def _states(
@@ -153,9 +153,9 @@ def _critical_path(
         if labels is not None:
             yield "critical_path_operator_seconds", labels, _seconds(step["latencyMs"])
             yield "critical_path_info", (str(position), *labels), 1
-    for title, milliseconds in path["slack"].items():
+    for title, ms in path["slack"].items():
         if title in titles:
-            yield "operator_slack_seconds", titles[title], _seconds(milliseconds)
+            yield "operator_slack_seconds", titles[title], _seconds(ms)
 
 
 def _operator(row: OperatorAnswer, labels: Labels) -> Iterator[tuple[str, Labels, float | None]]:
@@ -207,6 +207,6 @@ def _hosts(scrape: Scrape, skew: Mapping[str, float]) -> Iterator[tuple[str, Lab
             (str(container["id"]), str(container["host"])),
             container["heartbeatAgeSeconds"],
         )
-    for host, milliseconds in skew.items():
-        yield "clock_skew_seconds", (host,), _seconds(milliseconds)
+    for host, ms in skew.items():
+        yield "clock_skew_seconds", (host,), _seconds(ms)
     yield "clock_clamps_total", (), scrape.frame["latency"]["clamps"]
