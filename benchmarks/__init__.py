@@ -1,1 +1,1 @@
-"""Benchmarks: Ridgeline beside what one would use in its place, in the same invocation and on the same data; see docs/benchmarks.md."""
+"""Benchmarks: Ridgeline beside its alternatives in one invocation, on the same data (docs/benchmarks.md)."""

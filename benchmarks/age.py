@@ -1,4 +1,4 @@
-"""How old a record is when a reader outside sees the result that it went into: 1,000 records a second, a running sum of 1,000 keys.
+"""Age of a record when a reader sees its result: 1,000 records a second, a running sum of 1,000 keys.
 
 All contestants get the same lines as they are written, and answer with a row for each key that a window
 changed: its sum so far and its newest record. The sink's clock is read on the driver: of ours when a window
@@ -86,7 +86,10 @@ class Seen:
                 or (numbers % KEYS != keys).any()
                 or (totals != _expected(numbers)).any()
             ):
-                msg = f"the sums of a window are not those of its records; got keys {keys[:5]}, numbers {numbers[:5]}, totals {totals[:5]}"
+                msg = (
+                    "the sums of a window are not those of its records; "
+                    f"got keys {keys[:5]}, numbers {numbers[:5]}, totals {totals[:5]}"
+                )
                 raise ValueError(msg)
             for key, number, its_time in zip(keys, numbers, created, strict=True):
                 shown = np.arange(newest[key] + KEYS, number + 1, KEYS)
@@ -106,7 +109,7 @@ class Seen:
 
 
 def _expected(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The sum of a key's values up to a record: KEYS and VALUES have no common divisor, so the values repeat after VALUES records."""
+    """The sum of a key's values up to a record. KEYS and VALUES are coprime: values repeat."""
     whole, rest = np.divmod(numbers // KEYS + 1, VALUES)
     first = (np.arange(VALUES)[None, :] * KEYS + (numbers % KEYS)[:, None]) % VALUES
     partial = np.where(np.arange(VALUES)[None, :] < rest[:, None], first, 0).sum(axis=1)
@@ -207,7 +210,7 @@ def ours(of_round: Round) -> Figures:
 
 
 def _records(of_round: Round) -> Any:
-    """The lines as a streaming DataFrame of `Record`, from Spark's socket source: it gives every line to the next micro-batch."""
+    """The lines as a streaming DataFrame of `Record`, from Spark's socket source."""
     from benchmarks import spark
 
     session = spark.session("age", spark.ROCKS)

@@ -1,4 +1,4 @@
-"""One source, a step in plain Python, three branches behind it and four sinks, beside four Structured Streaming queries.
+"""One source, a Python step, three branches and four sinks, beside four Structured Streaming queries.
 
 A window is two files. Sinks write Parquet files, each window's as soon as it is committed. The queries cannot
 share the step.
@@ -137,7 +137,7 @@ def ours(of_round: Round) -> Figures:
 
 
 def four_queries(of_round: Round) -> Figures:
-    """Each with the step in `mapInArrow`, a branch and a sink; all at the same time, sharing the slots fairly."""
+    """Four queries, each with the step in `mapInArrow`, a branch and a sink, sharing the slots fairly."""
     session = spark.session(
         "branches", {"spark.scheduler.mode": "FAIR", "spark.sql.streaming.metricsEnabled": "true"}
     )

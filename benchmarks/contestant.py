@@ -1,4 +1,4 @@
-"""The process of one contestant in one round: `python -m benchmarks.contestant ARGUMENTS`, started by `processes.run_contestant`."""
+"""The process of one contestant in one round: `python -m benchmarks.contestant ARGUMENTS`."""
 
 from __future__ import annotations
 

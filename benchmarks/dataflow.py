@@ -80,7 +80,7 @@ class Flow:
     found: dict[Any, int] = field(default_factory=dict)
 
     def run(self, processes: int) -> float:
-        """Run it to its end in so many processes, one worker each, this one among them; seconds that the pieces after warm-up took."""
+        """Run it in `processes` processes, one worker each; return the pieces' seconds after warm-up."""
         addresses = _free_addresses(processes)
         answers: multiprocessing.Queue[tuple[float, float, dict[Any, int]]] = multiprocessing.Queue()
         others = [

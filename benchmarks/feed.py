@@ -1,4 +1,4 @@
-"""A thousand records a second, from a process of their own: `python -m benchmarks.feed file PATH | socket PORT_FILE`.
+"""A process that writes 1,000 records a second: `python -m benchmarks.feed file PATH | socket PORT_FILE`.
 
 Record n is created at the n-th tick of a clock and is a line `n,microseconds since 1970`. Lines are appended
 to a file, or sent to the one client that connects to the port whose number is written to the file

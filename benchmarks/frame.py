@@ -57,7 +57,7 @@ class Round:
         return [float(sample) for sample in samples[first:]]
 
     def note(self, text: str) -> None:
-        """Say something that is shown below the contestant's figures: where the time went, what was checked."""
+        """Add a line below the contestant's figures: where the time went, what was checked."""
         with (self.folder / "notes.txt").open("a", encoding="utf-8") as notes:
             notes.write(f"{text.rstrip()}\n")
 
@@ -102,7 +102,7 @@ class Goal:
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """Contestants in the order in which they run, again and again for `rounds` (A B C, A B C, ...), and the goals.
+    """Contestants in the order in which they run, `rounds` times (A B C, A B C, ...), and the goals.
 
     `budget_seconds`: no further round begins if it would take longer than that in all; a contestant that
     takes it alone is ended. `prepare` fills the folder `data` of the round that it gets, once in an
@@ -122,5 +122,8 @@ class Benchmark:
         for goal in self.goals:
             for name in (goal.of, goal.against):
                 if name not in self.contestants:
-                    msg = f"benchmark `{self.name}`: a goal names a contestant; got {name!r}; there are {', '.join(self.contestants)}"
+                    msg = (
+                        f"benchmark `{self.name}`: a goal names a contestant; got {name!r}; "
+                        f"there are {', '.join(self.contestants)}"
+                    )
                     raise ValueError(msg)

@@ -1,4 +1,4 @@
-"""Generator, filter, map and count in one container, on one core, beside the same calls of pyarrow in a loop: what the engine itself costs.
+"""Cost of the engine alone: generator, filter, map and count in one container, beside a loop over pyarrow.
 
 The first windows, which are left out, are small.
 """

@@ -12,7 +12,7 @@ FIGURE = "window seconds"
 WINDOWS = 100
 SETTLE_SECONDS = 2.0
 SETTLE_SECONDS_PER_MILLION = 1.5
-"""How long windows go on, unhurried, once all keys are held, so that the state is merged as it is in the long run."""
+"""Seconds of slow windows after all keys are held, so that the state is compacted as in a long run."""
 SIZES = {"10 thousand": 10_000, "1 million": 1_000_000, "10 million": 10_000_000}
 
 

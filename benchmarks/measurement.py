@@ -1,4 +1,4 @@
-"""What measuring costs: throughput with measurement off, on, and on while the web service is scraped every second.
+"""Cost of measuring: throughput with measurement off, on, and on while the web service is scraped.
 
 Two applications: `hop` (64-byte tuples from a generator to a counter in another container) and `sum` (keyed
 running sum of 1,000 keys, batch form, a shuffle before it). All variants run in one Spark session, in turn,

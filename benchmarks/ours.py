@@ -28,7 +28,7 @@ def run(
     context: Any = None,
     stop: threading.Event | None = None,
 ) -> list[RunEvent]:
-    """Run an application on `local[2]` for so many windows, with everything that `ridgeline run` does but the web service; its events.
+    """Run an application on `local[2]` as `ridgeline run` does, without the web service; return its events.
 
     `checkpoint`: default is a fresh folder on the disk of the round. `windows` None: until its inputs have
     finished or `stop` is set.
@@ -42,13 +42,13 @@ def run(
 
 
 def window_times(events: Sequence[RunEvent]) -> list[float]:
-    """Seconds from the publication of one window to that of the next: everything that a window takes, whoever takes it."""
+    """Seconds from the publication of one window to that of the next: all that a window takes."""
     ends = [event.published for event in events if isinstance(event, WindowCommitted)]
     return [after - before for before, after in pairwise(ends)]
 
 
 def phases(of_round: Round, events: Sequence[RunEvent]) -> str:
-    """Where the time of the warm windows went, in a line: the mean of each phase, and how much of the whole they explain."""
+    """A line about the warm windows: the mean of each phase, and how much of the whole they explain."""
     table = phase_table(events, warm_up=of_round.first_warm)
     if table is None:
         return "no window was committed"

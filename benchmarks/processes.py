@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def run_contestant(
     benchmark: Benchmark, module: str, contestant: str | None, number: int, work: Path, *, quick: bool
 ) -> Ran:
-    """Run a contestant of a benchmark of a module (None: its `prepare`); it is ended after the whole of the benchmark's budget.
+    """Run a contestant of a benchmark (None: its `prepare`); end it after the benchmark's whole budget.
 
     Its Spark and its temporary files lie in a folder of its own below `work`, removed afterwards with all
     that it started. Never raises but KeyboardInterrupt: what goes wrong is in the answer's `error`.
@@ -126,7 +126,7 @@ def session_members(session: int) -> list[int]:
 
 
 def memory_by_kind() -> dict[str, float]:
-    """Bytes that are in memory (RSS) of this process (`driver`), and in all of the Java (`JVM`) and Python (`workers`) processes below it.
+    """Resident bytes of this process (`driver`), and of the `JVM` and Python `workers` processes below it.
 
     Empty without /proc. Pages that workers share with the daemon that forked them count for each.
     """

@@ -1,4 +1,4 @@
-"""From the launch of the command on a checkpoint to its first committed window: with many keys held, and with none."""
+"""Launch of the command on a checkpoint to its first committed window: with many keys held, and with none."""
 
 from __future__ import annotations
 

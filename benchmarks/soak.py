@@ -1,4 +1,4 @@
-"""Does anything grow? Many windows of two stages with keyed state: `python -m benchmarks.soak [--spark] [--windows N] [--every N]`.
+"""Does anything grow over many windows? `python -m benchmarks.soak [--spark] [--windows N] [--every N]`.
 
 Every so many windows: memory of the driver, the JVM and the workers, the number of files below the
 checkpoint, Spark's local folders and /dev/shm, then the JVM's heap after a collection, and the median time of
@@ -72,7 +72,7 @@ class Count(Operator):
 
 @dataclass(frozen=True)
 class Column:
-    """What is sampled: unit of the table, and by how much it may grow from the first quarter to the last, as a part and in its unit."""
+    """A sampled quantity: its unit, and how much it may grow from the first quarter to the last."""
 
     name: str
     unit: float = 1.0
@@ -138,7 +138,7 @@ class Samples:
 
 
 def grown(column: Column, values: list[float]) -> tuple[float, float, bool]:
-    """Medians of the first and of the last quarter of the samples, in the column's unit, and whether it has grown.
+    """Medians of the first and last quarter of the samples, in the column's unit, and whether it has grown.
 
     >>> grown(Column("files", 1, 0.1, 20), [100, 110, 90, 100, 100, 100, 141, 141])
     (105.0, 141.0, True)

@@ -1,4 +1,4 @@
-"""Spark as the alternatives use it: `local[2]` with the best settings that we know, and micro-batches with a stop watch."""
+"""Spark as the alternatives use it: `local[2]` with the best known settings, and timed micro-batches."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ SETTINGS = {
     "spark.sql.streaming.pollingDelay": "1ms",
     "spark.sql.streaming.metricsEnabled": "false",
 }
+_STATE = "org.apache.spark.sql.execution.streaming.state"
 ROCKS = {
-    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.providerClass": f"{_STATE}.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 """For queries with state."""
 OUR_DAEMON = {"spark.python.daemon.module": "ridgeline.engine.spark.daemon"}
-"""Workers forked with all imports done and no full collection after each task: ours, lent to an alternative."""
+"""Workers forked with all imports done and no full collection after each task: our own daemon."""
 
 
 def session(name: str, *more: dict[str, str]) -> Any:
@@ -59,7 +60,7 @@ def session(name: str, *more: dict[str, str]) -> Any:
 def batch_times(
     of_round: Round, frame: Any, batches: int, each: Callable[[Any, int], None], **options: str
 ) -> list[float]:
-    """Seconds from the end of one micro-batch's work to the next one's: everything that a batch takes, whoever takes it.
+    """Seconds from the end of one micro-batch to that of the next: all that a batch takes.
 
     `each(batch, number)` is called for every micro-batch. `options` of the writer; `outputMode` among them.
     Raises RuntimeError if the query ends before `batches` are done.

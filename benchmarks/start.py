@@ -1,4 +1,4 @@
-"""From the launch of the command to the first committed window, against a script by hand to its first finished micro-batch."""
+"""Launch of the command to the first committed window, beside a Spark script to its first micro-batch."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def spread(samples: Sequence[float]) -> Spread:
 
 
 def figures_of(rounds: Sequence[Ran], contestant: str) -> dict[str, Spread]:
-    """A contestant's figures: of every one the median of the rounds' medians; the spread is that of all its samples."""
+    """A contestant's figures: the median of the rounds' medians, and the spread of all samples."""
     found: dict[str, list[Sequence[float]]] = {}
     for ran in rounds:
         if ran.contestant == contestant:

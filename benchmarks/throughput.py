@@ -18,7 +18,7 @@ PARTITIONS = 2
 
 
 def slow_windows(of_round: Round) -> tuple[int, int]:
-    """How many windows an alternative runs that takes half a second or more for one, and how many of them are warm-up: fewer are enough."""
+    """Windows, and warm-up windows, of an alternative that takes half a second or more for each."""
     return (5, 2) if of_round.quick else (20, 6)
 
 
@@ -51,7 +51,7 @@ class Totalled(Operator):
 
 
 class LatestPublisher(Publisher):
-    """Keeps, on the driver, the latest value, which is in the last column, of each key, which is in the others."""
+    """Keep, on the driver, the latest value (the last column) of each key (the other columns)."""
 
     def __init__(self) -> None:
         self._staged: Sequence[pa.RecordBatch] = ()

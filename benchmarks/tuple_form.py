@@ -28,7 +28,7 @@ _DIFFERENT_VALUES = 97
 
 
 class Number(NamedTuple):
-    """A key and its value: always the same, so that the order among partitions does not matter for the sum of all results."""
+    """A key and its value, always the same: so the order among partitions does not change the total."""
 
     key: int
     value: int

@@ -1,4 +1,4 @@
-"""The events of the Yahoo Streaming Benchmark, as its generator makes them: JSON lines, all values strings."""
+"""The events of the Yahoo Streaming Benchmark as its generator makes them: JSON lines of strings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def file_paths(folder: Path, windows: int) -> list[Path]:
 
 
 def write(folder: Path, windows: int) -> None:
-    """Make events for so many windows: files that are names of one, so that what is read lies in memory; and count them."""
+    """Make and count events for some windows: links to one file, so that the data lie in memory."""
     source = random.Random(1)
     ads = {
         _uuid(source): campaign

@@ -1,4 +1,4 @@
-"""A counter that holds many keys and touches few of them in a window: `held_keys.py --held N` for `ridgeline run`."""
+"""A counter that holds many keys and touches few a window: `held_keys.py --held N` for `ridgeline run`."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Disks fill up and folders become read-only while an application runs: it says so, and goes on from the last commit afterwards."""
+"""Disks fill up, folders become read-only: the application reports it, and continues from the last commit."""
 
 import pytest
 
@@ -43,8 +43,8 @@ def test_goes_on_once_the_disk_has_room_again(start, wait_until, tmp_path):
         with read_only(checkpoint / "manifests"):
             assert driver.wait() == 1, driver.text
         assert (
-            f"checkpoint folder `{checkpoint}`: it cannot be written; give this user the right to write there {GO_ON}"
-            in driver.text
+            f"checkpoint folder `{checkpoint}`: it cannot be written; "
+            f"give this user the right to write there {GO_ON}" in driver.text
         )
 
         windows = committed(checkpoint) + 5
@@ -65,8 +65,8 @@ def test_checkpoint_that_cannot_be_written_at_all(start, tmp_path):
         assert driver.wait(30) == 1, driver.text
 
     assert (
-        f"checkpoint folder `{folder}/checkpoint`: it cannot be written; give this user the right to write there"
-        in driver.text
+        f"checkpoint folder `{folder}/checkpoint`: it cannot be written; "
+        "give this user the right to write there" in driver.text
     )
     assert "Traceback" not in driver.text
     assert not list(tmp_path.rglob("*.jsonl"))

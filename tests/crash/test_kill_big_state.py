@@ -1,4 +1,4 @@
-"""Worker, driver and compactor are killed with a million keys held, and a file is cut in two: the run goes on and ends right."""
+"""Kill worker, driver and compactor with a million keys held, cut a file in two: results stay right."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""The driver is killed at random moments, over and over: in the end nothing is lost and nothing is there twice."""
+"""Kill the driver at random moments, over and over: nothing is lost, and nothing is there twice."""
 
 import random
 import time

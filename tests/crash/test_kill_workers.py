@@ -1,4 +1,4 @@
-"""A Python worker, or an executor with all it holds, is killed in the middle of a window: the run goes on and ends right."""
+"""Kill a Python worker, or an executor, in the middle of a window: the run continues, results are right."""
 
 import os
 import signal

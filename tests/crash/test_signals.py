@@ -1,4 +1,4 @@
-"""SIGTERM as service managers send it, a killed Java process: an orderly end, no traceback, no process left."""
+"""SIGTERM as service managers send it, a killed JVM: an orderly end, no traceback, no process left."""
 
 import os
 import signal
@@ -95,7 +95,8 @@ def test_a_killed_java_process_is_reported_in_one_line(waiting, tmp_path, wait_u
     assert driver.wait() == 1, driver.text
     [line] = [line for line in driver.text.splitlines() if line.startswith("error: ")]
     assert line.startswith(
-        "error: Spark's Java process has ended by signal 9; what is committed is kept, run again with the same `--checkpoint`"
+        "error: Spark's Java process has ended by signal 9; "
+        "what is committed is kept, run again with the same `--checkpoint`"
     )
     for word in ("Traceback", "py4j", "fault of Ridgeline", "Exception"):
         assert word not in driver.text

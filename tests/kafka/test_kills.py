@@ -1,4 +1,4 @@
-"""A real Kafka to files: the driver is killed, the broker stopped and killed, and each message is in the files once."""
+"""A real Kafka to files: kill the driver, stop and kill the broker; each message is in the files once."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Whether a run keeps up with a real Kafka: its answers against the truth, while windows are short and long."""
+"""Does a run keep up with a real Kafka? Its answers against the truth, with short and long windows."""
 
 import json
 import math

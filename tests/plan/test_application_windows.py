@@ -1,4 +1,4 @@
-"""Application windows with partitions: unifiers work in the application window of the operator whose partitions they merge."""
+"""Application windows with partitions: unifiers follow the application window of their operator."""
 
 from typing import Any, NamedTuple
 
@@ -39,7 +39,7 @@ class AddTotals(Unifier):
 
 
 class CountAndAdd(Operator):
-    """How many numbers came in the application window, and their sum: a part as each window's tuples come, the rest at the end."""
+    """Count and sum of the application window: a part with each window's tuples, the rest at its end."""
 
     numbers = InputPort(Number, key="key")
     total = OutputPort(Total, unifier=AddTotals)

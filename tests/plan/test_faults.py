@@ -76,7 +76,10 @@ def test_all_faults_in_one_error() -> None:
             "  - `balances.partitions`: attribute `partitions` must be at least 1; got 0; "
             "give another value (number of instances of the operator; default: 1)"
         ),
-        "  - `balances.parttions`: there is no attribute `parttions` of operators; did you mean `partitions`?",
+        (
+            "  - `balances.parttions`: there is no attribute `parttions` of operators; "
+            "did you mean `partitions`?"
+        ),
     ]
 
 

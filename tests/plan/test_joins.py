@@ -175,7 +175,7 @@ class Row(NamedTuple):
 
 
 class Pairing(Operator):
-    """The sum of the newest values of a key on up to three ports, where one came in the application window; order does not matter."""
+    """Sum the newest values of each key that came in the application window; order does not matter."""
 
     one = InputPort(Row, key="key")
     two = InputPort(Row, key="key", optional=True)
@@ -220,7 +220,7 @@ COUNTS = st.sampled_from([1, 2, 3, 5])
 
 
 class Wiring(NamedTuple):
-    """Which of the streams so far (the first two are inputs) lead to the ports of a join, its partitions and application window."""
+    """The streams to a join's ports (the first two are inputs), its partitions and application window."""
 
     ports: tuple[int, int, int]
     partitions: int

@@ -108,12 +108,18 @@ def test_round_robin() -> None:
 
 
 def test_inputs_side_by_side_and_what_follows_them() -> None:
-    read = "`source`: 2 partitions read side by side: the order of a key's tuples is kept if all of them come from one partition"
+    read = (
+        "`source`: 2 partitions read side by side: "
+        "the order of a key's tuples is kept if all of them come from one partition"
+    )
     assert notes((Follow(), "payments", "valid"), upstream=2) == [read]
     states = (
         "state `totals` is right if all tuples of a key come from one partition of `source`, which it follows"
     )
-    alone = "each partition keeps state `count`, `recent` for itself, and no unifier merges what they emit on `out`"
+    alone = (
+        "each partition keeps state `count`, `recent` for itself, "
+        "and no unifier merges what they emit on `out`"
+    )
     assert notes((Following(), "payments", "out"), upstream=2) == [
         read,
         f"`following`: {states}",
@@ -130,7 +136,8 @@ def test_all_partitions_get_everything() -> None:
 
 def test_another_key() -> None:
     text = (
-        "`bycents`: port `balances` is divided by `cents`, but `balances` before it by `account`: of tuples with equal `cents` those of "
+        "`bycents`: port `balances` is divided by `cents`, but `balances` before it by `account`: "
+        "of tuples with equal `cents` those of "
         "one partition of `balances` keep their order"
     )
     assert notes((Balances(), "payments", "balances"), (ByCents(), "balances", ""), partitions=2) == [text]
@@ -158,5 +165,8 @@ def test_a_join_divided_by_one_of_its_ports() -> None:
     app.add_stream("balances", balances.balances, join.right)
     plan = plan_application(app)
     assert [str(note) for note in find_notes(plan.logical, plan.physical)] == [
-        "`join`: each of 2 partitions gets all tuples of port `right`: what it emits of them comes from every one of them"
+        (
+            "`join`: each of 2 partitions gets all tuples of port `right`: "
+            "what it emits of them comes from every one of them"
+        )
     ]

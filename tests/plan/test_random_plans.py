@@ -176,7 +176,7 @@ def arrivals(
 @many
 @given(applications(), st.integers(0, 2**64 - 1), st.integers(0, 5))
 def test_every_tuple_arrives_where_it_must(app: Application, hashed: int, turn: int) -> None:
-    """A tuple comes to one partition if the port is divided, to all if it is broadcast, and never twice; equal keys meet."""
+    """A divided port sends a tuple to one partition, a broadcast port to all, none twice; equal keys meet."""
     plan = plan_of(app)
     partitions: dict[str, list[PhysicalOperator]] = {}
     for operator in plan.physical.operators:

@@ -8,7 +8,8 @@ from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.plan.to_json import plain
 from support.plan.parts import Balances, Check, Filter, Payment, Source, Store, payments_app
 
-SMALL = """\
+PAYMENT = "Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC])"
+SMALL = f"""\
 application small, window 0.2 s, plan version 0, windows_kept=9
 
 logical plan: 4 operators, 3 streams
@@ -19,8 +20,8 @@ logical plan: 4 operators, 3 streams
   store     Store     partitions=1                               path=store
 
   stream    from, to                           locality    schema
-  payments  source.payments -> check.payments              Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC])
-  valid     check.valid -> balances.payments               Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC])
+  payments  source.payments -> check.payments              {PAYMENT}
+  valid     check.valid -> balances.payments               {PAYMENT}
   balances  balances.balances -> store.input   NODE_LOCAL  Balance(account: int64, cents: int64)
 
 physical plan: 11 operators, 15 streams
@@ -28,9 +29,9 @@ physical plan: 11 operators, 15 streams
    1  source
    2  check[0]                   payments: one tuple in 2, from number 0, of source
    3  check[1]                   payments: one tuple in 2, from number 1, of source
-   4  check.valid#unifier[0]     input: hash & 3 in {0, 3} of check[0], check[1]
-   5  check.valid#unifier[1]     input: hash & 3 in {1} of check[0], check[1]
-   6  check.valid#unifier[2]     input: hash & 3 in {2} of check[0], check[1]
+   4  check.valid#unifier[0]     input: hash & 3 in {{0, 3}} of check[0], check[1]
+   5  check.valid#unifier[1]     input: hash & 3 in {{1}} of check[0], check[1]
+   6  check.valid#unifier[2]     input: hash & 3 in {{2}} of check[0], check[1]
    7  balances[0]                payments: all of check.valid#unifier[0]
    8  balances[1]                payments: all of check.valid#unifier[1]
    9  balances[2]                payments: all of check.valid#unifier[2]
@@ -48,7 +49,8 @@ execution plan: 4 stages, 7 containers
       3          6  balances.balances#unifier, store
 
 notes:
-  `check`: port `payments` is divided round robin among 2 partitions: the order of a key's tuples is not kept from here on"""
+  `check`: port `payments` is divided round robin among 2 partitions: \
+the order of a key's tuples is not kept from here on"""
 
 
 def small() -> Application:

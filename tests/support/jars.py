@@ -1,4 +1,4 @@
-"""Jars that tests need and Spark does not bring, from Maven Central by `mvn`, kept in the user's cache folder."""
+"""Jars for tests that Spark lacks, from Maven Central by `mvn`, kept in the user's cache folder."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ _SECONDS = 540
 
 
 def jars(name):
-    """The paths of all jars that the dependencies in `tests/support/NAME.xml` resolve to; skips the test where they cannot be had."""
+    """The paths of the jars for `tests/support/NAME.xml`; skips the test where they cannot be downloaded."""
     pom = Path(__file__).with_name(f"{name}.xml")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "ridgeline", "test-jars")
     folder = cache / f"{name}-{zlib.crc32(pom.read_bytes()):08x}"

@@ -1,4 +1,4 @@
-"""Values that do not fit are refused by an error that names operator and column, whatever lies between; all others arrive as they are."""
+"""Values that do not fit are refused, with operator and column named; all others arrive unchanged."""
 
 from __future__ import annotations
 
@@ -276,8 +276,8 @@ def test_a_key_that_is_none_is_reported_with_the_operator_and_the_tuple() -> Non
     ]:
         text = fails(Keyed, [{"key": 1}, row], object, partitions=2)
         assert (
-            "operator `source` (partition 0) of application `values` failed in window 0 in `emit`: RidgelineError: the key of "
-            in text
+            "operator `source` (partition 0) of application `values` failed in window 0 in `emit`: "
+            "RidgelineError: the key of " in text
         )
         assert f"cannot be told: {what}" in text
         assert "give the port another `key`" in text
@@ -318,8 +318,8 @@ def test_a_batch_that_python_cannot_hold_is_refused_where_it_is_read_tuple_by_tu
     with pytest.raises(OperatorError) as caught:
         run_local(app)
     assert (
-        "operator `middle` (partition 0) of application `values` failed in window 0 in `process of port data`: OverflowError: "
-        in str(caught.value)
+        "operator `middle` (partition 0) of application `values` failed in window 0 "
+        "in `process of port data`: OverflowError: " in str(caught.value)
     )
     assert (
         "column `t` of Moment(t: timestamp[us, tz=UTC]) has a value that Python's types cannot hold"

@@ -85,8 +85,8 @@ def test_emission_outside_of_a_window_is_refused(kind: type[Counting]) -> None:
     callback = kind.__name__.removeprefix("In").lower()
     text = fails(kind())
     assert (
-        f"in `{callback}`: RidgelineError: `out` cannot emit outside of a window; emit in `begin_window`, `process`"
-        in text
+        f"in `{callback}`: RidgelineError: `out` cannot emit outside of a window; "
+        "emit in `begin_window`, `process`" in text
     )
 
 
@@ -106,7 +106,10 @@ def in_thread(function: Callable[[], None]) -> Exception | None:
     return raised[0] if raised else None
 
 
-STRAY = "`out` was emitted to by another thread than the operator's, `pusher`; hand its tuples over, such as in a `queue.Queue`"
+STRAY = (
+    "`out` was emitted to by another thread than the operator's, `pusher`; "
+    "hand its tuples over, such as in a `queue.Queue`"
+)
 
 
 class ThreadBetween(Counting):
@@ -189,7 +192,8 @@ class ReusedBuffer(Counting):
 @pytest.mark.parametrize("kind", [ReusedArray, ReusedBuffer])
 def test_an_array_that_is_changed_after_it_was_emitted_is_found(kind: type[Counting]) -> None:
     assert re.search(
-        r"in `end of window`: RidgelineError: a batch of 3 tuples was changed after `out.emit_batch`, which took its arrays over; "
+        r"in `end of window`: RidgelineError: "
+        r"a batch of 3 tuples was changed after `out.emit_batch`, which took its arrays over; "
         r"emit a copy \(`array.copy\(\)`\), since Arrow arrays made of numpy arrays share their memory",
         fails(kind()),
     )
@@ -208,8 +212,8 @@ class ReusedDict(Counting):
 
 def test_a_tuple_that_is_changed_after_it_was_emitted_is_found() -> None:
     assert (
-        "a tuple was changed after `out.emit`, to which it belongs since; it is now {'n': 2}; emit a new one each time"
-        in fails(ReusedDict())
+        "a tuple was changed after `out.emit`, to which it belongs since; it is now {'n': 2}; "
+        "emit a new one each time" in fails(ReusedDict())
     )
 
 

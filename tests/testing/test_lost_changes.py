@@ -167,11 +167,17 @@ class InProperty(Passing):
     [
         (
             InInit(),
-            "`InInit.seen` was changed in place and the change would be lost in a crash: what is not declared is made again",
+            (
+                "`InInit.seen` was changed in place and the change would be lost in a crash: "
+                "what is not declared is made again"
+            ),
         ),
         (
             InClass(),
-            "`InClass.seen` was changed in place and the change would be lost in a crash: what is not declared belongs to the class",
+            (
+                "`InClass.seen` was changed in place and the change would be lost in a crash: "
+                "what is not declared belongs to the class"
+            ),
         ),
         (InBase(), "`InBase.seen` was changed in place"),
         (InProperty(), "`InProperty.words_known` was changed in place"),
@@ -270,6 +276,7 @@ def test_a_cache_is_made_for_each_instance_and_never_shipped() -> None:
     assert "known" not in state_cells(one)
     with pytest.raises(
         TypeError,
-        match=r"^`Cache` takes a callable without arguments that makes what is missing; got \{\}; such as `Cache\(dict\)`$",
+        match=r"^`Cache` takes a callable without arguments that makes what is missing; got \{\}; "
+        r"such as `Cache\(dict\)`$",
     ):
         Cache({})

@@ -34,7 +34,7 @@ class Entry(NamedTuple):
 
 
 def ages(run: LocalRun, operator: str, place: str) -> list[AgeSample | None]:
-    """The ages of an operator's first partition at a place, window by window; at `commit` as of the end-window timestamp."""
+    """The ages at an operator's first partition, by window; at `commit` as of the end-window timestamp."""
     ids = [
         physical.id
         for physical in run.plan.physical.operators
@@ -312,7 +312,7 @@ def test_times_given_with_a_tuple_go_with_objects_too():
         for sample in event.ages
         if sample.place == "emit"
     ]
-    assert sorted(map(figures, both)) == [(2, 2, 4, 6, 4)]  # dealt in turn: the one in the middle has no time
+    assert sorted(map(figures, both)) == [(2, 2, 4, 6, 4)]  # round robin: the one in the middle has no time
 
 
 class Alone(InputOperator):
@@ -339,8 +339,11 @@ EVENTS = [[Event("a", 1, ago(3)), Event("b", 2, ago(7))]]
 def test_at_trace_operators_with_state_have_ages_too():
     run = chain(Totals(), EVENTS, {"metrics_recording_level": "TRACE"})
     assert places(run) == {
-        ("source", "source", "INFO"), ("step", "state", "TRACE"), ("sink", "emit", "INFO"), ("sink", "commit", "INFO"),
-    }  # fmt: skip
+        ("source", "source", "INFO"),
+        ("step", "state", "TRACE"),
+        ("sink", "emit", "INFO"),
+        ("sink", "commit", "INFO"),
+    }
     assert figures(ages(run, "step", "state")[0]) == (2, 3, 7, 10, 7)
 
 

@@ -210,7 +210,8 @@ def test_a_checkpoint_of_other_partitions_is_refused(tmp_path):
     run_local(counted(), windows=1, checkpoint=str(tmp_path))
     with pytest.raises(
         CheckpointError,
-        match=r"holds state of `balances`, partition [01] of 2, which this application has not; run it with the same",
+        match=r"holds state of `balances`, partition [01] of 2, which this application has not; "
+        r"run it with the same",
     ):
         run_local(counted(), attributes={"balances.partitions": 3}, checkpoint=str(tmp_path))
 
@@ -228,7 +229,8 @@ def test_a_tuple_that_fails_is_named():
     with pytest.raises(OperatorError) as error:
         run_local(balances([(1, 1), END_WINDOW, (4, 1), (4, -5)], partitions=1, recovery_attempts=2))
     assert str(error.value) == (
-        "operator `balances` (partition 0) of application `test` failed in window 1 in `process of port payments`: ValueError: negative; "
+        "operator `balances` (partition 0) of application `test` failed in window 1 "
+        "in `process of port payments`: ValueError: negative; "
         "the tuple was Payment(account=4, cents=-5)"
     )
     assert "in add" in error.value.failure.traceback
@@ -324,11 +326,17 @@ def test_lists_play_inputs_by_name():
     [
         (
             "sources",
-            r"^`inputs` names `sources`, which is not an operator of `counted`; there are \['balances', 'sink', 'source'\]$",
+            (
+                r"^`inputs` names `sources`, which is not an operator of `counted`; "
+                r"there are \['balances', 'sink', 'source'\]$"
+            ),
         ),
         (
             "sink",
-            r"^`inputs` names `sink`, which is a `CollectorSink`; a list can play an input operator with one output port of a schema$",
+            (
+                r"^`inputs` names `sink`, which is a `CollectorSink`; "
+                r"a list can play an input operator with one output port of a schema$"
+            ),
         ),
     ],
 )
@@ -348,7 +356,10 @@ def test_spark_sources_run_only_as_lists():
     source = app.add_operator("rates", Rates())
     sink = app.add_operator("sink", CollectorSink(Payment))
     app.add_stream("payments", source.output, sink.input)
-    text = '`rates` reads through Spark, which is not there in process; give its tuples: `run_local(app, inputs={"rates": [...]})`'
+    text = (
+        "`rates` reads through Spark, which is not there in process; "
+        'give its tuples: `run_local(app, inputs={"rates": [...]})`'
+    )
     with pytest.raises(RidgelineError) as error:
         run_local(app)
     assert str(error.value) == text
@@ -386,7 +397,8 @@ def test_a_full_disk_is_explained(tmp_path, monkeypatch):
         patch.setattr(LocalStorage, "write", write)
         with pytest.raises(
             OperatorError,
-            match=r"in window 2 in `state`: checkpoint folder `.*`: no space is left; free some room and run again",
+            match=r"in window 2 in `state`: checkpoint folder `.*`: no space is left; "
+            r"free some room and run again",
         ):
             run_local(counted(), checkpoint=str(tmp_path))
     assert run_local(counted(), checkpoint=str(tmp_path)).windows_committed == 8

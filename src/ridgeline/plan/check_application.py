@@ -24,7 +24,10 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def check_name(draft: Draft, noun: str, name: object, position: int | None = None) -> str:
-    """The name as errors show it; a fault if it is none. `position` counts things of one kind from 1."""
+    """Return the name as errors show it; add a fault if it is invalid.
+
+    `position` counts the things of this kind from 1.
+    """
     shown = name if isinstance(name, str) and name.strip() else shorten(name)
     where = f"{noun} {position}" if position is not None and shown != name else str(shown)
     if name == "" or (isinstance(name, str) and not name.strip()):
@@ -45,7 +48,7 @@ def check_name(draft: Draft, noun: str, name: object, position: int | None = Non
 
 
 def check_application(draft: Draft, app: Application, overrides: Overrides) -> None:
-    """Name, window and attributes of the application."""
+    """Check name, window and attributes of the application."""
     check_name(draft, "application", app.name)
     given = {**app.attributes, **overrides.application}
     window = given.pop(WINDOW, app.window)
@@ -65,7 +68,10 @@ def check_application(draft: Draft, app: Application, overrides: Overrides) -> N
     draft.attributes, doubtful = check_attributes(draft, "", given, APPLICATION_ATTRIBUTES)
     interval, timeout = draft.attributes["heartbeat_interval"], draft.attributes["heartbeat_timeout"]
     if timeout <= interval and not doubtful.intersection(("heartbeat_interval", "heartbeat_timeout")):
-        what = f"attribute `heartbeat_timeout` is {timeout:g} s, but heartbeats come only every {interval:g} s (`heartbeat_interval`)"
+        what = (
+            f"attribute `heartbeat_timeout` is {timeout:g} s, "
+            f"but heartbeats come only every {interval:g} s (`heartbeat_interval`)"
+        )
         draft.fault(
             "heartbeat_timeout", what, "give more: every container would count as silent between two of them"
         )

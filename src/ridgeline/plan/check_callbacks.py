@@ -1,4 +1,4 @@
-"""What an operator's class makes of the callbacks: methods that would never run, that cannot be called, or that expect other tuples."""
+"""Check an operator's callbacks: methods that never run, cannot be called, or expect other tuples."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class CallbackFault(NamedTuple):
 
 
 def callback_faults(operator: Operator, schemas: Mapping[str, Schema]) -> Iterator[CallbackFault]:
-    """All that is wrong with an operator's callbacks.
+    """Find all faults in an operator's callbacks.
 
-    `schemas`: of its input ports, as far as they are known.
+    `schemas`: those of its input ports, as far as they are known.
     """
     callbacks = _LIFE_CYCLE | (_OF_INPUTS if isinstance(operator, InputOperator) else {})
     for name, parameters in (
@@ -63,7 +63,7 @@ def callback_faults(operator: Operator, schemas: Mapping[str, Schema]) -> Iterat
 def _method_faults(
     operator: Operator, name: str, parameters: tuple[str, ...], port: str
 ) -> Iterator[CallbackFault]:
-    """A method that is none, would not run when it is called, or cannot be called so."""
+    """Find out whether a callback is no method, would never run, or cannot be called with its arguments."""
     kind = type(operator).__name__
     method = getattr(type(operator), name, None)
     if method in (getattr(Operator, name, None), getattr(InputOperator, name, None)):
@@ -90,6 +90,7 @@ def _method_faults(
 def _call_faults(
     operator: Operator, name: str, parameters: tuple[str, ...], port: str
 ) -> Iterator[CallbackFault]:
+    """A fault if a method cannot be called with these arguments. Methods without a signature pass."""
     try:
         signature = inspect.signature(getattr(operator, name), follow_wrapped=False)
     except (TypeError, ValueError):
@@ -98,15 +99,18 @@ def _call_faults(
         signature.bind(*parameters)
     except TypeError:
         given = ", ".join(("self", *parameters))
-        what = f"`{name}` of `{type(operator).__name__}` has the parameters {signature}, but it is called with `({', '.join(parameters)})`"
+        what = (
+            f"`{name}` of `{type(operator).__name__}` has the parameters {signature}, "
+            f"but it is called with `({', '.join(parameters)})`"
+        )
         yield CallbackFault(port, what, f"write `def {name}({given})`")
 
 
-# Misspelt ------------------------------------------------------------------------------------------------------------
+# Misspelt --------------------------------------------------------------------------------------------------
 
 
 def _misspelt(operator: Operator, callbacks: list[str]) -> Iterator[CallbackFault]:
-    """Public methods that nothing in the class mentions and whose names are those of callbacks but for a letter, a case or a `_`."""
+    """Find public methods that the class never uses and that are nearly named like a callback."""
     kind = type(operator)
     own = [
         base
@@ -142,7 +146,7 @@ def _misspelt(operator: Operator, callbacks: list[str]) -> Iterator[CallbackFaul
 
 
 def _mentioned(code: types.CodeType) -> Iterator[str]:
-    """Names of attributes and globals in a function and in those within it."""
+    """The names of attributes and globals in a function and in its inner functions."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -152,7 +156,10 @@ def _mentioned(code: types.CodeType) -> Iterator[str]:
 
 
 def _nearly(name: str, callback: str) -> bool:
-    """True if two names differ in case, in `_` and in one letter at most: added, left out, another one, or two swapped."""
+    """True if two names differ only in case, `_` and one character.
+
+    That character may be added, missing, replaced, or swapped with the next.
+    """
     one, two = (text.replace("_", "").lower() for text in (name, callback))
     if abs(len(one) - len(two)) > 1:
         return False
@@ -168,13 +175,13 @@ def _nearly(name: str, callback: str) -> bool:
     )
 
 
-# Annotations ---------------------------------------------------------------------------------------------------------
+# Annotations -----------------------------------------------------------------------------------------------
 
 
 def _annotation_faults(
     operator: Operator, name: str, port: str, schema: Schema | None, *, by_batch: bool
 ) -> Iterator[CallbackFault]:
-    """A parameter that is annotated as something else than what comes."""
+    """A fault if a parameter is annotated as another type than it gets."""
     annotated = _annotation(getattr(operator, name))
     if annotated is None or (schema is None and not by_batch):
         return
@@ -192,7 +199,7 @@ def _annotation_faults(
 
 
 def _annotation(method: Any) -> Any:
-    """The class with which the first parameter is annotated; None if it is no class, or one that says nothing."""
+    """The class that annotates the first parameter; None if there is none, or it allows everything."""
     if hasattr(method, "__wrapped__"):
         return None  # the annotations are those of the function within, which may get something else
     try:
@@ -215,7 +222,7 @@ def _annotation(method: Any) -> Any:
 
 
 def _takes(operator: Operator, port: str, schema: Schema, annotated: type) -> bool:
-    """True if tuples of a schema may be what a parameter is annotated as."""
+    """True if tuples of a schema may fit a parameter's annotation."""
     if schema.pickled:
         return True
     if _is_kind(dict if isinstance(schema.type, pa.Schema) else schema.type, annotated):

@@ -1,4 +1,4 @@
-"""The shape of the graph: cycles, schemas along the streams, processing modes."""
+"""Check the graph: cycles, schemas along the streams, processing modes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ridgeline.plan.topology import find_cycles, reachable, successors, topologi
 
 
 def check_cycles(draft: Draft) -> None:
-    """Each cycle, written out."""
+    """Add a fault for each cycle, with the names of its operators."""
     for cycle in find_cycles(len(draft.operators), draft.pairs()):
         names = [draft.operators[index].name for index in cycle]
         draft.fault(
@@ -21,14 +21,17 @@ def check_cycles(draft: Draft) -> None:
 
 
 def ordered(draft: Draft) -> list[DraftOperator]:
-    """In topological order; what lies on or behind a cycle comes last, in the order of adding."""
+    """The operators in topological order. Those on or behind a cycle come last, in the order of adding."""
     order = topological_order(len(draft.operators), draft.pairs())
     rest = [operator.index for operator in draft.operators if operator.index not in set(order)]
     return [draft.operators[index] for index in (*order, *rest)]
 
 
 def resolve_schemas(draft: Draft) -> None:
-    """The schemas of all ports, those declared as `Any` from the streams; then what differs along the streams."""
+    """Resolve the schemas of all ports, then compare both ends of each stream.
+
+    A port declared as `Any` takes its stream's schema. Changes `inputs`, `outputs` and the streams' `schema`.
+    """
     for operator in ordered(draft):
         open_inputs = []
         for name in operator.declared.inputs:
@@ -62,7 +65,10 @@ def resolve_schemas(draft: Draft) -> None:
 
 
 def _passed_on(draft: Draft, operator: DraftOperator, name: str, open_inputs: list[str]) -> Schema | None:
-    """The schema of an output declared as `Any`: that of the first connected input declared so."""
+    """The schema of an output declared as `Any`: that of the first connected input declared as `Any`.
+
+    Adds a fault if there is none, unless another fault is the cause.
+    """
     for entry in open_inputs:
         if entry in operator.entered:
             return operator.inputs.get(entry)
@@ -80,7 +86,7 @@ def _passed_on(draft: Draft, operator: DraftOperator, name: str, open_inputs: li
 
 
 def check_modes(draft: Draft) -> None:
-    """At-most-once may only be followed by at-most-once: what it drops, the others cannot get."""
+    """Refuse an AT_MOST_ONCE operator before another mode: what it drops, the others cannot get."""
     following = successors(len(draft.operators), draft.pairs())
 
     def at_most_once(index: int) -> bool:

@@ -1,4 +1,4 @@
-"""Operators that work by key: whether equal keys meet, whether anything divides state by key, and whether order is kept."""
+"""Check operators that work by key: equal keys meet, state is divided by key, order is kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from ridgeline.plan.partitioning import parallel_ports
 
 
 def check_meeting(draft: Draft, operator: DraftOperator) -> None:
-    """Whether equal keys meet, on ports that are sticky because nobody said otherwise."""
+    """Refuse an operator whose ports would send equal keys to different partitions.
+
+    Only for ports that are partitioned by key by default.
+    """
     sticky = []
     for name in operator.divided[0].keys if operator.divided else ():
         codec, schema = operator.declared.inputs[name].codec, operator.inputs.get(name)
@@ -19,13 +22,22 @@ def check_meeting(draft: Draft, operator: DraftOperator) -> None:
             sticky.append(KeyedPort(name, codec, schema))
     why = disagreement(sticky)
     if why is not None:
-        what = f"it has {operator.partitions} partitions, and equal keys of its ports would not meet in one of them: {why}"
-        remedy = "declare keys of one type, or say by a `partitioner` that they need not meet, such as `KeyedPartitioner()`"
+        what = (
+            f"it has {operator.partitions} partitions, "
+            f"and equal keys of its ports would not meet in one of them: {why}"
+        )
+        remedy = (
+            "declare keys of one type, or say by a `partitioner` that they need not meet, "
+            "such as `KeyedPartitioner()`"
+        )
         draft.fault(operator.name, what, remedy)
 
 
 def check_keyed_state(draft: Draft, operator: DraftOperator, connected: list[str]) -> None:
-    """Whether something divides the tuples by key where an operator keeps state by key, unless somebody said otherwise."""
+    """Refuse state by key in an operator whose tuples are not partitioned by key.
+
+    An explicit `partitioner` is the author's decision; it is not checked.
+    """
     inputs = operator.declared.inputs
     states = [name for name, state in operator.declared.states.items() if isinstance(state, KeyedState)]
     if not states or not connected:
@@ -36,25 +48,32 @@ def check_keyed_state(draft: Draft, operator: DraftOperator, connected: list[str
     if any(inputs[port].codec is not None for port in connected):
         why = _scattered(operator) if followed and inputs[first].codec is not None else None
         if why is not None:
-            remedy = f"leave the `parallel` of `{first}` or `partition_parallel` out: then it is divided by its key"
+            remedy = (
+                f"leave the `parallel` of `{first}` or `partition_parallel` out: "
+                "then it is divided by its key"
+            )
             draft.fault(
                 operator.name, f"{kept}, but tuples of one key come to several of them: {why}", remedy
             )
         return
-    what = f"{kept}, but no connected port of `{operator.kind}` has a key, so tuples of one key come to several of them"
+    what = (
+        f"{kept}, but no connected port of `{operator.kind}` has a key, "
+        "so tuples of one key come to several of them"
+    )
     remedy = f"declare `{first} = InputPort(..., key=...)`, leave `partitions` out, or give a `partitioner`"
     stream = operator.entered.get(first)
     if followed and stream is not None and stream.source is not None:
         upstream = stream.source.operator.name
         remedy = (
-            f"declare `{first} = InputPort(..., key=..., parallel=True)` if each key comes from one partition of `{upstream}` only, "
+            f"declare `{first} = InputPort(..., key=..., "
+            f"parallel=True)` if each key comes from one partition of `{upstream}` only, "
             "else without `parallel`"
         )
     draft.fault(operator.name, what, remedy)
 
 
 def _scattered(operator: DraftOperator) -> str | None:
-    """Why tuples of one key come from several of the partitions that an operator follows; None if that is not known."""
+    """Why tuples of one key come from several upstream partitions; None if that is not known."""
     at, followed = operator, ["it"]
     while followed:
         connected = [name for name in at.declared.inputs if name in at.touched]
@@ -71,7 +90,7 @@ def _scattered(operator: DraftOperator) -> str | None:
 
 
 def check_order(draft: Draft) -> None:
-    """Operators that need the order of a key's tuples, which round robin before them or of their own loses."""
+    """Refuse operators with `needs_order` behind, or with, a port that is divided round robin."""
     before = {operator.index: {operator.index} for operator in draft.operators}
     for operator in ordered(draft):
         for stream in operator.entered.values():
@@ -86,6 +105,12 @@ def check_order(draft: Draft) -> None:
             ports = sorted({port for part in other.divided for port in part.round_robin})
             if ports and (other.partitions or 1) > 1:
                 which = "it" if other is operator else f"`{other.name}` before it"
-                what = f"it needs the tuples of a key in order, but {which} is divided round robin among {other.partitions} partitions"
-                remedy = f"declare `{ports[0]} = InputPort(..., key=...)` in `{other.kind}`, or give `{other.name}` one partition"
+                what = (
+                    "it needs the tuples of a key in order, "
+                    f"but {which} is divided round robin among {other.partitions} partitions"
+                )
+                remedy = (
+                    f"declare `{ports[0]} = InputPort(..., key=...)` in `{other.kind}`, "
+                    f"or give `{other.name}` one partition"
+                )
                 draft.fault(operator.name, what, remedy)

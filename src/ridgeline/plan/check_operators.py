@@ -1,4 +1,4 @@
-"""What was added as operators: names, instances, properties, attributes."""
+"""Check what was added as operators: names, instances, properties, attributes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ridgeline.plan.properties import decoded, decoded_entry, property_faults
 
 
 def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict[int, DraftOperator]:
-    """Add the operators that can be worked with to the draft.
+    """Add all valid operator objects to the draft.
 
-    Returns them by the identity of the author's instance.
+    Returns them by the `id` of the author's instance.
     """
     owners: dict[int, DraftOperator] = {}
     names: dict[int, list[str]] = {}
@@ -41,7 +41,10 @@ def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict
     for identity, uses in names.items():
         if len(uses) > 1:
             operator = owners[identity]
-            what = f"the same `{operator.kind}` is added {len(uses)} times, as {listed(list(dict.fromkeys(uses)))}"
+            what = (
+                f"the same `{operator.kind}` is added {len(uses)} times, "
+                f"as {listed(list(dict.fromkeys(uses)))}"
+            )
             draft.fault(operator.name, what, f"make a new `{operator.kind}(...)` for each")
     for name, uses_of_name in Counter(map(str, first_uses)).items():
         if uses_of_name > 1 and name:
@@ -54,6 +57,7 @@ def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict
 
 
 def _refuse(draft: Draft, where: str, thing: object) -> None:
+    """Add the fault for something that is no operator: a class in place of an instance, or another thing."""
     if isinstance(thing, type) and issubclass(thing, Operator):
         draft.fault(
             where,
@@ -69,6 +73,7 @@ def _refuse(draft: Draft, where: str, thing: object) -> None:
 
 
 def _read(draft: Draft, where: str, added: AddedOperator, overrides: Overrides) -> DraftOperator:
+    """Copy an operator, with properties and attributes, into the draft; the author's instance stays as is."""
     operator = DraftOperator(len(draft.operators), where, copy.copy(added.operator))
     values = vars(operator.operator)
     if "_schemas" not in values:
@@ -84,6 +89,7 @@ def _read(draft: Draft, where: str, added: AddedOperator, overrides: Overrides) 
 
 
 def _check_properties(draft: Draft, operator: DraftOperator, overrides: Mapping[str, Any]) -> None:
+    """Apply the overrides to an operator of the draft, then validate its properties."""
     known = set(operator.declared.properties) - {"context"}
     values = vars(operator.operator)
     for name, value in sorted(

@@ -1,4 +1,4 @@
-"""How many partitions each operator has, who gets which tuples, and what must share a container."""
+"""Check the number of partitions of each operator, how tuples are divided, and localities."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ridgeline.plan.topology import topological_order
 
 
 def check_partitions(draft: Draft) -> None:
-    """Count and define the partitions of each operator."""
+    """Count and define the partitions of each operator of the draft."""
     for operator in ordered(draft):
         connected = [name for name in operator.declared.inputs if name in operator.touched]
         operator.partitions = count = _count(draft, operator, connected)
@@ -37,7 +37,7 @@ def check_partitions(draft: Draft) -> None:
 
 
 def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int | None:
-    """The partitions of the operators that its parallel ports follow, else the attribute; None if a fault hides it."""
+    """The number of partitions upstream for parallel ports, else the attribute; None if a fault hides it."""
     if "partition_parallel" in operator.doubtful:
         return None
     upstream = {}
@@ -54,7 +54,10 @@ def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int |
         told = ", ".join(
             f"`{port}` follows `{source.name}` with {source.partitions}" for port, source in sources.items()
         )
-        remedy = "give these operators the same number of partitions, or declare `InputPort(..., parallel=True)` for one port only"
+        remedy = (
+            "give these operators the same number of partitions, or declare `InputPort(..., "
+            "parallel=True)` for one port only"
+        )
         draft.fault(
             operator.name, f"its parallel ports follow different numbers of partitions: {told}", remedy
         )
@@ -63,7 +66,10 @@ def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int |
     given = operator.attributes["partitions"]
     if "partitions" in operator.given - operator.doubtful and given != count:
         port, source = next((port, source) for port, source in upstream.items() if source is not None)
-        what = f"attribute `partitions` is {given}, but port `{port}` follows `{source.name}` with {count} one to one"
+        what = (
+            f"attribute `partitions` is {given}, "
+            f"but port `{port}` follows `{source.name}` with {count} one to one"
+        )
         draft.fault(
             operator.port("partitions"),
             what,
@@ -73,7 +79,7 @@ def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int |
 
 
 def check_unused(draft: Draft) -> None:
-    """Attributes that somebody gave and that nothing of the operator can use."""
+    """Refuse attributes that were given and would have no effect."""
     silent = draft.attributes.get("metrics_recording_level") is RecordingLevel.OFF
     for operator in draft.operators:
         given, values, declared = operator.given - operator.doubtful, operator.attributes, operator.declared
@@ -130,9 +136,9 @@ def _error_ports(operator: DraftOperator) -> list[str]:
 
 
 def check_localities(draft: Draft) -> None:
-    """Whether operators that a locality puts into one container can be there.
+    """Check that operators can share a container where a locality demands it.
 
-    Says nothing while there is a cycle.
+    Does nothing while there is a cycle.
     """
     pairs = draft.pairs()
     if len(topological_order(len(draft.operators), pairs)) < len(draft.operators):
@@ -160,4 +166,6 @@ def check_localities(draft: Draft) -> None:
 def _way(operator: DraftOperator, port: str) -> str:
     if any(port in part.keys for part in operator.divided):
         return "divided by key"
-    return "dealt in turn" if any(port in part.round_robin for part in operator.divided) else "broadcast"
+    if any(port in part.round_robin for part in operator.divided):
+        return "divided round robin"
+    return "broadcast"

@@ -1,4 +1,4 @@
-"""What operators declare of their ports: schemas, keys, times, methods, unifiers. And what is connected."""
+"""Check the ports of operators: connections, schemas, keys, times, methods, unifiers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_KEY = (pa.types.is_struct, pa.types.is_map, pa.types.is_duration, pa.types.i
 
 
 def check_connections(draft: Draft) -> None:
-    """Ports that must be connected and are not; roots that cannot be one; input operators that are not roots."""
+    """Check that required ports are connected, and that exactly the input operators have no upstream."""
     for operator in draft.operators:
         inputs = operator.declared.inputs
         loose = [name for name, port in inputs.items() if not port.optional and name not in operator.touched]
@@ -28,7 +28,10 @@ def check_connections(draft: Draft) -> None:
                 draft.fault(operator.name, what, "derive it from `Operator`, or remove them")
         elif not operator.vague:
             for name in loose:
-                remedy = f"end a stream there, `add_stream(name, ..., {operator.port(name)})`, or declare it with `optional=True`"
+                remedy = (
+                    f"end a stream there, `add_stream(name, ..., {operator.port(name)})`, "
+                    "or declare it with `optional=True`"
+                )
                 draft.fault(operator.port(name), "the input port is not connected", remedy)
             if not loose and not operator.touched.intersection(inputs):
                 ports = listed([operator.port(name) for name in inputs])
@@ -40,6 +43,7 @@ def check_connections(draft: Draft) -> None:
 
 
 def _check_outputs(draft: Draft, operator: DraftOperator) -> None:
+    """Add a fault for each unconnected output port that must be connected, or if none is connected."""
     outputs = operator.declared.outputs
     loose = [name for name, port in outputs.items() if port.required and name not in operator.touched]
     for name in loose:
@@ -61,7 +65,7 @@ def _check_outputs(draft: Draft, operator: DraftOperator) -> None:
 
 
 def check_declarations(draft: Draft) -> None:
-    """Faults in what the class of each operator says of its ports, with the schemas that are known by now."""
+    """Check what each operator's class declares of its ports; uses the schemas that are known by now."""
     for operator in draft.operators:
         for port, what, remedy in callback_faults(operator.operator, operator.inputs):
             draft.fault(operator.port(port) if port else operator.name, what, remedy)
@@ -72,7 +76,7 @@ def check_declarations(draft: Draft) -> None:
 
 
 def declared_schema(draft: Draft, operator: DraftOperator, name: str) -> tuple[bool, Schema | None]:
-    """Whether the port's declaration can be a schema, and the schema, None for one that takes whatever comes."""
+    """Return whether the port's declaration is valid, and its schema; None for `Any`. Adds a fault if not."""
     try:
         return True, port_schema(operator.operator, name)
     except SchemaError as error:
@@ -86,6 +90,7 @@ def declared_schema(draft: Draft, operator: DraftOperator, name: str) -> tuple[b
 
 
 def _check_input(draft: Draft, operator: DraftOperator, name: str, port: InputPort) -> None:
+    """Check that an input port has a method, and a key that its schema has."""
     where = operator.port(name)
     methods = [method for method in (port.process_name, port.process_batch_name) if method is not None]
     if not methods and not isinstance(operator.operator, Unifier) and not operator.is_input:
@@ -114,7 +119,7 @@ def _check_input(draft: Draft, operator: DraftOperator, name: str, port: InputPo
 
 
 def _check_key(draft: Draft, where: str, port: InputPort) -> bool:
-    """True, and a fault, if what the port declares as its key or codec can be none."""
+    """Return True, and add a fault, if the declared key or codec is invalid."""
     if port.declared_codec is not None and not isinstance(port.declared_codec, StreamCodec):
         draft.fault(
             where,
@@ -136,6 +141,7 @@ def _check_key(draft: Draft, where: str, port: InputPort) -> bool:
 
 
 def _check_output(draft: Draft, operator: DraftOperator, name: str) -> None:
+    """Check the unifier and the timestamp column of an output port."""
     where, schema = operator.port(name), operator.outputs.get(name)
     for what, remedy in unifier_faults(operator.operator, name, schema):
         draft.fault(where, what, remedy)

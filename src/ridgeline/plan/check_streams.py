@@ -1,4 +1,4 @@
-"""What was added as streams: names, localities, ends."""
+"""Check what was added as streams: names, localities, ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, listed
 
 
 def read_streams(draft: Draft, app: Application, owners: dict[int, DraftOperator]) -> None:
-    """Add all streams to the draft, with the ends that are sound."""
+    """Add all streams to the draft, with their valid ends."""
     reader = _Reader(draft, app, owners)
     for position, added in enumerate(app.streams, 1):
         reader.read(added, position)
@@ -32,7 +32,7 @@ def read_streams(draft: Draft, app: Application, owners: dict[int, DraftOperator
 
 
 class _Reader:
-    """Reads one stream after the other; remembers of which operators a fault has been told."""
+    """Reads one stream after the other; remembers for which operators a fault was reported."""
 
     def __init__(self, draft: Draft, app: Application, owners: dict[int, DraftOperator]) -> None:
         self.draft = draft
@@ -46,7 +46,7 @@ class _Reader:
         self.refused = {id(port) for cls in classes for port in _ports(cls)} | {id(cls) for cls in classes}
 
     def read(self, added: AddedStream, position: int) -> None:
-        """One call of `add_stream`."""
+        """Read one call of `add_stream`: add the stream, or faults, to the draft."""
         where = check_name(self.draft, "stream", added.name, position)
         stream = DraftStream(where, None, [], self.locality(where, added.locality))
         self.draft.streams.append(stream)
@@ -76,7 +76,7 @@ class _Reader:
             end.operator.entered.setdefault(end.port, stream)
 
     def locality(self, where: str, locality: object) -> Locality | None:
-        """The locality, None if there is none or it is faulty."""
+        """The locality; None if there is none, or if it is faulty."""
         names = [member.name for member in Locality]
         if locality is None:
             return None
@@ -87,7 +87,7 @@ class _Reader:
         return None
 
     def swapped(self, where: str, points: Sequence[InputPoint | OutputPoint]) -> None:
-        """A stream whose source, the first of `points`, is an input and whose sinks are outputs."""
+        """Report a stream whose source, the first of `points`, is an input and whose sinks are outputs."""
         names = [self.name(point) for point in points]
         for point in points:
             if id(point.operator) in self.owners:
@@ -96,7 +96,7 @@ class _Reader:
         self.draft.fault(where, what, f'swap them: `add_stream("{where}", {names[1]}, {names[0]})`')
 
     def end(self, where: str, role: str, point: object) -> End | None:
-        """The port of an operator of the application, or None and a fault."""
+        """Return a valid end of a stream, or None after adding a fault."""
         wanted = OutputPoint if role == "source" else InputPoint
         if isinstance(point, (InputPoint, OutputPoint)):
             owner = self.owners.get(id(point.operator))
@@ -118,7 +118,7 @@ class _Reader:
         return None
 
     def absent(self, where: str, point: InputPoint | OutputPoint) -> None:
-        """The port of an operator that was not added: one fault an operator."""
+        """Report a port of an operator that was not added, once for each operator."""
         if id(point.operator) in self.missing:
             return
         self.missing.add(id(point.operator))
@@ -133,7 +133,10 @@ class _Reader:
         self.draft.fault(where, what, remedy)
 
     def no_port(self, where: str, role: str, point: Any) -> None:
-        """Something that is no port; what it may have meant is not reported a second time."""
+        """Report an end that is no port, and mark the operator that it may have meant.
+
+        A marked operator gets no further faults about unconnected ports.
+        """
         if id(point) in self.refused:
             return
         what = f"the {role} of the stream is {shorten(point)}, which is no port"
@@ -148,7 +151,10 @@ class _Reader:
             declared = operator_type(type(point))
             ports: list[str] = [*(declared.outputs if role == "source" else declared.inputs)]
             names = [f"{owner.name if owner else 'operator'}.{name}" for name in ports]
-            what = f"the {role} of the stream is the operator `{owner.name if owner else type(point).__name__}`, not one of its ports"
+            what = (
+                f"the {role} of the stream is the operator "
+                f"`{owner.name if owner else type(point).__name__}`, not one of its ports"
+            )
             remedy = (
                 f"name the port: {listed(names)}"
                 if names
@@ -174,7 +180,7 @@ def _ports(cls: type[Operator]) -> list[Port]:
 
 
 def _check_sharing(draft: Draft) -> None:
-    """Two streams on one port. Streams of one name are one cause, told already."""
+    """Refuse two streams on one port. Duplicate stream names have already been reported; skip them."""
     for operator in draft.operators:
         for port in (*operator.declared.outputs, *operator.declared.inputs):
             begin = _names(stream for stream in draft.streams if _is(stream.source, operator, port))

@@ -106,10 +106,16 @@ def _not_one_to_one(nodes: Sequence[Node], edge: Edge) -> Fault:
     source, sink = nodes[edge.source], nodes[edge.sink]
     what = f"locality {edge.locality} wants `{source.name}` and `{sink.name}` in one container, but "
     if source.partitions == sink.partitions:
-        what += f"each of their {sink.partitions} partitions gets tuples of all others: port `{sink.name}.{edge.port}` is {edge.way}"
+        what += (
+            f"each of their {sink.partitions} partitions gets tuples of all others: "
+            f"port `{sink.name}.{edge.port}` is {edge.way}"
+        )
     else:
         what += f"`{source.name}` has {_partitions(source)} and `{sink.name}` has {_partitions(sink)}"
-    remedy = f"make `{edge.port}` an `InputPort(..., parallel=True)`, give both one partition, or leave the locality out"
+    remedy = (
+        f"make `{edge.port}` an `InputPort(..., parallel=True)`, give both one partition, "
+        "or leave the locality out"
+    )
     return Fault(edge.stream, what, remedy)
 
 
@@ -128,8 +134,14 @@ def _conflict(
     inside = [edge for edge in edges if edge.source in members and edge.sink in members]
     where = named[0].stream
     streams = list(dict.fromkeys(edge.stream for edge in named))
-    remedy = f"leave the locality of {'one of the streams' if len(streams) > 1 else 'stream'} {listed(streams)} out"
-    want = f"locality {named[0].locality} wants {listed([nodes[node].name for node in sorted(wanted)])} in one container, but "
+    remedy = (
+        f"leave the locality of {'one of the streams' if len(streams) > 1 else 'stream'} {listed(streams)} "
+        "out"
+    )
+    want = (
+        f"locality {named[0].locality} wants {listed([nodes[node].name for node in sorted(wanted)])} "
+        "in one container, but "
+    )
     for edge in inside:
         if edge.apart:
             return Fault(where, f"{want}stream `{edge.stream}` between them is {edge.locality}", remedy)
@@ -148,7 +160,10 @@ def _conflict(
     if roots and outside:
         port = f"{nodes[outside[0].sink].name}.{outside[0].port}"
         source = nodes[outside[0].source].name
-        what = f"{want}a container with an input operator cannot wait for others, and `{port}` gets tuples of `{source}`"
+        what = (
+            f"{want}a container with an input operator cannot wait for others, "
+            f"and `{port}` gets tuples of `{source}`"
+        )
         return Fault(where, what, remedy)
     return None
 

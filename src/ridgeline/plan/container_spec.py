@@ -1,4 +1,4 @@
-"""A container's share of the plan: everything that a worker needs to know to run it, picklable."""
+"""The part of the plan that one container needs to run, picklable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ridgeline.plan.physical import PhysicalOperator, RoundRobin
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One stream out of this container's operators, or between two of them (`container` is then this container's id)."""
+    """A stream from an operator of this container; within the container if `container` is its own id."""
 
     source: int
     source_port: str
@@ -30,9 +30,9 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
-    """The operators of one container (in topological order), their routes, and who sends to it.
+    """The operators of one container in topological order, their routes, and the containers that send to it.
 
-    `incoming`: the schema of each stream that comes from another container, by (producer's container, number
+    `incoming`: the schema of each stream from another container, by (id of the producer's container, number
     of the route there).
     """
 

@@ -1,4 +1,4 @@
-"""An application while it is being validated: what is known so far, and the faults found so far."""
+"""An application during validation: what is known so far, and the faults found so far."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ridgeline.api.schema import Schema
 
 @dataclass(slots=True, eq=False)
 class DraftOperator:
-    """An operator that can be worked with; `operator` is a copy of the author's instance.
+    """An operator under validation; `operator` is a copy of the author's instance.
 
-    `touched` are the ports that some stream names, be it a faulty one; `entered` are the streams of the
-    connected input ports. `doubtful` names attributes with faulty values, `given` those that somebody gave.
-    `vague`: a stream names the operator instead of one of its ports.
+    `touched`: ports that a stream names, even a faulty one. `entered`: the streams of the connected input
+    ports. `doubtful`: attributes with faulty values. `given`: attributes that the author or the command line
+    set. `vague`: a stream names the operator instead of one of its ports.
     """
 
     index: int
@@ -39,7 +39,7 @@ class DraftOperator:
 
     @property
     def declared(self) -> OperatorType:
-        """What its class declares."""
+        """The declarations of its class."""
         return operator_type(type(self.operator))
 
     @property
@@ -49,7 +49,7 @@ class DraftOperator:
 
     @property
     def is_input(self) -> bool:
-        """True if it makes tuples rather than receiving them."""
+        """True if it is an input operator."""
         return isinstance(self.operator, InputOperator)
 
     def port(self, name: str) -> str:
@@ -81,7 +81,7 @@ class DraftStream:
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """The application, as far as it can be understood."""
+    """The application, as far as it is understood."""
 
     application: str
     window_seconds: float = 0.0
@@ -91,18 +91,18 @@ class Draft:
     faults: list[Fault] = field(default_factory=list)
 
     def fault(self, where: str, what: str, remedy: str) -> None:
-        """Note a fault."""
+        """Add a fault."""
         self.faults.append(Fault(where, what, remedy))
 
     def edges(self) -> Iterator[tuple[DraftStream, End, End]]:
-        """Every (stream, source, sink) of which both ends are sound."""
+        """Every (stream, source, sink) with two valid ends."""
         for stream in self.streams:
             if stream.source is not None:
                 for sink in stream.sinks:
                     yield stream, stream.source, sink
 
     def pairs(self) -> list[tuple[int, int]]:
-        """The edges as numbers of operators."""
+        """The edges as pairs of operator numbers."""
         return [(source.operator.index, sink.operator.index) for _, source, sink in self.edges()]
 
 

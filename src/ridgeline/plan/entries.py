@@ -1,4 +1,4 @@
-"""One entry of a property: `options.subscribe` of an operator whose property `options` is a dictionary or a model of pydantic."""
+"""Set one entry of a property: `options.subscribe`, where `options` is a dictionary or a pydantic model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ridgeline.api.properties import property_types
 
 
 class NoEntryError(Exception):
-    """There is no such entry: what is wrong, and what to do."""
+    """There is no such entry. `what` is wrong, and the `remedy`."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(what)
@@ -24,10 +24,10 @@ class NoEntryError(Exception):
 
 
 def with_entry(operator: Operator, operator_name: str, path: str, value: Any) -> tuple[str, Any]:
-    """The property that `path` begins with, and its value with one entry more or another one; nothing is changed.
+    """Return the property that `path` begins with, and its value with the entry added or replaced.
 
-    The rest of the path is a key of a dictionary, dots and all, or names fields of models. Raises
-    NoEntryError.
+    The rest of the path is a key of a dictionary, dots included, or names fields of models. The operator is
+    not changed. Raises NoEntryError.
     """
     kind = type(operator).__name__
     name, dot, key = path.partition(".")
@@ -50,9 +50,9 @@ def with_entry(operator: Operator, operator_name: str, path: str, value: Any) ->
 
 
 def _with(annotation: Any, current: Any, key: str, value: Any, where: str) -> dict[str, Any]:
-    """A dictionary, or the fields of a model, with the entry.
+    """Return a dictionary, or a model's fields, with the entry added or replaced.
 
-    Raises NoEntryError; TypeError if there are no entries.
+    Raises NoEntryError; TypeError for a value that has no entries.
     """
     if isinstance(current, Mapping):
         return {**current, key: value}

@@ -45,7 +45,7 @@ class ExecutionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The three plans of an application, and the version that counts its changes."""
+    """The three plans of an application; `version` counts changes."""
 
     logical: LogicalPlan
     physical: PhysicalPlan

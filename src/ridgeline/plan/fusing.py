@@ -14,11 +14,12 @@ from ridgeline.plan.physical import PhysicalPlan
 
 
 def build_execution(logical: LogicalPlan, physical: PhysicalPlan) -> ExecutionPlan:
-    """The execution plan: groups that a locality demands, then whatever can be fused.
+    """Build the execution plan: groups that a locality demands, then every fusion that is possible.
 
-    A partition is fused into the container of an upstream partition if it gets all it gets on that stream
-    from there, if the stream is not NODE_LOCAL or RACK_LOCAL, and if everything else that it waits for is in
-    that container too, or in an earlier stage. Raises ValidationError if localities demand what cannot be.
+    A partition is fused into the container of an upstream partition if three things hold. It gets all tuples
+    of that stream from there. The stream is not NODE_LOCAL or RACK_LOCAL. Everything else that it waits for
+    is in that container too, or in an earlier stage. Raises ValidationError if localities contradict each
+    other.
     """
     planner = _Planner(logical, physical)
     groups = find_groups(planner.nodes, planner.edges)
@@ -31,16 +32,20 @@ def build_execution(logical: LogicalPlan, physical: PhysicalPlan) -> ExecutionPl
 
 @dataclass(slots=True, eq=False)
 class _Box:
-    """A container to be."""
+    """A container under construction."""
 
     stage: int
     operators: list[int] = field(default_factory=list)
 
 
 class _Planner:
-    """Places group after group, in topological order."""
+    """Places one group of operators after the other, in topological order."""
 
     def __init__(self, logical: LogicalPlan, physical: PhysicalPlan) -> None:
+        """Sort the physical operators into partitions, final unifiers and intermediate unifiers.
+
+        A final unifier feeds one partition only.
+        """
         self.partitions: dict[str, list[int]] = {operator.name: [] for operator in logical.operators}
         self.before: dict[int, list[int]] = {operator.id: [] for operator in physical.operators}
         self.finals: dict[int, list[int]] = {operator.id: [] for operator in physical.operators}
@@ -67,7 +72,7 @@ class _Planner:
         self.edges = _edges(logical)
 
     def place(self, group: tuple[int, ...]) -> None:
-        """Put the partitions of a group of operators, and the unifiers before and behind them, into containers."""
+        """Put the partitions of a group, and the unifiers before and behind them, into containers."""
         operators = [self.partitions[self.names[node]] for node in group]
         for partition in range(len(operators[0])):
             unit = [
@@ -90,7 +95,7 @@ class _Planner:
                 )
 
     def fusable(self, group: tuple[int, ...], partition: int, waits: Sequence[_Box]) -> _Box | None:
-        """The container upstream that a partition of a group may run in.
+        """The upstream container that a partition of a group may run in; None if there is none.
 
         There is never more than one: all others are in earlier stages.
         """
@@ -109,7 +114,7 @@ class _Planner:
         return None
 
     def new(self, stage: int) -> _Box:
-        """An empty container."""
+        """Create an empty container."""
         box = _Box(stage)
         self.boxes.append(box)
         return box
@@ -121,7 +126,7 @@ class _Planner:
             self.home[identity] = box
 
     def plan(self) -> ExecutionPlan:
-        """Stages in order, their containers by their first operator, operators by id."""
+        """The finished plan: stages in order, their containers by first operator, operators by id."""
         ordered = sorted(self.boxes, key=lambda box: (box.stage, min(box.operators)))
         containers = [
             Container(number, box.stage, tuple(sorted(box.operators))) for number, box in enumerate(ordered)
@@ -136,6 +141,7 @@ class _Planner:
 
 
 def _edges(logical: LogicalPlan) -> list[Edge]:
+    """The streams of the logical plan as edges between operator numbers."""
     index = {operator.name: number for number, operator in enumerate(logical.operators)}
     edges = []
     for stream in logical.streams:

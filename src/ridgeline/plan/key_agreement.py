@@ -1,4 +1,4 @@
-"""Whether equal keys on several ports of an operator come to the same partition."""
+"""Find out whether equal keys on several ports of an operator reach the same partition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class KeyedPort:
-    """A sticky input port: how its tuples are hashed, and the schema of the stream that leads to it."""
+    """An input port that is partitioned by key, its codec, and the schema of its stream."""
 
     name: str
     codec: StreamCodec
@@ -30,9 +30,9 @@ class KeyedPort:
 
 
 def disagreement(ports: Sequence[KeyedPort]) -> str | None:
-    """Why equal keys of two of an operator's sticky ports would not meet in one partition; None if they do.
+    """Why equal keys of two ports would reach different partitions; None if they would not.
 
-    What a function makes of a tuple is not known before the application runs, so it agrees with everything.
+    The key that a function computes is unknown before the run, so it agrees with everything.
     """
     known: tuple[KeyedPort, tuple[pa.DataType, ...]] | None = None
     for port in ports:
@@ -47,7 +47,10 @@ def disagreement(ports: Sequence[KeyedPort]) -> str | None:
             continue
         other, others = known
         if len(others) != len(types):
-            return f"the key of `{other.name}` has {_columns(len(others))}, that of `{port.name}` {_columns(len(types))}"
+            return (
+                f"the key of `{other.name}` has {_columns(len(others))}, "
+                f"that of `{port.name}` {_columns(len(types))}"
+            )
         for one, two in zip(others, types, strict=True):
             if _kind_of(one) != _kind_of(two):
                 return f"the key of `{other.name}` is {one}, that of `{port.name}` is {two}"
@@ -62,7 +65,7 @@ def _types(port: KeyedPort) -> tuple[pa.DataType, ...] | None:
 
 
 def key_columns(codec: StreamCodec, schema: Schema) -> tuple[str, ...] | None:
-    """The columns that make up the key of a port; None if that is not known."""
+    """The columns of a port's key; None if they are not known."""
     return None if schema.pickled else codec.key_columns(schema.arrow)
 
 

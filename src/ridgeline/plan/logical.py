@@ -13,7 +13,7 @@ from ridgeline.api.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class LogicalOperator:
-    """An operator with validated properties and all attributes (defaults filled in); schemas of connected ports, resolved."""
+    """An operator with validated properties, all attributes, and the schemas of its connected ports."""
 
     name: str
     operator: Operator
@@ -23,7 +23,7 @@ class LogicalOperator:
 
     @property
     def is_input(self) -> bool:
-        """True if it makes tuples rather than receiving them."""
+        """True if it is an input operator."""
         return isinstance(self.operator, InputOperator)
 
 
@@ -51,7 +51,10 @@ class LogicalStream:
 
 @dataclass(frozen=True, slots=True)
 class LogicalPlan:
-    """A valid application: operators in topological order (ties in the order of adding), streams in the order of adding."""
+    """A valid application.
+
+    Operators are in topological order (ties in the order of adding), streams in the order of adding.
+    """
 
     application: str
     window_seconds: float
@@ -60,7 +63,7 @@ class LogicalPlan:
     streams: tuple[LogicalStream, ...]
 
     def operator(self, name: str) -> LogicalOperator:
-        """The operator of that name. Raises KeyError."""
+        """The operator with this name. Raises KeyError."""
         for operator in self.operators:
             if operator.name == name:
                 return operator

@@ -1,4 +1,4 @@
-"""What an author should know of a valid plan: where order is lost, and where results may depend on the number of partitions."""
+"""Notes on a valid plan: where order is lost, and where results may depend on the number of partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something to know of an operator, named by `where`."""
+    """A note on the operator `where`."""
 
     where: str
     text: str
@@ -27,7 +27,7 @@ class Note:
 
 
 def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]:
-    """The notes of a plan, in topological order of the operators; none of operators with one partition."""
+    """The notes on a plan, in topological order of the operators; none on operators with one partition."""
     first = {operator.name: operator for operator in reversed(physical.operators) if not operator.unifier}
     reader = _Reader(logical, first)
     return tuple(
@@ -39,7 +39,7 @@ def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]
 
 
 class _Reader:
-    """Reads the notes of one operator after the other. `first`: the first partition of each."""
+    """Makes the notes of one operator after the other. `first`: the first partition of each."""
 
     def __init__(self, logical: LogicalPlan, first: Mapping[str, PhysicalOperator]) -> None:
         self.logical = logical
@@ -51,18 +51,27 @@ class _Reader:
         }
 
     def notes(self, operator: LogicalOperator, partition: PhysicalOperator) -> Iterator[str]:
-        """What to know of an operator with several partitions."""
+        """The notes on an operator with several partitions."""
         count = partition.partitions
         if isinstance(operator.operator, SparkSource):
-            yield f"Spark divides its rows anew among {count} partitions in each window: those of one Spark partition keep their order"
+            yield (
+                f"Spark divides its rows anew among {count} partitions in each window: "
+                "those of one Spark partition keep their order"
+            )
             return
         if operator.is_input:
-            yield f"{count} partitions read side by side: the order of a key's tuples is kept if all of them come from one partition"
+            yield (
+                f"{count} partitions read side by side: "
+                "the order of a key's tuples is kept if all of them come from one partition"
+            )
             return
         followed = parallel_ports(operator.operator, operator.attributes, operator.inputs)
         if partition.round_robin:
             ports = listed(sorted(partition.round_robin))
-            yield f"port {ports} is divided round robin among {count} partitions: the order of a key's tuples is not kept from here on"
+            yield (
+                f"port {ports} is divided round robin among {count} partitions: "
+                "the order of a key's tuples is not kept from here on"
+            )
         everywhere = [
             port
             for port in operator.inputs
@@ -70,37 +79,47 @@ class _Reader:
         ]
         if everywhere:
             ports = "" if len(everywhere) == len(operator.inputs) else f" of port {listed(everywhere)}"
-            yield f"each of {count} partitions gets all tuples{ports}: what it emits of them comes from every one of them"
+            yield (
+                f"each of {count} partitions gets all tuples{ports}: "
+                "what it emits of them comes from every one of them"
+            )
         for port in partition.keys:
             yield from self._other_keys(operator, port)
         yield from self._states(operator, partition, followed)
 
     def _other_keys(self, operator: LogicalOperator, port: str) -> Iterator[str]:
-        """Where a stream that was divided by one key is divided by another."""
+        """Notes on a port whose stream was divided by another key upstream."""
         mine = self._key(operator, port)
         for name in self._upstream(self.entering[operator.name, port]):
             before = self.logical.operator(name)
             theirs = {self._key(before, sticky) for sticky in self.first[name].keys}
             if self.first[name].partitions > 1 and theirs and mine not in theirs:
                 yield (
-                    f"port `{port}` is divided by {mine}, but `{name}` before it by {' and '.join(sorted(theirs))}: of tuples with equal "
+                    f"port `{port}` is divided by {mine}, "
+                    f"but `{name}` before it by {' and '.join(sorted(theirs))}: of tuples with equal "
                     f"{mine} those of one partition of `{name}` keep their order"
                 )
 
     def _states(
         self, operator: LogicalOperator, partition: PhysicalOperator, followed: Sequence[str]
     ) -> Iterator[str]:
-        """State that each partition keeps for itself, if nothing merges what the partitions make of it."""
+        """Notes on state that each partition keeps for itself, where no unifier merges the results."""
         declared = operator_type(type(operator.operator)).states
         keyed = [name for name, state in declared.items() if isinstance(state, KeyedState)]
         other = [name for name in declared if name not in keyed]
         if keyed and followed and not partition.keys:
             upstream = listed(list(dict.fromkeys(self.entering[operator.name, port] for port in followed)))
-            yield f"state {listed(keyed)} is right if all tuples of a key come from one partition of {upstream}, which it follows"
+            yield (
+                f"state {listed(keyed)} is right if all tuples of a key come from one partition of "
+                f"{upstream}, which it follows"
+            )
         alone = other if partition.keys or followed else [*keyed, *other]
         bare = [port for port in operator.outputs if operator.operator.unifier_of(port) is None]
         if alone and bare:
-            yield f"each partition keeps state {listed(alone)} for itself, and no unifier merges what they emit on {listed(bare)}"
+            yield (
+                f"each partition keeps state {listed(alone)} for itself, "
+                f"and no unifier merges what they emit on {listed(bare)}"
+            )
 
     def _key(self, operator: LogicalOperator, port: str) -> str:
         codec = operator_type(type(operator.operator)).inputs[port].codec
@@ -110,7 +129,7 @@ class _Reader:
         return "a function" if isinstance(codec, FunctionCodec) else f"`{type(codec).__name__}`"
 
     def _upstream(self, name: str) -> list[str]:
-        """An operator and all before it, the nearest first."""
+        """An operator and all operators upstream of it, the nearest first."""
         found = [name]
         for at in found:
             found += [

@@ -1,4 +1,4 @@
-"""Properties and attributes that are given from outside: `-D operator.property=value`, `--attribute operator.name=value`."""
+"""Properties and attributes from the command line: `-D operator.property=value`, `--attribute ...`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WINDOW = "window"
 
 @dataclass(slots=True)
 class Overrides:
-    """What was given from outside, sorted by operator; `application` and `window` are the application's."""
+    """Properties and attributes from outside, by operator; `application` is for the application itself."""
 
     properties: dict[str, dict[str, Any]] = field(default_factory=dict)
     attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -23,14 +23,14 @@ class Overrides:
 
 
 def operator_names(app: Application) -> list[str]:
-    """All names under which something was added, be it sound or not."""
+    """All names under which something was added, valid or not."""
     return [str(added.name) for added in app.operators]
 
 
 def read_overrides(
     draft: Draft, app: Application, properties: Mapping[str, Any], attributes: Mapping[str, Any]
 ) -> Overrides:
-    """Sort them; those that name no operator of the application are faults."""
+    """Sort overrides by operator; those that name no operator of the application are faults."""
     found = Overrides()
     names = operator_names(app)
     for key, value in properties.items():

@@ -1,4 +1,4 @@
-"""The partitions of an operator: how many, and which tuples each gets of each input port."""
+"""Define the partitions of an operator: how many, and which tuples of each input port they get."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GREATEST_MASK = (1 << 16) - 1
 
 
 class PartitioningError(ValueError):
-    """A partitioner gave partitions that cannot be: `what` is wrong, and the `remedy`."""
+    """A partitioner returned invalid partitions: `what` is wrong, and the `remedy`."""
 
     def __init__(self, what: str, remedy: str) -> None:
         self.what = what
@@ -36,12 +36,10 @@ def parallel_ports(
 def define_partitions(
     operator: Operator, attributes: Mapping[str, Any], count: int, connected: Collection[str]
 ) -> tuple[Partition, ...]:
-    """The partitions of an operator, restricted to its connected ports that are not parallel.
-
-    Raises PartitioningError.
+    """Define the partitions of an operator, for its connected ports that are not parallel.
 
     The attribute `partitioner` decides, else the class's `partitioner_default`, else `StickyPartitioner()`.
-    Where a port is parallel, all others are broadcast unless a partitioner is given.
+    If a port is parallel, all others are broadcast unless a partitioner is given. Raises PartitioningError.
     """
     inputs = operator_type(type(operator)).inputs
     followed = parallel_ports(operator, attributes, connected)
@@ -50,7 +48,10 @@ def define_partitions(
         return (Partition(),) * count
     partitioner = given or StickyPartitioner()
     if not isinstance(partitioner, Partitioner):
-        what = f"`{type(operator).__name__}.partitioner_default` is {shorten(partitioner)}, which is no `Partitioner`"
+        what = (
+            f"`{type(operator).__name__}.partitioner_default` is {shorten(partitioner)}, "
+            "which is no `Partitioner`"
+        )
         raise PartitioningError(what, "give an instance of a subclass of `Partitioner`")
     ports = [
         PortInfo(name, port.codec is not None, name in connected)
@@ -60,8 +61,8 @@ def define_partitions(
     try:
         partitions = partitioner.define_partitions(count, ports)
     except Exception as error:
-        told = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        what = f"{shorten(partitioner)} cannot make {count} partitions: {told}"
+        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        what = f"{shorten(partitioner)} cannot make {count} partitions: {reason}"
         raise PartitioningError(what, "choose another partitioner or number of partitions") from error
     _check(partitioner, partitions, count, ports)
     open_ports = {port.name for port in ports if port.connected}
@@ -77,6 +78,10 @@ def define_partitions(
 def _check(
     partitioner: Partitioner, partitions: Sequence[Partition], count: int, ports: Sequence[PortInfo]
 ) -> None:
+    """Raise PartitioningError unless the partitions are valid.
+
+    Valid: the asked number, known ports, and one way of division for each port.
+    """
     name = shorten(partitioner)
     if not isinstance(partitions, (list, tuple)) or not all(
         isinstance(part, Partition) for part in partitions
@@ -94,22 +99,26 @@ def _check(
             what = f"{name} divides an input port `{port}` that is not there"
             raise PartitioningError(what, "name input ports of the operator")
         sticky = sum(port in part.keys for part in partitions)
-        dealt = sum(port in part.round_robin for part in partitions)
-        if sorted((sticky, dealt)) != [0, count]:
-            what = f"{name} divides port `{port}` by key for {sticky} and in turn for {dealt} of {count} partitions"
+        in_turn = sum(port in part.round_robin for part in partitions)
+        if sorted((sticky, in_turn)) != [0, count]:
+            what = (
+                f"{name} divides port `{port}` by key for {sticky} "
+                f"and round robin for {in_turn} of {count} partitions"
+            )
             raise PartitioningError(
                 what,
                 "divide a port in one way for all partitions, or leave it out: then each gets all tuples",
             )
         if sticky and not known[port].keyed:
             what = f"{name} divides port `{port}` by key, but the port has none"
-            raise PartitioningError(what, f"declare `{port} = InputPort(..., key=...)`, or deal it in turn")
+            remedy = f"declare `{port} = InputPort(..., key=...)`, or divide it round robin"
+            raise PartitioningError(what, remedy)
         if sticky:
             check_cover(name, port, [part.keys[port] for part in partitions])
 
 
 def check_cover(name: str, port: str, keys: Sequence[PartitionKeys]) -> None:
-    """Every hash must belong to exactly one of the partitions. Raises PartitioningError."""
+    """Raise PartitioningError unless every hash belongs to exactly one partition."""
     mask = 0
     for part in keys:
         mask |= part.mask
@@ -137,5 +146,5 @@ def check_cover(name: str, port: str, keys: Sequence[PartitionKeys]) -> None:
 
 
 def _is_whole(mask: int) -> bool:
-    """True for a mask of the lowest bits only, as all are that Ridgeline makes."""
+    """True for a mask that consists of the lowest bits, as all of Ridgeline's own masks do."""
     return mask & (mask + 1) == 0

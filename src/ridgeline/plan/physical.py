@@ -1,4 +1,4 @@
-"""The physical plan: every partition and unifier as an operator of its own, with an integer id, and who gets which tuples."""
+"""The physical plan: partitions and unifiers as operators with ids, and the streams between them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ridgeline.api.schema import Schema
 class PhysicalOperator:
     """One partition of a logical operator, or one unifier.
 
-    `id` counts from 1 in topological order. `name` is the logical name (of a unifier: of the operator that it
-    unifies, `port` being the output port). `partition` counts from 0 to `partitions` - 1; all unifiers of one
-    port are counted through. `operator` is the prototype: whoever runs it makes a copy. `keys`: the sticky
-    input ports; `round_robin`: the dealt ones.
+    `id` counts from 1 in topological order. `name` is the logical name; for a unifier that of the operator
+    whose output `port` it merges. `partition` counts from 0 to `partitions` - 1, for a unifier over all
+    unifiers of the port. `operator` is the prototype: a container makes a copy of it. `keys`: the ports
+    divided by key; `round_robin`: those divided round robin.
     """
 
     id: int
@@ -52,7 +52,7 @@ class PhysicalOperator:
 
 @dataclass(frozen=True, slots=True)
 class RoundRobin:
-    """Every `of`-th tuple, beginning with number `index`."""
+    """Every `of`-th tuple, starting with number `index`."""
 
     index: int
     of: int
@@ -60,10 +60,9 @@ class RoundRobin:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalStream:
-    """From one output port of a physical operator to one input port of another.
+    """A stream from one output port of a physical operator to one input port of another.
 
-    `route` says which tuples: by key (`PartitionKeys`, hashed by `codec`), in turn (`RoundRobin`), or all
-    (None).
+    `route` selects the tuples: by key (`PartitionKeys`, hashed by `codec`), `RoundRobin`, or all (None).
     """
 
     name: str
@@ -85,5 +84,5 @@ class PhysicalPlan:
     streams: tuple[PhysicalStream, ...]
 
     def operator(self, operator_id: int) -> PhysicalOperator:
-        """The operator of that id. Raises IndexError."""
+        """The operator with this id. Raises IndexError."""
         return self.operators[operator_id - 1]

@@ -1,4 +1,4 @@
-"""From a logical to a physical plan: partitions, unifiers, and who gets which tuples."""
+"""Build the physical plan from the logical one: partitions, unifiers, routes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEPT_BY_UNIFIERS = ("application_window_count", "processing_mode", "recovery_at
 
 
 def build_physical(logical: LogicalPlan) -> PhysicalPlan:
-    """The physical plan of a valid logical plan. The same plan gives the same ids."""
+    """Build the physical plan of a valid logical plan. Equal plans get equal ids."""
     builder = _Builder(logical)
     for operator in logical.operators:
         builder.add(operator)
@@ -26,7 +26,7 @@ def build_physical(logical: LogicalPlan) -> PhysicalPlan:
 
 @dataclass(slots=True)
 class _Head:
-    """Where the tuples of an output port can be had: a partition, or a unifier of several."""
+    """A source of an output port's tuples: a partition, or a unifier of several."""
 
     id: int
     port: str
@@ -34,7 +34,11 @@ class _Head:
 
 @dataclass(slots=True)
 class _Output:
-    """A connected output port of a logical operator: its partitions, what is left of them after cascading, and its unifiers so far."""
+    """A connected output port of a logical operator.
+
+    `partitions`: its sources; `heads`: the sources that are left after intermediate unifiers; `unifiers`: how
+    many unifiers it gets, of which `unifiers_made` exist.
+    """
 
     operator: LogicalOperator
     port: str
@@ -49,6 +53,7 @@ class _Builder:
     """Adds one logical operator after the other, in topological order."""
 
     def __init__(self, logical: LogicalPlan) -> None:
+        """Index the streams by their ports and count the partitions of each operator."""
         self.operators: list[PhysicalOperator] = []
         self.streams: list[PhysicalStream] = []
         self.outputs: dict[str, list[_Output]] = {}
@@ -72,7 +77,7 @@ class _Builder:
             )
 
     def add(self, operator: LogicalOperator) -> None:
-        """The final unifiers before an operator, its partitions, and the intermediate unifiers behind it."""
+        """Add an operator's partitions, with final unifiers before and intermediate unifiers behind them."""
         count = self.counts[operator.name]
         divided = define_partitions(operator.operator, operator.attributes, count, operator.inputs)
         ports = [port for port in operator_type(type(operator.operator)).inputs if port in operator.inputs]
@@ -90,7 +95,10 @@ class _Builder:
     def unify(
         self, operator: LogicalOperator, port: str, divided: tuple[Partition, ...]
     ) -> list[list[tuple[_Head, Any, Any]]]:
-        """For each partition of an operator the heads that feed the port, with route and codec; a unifier where there are several."""
+        """Return, for each partition, the sources of the port with route and codec.
+
+        Adds a final unifier before each partition if the port has several sources.
+        """
         output = self.entering[operator.name, port]
         if port in self.followed[operator.name]:
             return [[(head, None, None)] for head in output.partitions]
@@ -106,11 +114,11 @@ class _Builder:
         return sources
 
     def cascade(self, output: _Output) -> None:
-        """The intermediate unifiers of an output port, if somebody needs its partitions merged.
+        """Add the intermediate unifiers of an output port, if a sink needs its partitions merged.
 
-        A unifier that passes on stands before each partition of the sink and gets that partition's tuples
-        only. One that an author wrote must see all tuples, or it would merge parts: if a sink has partitions,
-        one unifier merges for all sinks; its output is divided.
+        A pass-through unifier is added before each partition of the sink and gets that partition's tuples
+        only. A unifier of the author's must see all tuples, else it would merge parts: if a sink has
+        partitions, one unifier merges for all sinks, and its output is divided.
         """
         count = len(output.partitions)
         sinks = [
@@ -135,13 +143,13 @@ class _Builder:
             output.heads = merged
 
     def passes_on(self, output: _Output) -> bool:
-        """True if the port declares no unifier of its own."""
+        """True if the port declares no unifier."""
         return output.operator.operator.unifier_of(output.port) is None
 
     def unifier(
         self, output: _Output, heads: list[_Head], route: PartitionKeys | RoundRobin | None, codec: Any
     ) -> _Head:
-        """One unifier of some heads of an output port."""
+        """Add one unifier for some sources of an output port; return it as a source."""
         prototype = make_unifier(output.operator.operator, output.port)
         entry, leaving = unifier_ports(prototype)
         defaults = {name: attribute.default for name, attribute in OPERATOR_ATTRIBUTES.items()}
@@ -170,7 +178,7 @@ class _Builder:
         return _Head(identity, leaving)
 
     def make(self, operator: LogicalOperator, partition: int, count: int, part: Partition) -> int:
-        """One partition of an operator. Returns its id."""
+        """Add one partition of an operator; return its id."""
         identity = len(self.operators) + 1
         self.operators.append(
             PhysicalOperator(
@@ -199,7 +207,7 @@ class _Builder:
         route: PartitionKeys | RoundRobin | None,
         codec: Any,
     ) -> None:
-        """One physical stream."""
+        """Add one physical stream."""
         schema = self.operators[head.id - 1].outputs[head.port]
         self.streams.append(PhysicalStream(stream.name, head.id, head.port, sink, port, schema, route, codec))
 

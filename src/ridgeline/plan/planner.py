@@ -18,14 +18,32 @@ _NONE: Mapping[str, Any] = {}
 def plan_application(
     app: Application, properties: Mapping[str, Any] = _NONE, attributes: Mapping[str, Any] = _NONE
 ) -> Plan:
-    """Validate an application and plan it.
+    """Validate an application and build its three plans.
 
-    Arguments as `validate`. Raises ValidationError with all faults.
+    Arguments as for `validate`. Raises ValidationError with all faults.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import SumKeyVal
+        >>> from ridgeline.testing import CollectorSink, ListInput
+        >>> class Volume(NamedTuple):
+        ...     symbol: str
+        ...     shares: int
+        >>> app = Application("volumes")
+        >>> trades = app.add_operator("trades", ListInput(Volume, [("IBM", 3)]))
+        >>> volumes = app.add_operator("volumes", SumKeyVal(), partitions=2)
+        >>> sink = app.add_operator("sink", CollectorSink(Volume))
+        >>> app.add_stream("trades", trades.output, volumes.data)
+        >>> app.add_stream("volumes", volumes.sum, sink.input)
+        >>> plan = plan_application(app)
+        >>> [operator.title for operator in plan.physical.operators]
+        ['trades', 'volumes[0]', 'volumes[1]', 'volumes.sum#unifier', 'sink']
     """
     return plan_logical(validate(app, properties, attributes))
 
 
 def plan_logical(logical: LogicalPlan, version: int = 0) -> Plan:
-    """The physical and the execution plan of a valid logical plan, as a version of the application's plan."""
+    """Build the physical and the execution plan of a valid logical plan."""
     physical = build_physical(logical)
     return Plan(logical, physical, build_execution(logical, physical), version)

@@ -1,4 +1,4 @@
-"""Properties of operators and unifiers: validated values, and what is wrong with the given ones."""
+"""Validate the properties of operators and unifiers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from ridgeline.plan.entries import with_entry
 
 
 def property_faults(operator: Operator) -> list[tuple[str, str, str]]:
-    """Write validated properties on an operator. Returns what is wrong: (property or "", what, remedy)."""
+    """Validate an operator's properties and store their converted values in it.
+
+    Returns what is wrong: (property or "", what, remedy).
+    """
     kind = type(operator).__name__
     validated, problems = check_properties(operator)
     if not problems:
@@ -45,7 +48,7 @@ def property_faults(operator: Operator) -> list[tuple[str, str, str]]:
 
 
 def decoded(operator: Operator, name: str, value: Any) -> Any:
-    """A text from the command line as it is, or what it says as JSON if only that suits the property."""
+    """Decode a text from the command line: as JSON if only that suits the property, else as it is."""
     if not isinstance(value, str) or _suits(operator, name, value):
         return value
     try:
@@ -56,9 +59,9 @@ def decoded(operator: Operator, name: str, value: Any) -> Any:
 
 
 def decoded_entry(operator: Operator, operator_name: str, path: str, value: Any) -> tuple[str, Any]:
-    """The property that a path such as `options.key` begins with, and its value with that entry, decoded as `decoded` does.
+    """Return the property that `path` (`options.key`) begins with, and its value with the decoded entry.
 
-    Raises NoEntryError.
+    The entry is decoded as in `decoded`. Raises NoEntryError.
     """
     name, with_text = with_entry(operator, operator_name, path, value)
     if not isinstance(value, str) or _suits(operator, name, with_text):
@@ -77,5 +80,5 @@ def _suits(operator: Operator, name: str, value: Any) -> bool:
 
 
 def settle(operator: Operator) -> None:
-    """Let a valid operator, a copy for the plan, settle what depends on the driver's surroundings."""
+    """Let a valid operator of the plan resolve what depends on the driver's environment, such as paths."""
     operator.settle_properties()

@@ -1,4 +1,4 @@
-"""Plans as text for a terminal: plain, aligned, to be read from top to bottom."""
+"""Format plans as aligned plain text for a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,26 @@ _SHOWN = 4
 
 
 def describe(plan: Plan) -> str:
-    """The logical, the physical and the execution plan, and what to know of them."""
+    r"""Format the logical, the physical and the execution plan, and the notes on them.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.plan import plan_application
+        >>> from ridgeline.testing import CollectorSink, ListInput
+        >>> class Number(NamedTuple):
+        ...     value: int
+        >>> app = Application("numbers")
+        >>> numbers = app.add_operator("numbers", ListInput(Number, [(1,)]), partitions=2)
+        >>> sink = app.add_operator("sink", CollectorSink(Number))
+        >>> app.add_stream("numbers", numbers.output, sink.input)
+        >>> print("\n".join(describe(plan_application(app)).split("\n")[10:15]))
+        physical plan: 4 operators, 3 streams
+          id  operator                gets
+           1  numbers[0]
+           2  numbers[1]
+           3  numbers.output#unifier  input: all of numbers[0], numbers[1]
+    """
     logical = plan.logical
     window = (
         f"window {logical.window_seconds:g} s" if logical.window_seconds else "windows as fast as they get"
@@ -50,6 +69,7 @@ def describe(plan: Plan) -> str:
 
 
 def _describe_logical(logical: LogicalPlan) -> list[str]:
+    """The lines of the logical plan: its operators, then its streams."""
     operators = [
         (
             operator.name,
@@ -80,6 +100,7 @@ def _describe_logical(logical: LogicalPlan) -> list[str]:
 
 
 def _describe_physical(physical: PhysicalPlan) -> list[str]:
+    """The lines of the physical plan: each operator with its sources."""
     entering: dict[int, dict[str, list[PhysicalStream]]] = {}
     for stream in physical.streams:
         entering.setdefault(stream.sink, {}).setdefault(stream.sink_port, []).append(stream)
@@ -111,6 +132,7 @@ def _titles(physical: PhysicalPlan, streams: Sequence[PhysicalStream]) -> str:
 
 
 def _describe_execution(physical: PhysicalPlan, execution: ExecutionPlan) -> list[str]:
+    """The lines of the execution plan: the operators of each container, by stage."""
     rows = [
         (
             str(container.stage),

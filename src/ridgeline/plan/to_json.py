@@ -1,4 +1,4 @@
-"""Plans as plain values that JSON can hold."""
+"""Convert plans to values that JSON supports."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LONG = 200
 
 
 def to_dict(plan: Plan) -> dict[str, Any]:
-    """All three plans, and what to know of them.
+    """Convert all three plans, and the notes on them, to plain values.
 
-    Of properties and attributes, values that JSON has no form for appear as their shortened `repr`.
+    Properties and attributes without a JSON form appear as their shortened `repr`. Secrets are masked.
     """
     return {
         "application": plan.logical.application,
@@ -38,6 +38,7 @@ def to_dict(plan: Plan) -> dict[str, Any]:
 
 
 def _logical(logical: LogicalPlan) -> dict[str, Any]:
+    """The logical plan as plain values."""
     return {
         "window_seconds": logical.window_seconds,
         "attributes": set_attributes(logical.attributes, APPLICATION_ATTRIBUTES),
@@ -69,7 +70,7 @@ def _logical_operator(operator: LogicalOperator) -> dict[str, Any]:
 
 
 def shown_properties(operator: LogicalOperator) -> dict[str, Any]:
-    """All properties of an operator, as plain values, without secrets."""
+    """All properties of an operator as plain values, secrets masked."""
     values = vars(operator.operator)
     names = operator_type(type(operator.operator)).properties
     return {
@@ -80,7 +81,7 @@ def shown_properties(operator: LogicalOperator) -> dict[str, Any]:
 
 
 def set_attributes(attributes: Mapping[str, Any], known: Mapping[str, Attribute]) -> dict[str, Any]:
-    """Those attributes that differ from their defaults, as plain values."""
+    """The attributes that differ from their defaults, as plain values."""
     return {
         name: plain(mask(name, attributes[name]))
         for name, attribute in known.items()
@@ -89,7 +90,7 @@ def set_attributes(attributes: Mapping[str, Any], known: Mapping[str, Attribute]
 
 
 def plain(value: Any) -> Any:
-    """A value that JSON can hold as it is; others, and long ones, as a shortened text."""
+    """Return a value that JSON supports as it is; others, and long ones, as a shortened text."""
     if isinstance(value, str):
         return str(value) if len(value) <= _LONG else shorten(str(value), _LONG)
     if isinstance(value, PurePath):
@@ -136,6 +137,7 @@ def _keys(keys: PartitionKeys) -> dict[str, Any]:
 
 
 def _physical_stream(stream: PhysicalStream) -> dict[str, Any]:
+    """One physical stream as plain values."""
     route: dict[str, Any] | None = None
     if isinstance(stream.route, PartitionKeys):
         route = _keys(stream.route)

@@ -21,7 +21,7 @@ def successors(count: int, edges: Edges) -> list[list[int]]:
 
 
 def topological_order(count: int, edges: Edges) -> list[int]:
-    """Nodes after all their predecessors, the lowest number first; what lies on or behind a cycle is left out."""
+    """Nodes after all their predecessors, the lowest number first; without nodes on or behind a cycle."""
     following = successors(count, edges)
     waiting_for = [0] * count
     for nodes in following:
@@ -40,7 +40,7 @@ def topological_order(count: int, edges: Edges) -> list[int]:
 
 
 def reachable(start: int, following: list[list[int]]) -> set[int]:
-    """All nodes behind `start`; itself only if it lies on a cycle."""
+    """All nodes reachable from `start`; itself only if it is on a cycle."""
     seen: set[int] = set()
     todo = deque(following[start])
     while todo:
@@ -69,7 +69,7 @@ def strong_components(count: int, edges: Edges) -> list[list[int]]:
 
 
 def find_path(start: int, goal: int, following: list[list[int]]) -> list[int]:
-    """A shortest way of at least one step from `start` to `goal`, both included; empty if there is none."""
+    """A shortest path of at least one edge from `start` to `goal`, both included; empty if there is none."""
     before: dict[int, int] = {}
     todo = deque([start])
     while todo:
@@ -87,7 +87,10 @@ def find_path(start: int, goal: int, following: list[list[int]]) -> list[int]:
 
 
 def find_cycles(count: int, edges: Edges) -> list[list[int]]:
-    """A shortest cycle through the lowest node of each strong component that has one, beginning and ending with that node."""
+    """For each strong component with a cycle: a shortest one through its lowest node.
+
+    A cycle begins and ends with that node.
+    """
     edges = list(edges)
     following = successors(count, edges)
     cycles = [

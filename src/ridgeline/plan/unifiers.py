@@ -1,4 +1,4 @@
-"""What merges the outputs of partitions: the unifier of a port, and cascades of them."""
+"""The unifier of a port, and cascades of unifiers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ridgeline.plan.properties import property_faults, settle
 
 
 def make_unifier(operator: Operator, port: str) -> Unifier:
-    """A new instance of the unifier of an operator's port, with validated properties."""
+    """Create the unifier of an operator's port, with validated properties."""
     declared = operator.unifier_of(port)
     unifier = (
         PassThroughUnifier()
@@ -35,7 +35,7 @@ def unifier_ports(unifier: Unifier) -> tuple[str, str]:
 
 
 def unifier_faults(operator: Operator, port: str, schema: Schema | None) -> list[tuple[str, str]]:
-    """What is wrong with the unifier of an operator's port whose tuples have `schema` (None: not known): (what, remedy)."""
+    """Find what is wrong with the unifier of a port with `schema` (None: not known): (what, remedy)."""
     declared: Any = operator.unifier_of(port)
     if declared is None:
         return []
@@ -62,7 +62,10 @@ def unifier_faults(operator: Operator, port: str, schema: Schema | None) -> list
     schemas = {} if schema is None else dict.fromkeys(ports.inputs, schema)
     faults += [(f"its unifier: {what}", remedy) for _, what, remedy in callback_faults(unifier, schemas)]
     if len(ports.inputs) != 1 or len(ports.outputs) != 1:
-        what = f"its unifier `{kind.__name__}` has {len(ports.inputs)} input ports and {len(ports.outputs)} output ports"
+        what = (
+            f"its unifier `{kind.__name__}` has {len(ports.inputs)} input ports "
+            f"and {len(ports.outputs)} output ports"
+        )
         return [*faults, (what, "give it one of each")]
     for name in (*ports.inputs, *ports.outputs):
         try:
@@ -71,16 +74,20 @@ def unifier_faults(operator: Operator, port: str, schema: Schema | None) -> list
             faults.append((f"port `{name}` of its unifier `{kind.__name__}`: {error}", "declare a schema"))
             continue
         if own is not None and schema is not None and own != schema:
-            what = f"port `{name}` of its unifier `{kind.__name__}` has the schema {own.describe()}, but the port has {schema.describe()}"
+            what = (
+                f"port `{name}` of its unifier `{kind.__name__}` has the schema {own.describe()}, "
+                f"but the port has {schema.describe()}"
+            )
             difference = schema.difference(own) or f"`{own.name}` is not `{schema.name}`"
             faults.append((f"{what}: {difference}", "a unifier takes and gives what the port gives"))
     return faults
 
 
 def cascade(count: int, limit: int | None) -> list[list[int]]:
-    """The levels of intermediate unifiers that bring `count` partitions down to `limit`: of each level, the sizes of its groups.
+    """The levels of intermediate unifiers that merge `count` partitions into at most `limit` streams.
 
-    A group of several is merged by one unifier; a group of one passes up as it is.
+    A level is a list of group sizes. A group of several is merged by one unifier; a group of one is passed
+    on.
 
     >>> cascade(5, 2), cascade(4, 4), cascade(4, None)
     ([[2, 2, 1], [2, 1]], [], [])

@@ -1,4 +1,4 @@
-"""From an application as it was written to a logical plan: finds all faults at once."""
+"""Validate an application: find all faults at once, or return the logical plan."""
 
 from __future__ import annotations
 
@@ -25,11 +25,22 @@ _NONE: Mapping[str, Any] = {}
 def validate(
     app: Application, properties: Mapping[str, Any] = _NONE, attributes: Mapping[str, Any] = _NONE
 ) -> LogicalPlan:
-    """The logical plan of an application. Raises ValidationError with all faults.
+    """Return the logical plan of an application. Raises ValidationError with all faults.
 
     `properties` (`{"operator.property": value}`) and `attributes` (`{"operator.name": value}`; `{"name":
-    value}` and `{"window": "1s"}` for the application) win over what the application says; texts are
-    converted. The author's operators stay as they are: the plan holds copies.
+    value}` and `{"window": "1s"}` for the application) override what the application says; texts are
+    converted. The author's operators are not changed: the plan contains copies.
+
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import RandomEventGenerator
+        >>> from ridgeline.testing import CollectorSink
+        >>> app = Application("dice")
+        >>> dice = app.add_operator("dice", RandomEventGenerator(maximum=6))
+        >>> sink = app.add_operator("sink", CollectorSink())
+        >>> app.add_stream("rolls", dice.integer_data, sink.input)
+        >>> validate(app, {"dice.maximum": "20"}).operator("dice").operator.maximum
+        20
     """
     draft = _examine(app, properties, attributes)
     if draft.faults:
@@ -40,11 +51,25 @@ def validate(
 def find_faults(
     app: Application, properties: Mapping[str, Any] = _NONE, attributes: Mapping[str, Any] = _NONE
 ) -> list[Fault]:
-    """All that is wrong with an application; empty if it is valid. Arguments as `validate`."""
+    """Find all faults of an application; empty if it is valid. Arguments as for `validate`.
+
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import RandomEventGenerator
+        >>> from ridgeline.testing import CollectorSink
+        >>> app = Application("dice")
+        >>> dice = app.add_operator("dice", RandomEventGenerator(maximun=6))
+        >>> sink = app.add_operator("sink", CollectorSink())
+        >>> app.add_stream("rolls", dice.integer_data, sink.input)
+        >>> for fault in find_faults(app):
+        ...     print(fault)
+        `dice.maximun`: `RandomEventGenerator` has no property `maximun`; did you mean `maximum`?
+    """
     return _examine(app, properties, attributes).faults
 
 
 def _examine(app: Application, properties: Mapping[str, Any], attributes: Mapping[str, Any]) -> Draft:
+    """Run all checks on a draft of the application. Later checks use what earlier ones added to the draft."""
     draft = Draft(str(app.name))
     overrides = read_overrides(draft, app, properties, attributes)
     check_application(draft, app, overrides)

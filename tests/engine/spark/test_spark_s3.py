@@ -21,7 +21,7 @@ def server(tmp_path_factory):
     """Its address, and the file in which it notes requests."""
     log = tmp_path_factory.mktemp("s3") / "requests"
     log.touch()
-    command = [sys.executable, "-W", "ignore", "-m", "support.s3_server", str(log)]
+    command = [sys.executable, "-W", "ignore", "-m", "support.s3.server", str(log)]
     process = subprocess.Popen(
         command, cwd=TESTS, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -36,7 +36,7 @@ def server(tmp_path_factory):
 
 
 def on_s3(server, what, count, bucket):
-    """What `support.s3_drivers` returns, in a process that knows nothing of S3 but what Spark's settings say."""
+    """What `support.s3.drivers` returns, in a process that knows nothing of S3 but what Spark's settings say."""
     import pyarrow.fs
 
     jars("s3")
@@ -54,7 +54,7 @@ def on_s3(server, what, count, bucket):
     command = [
         sys.executable,
         "-m",
-        "support.s3_drivers",
+        "support.s3.drivers",
         what,
         server[0],
         f"s3a://{bucket}/checkpoint",

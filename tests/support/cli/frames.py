@@ -1,4 +1,4 @@
-"""A frame of figures by hand: what the service gives for `ticks -> quote (2 partitions) -> console`, `ticks -> sma`."""
+"""A snapshot by hand: the service's answer for `ticks -> quote (2 partitions) -> console`, `ticks -> sma`."""
 
 import io
 

@@ -76,7 +76,7 @@ def window(
     dropped=False,
     attempts=1,
 ):
-    """A committed window: `tuples` from the source, half for each partition of `double`, whose second one takes 8 ms.
+    """A committed window: `tuples` from the source, half to each partition of `double`; one takes 8 ms.
 
     It began at second `at`: 90 % is its job's time, 10 % the commit; nothing is published after it.
     """

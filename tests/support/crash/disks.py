@@ -38,7 +38,7 @@ def full(folder):
 
 @contextlib.contextmanager
 def read_only(folder):
-    """Nobody can write to the folder: by its rights, or for root by a mount; skips the test where that cannot be had."""
+    """Make a folder unwritable, by its mode or for root by a mount; skip the test where neither works."""
     if os.getuid() != 0:
         folder.chmod(0o500)
         try:

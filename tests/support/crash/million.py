@@ -1,4 +1,4 @@
-"""An application that holds a million keys, to be disturbed: it fills them within a few windows and then touches a few of them in each."""
+"""An application with a million keys to be killed: it adds them in a few windows, then touches few."""
 
 import os
 import time
@@ -39,7 +39,7 @@ class Ticks(InputOperator):
 
 
 class Holder(Operator):
-    """Partition 0 notes its process id in the windows `wait_in` and waits until the file `go-<window>` is in `folder`."""
+    """In the windows `wait_in` partition 0 writes its process id and waits for `folder/go-<window>`."""
 
     ticks = InputPort(Tick, key="number")
     sums = OutputPort(Sum)

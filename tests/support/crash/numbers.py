@@ -1,4 +1,4 @@
-"""An application to be disturbed: numbers, their sums by last digit in one shuffle's reach, files; it can be told to wait in a window."""
+"""An application to be killed: numbers, sums by last digit behind a shuffle, files; it can wait."""
 
 import os
 import time
@@ -37,7 +37,7 @@ class Numbers(InputOperator):
 
 
 class Sums(Operator):
-    """Partition 0 notes its process id in the window `wait_in` and waits until the file `go` is in `folder`."""
+    """In the window `wait_in` partition 0 writes its process id and waits for the file `go` in `folder`."""
 
     numbers = InputPort(Number, key="value")
     sums = OutputPort(Sum)

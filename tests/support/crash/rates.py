@@ -1,4 +1,4 @@
-"""A Spark source with a transformation, a running sum, files; it can be held up after the commit of a window."""
+"""A Spark source with a transformation, a running sum, files; it can wait after the commit of a window."""
 
 import time
 from pathlib import Path
@@ -37,7 +37,7 @@ class RunningSum(Operator):
 
 
 class Gate(Operator):
-    """Holds the driver up as long as the file `hold` is in `folder`: after the commit, before the results are published."""
+    """Holds the driver between commit and publication while the file `hold` is in `folder`."""
 
     sums = InputPort(Sum)
 

@@ -1,4 +1,4 @@
-"""An application whose time is known: A -> {B, C}, B -> D, C -> {E, F}, each operator busy for so long a window."""
+"""An application of known times: A -> {B, C}, B -> D, C -> {E, F}, each operator busy for a set time."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ class Ticks(InputOperator):
 
 
 class Busy(Operator):
-    """Busy for `milliseconds` a window, from window `moved_at` on for `moved`; notes in `folder` how long it really was."""
+    """Busy for `milliseconds` a window, from `moved_at` on for `moved`; writes the real time to `folder`."""
 
     input = InputPort(Tick)
     output = OutputPort(Tick, optional=True)

@@ -45,7 +45,7 @@ def application(schema: Any, items: Sequence[Any], operator: Operator, **attribu
 
 
 class ByHand:
-    """The containers of an application, which live until `die`; states are those of the last window that was kept."""
+    """The containers of an application, which live until `die`; states are those of the last window kept."""
 
     def __init__(self, app: Application, storage: Storage | None = None) -> None:
         self.plan = plan_application(app)

@@ -45,6 +45,10 @@ class Touch:
         return os.mkdir, (self.path,)
 
 
+def touching(folder):
+    return pickle.dumps(Touch(f"{folder}/code-was-run"), 5)
+
+
 def recurse(depth=0):
     return recurse(depth + 1)
 
@@ -74,15 +78,13 @@ KINDS = {
     "frozen": lambda _folder: frozen(),
     "endless": lambda _folder: threading.Event().wait(),
     "pickle": lambda folder: raise_it(
-        ValueError(
-            f"ridgeline-failure:{base64.b85encode(pickle.dumps(Touch(f'{folder}/code-was-run'), 5)).decode()}\n"
-        )
+        ValueError(f"ridgeline-failure:{base64.b85encode(touching(folder)).decode()}\n")
     ),
 }
 
 
 class Hostile(Sum):
-    """Notes in `folder` each time that it meets `BAD`, and fails as `kind` says as long as there are fewer than `failures` notes."""
+    """Counts in `folder` how often it meets `BAD`; fails as `kind` says for the first `failures` times."""
 
     kind: str
     folder: str

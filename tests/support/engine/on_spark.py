@@ -65,7 +65,7 @@ def run_on_spark(
     heartbeats=None,
     workers=None,
 ):
-    """Run an application; `each(run, committed)` hears of every committed window, `expect` names the error that must end it.
+    """Run an application; `each(run, committed)` follows each commit; `expect`: the error that must end it.
 
     `heartbeats`: where workers send theirs; `workers`: as they were last heard of.
 

@@ -66,7 +66,7 @@ class SumBoth(Operator):
 
 
 def mixed_application(first):
-    """What `first` reads (an input operator with its output port's name) beside odd numbers of a rate source."""
+    """The tuples of `first` (an input operator and its port's name) beside odd numbers of a rate source."""
     app = Application("mixed", window="1ms")
     operator, port = first
     numbers = app.add_operator("first", operator, partitions=2)

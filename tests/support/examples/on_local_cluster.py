@@ -1,4 +1,4 @@
-"""Run all examples on `local-cluster[2,1,1024]` and check them: `python on_local_cluster.py FOLDER`, an empty one.
+"""Run and check all examples on `local-cluster[2,1,1024]`: `python on_local_cluster.py EMPTY_FOLDER`.
 
 Executors are processes of their own, in folders of their own. They find Ridgeline; the examples travel with
 the plans.

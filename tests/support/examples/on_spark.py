@@ -19,7 +19,7 @@ from support.examples import (
 
 
 class Example(NamedTuple):
-    """`build(partitions, folder)` makes the arguments of `plan_application`; `check(partitions, folder, told)` compares.
+    """`build(partitions, folder)` returns the arguments of `plan_application`; `check` compares the results.
 
     `windows`: how many there are. It ends by itself; if it is `endless`, it is stopped after so many.
     """

@@ -35,7 +35,7 @@ def delays(count, key):
 
 
 def worst_routes(count):
-    """(route, flights, minutes, mean) of the ten worst routes since the start, at the end of every application window."""
+    """(route, flights, minutes, mean) of the ten worst routes so far, for each application window."""
     table = departed(count)
     found = []
     for window in range(-(-min(count, len(records())) // PER_WINDOW)):

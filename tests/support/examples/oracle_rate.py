@@ -5,7 +5,7 @@ import pyarrow.compute as pc
 
 
 def sums(windows, rows):
-    """The sum of all odd numbers so far, at the end of each window; the source counts from 0, so many rows a window."""
+    """The sum of all odd numbers so far, for each window; the source counts from 0."""
     numbers = pa.array(range(windows * rows), pa.int64())
     odd = pc.equal(pc.bit_wise_and(numbers, 1), 1)
     so_far = pc.cumulative_sum(pc.if_else(odd, numbers, 0))

@@ -21,7 +21,7 @@ def daily(days):
 
 
 def ticks(days):
-    """One row a tick: symbol, day, tick, price, volume of the day so far, volume since the last tick, time."""
+    """One row a tick: symbol, day, tick, price, volume of the day, volume since the last tick, time."""
     table = daily(days)
     rises = table["close"] >= table["open"]
     prices = [

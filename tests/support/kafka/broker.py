@@ -1,4 +1,4 @@
-"""A real Kafka broker on this machine: one process, which can be stopped, killed and started again on the same data and port."""
+"""A real Kafka broker: one process that can be stopped, killed and restarted on the same data and port."""
 
 import shutil
 import socket

@@ -6,7 +6,7 @@ import time
 
 
 class Feed(threading.Thread):
-    """Writes the numbers 0, 1, ... to a topic, `rate` a second, until `finish`; what was acknowledged is in `written`."""
+    """Write the numbers 0, 1, ... to a topic, `rate` a second, until `finish`; count those acknowledged."""
 
     def __init__(self, broker, topic, rate, keys=17):
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""Messages of a Kafka topic through an operator that takes its time, and notes each message that it is done with."""
+"""Messages of a Kafka topic through a slow operator that records each message when it is done with it."""
 
 import struct
 import time

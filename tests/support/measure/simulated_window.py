@@ -1,4 +1,4 @@
-"""Topologies and windows of tests: what a window would look like if it ran as Spark runs it, with the times that are asked for."""
+"""Topologies and windows for tests: the events of a window on Spark, with chosen times."""
 
 from collections import defaultdict
 

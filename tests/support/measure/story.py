@@ -31,7 +31,7 @@ def begin(window, attempt=0):
 
 
 def burst(window, *, topology=TOPOLOGY, busy=0.1, host="driver", offset=0.0, ages=(), tuples=10):
-    """A window's reports and its commit: containers one after the other from 0.1 s on, each working for `busy`; `offset`: host - driver."""
+    """A window's reports and commit: containers in sequence from 0.1 s on; `offset`: host minus driver."""
     events = []
     for number, node in enumerate(topology.operators):
         start = window + 0.1 + number * busy + offset

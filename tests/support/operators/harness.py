@@ -1,4 +1,4 @@
-"""Drives one operator through windows, and its publisher through commits, without plan, container or Spark."""
+"""Run one operator through windows, and its publisher through commits, without plan, container or Spark."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class Driven:
 
 
 class Published:
-    """A publisher on its driver: stage, commit (the state goes through JSON), publish; `crash` starts a new driver from the manifest."""
+    """A publisher on its driver: stage, commit (state as JSON), publish; `crash` restarts it."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ def values(windows):
 
 
 def ages(source, operator, output="output"):
-    """How old an input operator's tuples are when they have gone through another one: (number, least, greatest in seconds) a window."""
+    """The ages of an input operator's tuples behind an operator: (number, least, greatest) a window."""
     app = Application("one", window="1s")
     app.add_operator("source", source)
     app.add_operator("operator", operator)

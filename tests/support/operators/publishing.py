@@ -1,4 +1,4 @@
-"""Drivers of one `FileOutput` that share a checkpoint and a folder, and steps at which they can be killed or overtaken."""
+"""Drivers of one `FileOutput` that share checkpoint and folder, and steps at which they can be killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class KilledError(BaseException):
 
 
 class Steps:
-    """Calls `each(number, what)` before each file operation of outputs that changes something, and before each commit."""
+    """Call `each(number, what)` before each changing file operation of outputs, and each commit."""
 
     def __init__(self, patch: pytest.MonkeyPatch, *, copying: bool = False) -> None:
         patch.setattr(
@@ -57,10 +57,8 @@ class Steps:
 
     def __call__(self, what: str, *arguments: Any) -> None:
         number, self.number = self.number, self.number + 1
-        self.each(
-            number,
-            f"{what} {' '.join(str(argument).rpartition('/')[2] for argument in arguments if isinstance(argument, str))}",
-        )
+        names = [argument.rpartition("/")[2] for argument in arguments if isinstance(argument, str)]
+        self.each(number, f"{what} {' '.join(names)}")
 
     def _counted(self, what: str, function: Any) -> Any:
         def call(this: Any, *arguments: Any) -> Any:
@@ -160,7 +158,7 @@ def read(file: Path) -> list[Any]:
 
 
 def visible(folder: Path, read_before: dict[tuple[str, int], list[Any]] | None = None) -> list[Any]:
-    """What a reader of the folder sees; files that were `read_before` are not opened again unless they have changed."""
+    """The rows that a reader sees; files in `read_before` are opened again only if they have changed."""
     known = {} if read_before is None else read_before
     rows = []
     for file in sorted(folder.glob("out-*")):

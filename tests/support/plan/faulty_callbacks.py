@@ -44,19 +44,23 @@ class Yielding(Operator):
 
 @faulty(
     (
-        "`operator`: `setup` of `Yielding` is `async`, and nothing would await it: it would never run; make it a plain method; "
+        "`operator`: `setup` of `Yielding` is `async`, and nothing would await it: it would never run; "
+        "make it a plain method; "
         "`asyncio.run(...)` in it runs asynchronous code"
     ),
     (
-        "`operator`: `end_window` of `Yielding` has `yield` in it, which makes it a generator: it would never run; emit on an output port: "
+        "`operator`: `end_window` of `Yielding` has `yield` in it, which makes it a generator: "
+        "it would never run; emit on an output port: "
         "`self.port.emit(...)`"
     ),
     (
-        "`operator`: `teardown` of `Yielding` is `async`, and nothing would await it: it would never run; make it a plain method; "
+        "`operator`: `teardown` of `Yielding` is `async`, and nothing would await it: it would never run; "
+        "make it a plain method; "
         "`asyncio.run(...)` in it runs asynchronous code"
     ),
     (
-        "`operator.payments`: `go` of `Yielding` has `yield` in it, which makes it a generator: it would never run; emit on an output "
+        "`operator.payments`: `go` of `Yielding` has `yield` in it, which makes it a generator: "
+        "it would never run; emit on an output "
         "port: `self.port.emit(...)`"
     ),
 )
@@ -75,11 +79,13 @@ class Emitting(InputOperator):
 
 @faulty(
     (
-        "`source`: `emit_tuples` of `Emitting` has `yield` in it, which makes it a generator: it would never run; emit on an output port: "
+        "`source`: `emit_tuples` of `Emitting` has `yield` in it, which makes it a generator: "
+        "it would never run; emit on an output port: "
         "`self.port.emit(...)`"
     ),
     (
-        "`source`: `Emitting` has a method `emit_tuple`, which nothing calls; did you mean `emit_tuples`? If not, call it something else, "
+        "`source`: `Emitting` has a method `emit_tuple`, which nothing calls; "
+        "did you mean `emit_tuples`? If not, call it something else, "
         "or `_emit_tuple`"
     ),
 )
@@ -115,15 +121,18 @@ class Misspelt(Operator):
 @faulty(
     "`operator`: `setup` of `Misspelt` is 3, but a callback has this name; call it something else",
     (
-        "`operator`: `Misspelt` has a method `begin_windows`, which nothing calls; did you mean `begin_window`? If not, call it something "
+        "`operator`: `Misspelt` has a method `begin_windows`, which nothing calls; "
+        "did you mean `begin_window`? If not, call it something "
         "else, or `_begin_windows`"
     ),
     (
-        "`operator`: `Misspelt` has a method `tear_down`, which nothing calls; did you mean `teardown`? If not, call it something else, or "
+        "`operator`: `Misspelt` has a method `tear_down`, which nothing calls; "
+        "did you mean `teardown`? If not, call it something else, or "
         "`_tear_down`"
     ),
     (
-        "`operator`: `Misspelt` has a method `comitted`, which nothing calls; did you mean `committed`? If not, call it something else, or "
+        "`operator`: `Misspelt` has a method `comitted`, which nothing calls; "
+        "did you mean `committed`? If not, call it something else, or "
         "`_comitted`"
     ),
 )
@@ -152,19 +161,23 @@ class Miscounted(Operator):
 
 @faulty(
     (
-        "`operator`: `begin_window` of `Miscounted` has the parameters () -> 'None', but it is called with `(window_id)`; write "
+        "`operator`: `begin_window` of `Miscounted` has the parameters () -> 'None', "
+        "but it is called with `(window_id)`; write "
         "`def begin_window(self, window_id)`"
     ),
     (
-        "`operator`: `end_window` of `Miscounted` has the parameters (window_id: 'int') -> 'None', but it is called with `()`; write `def "
+        "`operator`: `end_window` of `Miscounted` has the parameters (window_id: "
+        "'int') -> 'None', but it is called with `()`; write `def "
         "end_window(self)`"
     ),
     (
-        "`operator.payments`: `go` of `Miscounted` has the parameters (payment: 'Payment', number: 'int') -> 'None', but it is called with "
+        "`operator.payments`: `go` of `Miscounted` has the parameters (payment: 'Payment', number: "
+        "'int') -> 'None', but it is called with "
         "`(tuple)`; write `def go(self, tuple)`"
     ),
     (
-        "`operator.batches`: `none` of `Miscounted` has the parameters () -> 'None', but it is called with `(batch)`; write `def none("
+        "`operator.batches`: `none` of `Miscounted` has the parameters () -> 'None', "
+        "but it is called with `(batch)`; write `def none("
         "self, batch)`"
     ),
 )
@@ -202,23 +215,28 @@ class Mistaken(Operator):
 
 @faulty(
     (
-        "`operator.payments`: `other` of `Mistaken` takes `Balance`, but the tuples of the port are `Payment`; declare the port with this "
+        "`operator.payments`: `other` of `Mistaken` takes `Balance`, "
+        "but the tuples of the port are `Payment`; declare the port with this "
         "type, or annotate the parameter as what comes"
     ),
     (
-        "`operator.balances`: `same_columns` of `Mistaken` takes `Same`, but the tuples of the port are `Balance`; declare the port with "
+        "`operator.balances`: `same_columns` of `Mistaken` takes `Same`, "
+        "but the tuples of the port are `Balance`; declare the port with "
         "this type, or annotate the parameter as what comes"
     ),
     (
-        "`operator.columns`: `no_dictionary` of `Mistaken` takes `Payment`, but the tuples of the port are dictionaries of its columns; "
+        "`operator.columns`: `no_dictionary` of `Mistaken` takes `Payment`, "
+        "but the tuples of the port are dictionaries of its columns; "
         "declare the port with this type, or annotate the parameter as what comes"
     ),
     (
-        "`operator.batches`: `table` of `Mistaken` takes `Table`, but `process_batch` gives a `pyarrow.RecordBatch`; annotate it so, or "
+        "`operator.batches`: `table` of `Mistaken` takes `Table`, "
+        "but `process_batch` gives a `pyarrow.RecordBatch`; annotate it so, or "
         "decorate it with `process` to get one tuple at a time"
     ),
     (
-        "`operator.rows`: `batch` of `Mistaken` takes `RecordBatch`, but the tuples of the port are `Payment`; decorate it with "
+        "`operator.rows`: `batch` of `Mistaken` takes `RecordBatch`, "
+        "but the tuples of the port are `Payment`; decorate it with "
         "`process_batch` to get batches"
     ),
 )
@@ -247,11 +265,13 @@ class Unified(Operator):
 
 @faulty(
     (
-        "`operator.out`: its unifier: `end_window` of `YieldingUnifier` has `yield` in it, which makes it a generator: it would never run; "
+        "`operator.out`: its unifier: `end_window` of `YieldingUnifier` has `yield` in it, "
+        "which makes it a generator: it would never run; "
         "emit on an output port: `self.port.emit(...)`"
     ),
     (
-        "`operator.out`: its unifier: `go` of `YieldingUnifier` takes `Balance`, but the tuples of the port are `Payment`; declare the "
+        "`operator.out`: its unifier: `go` of `YieldingUnifier` takes `Balance`, "
+        "but the tuples of the port are `Payment`; declare the "
         "port with this type, or annotate the parameter as what comes"
     ),
 )

@@ -80,24 +80,30 @@ def joined(join: Any) -> Application:
 
 
 @faulty(
-    "`join`: it has 2 partitions, and equal keys of its ports would not meet in one of them: the key of `orders` is int64, that of "
-    "`accounts` is string; declare keys of one type, or say by a `partitioner` that they need not meet, such as `KeyedPartitioner()`"
+    "`join`: it has 2 partitions, and equal keys of its ports would not meet in one of them: "
+    "the key of `orders` is int64, that of "
+    "`accounts` is string; declare keys of one type, or say by a `partitioner` that they need not meet, "
+    "such as `KeyedPartitioner()`"
 )
 def numbers_against_texts() -> Application:
     return joined(ByText())
 
 
 @faulty(
-    "`join`: it has 2 partitions, and equal keys of its ports would not meet in one of them: the key of `orders` has 2 columns, that of "
-    "`accounts` 1 column; declare keys of one type, or say by a `partitioner` that they need not meet, such as `KeyedPartitioner()`"
+    "`join`: it has 2 partitions, and equal keys of its ports would not meet in one of them: "
+    "the key of `orders` has 2 columns, that of "
+    "`accounts` 1 column; declare keys of one type, or say by a `partitioner` that they need not meet, "
+    "such as `KeyedPartitioner()`"
 )
 def two_columns_against_one() -> Application:
     return joined(ByMore())
 
 
 @faulty(
-    "`join`: it has 2 partitions, and equal keys of its ports would not meet in one of them: `orders` is hashed by `ByLength`, `accounts` "
-    "by its key; declare keys of one type, or say by a `partitioner` that they need not meet, such as `KeyedPartitioner()`"
+    "`join`: it has 2 partitions, and equal keys of its ports would not meet in one of them: "
+    "`orders` is hashed by `ByLength`, `accounts` "
+    "by its key; declare keys of one type, or say by a `partitioner` that they need not meet, "
+    "such as `KeyedPartitioner()`"
 )
 def codec_against_key() -> Application:
     return joined(ByCodec())
@@ -135,16 +141,20 @@ def counting(counter: Any, *, upstream: int = 1, **attributes: Any) -> Applicati
 
 
 @faulty(
-    "`counts`: state `counts` is kept by key in 3 partitions, but no connected port of `Counting` has a key, so tuples of one key come to "
-    "several of them; declare `orders = InputPort(..., key=...)`, leave `partitions` out, or give a `partitioner`"
+    "`counts`: state `counts` is kept by key in 3 partitions, "
+    "but no connected port of `Counting` has a key, so tuples of one key come to "
+    "several of them; declare `orders = InputPort(..., key=...)`, leave `partitions` out, "
+    "or give a `partitioner`"
 )
 def state_by_key_that_nobody_divides() -> Application:
     return counting(Counting(), partitions=3)
 
 
 @faulty(
-    "`counts`: state `counts`, `sums` is kept by key in 2 partitions, but no connected port of `CountingAlong` has a key, so tuples of one "
-    "key come to several of them; declare `orders = InputPort(..., key=..., parallel=True)` if each key comes from one partition of "
+    "`counts`: state `counts`, `sums` is kept by key in 2 partitions, "
+    "but no connected port of `CountingAlong` has a key, so tuples of one "
+    "key come to several of them; declare `orders = InputPort(..., key=..., "
+    "parallel=True)` if each key comes from one partition of "
     "`orders` only, else without `parallel`"
 )
 def state_by_key_beside_an_upstream_of_any_partitions() -> Application:
@@ -174,8 +184,10 @@ class PassingAlong(Passing):
 
 
 @faulty(
-    "`counts`: state `counts`, `sums` is kept by key in 2 partitions, but tuples of one key come to several of them: they follow those of "
-    "`passing`, which is divided round robin; leave the `parallel` of `orders` or `partition_parallel` out: then it is divided by its key"
+    "`counts`: state `counts`, `sums` is kept by key in 2 partitions, "
+    "but tuples of one key come to several of them: they follow those of "
+    "`passing`, which is divided round robin; "
+    "leave the `parallel` of `orders` or `partition_parallel` out: then it is divided by its key"
 )
 def state_by_key_that_follows_round_robin() -> Application:
     app = Application("test")
@@ -190,8 +202,10 @@ def state_by_key_that_follows_round_robin() -> Application:
 
 
 @faulty(
-    "`counts`: state `counts`, `sums` is kept by key in 3 partitions, but tuples of one key come to several of them: they follow those of "
-    "`orders`, among which Spark divides its rows anew in each window; leave the `parallel` of `orders` or `partition_parallel` out: then "
+    "`counts`: state `counts`, `sums` is kept by key in 3 partitions, "
+    "but tuples of one key come to several of them: they follow those of "
+    "`orders`, among which Spark divides its rows anew in each window; "
+    "leave the `parallel` of `orders` or `partition_parallel` out: then "
     "it is divided by its key"
 )
 def state_by_key_that_follows_spark() -> Application:
@@ -207,9 +221,11 @@ class Newest(Passing):
 
 
 @faulty(
-    "`newest`: it needs the tuples of a key in order, but `passing` before it is divided round robin among 3 partitions; declare `orders = "
+    "`newest`: it needs the tuples of a key in order, "
+    "but `passing` before it is divided round robin among 3 partitions; declare `orders = "
     "InputPort(..., key=...)` in `Passing`, or give `passing` one partition",
-    "`newest`: it needs the tuples of a key in order, but it is divided round robin among 2 partitions; declare `orders = InputPort(..., "
+    "`newest`: it needs the tuples of a key in order, but it is divided round robin among 2 partitions; "
+    "declare `orders = InputPort(..., "
     "key=...)` in `Newest`, or give `newest` one partition",
 )
 def order_that_round_robin_loses() -> Application:

@@ -43,16 +43,20 @@ def empty_names() -> Application:
 
 @faulty(
     (
-        "`my app`: the name of the application has ' ' in it; use letters, digits, `_` and `-` only: names go into files, "
+        "`my app`: the name of the application has ' ' in it; "
+        "use letters, digits, `_` and `-` only: names go into files, "
         "metrics and addresses"
     ),
     (
-        "`source.one`: the name of the operator has '.' in it; use letters, digits, `_` and `-` only: names go into files, "
+        "`source.one`: the name of the operator has '.' in it; "
+        "use letters, digits, `_` and `-` only: names go into files, "
         "metrics and addresses"
     ),
-    "`operator 2`: the name of the operator is 7, which is no text; give a text of letters, digits, `_` and `-`",
+    "`operator 2`: the name of the operator is 7, which is no text; "
+    "give a text of letters, digits, `_` and `-`",
     (
-        "`a/b`: the name of the stream has '/' in it; use letters, digits, `_` and `-` only: names go into files, metrics and addresses"
+        "`a/b`: the name of the stream has '/' in it; "
+        "use letters, digits, `_` and `-` only: names go into files, metrics and addresses"
     ),
 )
 def names_with_other_letters() -> Application:
@@ -64,7 +68,8 @@ def names_with_other_letters() -> Application:
 
 
 @faulty(
-    "`window`: the window of the application: '5 parsecs' is no duration; give a number of seconds, or a text such as "
+    "`window`: the window of the application: '5 parsecs' is no duration; "
+    "give a number of seconds, or a text such as "
     '"200ms", "1s", "5m" or "1h"; 0 runs windows as fast as they get'
 )
 def windows_without_a_unit_that_exists() -> Application:
@@ -72,7 +77,8 @@ def windows_without_a_unit_that_exists() -> Application:
 
 
 @faulty(
-    '`window`: the window of the application: -1 is less than 0; give a number of seconds, or a text such as "200ms", '
+    "`window`: the window of the application: -1 is less than 0; "
+    'give a number of seconds, or a text such as "200ms", '
     '"1s", "5m" or "1h"; 0 runs windows as fast as they get'
 )
 def negative_window() -> Application:
@@ -81,7 +87,8 @@ def negative_window() -> Application:
 
 @faulty(
     (
-        "`window`: the window of the application: 'soon' is no duration; give a number of seconds, or a text such as \"200ms\", "
+        "`window`: the window of the application: 'soon' is no duration; "
+        'give a number of seconds, or a text such as "200ms", '
         '"1s", "5m" or "1h"; 0 runs windows as fast as they get'
     ),
     attributes={"window": "soon"},
@@ -91,16 +98,20 @@ def window_from_outside() -> Application:
 
 
 @faulty(
-    "`snapshot_intervall`: there is no attribute `snapshot_intervall` of applications; did you mean `snapshot_interval`?",
+    "`snapshot_intervall`: there is no attribute `snapshot_intervall` of applications; "
+    "did you mean `snapshot_interval`?",
     (
-        "`windows_kept`: attribute `windows_kept` must be at least 1; got 0; give another value (committed windows whose "
+        "`windows_kept`: attribute `windows_kept` must be at least 1; got 0; "
+        "give another value (committed windows whose "
         "manifests and state are kept before they are purged; default: 5)"
     ),
     (
-        "`partitions`: there is no attribute `partitions` of applications; it belongs to an operator: `add_operator(name, "
+        "`partitions`: there is no attribute `partitions` of applications; "
+        "it belongs to an operator: `add_operator(name, "
         "operator, partitions=...)`"
     ),
-    "`memory_mb`: there is no attribute `memory_mb` of applications; memory is Spark's: `--conf spark.executor.memory=...`",
+    "`memory_mb`: there is no attribute `memory_mb` of applications; "
+    "memory is Spark's: `--conf spark.executor.memory=...`",
 )
 def application_attributes() -> Application:
     return chain(Application("test", snapshot_intervall=3, windows_kept=0, partitions=2, memory_mb=5))
@@ -108,12 +119,15 @@ def application_attributes() -> Application:
 
 @faulty(
     (
-        "`windows_kept`: attribute `windows_kept` must be a whole number; got 'many'; give another value (committed windows "
+        "`windows_kept`: attribute `windows_kept` must be a whole number; got 'many'; "
+        "give another value (committed windows "
         "whose manifests and state are kept before they are purged; default: 5)"
     ),
     (
-        "`colour`: there is no attribute `colour` of applications; known are `heartbeat_interval`, `heartbeat_timeout`, "
-        "`metrics_recording_level`, `snapshot_interval`, `stats_max_allowable_windows_lag`, `throughput_calculation_interval`, "
+        "`colour`: there is no attribute `colour` of applications; "
+        "known are `heartbeat_interval`, `heartbeat_timeout`, "
+        "`metrics_recording_level`, `snapshot_interval`, `stats_max_allowable_windows_lag`, "
+        "`throughput_calculation_interval`, "
         "`windows_kept`"
     ),
     attributes={"windows_kept": "many", "colour": "red"},
@@ -163,7 +177,8 @@ def one_operator_twice() -> Application:
 
 
 @faulty(
-    "`store`: `Careless.__init__` does not call the `__init__` of `Operator`; call `super().__init__(**properties)` in it"
+    "`store`: `Careless.__init__` does not call the `__init__` of `Operator`; "
+    "call `super().__init__(**properties)` in it"
 )
 def operator_without_the_init_of_its_base() -> Application:
     class Careless(Store):
@@ -179,15 +194,18 @@ def operator_without_the_init_of_its_base() -> Application:
 
 @faulty(
     (
-        "`source.count`: property `count` of `Source` is -5; input should be greater than or equal to 0; give another value, "
+        "`source.count`: property `count` of `Source` is -5; input should be greater than or equal to 0; "
+        "give another value, "
         "in `Source(count=...)` or with `-D source.count=...`"
     ),
     (
-        "`source.accounts`: property `accounts` of `Source` is []; list should have at least 1 item after validation, not 0; "
+        "`source.accounts`: property `accounts` of `Source` is []; "
+        "list should have at least 1 item after validation, not 0; "
         "give another value, in `Source(accounts=...)` or with `-D source.accounts=...`"
     ),
     (
-        "`store.path`: property `path` of `Store` is 3; input should be a valid string; give another value, in "
+        "`store.path`: property `path` of `Store` is 3; input should be a valid string; "
+        "give another value, in "
         "`Store(path=...)` or with `-D store.path=...`"
     ),
 )
@@ -213,7 +231,8 @@ class Required(Store):
 
 
 @faulty(
-    "`store.rows`: property `rows` of `Required` is required and was not given; give it, in `Required(rows=...)` or with "
+    "`store.rows`: property `rows` of `Required` is required and was not given; "
+    "give it, in `Required(rows=...)` or with "
     "`-D store.rows=...`"
 )
 def required_property_that_was_not_given() -> Application:
@@ -230,15 +249,18 @@ def required_property_that_was_not_given() -> Application:
     "`blances.partitions`: there is no operator `blances` to set an attribute of; did you mean `balances`?",
     "`source.counts`: `Source` has no property `counts`; did you mean `count`?",
     (
-        "`source.count`: property `count` of `Source` is '-1'; input should be greater than or equal to 0; give another value, "
+        "`source.count`: property `count` of `Source` is '-1'; input should be greater than or equal to 0; "
+        "give another value, "
         "in `Source(count=...)` or with `-D source.count=...`"
     ),
     (
-        "`source.accounts`: property `accounts` of `Source` is '[1, 2'; input should be a valid list; give another value, in "
+        "`source.accounts`: property `accounts` of `Source` is '[1, 2'; input should be a valid list; "
+        "give another value, in "
         "`Source(accounts=...)` or with `-D source.accounts=...`"
     ),
     (
-        "`balances.partitions`: attribute `partitions` must be at least 1; got '0'; give another value (number of instances of "
+        "`balances.partitions`: attribute `partitions` must be at least 1; got '0'; "
+        "give another value (number of instances of "
         "the operator; default: 1)"
     ),
     "`balances.partition`: there is no attribute `partition` of operators; did you mean `partitions`?",
@@ -258,26 +280,32 @@ def settings_from_outside() -> Application:
 
 @faulty(
     (
-        "`balances.partitions`: attribute `partitions` must be at least 1; got 0; give another value (number of instances of "
+        "`balances.partitions`: attribute `partitions` must be at least 1; got 0; "
+        "give another value (number of instances of "
         "the operator; default: 1)"
     ),
     (
-        "`balances.partitioner`: attribute `partitioner` must be a `Partitioner`; got <class 'support.plan.parts.Balances'>; give "
+        "`balances.partitioner`: attribute `partitioner` must be a `Partitioner`; "
+        "got <class 'support.plan.parts.Balances'>; give "
         "another value (who gets which tuples; default: sticky by key on every connected port that has one)"
     ),
     (
-        "`balances.processing_mode`: attribute `processing_mode` must be one of AT_LEAST_ONCE, EXACTLY_ONCE, AT_MOST_ONCE; got "
+        "`balances.processing_mode`: attribute `processing_mode` must be one of AT_LEAST_ONCE, "
+        "EXACTLY_ONCE, AT_MOST_ONCE; got "
         "'MAYBE'; give another value (what happens to a window in which it fails; default: AT_LEAST_ONCE)"
     ),
     (
-        "`balances.unifier_limit`: attribute `unifier_limit` must be a whole number; got 1.5; give another value (greatest "
+        "`balances.unifier_limit`: attribute `unifier_limit` must be a whole number; got 1.5; "
+        "give another value (greatest "
         "number of partitions that one unifier merges; more make a cascade)"
     ),
     (
-        "`balances.locality`: there is no attribute `locality` of operators; locality belongs to a stream: `add_stream(..., locality=...)`"
+        "`balances.locality`: there is no attribute `locality` of operators; "
+        "locality belongs to a stream: `add_stream(..., locality=...)`"
     ),
     (
-        "`balances.windows_kept`: there is no attribute `windows_kept` of operators; it belongs to the application: "
+        "`balances.windows_kept`: there is no attribute `windows_kept` of operators; "
+        "it belongs to the application: "
         "`Application(name, windows_kept=...)`"
     ),
 )

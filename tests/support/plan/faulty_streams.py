@@ -15,12 +15,15 @@ faulty = Listing()
 @faulty(
     "`source`: its output port is not connected; begin a stream at `source.payments`",
     (
-        "`check.payments`: the input port is not connected; end a stream there, `add_stream(name, ..., check.payments)`, or "
+        "`check.payments`: the input port is not connected; "
+        "end a stream there, `add_stream(name, ..., check.payments)`, or "
         "declare it with `optional=True`"
     ),
-    "`check`: none of its output ports is connected; begin a stream at one of `check.valid`, `check.rejected`",
+    "`check`: none of its output ports is connected; "
+    "begin a stream at one of `check.valid`, `check.rejected`",
     (
-        "`store.input`: the input port is not connected; end a stream there, `add_stream(name, ..., store.input)`, or declare "
+        "`store.input`: the input port is not connected; "
+        "end a stream there, `add_stream(name, ..., store.input)`, or declare "
         "it with `optional=True`"
     ),
 )
@@ -42,7 +45,8 @@ class Choosy(Operator):
 
 
 @faulty(
-    "`choosy.main`: the output port must be connected and is not; begin a stream there: `add_stream(name, choosy.main, ...)`"
+    "`choosy.main`: the output port must be connected and is not; "
+    "begin a stream there: `add_stream(name, choosy.main, ...)`"
 )
 def required_output_not_connected() -> Application:
     app = Application("test")
@@ -56,13 +60,17 @@ def required_output_not_connected() -> Application:
 
 @faulty(
     (
-        "`join.right`: schema mismatch on stream `payments`: `source.payments` gives Payment(account: int64, cents: int64, "
-        "time: timestamp[us, tz=UTC]), `join.right` takes Balance(account: int64, cents: int64): field `time` is only here; "
+        "`join.right`: schema mismatch on stream `payments`: `source.payments` gives Payment(account: "
+        "int64, cents: int64, "
+        "time: timestamp[us, tz=UTC]), `join.right` takes Balance(account: int64, cents: int64): "
+        "field `time` is only here; "
         "declare the same columns on both ports, or convert the tuples in an operator between them"
     ),
     (
-        "`check.payments`: schema mismatch on stream `kept`: `keep.passed` gives Balance(account: int64, cents: int64), "
-        "`check.payments` takes Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC]): field `time` is only "
+        "`check.payments`: schema mismatch on stream `kept`: `keep.passed` gives Balance(account: "
+        "int64, cents: int64), "
+        "`check.payments` takes Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC]): "
+        "field `time` is only "
         "there; declare the same columns on both ports, or convert the tuples in an operator between them"
     ),
 )
@@ -81,7 +89,8 @@ def schemas_that_differ() -> Application:
 
 
 @faulty(
-    "`payments`: 2 streams have the name `payments`; give each stream a name of its own, and all its sinks in one call"
+    "`payments`: 2 streams have the name `payments`; "
+    "give each stream a name of its own, and all its sinks in one call"
 )
 def two_streams_of_one_name() -> Application:
     app = Application("test")
@@ -95,11 +104,13 @@ def two_streams_of_one_name() -> Application:
 
 @faulty(
     (
-        "`source.payments`: 2 streams begin at this output port: `one`, `two`; make one stream with all sinks: "
+        "`source.payments`: 2 streams begin at this output port: `one`, `two`; "
+        "make one stream with all sinks: "
         '`add_stream("one", source.payments, ...)`'
     ),
     (
-        "`store.input`: 2 streams end at this input port: `one`, `three`; give each stream an input port of its own, or merge "
+        "`store.input`: 2 streams end at this input port: `one`, `three`; "
+        "give each stream an input port of its own, or merge "
         "them in an operator before it"
     ),
 )
@@ -116,7 +127,8 @@ def two_streams_on_one_port() -> Application:
 
 
 @faulty(
-    "`payments`: port `payments` of the stream belongs to a `Check` that is not in the application; add it with "
+    "`payments`: port `payments` of the stream belongs to a `Check` that is not in the application; "
+    "add it with "
     "`app.add_operator(name, operator)`"
 )
 def operator_that_was_not_added() -> Application:
@@ -132,7 +144,8 @@ def operator_that_was_not_added() -> Application:
 
 
 @faulty(
-    "`payments`: port `payments` of the stream belongs to a `Source` that is not in the application; did you mean `source.payments`?"
+    "`payments`: port `payments` of the stream belongs to a `Source` that is not in the application; "
+    "did you mean `source.payments`?"
 )
 def another_instance_than_the_added() -> Application:
     app = Application("test")
@@ -144,16 +157,20 @@ def another_instance_than_the_added() -> Application:
 
 
 @faulty(
-    "`operator`: the source of the stream is the operator `source`, not one of its ports; name the port: `source.payments`",
+    "`operator`: the source of the stream is the operator `source`, not one of its ports; "
+    "name the port: `source.payments`",
     (
-        "`class`: the source of the stream is the port `valid` of a class, not of an operator; take the port of the operator "
+        "`class`: the source of the stream is the port `valid` of a class, not of an operator; "
+        "take the port of the operator "
         "that `add_operator` returned"
     ),
     (
-        "`list`: the sink of the stream is a list, not a port; give the ports one by one: `add_stream(name, source, sink, sink)`"
+        "`list`: the sink of the stream is a list, not a port; "
+        "give the ports one by one: `add_stream(name, source, sink, sink)`"
     ),
     (
-        "`text`: the sink of the stream is 'three.input', which is no port; name a port of an operator that was added, such as "
+        "`text`: the sink of the stream is 'three.input', which is no port; "
+        "name a port of an operator that was added, such as "
         "`balances.payments`"
     ),
 )
@@ -171,7 +188,8 @@ def things_that_are_no_ports() -> Application:
 
 
 @faulty(
-    "`payments`: the stream goes from input port `check.payments` to output port `source.payments`; swap them: "
+    "`payments`: the stream goes from input port `check.payments` to output port `source.payments`; "
+    "swap them: "
     '`add_stream("payments", source.payments, check.payments)`'
 )
 def source_and_sink_swapped() -> Application:
@@ -252,13 +270,16 @@ class Confused(InputOperator):
 
 @faulty(
     (
-        "`silent`: nothing leads to it, but `Silent` is no input operator; give it an input port, or derive it from `InputOperator`"
+        "`silent`: nothing leads to it, but `Silent` is no input operator; "
+        "give it an input port, or derive it from `InputOperator`"
     ),
     (
-        "`lazy`: nothing leads to it, but `Lazy` is no input operator; connect one of its input ports: `lazy.data`, or derive "
+        "`lazy`: nothing leads to it, but `Lazy` is no input operator; "
+        "connect one of its input ports: `lazy.data`, or derive "
         "it from `InputOperator`"
     ),
-    "`confused`: the input operator `Confused` has input ports: `data`; derive it from `Operator`, or remove them",
+    "`confused`: the input operator `Confused` has input ports: `data`; "
+    "derive it from `Operator`, or remove them",
 )
 def roots_that_cannot_be() -> Application:
     app = Application("test")
@@ -270,7 +291,8 @@ def roots_that_cannot_be() -> Application:
 
 
 @faulty(
-    "`check.processing_mode`: it is AT_MOST_ONCE, but upstream of operators that are not: `balances`, `store`; make these "
+    "`check.processing_mode`: it is AT_MOST_ONCE, but upstream of operators that are not: "
+    "`balances`, `store`; make these "
     "AT_MOST_ONCE too, or this one AT_LEAST_ONCE"
 )
 def at_most_once_upstream() -> Application:
@@ -299,15 +321,19 @@ class Unreadable(Operator):
 
 
 @faulty(
-    "`unreadable.number`: <class 'int'> cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`",
+    "`unreadable.number`: <class 'int'> cannot be a schema; "
+    "give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`",
     (
-        "`unreadable.fields`: {'account': <class 'int'>} cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
+        "`unreadable.fields`: {'account': <class 'int'>} cannot be a schema; "
+        "give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
     ),
     (
-        "`unreadable.misspelt`: the types of `Misspelt` cannot be resolved: name 'Payments' is not defined; define them at module level"
+        "`unreadable.misspelt`: the types of `Misspelt` cannot be resolved: name 'Payments' is not defined; "
+        "define them at module level"
     ),
     (
-        "`unreadable.fields`: no method of `Unreadable` processes the tuples of the input port; decorate a method with "
+        "`unreadable.fields`: no method of `Unreadable` processes the tuples of the input port; "
+        "decorate a method with "
         "`@fields.process` or `@fields.process_batch`"
     ),
 )
@@ -326,7 +352,8 @@ class Nothing(InputOperator):
 
 
 @faulty(
-    "`nothing.out`: the output port is declared as `Any`, and no input gives it a schema; declare it on the port, or call "
+    "`nothing.out`: the output port is declared as `Any`, and no input gives it a schema; "
+    "declare it on the port, or call "
     '`self.declare_schema("out", ...)` in `__init__`'
 )
 def nobody_knows_the_schema() -> Application:
@@ -371,25 +398,31 @@ class BadKeys(Operator):
 
 @faulty(
     (
-        "`bad.payments`: the key column `acount` is not in Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC]); "
+        "`bad.payments`: the key column `acount` is not in Payment(account: int64, cents: int64, time: "
+        "timestamp[us, tz=UTC]); "
         "did you mean `account`?"
     ),
-    "`bad.pickled`: the key is `account`, but tuples of `object` have no columns; give a function: `key=lambda tuple: ...`",
+    "`bad.pickled`: the key is `account`, but tuples of `object` have no columns; "
+    "give a function: `key=lambda tuple: ...`",
     (
-        "`bad.odd`: the column `parts` is map<string, int64>, which cannot be a key; take columns of int, str, bytes, float, bool, "
+        "`bad.odd`: the column `parts` is map<string, int64>, which cannot be a key; "
+        "take columns of int, str, bytes, float, bool, "
         "Decimal, date or datetime, or give a function"
     ),
     (
-        "`bad.late`: the timestamp column `tme` is not in Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC]); "
+        "`bad.late`: the timestamp column `tme` is not in Payment(account: int64, cents: int64, time: "
+        "timestamp[us, tz=UTC]); "
         "did you mean `time`?"
     ),
     (
-        "`bad.never`: the timestamp column `time` is not in Balance(account: int64, cents: int64); leave `timestamp` out, or "
+        "`bad.never`: the timestamp column `time` is not in Balance(account: int64, cents: int64); "
+        "leave `timestamp` out, or "
         "give the tuples a column of type datetime"
     ),
     "`bad.wrong`: the timestamp column `cents` is int64, not a time; declare it as `datetime`",
     (
-        "`named.payments`: the timestamp column `tme` is not in Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC]); "
+        "`named.payments`: the timestamp column `tme` is not in Payment(account: int64, cents: int64, time: "
+        "timestamp[us, tz=UTC]); "
         "did you mean `time`?"
     ),
 )

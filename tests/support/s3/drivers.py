@@ -1,4 +1,4 @@
-"""What tests do on S3 with Spark's connector, in a process of its own, whose Java has the jars: `s3_drivers.py race|run URI ...`."""
+"""Steps on S3 by Spark's connector, with the jars: `python -m support.s3.drivers race|run URI ...`."""
 
 import json
 import sys

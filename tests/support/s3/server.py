@@ -1,4 +1,4 @@
-"""An S3 of one's own (moto) on a free port of this host: `python -m support.s3_server LOG`, prints the port, notes each request."""
+"""An S3 (moto) on a free port: `python -m support.s3.server LOG` prints the port, logs each request."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A run of 500 operators and any number of windows: one real window, played again and again a second later with other durations."""
+"""A run of 500 operators and any number of windows: one real window, replayed with other durations."""
 
 import random
 from dataclasses import fields, replace

@@ -1,4 +1,4 @@
-"""A tiny application that has run in process, watched; a service of it; and a client that talks HTTP to that."""
+"""A tiny application that ran in process, watched; a service for it; and an HTTP client of the service."""
 
 import http.client
 import json
@@ -76,7 +76,7 @@ def payments(windows=5) -> Application:
 
 
 def events_of(app, windows=None) -> tuple:
-    """The plan of an application, and the events of its run from `ApplicationPlanned` on, on a clock that moves a second a window."""
+    """The plan of an application and the events of its run, on a clock that advances a second a window."""
     plan = plan_application(app, {}, {})
     run = run_local(app, clock=SteppingClock(START), windows=windows)
     events = [event for event in run.events if not isinstance(event, (ApplicationPlanned, ApplicationEnded))]
@@ -100,7 +100,7 @@ class Now:
 
 
 def watched(app=None, *, until=None, windows=None):
-    """A watch of the run (up to its `until`-th committed window), the plan, the events that are left, and the watch's clock."""
+    """A watch of the run up to its `until`-th commit, the plan, the events left, and the watch's clock."""
     plan, events = events_of(app or payments(), windows)
     now = Now()
     watch = Watch(now)

@@ -52,7 +52,7 @@ def plan(
     snapshot_interval: int = 100,
     **attributes: Any,
 ) -> Plan:
-    """`inputs` sources (`source1`, ...), each to a `step` of its own in a second stage; steps have the attributes."""
+    """`inputs` sources (`source1`, ...), each to its own `step` in a second stage, with these attributes."""
     app = Application("app", snapshot_interval=snapshot_interval)
     for number in range(1, inputs + 1):
         source = app.add_operator(f"source{number}", Source(), recovery_attempts=1)
