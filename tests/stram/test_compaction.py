@@ -15,6 +15,7 @@ from ridgeline.stram.compaction import (
     CompactionFailed,
     DiscardCompaction,
     GiveUpCompaction,
+    ReportCompaction,
     StateSize,
     WarnOfState,
 )
@@ -72,7 +73,10 @@ def test_after_an_interval_a_version_is_compacted_and_the_windows_go_on():
     assert windows(master, 2) == []
     assert windows(master) == [Compact(STEP, ("d0", "d1", "d2"), 30)]
     assert windows(master, 4) == []
-    assert succeed(master, ("d0", "d1", "d2")) == [Compact(STEP, ("C", "d3", "d4", "d5", "d6"), 45)]
+    assert succeed(master, ("d0", "d1", "d2")) == [
+        ReportCompaction(STEP, 3, 5),
+        Compact(STEP, ("C", "d3", "d4", "d5", "d6"), 45),
+    ]
     assert master.states[STEP] == ("C", "d3", "d4", "d5", "d6")
 
 
@@ -81,7 +85,7 @@ def test_many_bytes_are_compacted_before_the_interval_is_over():
     assert windows(master, state_bytes=compaction.COMPACT_BYTES - 1) == []
     assert windows(master, state_bytes=1) == [Compact(STEP, ("d0", "d1"), compaction.COMPACT_BYTES)]
     large = 3 * compaction.COMPACT_BYTES
-    assert succeed(master, ("d0", "d1"), snapshot_bytes=large) == []
+    assert succeed(master, ("d0", "d1"), snapshot_bytes=large) == [ReportCompaction(STEP, 2, large)]
     assert windows(master, state_bytes=large - 1) == []
     assert windows(master, state_bytes=1) == [Compact(STEP, ("C", "d2", "d3"), 2 * large)]
 
@@ -91,7 +95,7 @@ def test_windows_wait_where_a_version_has_too_many_deltas():
     limit = 3 * compaction.LIMIT_INTERVALS
     assert windows(master, limit - 1) == []
     assert windows(master) == [AwaitCompaction(STEP)]
-    assert succeed(master, ("d0", "d1", "d2"))[0] == Compact(
+    assert succeed(master, ("d0", "d1", "d2"))[1] == Compact(
         STEP, ("C", *(f"d{n}" for n in range(3, limit))), 275
     )
     assert len(master.states[STEP]) == limit - 2
@@ -103,7 +107,9 @@ def test_windows_wait_where_the_deltas_have_too_many_bytes():
         Compact(STEP, ("d0",), compaction.LIMIT_BYTES),
         AwaitCompaction(STEP),
     ]
-    assert succeed(master, ("d0",), snapshot_bytes=compaction.LIMIT_BYTES) == []
+    assert succeed(master, ("d0",), snapshot_bytes=compaction.LIMIT_BYTES) == [
+        ReportCompaction(STEP, 1, compaction.LIMIT_BYTES)
+    ]
     [begun] = windows(master, state_bytes=compaction.LIMIT_BYTES)
     assert begun == Compact(STEP, ("C", "d1"), 2 * compaction.LIMIT_BYTES)
     assert windows(master, state_bytes=compaction.LIMIT_BYTES) == [AwaitCompaction(STEP)]
@@ -196,7 +202,7 @@ class Compactions(RuleBasedStateMachine):
         self.process([RunStarted()], [])
 
     def process(self, events, outcomes):
-        """Report events and carry out what follows; what windows wait for ends as `outcomes` say, then well."""
+        """Report events and carry out what follows. Awaited compactions end as `outcomes` say, then well."""
         instructions, outcomes = deque(), deque(outcomes)
         for event in events:
             instructions.extend(self.master.handle(event))
@@ -262,6 +268,20 @@ class Compactions(RuleBasedStateMachine):
     def compaction_ends(self, data, ends_well, outcomes):
         operator = data.draw(st.sampled_from(sorted(self.running)))
         self.process([self.outcome(operator, ends_well=ends_well)], outcomes)
+
+    @precondition(lambda self: self.over)
+    @rule()
+    def restart(self):
+        """The next run goes on from the last commit; it has to compact what the one before has given up."""
+        committed, states = self.master.committed, dict(self.master.states)
+        sizes = {
+            operator: StateSize(tuple(name for name in version if name[0] == "s"), 1, 1)
+            for operator, version in states.items()
+        }
+        self.master = Master(self.master.plan, epoch=2, committed=committed, states=states)
+        self.running, self.over = {}, False
+        self.failures = dict.fromkeys(self.operators, 0)
+        self.process([RunStarted(sizes)], [])
 
     @invariant()
     def states_hold_what_windows_wrote(self):

@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import WindowRequest
-from ridgeline.stram.compaction import Compacted, DiscardCompaction, WarnOfState
+from ridgeline.stram.compaction import Compacted, DiscardCompaction, ReportCompaction, WarnOfState
 from ridgeline.stram.master import (
     CheckStates,
     Commit,
@@ -321,7 +321,7 @@ def test_state_keys_depend_on_names_and_partitions_only():
     ]
 
 
-# Versions that change beside the windows -----------------------------------------------------------------------------
+# Versions that change beside the windows --------------------------------------------------------------------
 
 
 def compacted(master: Master, version, names) -> list:
@@ -338,7 +338,7 @@ def test_a_compaction_is_installed_between_windows():
     master = counting()
     window(master, 0, states={2: ("a",)})
     window(master, 1, states={2: ("a", "b")})
-    assert compacted(master, ("a", "b"), ("ab",)) == []
+    assert compacted(master, ("a", "b"), ("ab",)) == [ReportCompaction(2, 2, 10)]
     assert handle(master, WindowDue(2)).request.states == {2: ("ab",)}
 
 
@@ -394,7 +394,7 @@ def test_nobody_else_can_change_the_states():
             setattr(master, name, getattr(master, name))
 
 
-# State that cannot be read --------------------------------------------------------------------------------------------
+# State that cannot be read ----------------------------------------------------------------------------------
 
 
 UNREADABLE = replace(failure(), callback="state", error="StateError: state file `A` is corrupt")

@@ -1,4 +1,4 @@
-"""What STRAM asks of a container and what the container answers: the whole contract between the two."""
+"""The protocol between STRAM and containers: a request for each window, a report as the answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, SourceProgress
 
 StateVersion = tuple[str, ...]
-"""Names of state files that make up an operator's state: runs and a snapshot (or nothing) and the deltas since, in order."""
+"""The state files of an operator, in order: segments and a snapshot (or none), then deltas, one a window."""
 
 
 @dataclass(frozen=True, slots=True)

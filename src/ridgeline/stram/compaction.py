@@ -32,7 +32,7 @@ class StateSize:
     delta_bytes: int = 0
 
 
-# Events ------------------------------------------------------------------------------------------------------------
+# Events -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class CompactionFailed:
     cause: str
 
 
-# Instructions ------------------------------------------------------------------------------------------------------
+# Instructions -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,17 @@ class DiscardCompaction:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportCompaction:
+    """Report to subscribers that `files` of an operator's version were compacted to a snapshot of `size_bytes`."""
+
+    operator: int
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class WarnOfState:
-    """Report a warning about an operator's state to those who watch the run."""
+    """Report a warning about an operator's state to subscribers."""
 
     operator: int
     text: str
@@ -94,7 +103,9 @@ class GiveUpCompaction:
     message: str
 
 
-CompactionInstruction = Compact | AwaitCompaction | DiscardCompaction | WarnOfState | GiveUpCompaction
+CompactionInstruction = (
+    Compact | AwaitCompaction | DiscardCompaction | ReportCompaction | WarnOfState | GiveUpCompaction
+)
 
 
 @dataclass(slots=True)
@@ -122,8 +133,8 @@ class CompactionScheduler:
     """Decides on the compactions of an application, operator by operator.
 
     At most one compaction of an operator runs at a time. One that fails is retried with patience: after `n`
-    failures the version has to grow by `n + 1` intervals. `Master` alone calls it, with the versions of states
-    as they are once the event has been taken in.
+    failures the version has to grow by `n + 1` intervals. Only `Master` calls it, with the versions as they
+    are after the event.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -169,7 +180,7 @@ class CompactionScheduler:
     ) -> Iterator[CompactionInstruction]:
         """What follows from a compaction that has ended well.
 
-        `installed`: the present `version` begins with its files. It does not if the version began anew meanwhile.
+        `installed`: the present `version` begins with its files. It does not if the state began anew since.
         """
         growth = self._growth[event.operator]
         compacted_bytes = growth.compacting_bytes or 0
@@ -177,6 +188,7 @@ class CompactionScheduler:
         if installed:
             growth.compacted, growth.snapshot_bytes = event.names, event.snapshot_bytes
             growth.delta_bytes -= compacted_bytes
+            yield ReportCompaction(event.operator, len(event.version), event.snapshot_bytes)
         else:
             yield DiscardCompaction(event.operator)
         yield from self._decide(event.operator, growth, version)

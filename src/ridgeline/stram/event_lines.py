@@ -74,7 +74,8 @@ class EventLines:
 
     def _committed(self, event: WindowCommitted) -> None:
         if event.tasks_retried:
-            text = f"Spark repeated {event.tasks_retried} tasks in window {event.window_id}: their processes were lost"
+            what = f"Spark repeated {event.tasks_retried} tasks in window {event.window_id}"
+            text = f"{what}: their processes were lost"
             self._write(logging.WARNING, text, event.window_id)
         seconds = event.published - event.began
         self._write(logging.DEBUG, f"window {event.window_id} committed in {seconds:.3f} s", event.window_id)

@@ -1,4 +1,4 @@
-"""Who runs an application, and where."""
+"""The user, the host and the version of a run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ridgeline.api.masking import mask_text
 
 @cache
 def own_host() -> str:
-    """The name of this host, as containers on it give it."""
+    """The name of this host, the same that its containers report."""
     return socket.gethostname()
 
 
 def run_info(master: str, checkpoint: str) -> dict[str, Any]:
-    """What the event that a run begins with says beside the plan."""
+    """What `ApplicationPlanned` says beside the plan."""
     return {
         "user": _user(),
         "host": own_host(),

@@ -22,7 +22,7 @@ from ridgeline.stram.compaction import (
     WarnOfState,
 )
 
-# Events ------------------------------------------------------------------------------------------------------------
+# Events -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class WindowFailed:
 class Repaired:
     """Broken files of a state are replaced: `names` hold what the prefix `replaced` of its version held.
 
-    `compacted`: those of `names` that are segments and snapshot. `fault`: what was wrong with the broken files.
+    `compacted`: the segments and the snapshot among `names`. `fault`: what was wrong with the broken files.
     """
 
     operator: int
@@ -99,7 +99,7 @@ ControlEvent = (
     | CompactionFailed
 )
 
-# Instructions ------------------------------------------------------------------------------------------------------
+# Instructions -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ class Master:
                 return tuple(self._compactions.failed(event, self._states.get(operator, ())))
 
     def _replace(self, operator: int, replaced: StateVersion, names: StateVersion) -> bool:
-        """Replace a prefix of a version by its equal, from the next attempt on.
+        """Replace a prefix of a version by files that hold the same, from the next attempt on.
 
         False if the version does not begin with `replaced` any more.
         """
@@ -282,6 +282,10 @@ class Master:
         return RunWindow(self._request)
 
     def _ran(self, reports: tuple[WindowReport, ...]) -> Instruction:
+        """Commit an attempt whose reports fit together; else it has failed.
+
+        If the inputs have finished while application windows are open, the window runs once more as the last.
+        """
         request = self._current()
         fault = self._inconsistency(reports)
         if fault:
@@ -297,12 +301,13 @@ class Master:
             self._request = replace(
                 request, attempt=request.attempt + 1, final=ends, states=dict(self._states)
             )
-            return RunWindow(self._request)  # no failure: only now everybody can know that it is the last
+            return RunWindow(self._request)  # no failure: only now it is known that the window is the last
         states = MappingProxyType({**self._states, **self._versions(operators)})
         self._pending = Commit(request.window_id, states, finished, reports, ends)
         return self._pending
 
     def _failed(self, failure: Failure) -> Instruction:
+        """Retry the window, or give up: after `recovery_attempts`, or if one tuple failed twice alike."""
         request = self._current()
         self._failures += 1
         again = (
@@ -316,6 +321,7 @@ class Master:
         return RunWindow(self._request, str(failure))
 
     def _has_committed(self, window_id: int) -> Instruction:
+        """Make the pending commit the application's state. Nothing else but `_replace` changes the state."""
         commit = self._pending
         if commit is None or commit.window_id != window_id:
             msg = f"window {window_id} was not about to be committed"
@@ -339,7 +345,7 @@ class Master:
         }
 
     def _with_replacements(self, operator: int, version: StateVersion) -> StateVersion:
-        """The version that an attempt reports, with the prefixes that were replaced since it was requested."""
+        """The version that an attempt reports, with all prefixes replaced since the attempt was requested."""
         for replaced_of, replaced, names in self._replacements:
             if replaced_of == operator:
                 version = _with_prefix(version, replaced, names)
@@ -352,7 +358,7 @@ class Master:
         return self._request
 
     def _recovery_attempts(self, operator: str) -> int:
-        """The operator's own number; the greatest of all where no one operator is to blame.
+        """The operator's own number; the greatest of all where no single operator failed.
 
         `operator` may be a physical title.
         """
@@ -365,7 +371,7 @@ class Master:
         return int(attempts)
 
     def _attribute(self, attribute: str, operator: str) -> Any:
-        """An attribute of an operator, by its name or that of its partition or unifier; None where no one operator is meant."""
+        """An attribute of an operator, which may be named by partition or unifier; None for no operator."""
         known = {logical.name: logical for logical in self.plan.logical.operators}
         logical = known.get(operator) or known.get(re.split(r"[.\[]", operator, maxsplit=1)[0])
         return logical.attributes[attribute] if logical is not None else None
@@ -386,7 +392,10 @@ class Master:
         return producers
 
     def _inconsistency(self, reports: Sequence[WindowReport]) -> str:
-        """What is wrong with a set of reports: a container missing, or blocks of an attempt whose report is not the one that counts."""
+        """What is wrong with a set of reports, empty if nothing is.
+
+        A container may be missing, or may have read the blocks of an attempt that did not report.
+        """
         tags = {report.window.container: report.window.task for report in reports}
         missing = self._containers.keys() - tags.keys()
         if missing:
@@ -397,7 +406,8 @@ class Master:
             consumer = report.window.container
             for producer in self._producers[consumer]:
                 if report.seen.get(producer) != tags[producer]:
-                    return f"container {consumer} saw another attempt of container {producer} than the one that reported"
+                    seen = f"container {consumer} saw another attempt of container {producer}"
+                    return f"{seen} than the one that reported"
         return ""
 
 

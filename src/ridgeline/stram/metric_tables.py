@@ -11,9 +11,9 @@ from ridgeline.stram.watch import Watch
 
 
 class MetricTables(ABC):
-    """What a notebook asks of an application that runs, or ran: each answer is a `pyarrow.Table` (`.to_pandas()` for pandas).
+    """The metrics of an application that runs or ran, as `pyarrow.Table` (`.to_pandas()` for pandas).
 
-    The same as plain data, and more (slack and blame chain, operators, containers), comes from `watch`.
+    `watch` has the same as plain data, and more: slack and blame chain, operators, containers.
     """
 
     @property
@@ -36,14 +36,14 @@ class MetricTables(ABC):
         return tables.critical_path_table(self.watch.critical_path(window_id))
 
     def record_age(self, operator: str | None = None) -> pa.Table:
-        """How old records were in the last minute, of all operators or of one.
+        """The record ages of the last minute, of all operators or of one.
 
         Raises KeyError for an operator that does not exist.
         """
         return tables.record_age_table(self.watch.record_age(operator))
 
     def progress(self) -> pa.Table:
-        """How far the window that runs is, by operator, and the backlog of sources."""
+        """The progress of the window that runs, by operator, and the backlog of sources."""
         return tables.progress_table(self.watch.progress())
 
     def windows(self, limit: int | None = None) -> pa.Table:

@@ -42,9 +42,8 @@ def planned_event(
     Args:
         plan: The plan.
         at: STRAM's wall clock, seconds since 1970.
-        application_id: What tells this run from other runs of the application.
-        info: What else is known of the run: `user`, `master`, `checkpoint`, `version`; `host` is STRAM's, by
-            which its clock is known.
+        application_id: The id of this run of the application.
+        info: More about the run: `user`, `master`, `checkpoint`, `version`, and `host`, where STRAM runs.
     """
     attributes = {name: plain(value) for name, value in plan.logical.attributes.items()}
     name, width = plan.logical.application, plan.logical.window_seconds

@@ -1,4 +1,4 @@
-"""Measurement for several threads: one folds events, others ask, subscribers hear of every event."""
+"""Thread-safe measurement: one thread reports events, others read metrics, subscribers get every event."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Subscriber = Callable[[RunEvent], None]
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """What a metrics system gets, all of one moment: a frame without the operators' latencies, containers, and counters since the start."""
+    """All that a metrics system gets, of one moment; its counters count from the start of the run."""
 
     frame: FrameAnswer
     last_window: WindowSummaryAnswer | None
@@ -67,7 +67,7 @@ class Watch:
 
     def __init__(self, now: Callable[[], float], own_host: str = "") -> None:
         self.subscribers_dropped = 0
-        """How many subscribers raised an error and are not told any more."""
+        """How many subscribers have raised an error and get no events any more."""
         self._now = now
         self._measurement = Measurement(own_host)
         self._lock = threading.Lock()
@@ -75,12 +75,12 @@ class Watch:
         self._subscribers: dict[int, Subscriber] = {}
         self._subscribed = 0
 
-    # Events in -----------------------------------------------------------------------------------------------------
+    # Events in ----------------------------------------------------------------------------------------------
 
     def observe(self, event: RunEvent) -> None:
-        """Take an event in, then tell all subscribers of it, in this thread.
+        """Fold an event, then call all subscribers with it, in this thread.
 
-        Events of several threads reach all of them in one order.
+        All subscribers get the events of all threads in the same order.
         """
         with self._order:
             with self._lock:
@@ -89,17 +89,17 @@ class Watch:
             for number, subscriber in subscribers:
                 try:
                     subscriber(event)
-                except Exception:  # noqa: BLE001  whoever watches must not be the end of what is watched
+                except Exception:  # noqa: BLE001  a subscriber must not fail the run
                     with self._lock:
                         self.subscribers_dropped += self._subscribers.pop(number, None) is not None
                     name = getattr(subscriber, "__qualname__", type(subscriber).__name__)
                     _log.exception("subscriber `%s` has failed and is not called any more", name)
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
-        """Call back for every event from now on, once it is folded: quickly, and without waiting for another thread that observes.
+        """Call `callback` with every event from now on, after it is folded.
 
-        A callback that raises is called no more and counted. Returns what ends the subscription; it may be
-        called twice.
+        The callback must be quick, and must not wait for a thread that reports events. One that raises is
+        counted and called no more. Returns a function that ends the subscription; it may be called twice.
         """
         with self._lock:
             number = self._subscribed
@@ -112,7 +112,7 @@ class Watch:
 
         return unsubscribe
 
-    # Answers out ---------------------------------------------------------------------------------------------------
+    # Answers out --------------------------------------------------------------------------------------------
 
     @property
     def topology(self) -> Topology:
@@ -176,7 +176,7 @@ class Watch:
             return self._measurement.record_age(self._now(), operator)
 
     def progress(self) -> ProgressAnswer:
-        """How far the window that runs and the sources are."""
+        """The progress of the window that runs, and of the sources."""
         with self._lock:
             return self._measurement.progress(self._now())
 
@@ -196,7 +196,7 @@ class Watch:
             return self._measurement.window(window_id)
 
     def frame(self) -> FrameAnswer:
-        """All that a view shows, of one moment: windowId, at, info, latency, criticalPath, recordAge, progress, operators."""
+        """All that a view shows, of one moment."""
         with self._lock:
             return self._measurement.frame(self._now())
 

@@ -140,7 +140,7 @@ def test_a_corrupt_last_manifest_is_told(storage):
     checkpoint.close()
 
 
-# Purge -----------------------------------------------------------------------------------------------------------------
+# Purge ------------------------------------------------------------------------------------------------------
 
 
 def test_purge_keeps_what_the_kept_windows_need(storage):
@@ -240,7 +240,7 @@ def test_a_file_that_cannot_be_removed_stops_nothing(tmp_path, monkeypatch):
     checkpoint.close()
 
 
-# Trouble with the disk -------------------------------------------------------------------------------------------------
+# Trouble with the disk --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from ridgeline import CheckpointError, StateError
 from ridgeline.engine.state import keyed_segments, state_files
 from ridgeline.engine.state.compaction import Merger
 from ridgeline.engine.state.storage import LocalStorage, MemoryStorage
-from ridgeline.measure.events import StateWarning
+from ridgeline.measure.events import StateCompacted, StateWarning
 from ridgeline.stram import compaction
 from ridgeline.testing import run_local
 from support.engine.ledger import application
@@ -73,7 +73,7 @@ def test_thousands_of_windows_leave_a_handful_of_files(tmp_path, monkeypatch):
     assert named <= set(storage.names("state"))
 
 
-# Broken files ----------------------------------------------------------------------------------------------------------
+# Broken files -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_a_broken_merged_file_without_its_origin_ends_the_run_with_its_name(chec
         run_local(application(snapshot_interval=8), windows=20, checkpoint=checkpoint)
 
 
-# Merges that fail ------------------------------------------------------------------------------------------------------
+# Merges that fail -------------------------------------------------------------------------------------------
 
 
 def failing(monkeypatch, fails):
@@ -177,3 +177,10 @@ def test_large_deltas_are_merged_sooner(monkeypatch):
     storage = MemoryStorage()
     run_local(application(snapshot_interval=1_000), windows=30, checkpoint=storage)
     assert state_files.segments_of(version(storage))
+
+
+def test_each_compaction_that_is_installed_is_an_event():
+    run = run_local(application(snapshot_interval=4), windows=9)
+    compacted = [event for event in run.events if isinstance(event, StateCompacted)]
+    assert [event.files for event in compacted] == [4, 6]
+    assert all(event.size_bytes for event in compacted)

@@ -178,7 +178,7 @@ def test_value_that_does_not_fit_its_schema_is_named(spark_context, tmp_path):
     assert "value" in str(error)
 
 
-# The checkpoint folder -------------------------------------------------------------------------------------------------
+# The checkpoint folder --------------------------------------------------------------------------------------
 
 
 def test_second_run_on_a_checkpoint_is_refused_while_the_first_runs(spark_context, tmp_path):

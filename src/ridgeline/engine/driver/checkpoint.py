@@ -1,10 +1,10 @@
-"""The checkpoint folder: who owns it, its manifests, and what may be purged.
+"""The checkpoint folder: its owner, its manifests, and which of its files may be purged.
 
 - `run.json`: application, run id (see `run_description`)
 - `lock`: held by the driver that runs (local disks)
 - `epochs/<n>`: one file per driver that has owned the folder; the greatest number is the owner
 - `manifests/<window>.json`: one per committed window, created atomically: the commit
-- `committed/<window>`: a window that was committed; tells when manifests are lost (see `retention`)
+- `committed/<window>`: a window that was committed; shows when manifests are lost (see `retention`)
 - `state/<file>`: state files (see `state_files`)
 - `plans/`, `staging/`, `spark/`: what workers need of the plan, output that waits for its commit, Spark's
   offset log (see `spark_log`)
@@ -39,7 +39,7 @@ _FOLDERS = (manifests.FOLDER, _EPOCHS, state_files.FOLDER, "plans", "staging", "
 class Checkpoint:
     """A checkpoint folder that this driver owns.
 
-    Raises CheckpointError when it cannot be had, FencedError once it is another's.
+    Raises CheckpointError if the folder cannot be owned, FencedError once another driver owns it.
     """
 
     def __init__(self, storage: DriverStorage, application: str, *, beside: bool = False) -> None:
@@ -70,7 +70,7 @@ class Checkpoint:
             raise
 
     def _take_lock(self) -> None:
-        """On a local disk a second driver is refused at once; the lock goes with the process, however it dies."""
+        """Lock the folder, on a local disk. The lock ends with the process, however the process dies."""
         if not isinstance(self.storage, LocalStorage):
             return
         lock = open(f"{self.storage.uri}/lock", "a+", opener=trust.private_opener)  # noqa: SIM115
@@ -80,7 +80,8 @@ class Checkpoint:
             lock.seek(0)
             owner = lock.read().strip() or "another process"
             lock.close()
-            msg = f"checkpoint folder `{self.storage.uri}` is in use by {owner}; stop it first, or give another `--checkpoint`"
+            remedy = "stop it first, or give another `--checkpoint`"
+            msg = f"checkpoint folder `{self.storage.uri}` is in use by {owner}; {remedy}"
             raise CheckpointError(msg) from None
         except OSError as error:
             lock.close()
@@ -104,7 +105,9 @@ class Checkpoint:
                     self._greatest_epoch() == epoch
                 )  # else a later driver has removed our file, or one that stood in our way
         if twice:
-            what = "its file system creates a file that exists already, so two drivers could commit the same window"
+            what = "its file system creates a file that exists already"
+            result = "two drivers could commit the same window"
+            what = f"{what}, so {result}"
             msg = f"checkpoint folder `{self.storage.uri}`: {what}; give a `--checkpoint` on another one"
             raise CheckpointError(msg)
         self.storage.delete(
@@ -117,9 +120,9 @@ class Checkpoint:
         return epoch
 
     def _create(self, name: str, data: bytes, *, settled: str = "") -> bool:
-        """As the storage's `create`.
+        """Create a file, as the storage's `create`.
 
-        Also true if a first try was answered by silence and a second one found what it had made.
+        Also true if the file holds `data` already: a first try got no answer, and the storage repeated it.
         """
         if self.storage.create(name, data, settled=settled):
             return True
@@ -131,7 +134,7 @@ class Checkpoint:
         return max((int(name) for name in self.storage.names(_EPOCHS) if _EPOCH.fullmatch(name)), default=0)
 
     def _last_epoch(self, windows: list[int]) -> int:
-        """The epoch in the last manifest, should the files of `epochs` be lost; 0 without one that can be read."""
+        """The epoch in the last manifest, in case the files of `epochs` are lost; 0 if none can be read."""
         with contextlib.suppress(CheckpointError):
             return self._read(windows[-1]).epoch if windows else 0
         return 0
@@ -145,7 +148,8 @@ class Checkpoint:
         if found:
             newest = f"its last manifest is of window {last}" if last >= 0 else "it has no manifest"
             remedy = "restore the whole folder from one copy, or give another `--checkpoint`"
-            msg = f"checkpoint folder `{self.storage.uri}`: {found}, but {newest}: `manifests` was emptied or is an older copy; {remedy}"
+            cause = "`manifests` was emptied or is an older copy"
+            msg = f"checkpoint folder `{self.storage.uri}`: {found}, but {newest}: {cause}; {remedy}"
             raise CheckpointError(msg)
 
     @property
@@ -153,7 +157,7 @@ class Checkpoint:
         assert self._retention is not None  # noqa: S101  made at the start
         return self._retention
 
-    # Manifests -----------------------------------------------------------------------------------------------------
+    # Manifests ----------------------------------------------------------------------------------------------
 
     def _manifests(self) -> list[int]:
         found = map(manifests.window_of, self.storage.names(manifests.FOLDER))
@@ -181,7 +185,7 @@ class Checkpoint:
                 yield self._read(window_id)
 
     def commit(self, manifest: Manifest) -> None:
-        """Make a window official.
+        """Commit a window: write its manifest.
 
         Raises FencedError if another driver owns the folder now or has committed the window, CheckpointError
         if it cannot be written.
@@ -195,32 +199,34 @@ class Checkpoint:
             again = manifest.window_id in self._kept.windows
             created = not again and self._create(name, data, settled=settled)
         if not created:
-            msg = f"window {manifest.window_id} was committed to `{self.storage.uri}` by another driver; this one stops, nothing is lost"
+            what = f"window {manifest.window_id} was committed to `{self.storage.uri}` by another driver"
+            msg = f"{what}; this one stops, nothing is lost"
             raise FencedError(msg)
         self._kept.committed(manifest.window_id, named)
 
     def check_owner(self) -> None:
-        """Raises FencedError if another driver owns the folder by now, OSError if that cannot be found out."""
+        """Raises FencedError if another driver owns the folder by now, OSError if it cannot be read."""
         if self._greatest_epoch() != self.epoch:
-            msg = f"checkpoint folder `{self.storage.uri}` was taken over by another driver; this one stops, nothing is lost"
+            what = f"checkpoint folder `{self.storage.uri}` was taken over by another driver"
+            msg = f"{what}; this one stops, nothing is lost"
             raise FencedError(msg)
 
-    # What is kept --------------------------------------------------------------------------------------------------
+    # What is kept -------------------------------------------------------------------------------------------
 
     def expect(self, stem: str) -> None:
-        """State files whose names begin with `stem` are being written: they stay until a manifest names one of them, or `give_up`."""
+        """Keep state files whose names begin with `stem` until a manifest names one, or `give_up`."""
         self._kept.expect(stem)
 
     def give_up(self, stem: str) -> None:
-        """No manifest will name these files: they go with the next purge."""
+        """No manifest will name these files: let the next purge remove them."""
         self._kept.give_up(stem)
 
     def purge(self, windows_kept: int) -> None:
-        """After a commit: remove what is not needed any more, as `Retention.purge`."""
+        """After a commit: remove what is not needed any more, see `Retention.purge`."""
         self._kept.purge(windows_kept)
 
     def close(self) -> None:
-        """Give the folder back."""
+        """Release the folder."""
         if self._retention is not None:
             self._retention.close()
         if self._lock is not None:
@@ -239,7 +245,7 @@ def _epoch_name(epoch: int) -> str:
 
 
 class _explained(contextlib.AbstractContextManager[None]):  # noqa: N801  used like a function
-    """Turn the operating system's words into ours."""
+    """Raises CheckpointError in place of the operating system's errors."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri

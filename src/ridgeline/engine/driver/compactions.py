@@ -1,4 +1,4 @@
-"""Carries out compactions beside the windows, as STRAM asks for them: in a thread, or in the compactor process."""
+"""Runs the compactions that STRAM decides on, beside the windows: in a thread or in the compactor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.stram.compaction import Compact, Compacted, CompactionFailed
 
 SMALL_BYTES = 1 << 20
-"""A compaction that reads at most this much runs in a thread of the driver, a larger one in the compactor process."""
+"""A compaction that reads no more than this runs in a thread, a larger one in the compactor process."""
 
 Outcome = Compacted | CompactionFailed
 
@@ -66,7 +66,7 @@ class Compactions:
         return job.future if job is not None else None
 
     def start(self, instruction: Compact) -> None:
-        """Begin a compaction. Its files are kept from purges until a manifest names them or it is discarded."""
+        """Begin a compaction. Purges leave its files alone until a manifest names them or it is discarded."""
         operator, version = instruction.operator, instruction.version
         self._started += 1
         stem = state_files.compacted_stem(version, operator, self._checkpoint.epoch, self._started)
@@ -86,7 +86,7 @@ class Compactions:
         return [outcome for operator in ended for outcome in self.wait(operator)]
 
     def wait(self, operator: int) -> list[Outcome]:
-        """The outcome of an operator's compaction, nothing if it has been reported already. Blocks until it ends."""
+        """The outcome of an operator's compaction; empty if it was returned before. Blocks until it ends."""
         job = self._jobs.pop(operator, None)
         if job is None:
             return []

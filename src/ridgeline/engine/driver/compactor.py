@@ -1,8 +1,8 @@
-"""The compactor: a process of its own on the driver's host that merges large states, started when there is one: never in a window's way.
+"""The compactor: a process on the driver's host that compacts large states beside the windows.
 
-`python -m ridgeline.engine.driver.compactor` reads pickled objects from its standard input (where the
-checkpoint and the plan are, then one `Merge` after the other) and answers each merge on its standard output
-with a `Merged` or an error. It ends with its input, so with its parent, however that dies.
+`python -m ridgeline.engine.driver.compactor` reads pickled objects from its standard input: where the
+checkpoint and the plan are, then one `Merge` after another. It answers each on its standard output with a
+`Merged` or an error. It ends when its input ends, so it ends with the driver, however the driver dies.
 """
 
 from __future__ import annotations
@@ -29,17 +29,14 @@ from ridgeline.engine.state.storage import explain, open_storage
 from ridgeline.engine.worker import plan_distribution
 
 _NICENESS = 5
-"""Windows go first where cores are few."""
+"""Windows take precedence where cores are few."""
 
 
 class Compactor:
-    """The driver's side: one process at a time, started at the first merge and again if it died.
-
-    Threads may share it.
-    """
+    """The driver's side: starts the process at the first compaction, and again if it died. Thread-safe."""
 
     def __init__(self, uri: str, plan: Callable[[], plan_distribution.PlanFile], run_id: str) -> None:
-        """`uri` of the checkpoint; `plan` ships the plan when there is something to do, and returns what `plan_distribution.distribute` does."""
+        """`uri`: of the checkpoint. `plan` distributes the plan; it is called when the process starts."""
         self._uri = uri
         self._plan = plan
         self._run_id = run_id
@@ -54,7 +51,7 @@ class Compactor:
         return process.pid if process is not None and process.poll() is None else None
 
     def merge(self, job: Merge) -> Merged:
-        """Have a version merged; blocks.
+        """Compact a version in the process; blocks.
 
         Raises StateError as `Merger.merge`, RidgelineError if the process dies in it or cannot do it.
         """
@@ -72,7 +69,7 @@ class Compactor:
         return answer
 
     def close(self) -> None:
-        """End the process, in the middle of a merge too: what it has written then counts for nothing."""
+        """End the process, also during a compaction. The files that it has written count for nothing."""
         self._closed = True
         self._kill()
         with self._busy:
@@ -81,6 +78,10 @@ class Compactor:
         shutil.rmtree(folder_of(self._run_id), ignore_errors=True)
 
     def _running(self) -> subprocess.Popen[bytes]:
+        """The process, started if none runs. `merge` calls it under the lock.
+
+        Raises RidgelineError once closed.
+        """
         if self._closed:
             msg = "the run is over"
             raise RidgelineError(msg)
@@ -96,7 +97,7 @@ class Compactor:
                 env={**os.environ, "PYTHONPATH": paths},
                 process_group=0,  # Ctrl-C is the driver's
             )
-            with contextlib.suppress(OSError):  # it died at once: the merge says so
+            with contextlib.suppress(OSError):  # it died at once: the answer is missing
                 _send(self._process.stdin, (self._uri, self._plan(), self._run_id, files.s3_settings()))
             if self._closed:
                 self._kill()
@@ -127,7 +128,7 @@ def _send(stream: Any, value: object) -> None:
 
 
 def serve() -> None:
-    """The process's side: answer until the input ends."""
+    """The process's side: compact and answer until the input ends. `__main__` calls it, once a process."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the application's modules print does not go between the answers
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -153,12 +154,12 @@ def serve() -> None:
             _send(answers, error)
         except OSError as error:
             _send(answers, RidgelineError(explain(uri, error)))
-        except Exception as error:  # noqa: BLE001  whatever it is, the driver tells it
+        except Exception as error:  # noqa: BLE001  the driver reports it
             _send(answers, RidgelineError(f"{type(error).__name__}: {error}"))
 
 
 def _read(stream: Any, requests: queue.SimpleQueue[Any]) -> None:
-    """Hand requests on; at the end of the input the process ends, whatever it is doing."""
+    """Pass requests on. At the end of the input end the process, also during a compaction."""
     while True:
         try:
             requests.put(pickle.load(stream))

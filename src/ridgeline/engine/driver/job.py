@@ -1,4 +1,4 @@
-"""A window as one Spark job: ticks or the micro-batch -> stage 0 -> shuffle by task -> stage 1 -> ... -> reports."""
+"""A window as one Spark job: ticks or a micro-batch -> stage 0 -> shuffle -> stage 1 -> ... -> reports."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 
 _PROCESSES_KEPT = 10_000
-"""Worker processes that are remembered, for the end of the run."""
+"""So many worker processes are remembered, to tear their containers down at the end of the run."""
 
 
 class SparkExecutor:
     """Runs the containers of a window as one RDD job. One thread at a time.
 
-    Stage functions never change. Where windows begin with ticks, nor do the RDDs: the same chain of stages is
-    run for each window, since Spark computes a stage again once its shuffle's output has been dropped.
+    Stage functions never change. Where windows begin with ticks, the RDDs do not change either. The same
+    chain runs for each window, since Spark computes a stage again once its shuffle's output is dropped.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class SparkExecutor:
         return Ran(found, launched)
 
     def _root(self, failed: Sequence[Failed]) -> Failure:
-        """Of several failures that of the earliest stage, and there the first container's: always the same one."""
+        """The failure to report of several: the earliest stage's, and of these the first container's."""
         return min(failed, key=lambda one: (self._specs[one.container].stage, one.container)).failure
 
     def _collect(self, rdd: Any, request: WindowRequest) -> list[bytes]:
@@ -158,7 +158,7 @@ class SparkExecutor:
         try:
             with watchdog.watching(request) if watchdog is not None else contextlib.nullcontext():
                 return self._rdds.collect(rdd)
-        except Exception as error:  # noqa: BLE001  whatever it is, the window has failed
+        except Exception as error:  # noqa: BLE001  every error fails the window
             if watchdog is not None and watchdog.failure is not None:
                 raise OperatorError(watchdog.failure) from None
             if unable := explain(job_text(error), str(self._context.master)):
@@ -166,7 +166,7 @@ class SparkExecutor:
             raise gone(self._context, error) or OperatorError(self._failure(error, request)) from None
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
-        """A one-stage job over the containers whose operators asked for it. Raises OperatorError."""
+        """Call `committed` of the operators that override it, in a job of one stage. Raises OperatorError."""
         request = WindowRequest(window_id, 0, 0, states=dict(states))
         task = Task(self._storage.uri, self._plan, self._run_id, request, 1)
         self._context.setLocalProperty(PROPERTY, task.encode())
@@ -178,7 +178,7 @@ class SparkExecutor:
             raise OperatorError(self._root(failed))
 
     def close(self) -> list[Failure]:
-        """Tear the containers down in all workers, and remove what windows left.
+        """Tear the containers down in all workers, and remove the blocks of windows.
 
         Returns what failed in `deactivate` and `teardown`.
         """
@@ -199,7 +199,7 @@ class SparkExecutor:
         return self._rdds.collect(self._ticks_of(tuple(range(slots)), slots, close_stage))
 
     def _clean(self, shuffles: range) -> None:
-        """Remove what an attempt left: beside what the driver does until the next one, which waits for it."""
+        """Remove the shuffles and blocks of an attempt, in a thread. The next attempt waits for it."""
         self._shuffles.drop(shuffles)
         self._sharing.clean()
 
@@ -209,13 +209,13 @@ class SparkExecutor:
             cleaning.result()
 
     def _slots(self) -> int:
-        """How many tasks can run at the same time; on a cluster executors come and go."""
+        """How many tasks can run at the same time. On a cluster it changes with the executors."""
         if self._fixed_slots is None:
             return max(1, self._slots_to_come, self._context.defaultParallelism)
         return self._fixed_slots
 
     def _tick_chain(self, slots: int) -> tuple[Any, range]:
-        """All stages behind ticks, and the shuffles between them; kept, unless nobody can drop the shuffles."""
+        """All stages that follow ticks, and their shuffles; kept if the shuffles can be dropped."""
         if slots not in self._chains:
             with self._shuffles.numbering():
                 begin = self._shuffles.next_id()
@@ -228,7 +228,7 @@ class SparkExecutor:
         return self._chains[slots]
 
     def _chain(self, rdd: Any, slots: int) -> Any:
-        """All later stages behind the first one."""
+        """Append all later stages to the first one."""
         for number, containers in enumerate(self._stages[1:], 1):
             rdd = self._rdds.run(self._rdds.shuffled(rdd, min(len(containers), slots)), self._next[number])
         return rdd
@@ -265,7 +265,7 @@ class SparkExecutor:
         return rdd.union(self._tick_rdd(ticks, slots)) if ticks else rdd
 
     def _failure(self, error: Exception, request: WindowRequest) -> Failure:
-        """Why a job failed that no container reported the failure of."""
+        """Why a job failed, where no container has reported a failure."""
         text = job_text(error)
         died = deaths(self._run_id, request.window_id, request.attempt) if worker_died(text) else []
         operators = {operator.id: operator for spec in self._specs for operator in spec.operators}
@@ -291,10 +291,10 @@ class SparkExecutor:
 
 @dataclass
 class SourceBatch:
-    """One micro-batch: the rows of all Spark sources as a Java Dataset, their schema as Arrow IPC, the containers that take each source's.
+    """One micro-batch: `rows` of all Spark sources as a Java Dataset, and their `schema` as Arrow IPC.
 
-    With several sources the rows are their union: a column with the source's number, then one struct column
-    per source. `jobs` counts those that have read it.
+    `containers`: those that read each source. With several sources `rows` is their union: a column with the
+    source's number, then one struct column per source. `jobs` counts the Spark jobs that have read it.
     """
 
     rows: Any

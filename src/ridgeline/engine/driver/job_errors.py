@@ -1,4 +1,4 @@
-"""Why a window's Spark job failed, in words of the user's: nothing here comes from a container, whose failures are reports."""
+"""Why a window's Spark job failed, in words for users. Failures of containers are reports: not seen here."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _STOPPED = (
 
 
 class SparkGoneError(RidgelineError):
-    """Spark's own process has ended, or somebody has stopped Spark: no window can run any more."""
+    """Spark's Java process has ended, or Spark was stopped: no window can run any more."""
 
 
 def has_ended(context: Any) -> bool:
@@ -91,7 +91,7 @@ def job_text(error: BaseException) -> str:
 
 
 def query_cause(error: BaseException) -> str:
-    """Why a streaming query could not be made or failed, without the stacks of Java, the query's plan, and secrets."""
+    """Why a streaming query failed or could not start, without Java's stacks, plan and secrets."""
     text = re.split(r"\n\s*(?:=== |at )|JVM stacktrace", str(error), maxsplit=1)[0]
     return mask_text(cause(_QUERY.sub("", text)))
 
@@ -102,7 +102,7 @@ def worker_died(text: str) -> bool:
 
 
 def cause(text: str, limit: int = _CAUSE_LIMIT) -> str:
-    """The cause in a long message of Spark's, without stacks of Java: one line, or that of a Python exception."""
+    """The cause in a long message of Spark's: its first line without Java's stacks, or a Python exception."""
     lost = _LOST_TASK.search(text)
     lines = [
         line

@@ -51,7 +51,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended: the last committed window, whether all inputs had finished, and the checkpoint to go on from."""
+    """How a run ended. `ended`: all inputs had finished. `checkpoint`: the folder to go on from."""
 
     windows_committed: int
     last_window: int
@@ -59,7 +59,7 @@ class Outcome:
     checkpoint: str
 
 
-def launch(  # noqa: PLR0913  whoever embeds an application brings more of its surroundings
+def launch(  # noqa: PLR0913  an embedding program replaces any of these
     plan: Plan,
     options: Options,
     *,
@@ -74,10 +74,10 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
 ) -> Outcome:
     """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
 
-    `observe` hears of every event, `started(run)` is called before the first window. `context` is a
+    `observe` gets every event, `started(run)` is called before the first window. `context` is a
     SparkContext to use (it stays); else that of this process is shared, or one started and stopped.
     `heartbeats`: where containers send what they do while a window takes long (never at recording level OFF);
-    `workers`: as they were last heard of there, for the watchdog. Raises RidgelineError and its subclasses;
+    `workers`: their last heartbeats, for the watchdog. Raises RidgelineError and its subclasses;
     what was committed stays, and a run with the same checkpoint goes on.
     """
     clock = clock or SystemClock()
@@ -145,7 +145,7 @@ def launch(  # noqa: PLR0913  whoever embeds an application brings more of its s
 def _end(
     run: ApplicationRun | None, checkpoint: Checkpoint | None, context: Any, *, orderly: bool, stops: bool
 ) -> None:
-    """Close what has been opened; nothing that fails in it is told if Spark's process has ended: that is."""
+    """Close what has been opened. Failures are suppressed if Spark's process has ended, which is reported."""
     if context is None:
         if checkpoint is not None:
             checkpoint.close()
@@ -226,7 +226,7 @@ def _drive(
 
 
 def _session(context: Any) -> Any:
-    """The SparkSession of a SparkContext, made when somebody needs one."""
+    """The SparkSession of a SparkContext, made at the first use."""
     from pyspark.sql import SparkSession
 
     return (

@@ -63,7 +63,7 @@ class SourceReading:
 
 
 def distance(start: Any, end: Any) -> float | None:
-    """How far `end` is ahead of `start` (at least 0), in the offsets' own unit; None for offsets that are no numbers, or missing.
+    """How far `end` is ahead of `start` (at least 0), in the offsets' own unit; None if they are no numbers.
 
     Numbers, `{"offset": n, ...}`, `{name: n}` and `{topic: {partition: n}}`, each also as text. Partitions
     that `start` does not have began at 0, as Kafka's new ones do; those that `end` does not have are gone.
@@ -83,7 +83,7 @@ def distance(start: Any, end: Any) -> float | None:
 
 
 def goes_back(end: Any, start: Any) -> bool:
-    """True if an offset, or that of one of its partitions, is behind where it `start`ed, missing, or of another form.
+    """True if `end`, or one of its partitions, is behind `start`, is missing, or has another form.
 
     >>> goes_back('{"clicks": {"0": 15, "1": 19}}', '{"clicks": {"0": 10, "1": 20}}')
     True

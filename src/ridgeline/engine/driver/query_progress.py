@@ -16,11 +16,11 @@ _RETRY_SECONDS = 0.02
 
 
 class QueryProgress:
-    """Tells `observe`, window by window, how long Spark's phases took and how far each source is.
+    """Reports for each window how long Spark's phases took and how far each source is.
 
-    Spark gives its account when a micro-batch is over, which is after `foreachBatch`; the thread that waits
-    for the query asks for it, so that no window waits. `sources` are the physical operators of the query's
-    sources, in its order. Whatever goes wrong in here costs figures, never the run.
+    Spark's account of a micro-batch is there once the batch is over, so after `foreachBatch`. The thread
+    that waits for the query reads it; no window waits. `sources`: the physical operators of the query's
+    sources, in its order. A failure in here loses metrics and never fails the run.
     """
 
     def __init__(self, observe: Callable[[RunEvent], None], clock: Clock, sources: Sequence[int]) -> None:
@@ -28,35 +28,38 @@ class QueryProgress:
         self._clock = clock
         self._sources = sources
         self._readings = [SourceReading() for _ in sources]
-        self._untold: dict[int, int] = {}
+        self._unreported: dict[int, int] = {}
 
     def committed(self, window_id: int, jobs: int) -> None:
-        """A window of this query is committed; so many jobs have read its micro-batch (none: it was committed before). From any thread."""
+        """A window is committed; `jobs` Spark jobs have read its micro-batch (0: it was committed before).
+
+        Thread-safe.
+        """
         if jobs:
-            self._untold[window_id] = jobs
+            self._unreported[window_id] = jobs
 
     def read(self, query: Any) -> bool:
-        """Tell of the windows that Spark has accounted for by now; True if no committed one is left."""
+        """Report the windows that Spark has accounts of by now; True if no committed one is left."""
         try:
-            if self._untold:
+            if self._unreported:
                 accounts = self._recent(query)
                 for progress in reversed(accounts):
-                    self._tell(progress)
+                    self._report(progress)
                 self._forget(accounts)
-        except Exception:  # noqa: BLE001  a query that ends meanwhile, a form that a new Spark gives: the run goes on
+        except Exception:  # noqa: BLE001  the query has ended, or another Spark uses another form
             return False
-        return not self._untold
+        return not self._unreported
 
     def finish(self, query: Any) -> None:
-        """Tell of the last window too; waits for Spark's account of it, but not for long."""
+        """Report the last window too. Waits for Spark's account of it, at most two seconds."""
         end = self._clock.monotonic() + _PATIENCE_SECONDS
         while not self.read(query) and query.isActive and self._clock.monotonic() < end:
             self._clock.wait(_RETRY_SECONDS)
 
     def _recent(self, query: Any) -> list[dict[str, Any]]:
-        """Spark's accounts from the newest back to the oldest that is wanted."""
-        accounts = query._jsq.recentProgress()  # noqa: SLF001  the public one reads and converts all hundred that Spark keeps
-        oldest = min(self._untold)
+        """Spark's accounts, from the newest back to the oldest that is not reported yet."""
+        accounts = query._jsq.recentProgress()  # noqa: SLF001  the public one converts all
+        oldest = min(self._unreported)
         found: list[dict[str, Any]] = []
         for number in range(len(accounts) - 1, -1, -1):
             found.append(json.loads(accounts[number].json()))
@@ -65,18 +68,19 @@ class QueryProgress:
         return found
 
     def _forget(self, accounts: list[dict[str, Any]]) -> None:
-        """Spark keeps a hundred accounts: those of windows before the oldest of them will not come any more."""
-        for window_id in sorted(self._untold):
+        """Drop the windows before Spark's oldest account: Spark keeps a hundred, theirs will not come."""
+        for window_id in sorted(self._unreported):
             if len(accounts) > 1 and window_id < accounts[-1]["batchId"]:
-                del self._untold[window_id]
+                del self._unreported[window_id]
 
-    def _tell(self, progress: dict[str, Any]) -> None:
+    def _report(self, progress: dict[str, Any]) -> None:
+        """Report one of Spark's accounts, if it is of a committed window that is not reported yet."""
         window_id, milliseconds = progress["batchId"], progress["durationMs"]
         if (
-            window_id not in self._untold or "addBatch" not in milliseconds
+            window_id not in self._unreported or "addBatch" not in milliseconds
         ):  # triggers without a batch are accounted for, too
             return
-        jobs = self._untold.pop(window_id)
+        jobs = self._unreported.pop(window_id)
         at = self._clock.wall()
         triggered = datetime.fromisoformat(progress["timestamp"]).timestamp()
         self._observe(

@@ -1,4 +1,4 @@
-"""What of a checkpoint folder is kept: the newest manifests and the state files that they name; all else is removed, beside the windows."""
+"""Keeps a checkpoint's newest manifests and the state files that they name; removes all others."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from ridgeline.engine.state import state_files
 from ridgeline.engine.state.storage import DriverStorage
 
 WITNESS = "committed"
-"""The folder of a file whose name is a window that was committed: it is still there when `manifests` is emptied or an older copy of it."""
+"""Folder with one file, named after a committed window: it shows if `manifests` was emptied or replaced."""
 
 
 class Retention:
-    """Knows the manifests of a folder and removes what is not needed any more.
+    """Knows the manifests of a folder and removes the files that are not needed any more.
 
-    A failure to remove is left for the next time.
-
-    `beside`: in a thread, at most one removal at a time; else at once.
+    Files that cannot be removed are left for the next purge. `beside`: purge in a thread, one at a time.
     """
 
     def __init__(
@@ -33,7 +31,7 @@ class Retention:
         *,
         beside: bool,
     ) -> None:
-        """`windows`: of the manifests in the folder, in order; `named`: reads which state files a window's manifest names."""
+        """`windows`: of all manifests, in order. `named(window)`: the state files that a manifest names."""
         self._storage = storage
         self._epoch = epoch
         self._windows = list(windows)
@@ -54,7 +52,7 @@ class Retention:
             return list(self._windows)
 
     def witness(self) -> int:
-        """The last window that is known to have been committed, whatever manifests there are; -1 if none is.
+        """The last window that was committed, even if its manifest is lost; -1 if there was none.
 
         Raises OSError.
         """
@@ -72,22 +70,21 @@ class Retention:
                 )
 
     def expect(self, stem: str) -> None:
-        """State files whose names begin with `stem` are being written: they stay until a manifest names one of them, or `give_up`."""
+        """Keep state files whose names begin with `stem` until a manifest names one, or `give_up`."""
         with self._lock:
             self._expected |= {stem}
 
     def give_up(self, stem: str) -> None:
-        """No manifest will name these files: they go with the next purge."""
+        """No manifest will name these files: let the next purge remove them."""
         with self._lock:
             self._expected -= {stem}
 
     def purge(self, windows_kept: int) -> None:
-        """After a commit: remove old manifests, and state files that no kept one names, if enough have come together.
+        """After a commit: remove old manifests and unnamed state files, once there are enough of them.
 
-        After a driver's first commit it also removes state files of attempts that were never committed, by
-        drivers before this one. Not sooner, and none of later windows or drivers: a driver that is being
-        fenced off may be about to commit the window that this one begins with, until this one has committed
-        it.
+        A driver's first purge also removes state files that earlier drivers wrote and never committed. It
+        must not come before the first commit, nor touch files of later windows or drivers. Until then a
+        driver that is being fenced off may still commit the window that this one begins with.
         """
         if self._job is not None and not self._job.done():
             return
@@ -101,13 +98,13 @@ class Retention:
             self._job = self._pool.submit(self._purge, windows_kept if enough else 0)
 
     def close(self) -> None:
-        """End a removal that is under way."""
+        """End a purge that is under way."""
         self._closed = True
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
     def _purge(self, windows_kept: int) -> None:
-        """`windows_kept` 0: of manifests, none is removed."""
+        """Remove old manifests (none if `windows_kept` is 0), then state files. Runs in the purge thread."""
         with contextlib.suppress(OSError, RidgelineError):
             windows = self.windows
             old, recent = windows[:-windows_kept], windows[-windows_kept:]
@@ -137,7 +134,7 @@ class Retention:
 
     def _purge_states(self, newest: int) -> None:
         names = self._storage.names(state_files.FOLDER)
-        with self._lock:  # after the names: what is named or expected later than them is not among them
+        with self._lock:  # after listing: files that are named or expected later are not listed
             kept = frozenset().union(*self._chains.values())
             expected = tuple(self._expected)
         gone = (

@@ -1,4 +1,4 @@
-"""One run of an application on one checkpoint: reports events to the master and carries its instructions out."""
+"""One run of an application: reports events to the master and carries out its instructions."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ridgeline.engine.driver.state_repair import StateRepair
 from ridgeline.engine.worker.tails import Tails
 from ridgeline.measure.events import (
     RunEvent,
+    StateCompacted,
     StateWarning,
     WindowCommitted,
     WindowPlanned,
@@ -31,8 +32,10 @@ from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.compaction import (
     AwaitCompaction,
     Compact,
+    CompactionInstruction,
     DiscardCompaction,
     GiveUpCompaction,
+    ReportCompaction,
     WarnOfState,
 )
 from ridgeline.stram.master import (
@@ -91,7 +94,7 @@ Observe = Callable[[RunEvent], None]
 
 @dataclass(slots=True)
 class _Window:
-    """The window that runs: what its trigger gave, what its containers reported, and its times (wall clock)."""
+    """The window that runs: the trigger's input, the containers' reports, the times (wall clock)."""
 
     source: Any
     offsets: SourceOffsets | None
@@ -112,9 +115,9 @@ class _Window:
 class ApplicationRun:
     """An application on its checkpoint: `window(w)` runs, commits and publishes one window.
 
-    Made from a checkpoint that holds a run, it goes on from the last committed window. The master decides what
-    is done; this class does it. One thread at a time. Raises CheckpointError if the checkpoint's operators are
-    not the plan's, StateError if a state file is broken that nothing can replace.
+    It continues from the last committed window of its checkpoint. The master decides what is done, this class
+    does it. One thread at a time. Raises CheckpointError if the checkpoint is of other operators, StateError
+    if a state file is broken and nothing can replace it.
     """
 
     def __init__(
@@ -184,23 +187,23 @@ class ApplicationRun:
         if window.reports:
             self._report(window_id, window)
 
-    # Events and instructions ---------------------------------------------------------------------------------------
+    # Events and instructions --------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """Before the first window: pass on the warnings that came early, begin compactions that are due."""
+        """Before the first window: emit the buffered warnings, begin compactions that are due."""
         warnings, self._early_warnings = self._early_warnings, None
         for warning in warnings or ():
             self._observe(warning)
         self._process(RunStarted(self._sizes))
 
     def _process(self, event: ControlEvent) -> None:
-        """Report an event to the master, carry out its instructions, report what comes of them, until all is done."""
+        """Report an event to the master and carry out its instructions, until no event follows from them."""
         instructions = deque(self.master.handle(event))
         while instructions:
             for result in self._carry_out(instructions.popleft()):
                 instructions.extend(self.master.handle(result))
 
-    def _carry_out(self, instruction: Instruction) -> Iterable[ControlEvent]:  # noqa: PLR0911  one case each
+    def _carry_out(self, instruction: Instruction) -> Iterable[ControlEvent]:
         """Carry out one instruction; blocks. Returns the events that come of it. Takes no decision."""
         match instruction:
             case RunWindow():
@@ -214,6 +217,16 @@ class ApplicationRun:
                 self.tails.take(self._window.reports)
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
                 return (*self.compactions.finished(), WindowPublished(window_id))
+            case GiveUp(failure):
+                raise OperatorError(failure)
+            case Skip():
+                return ()
+            case _:
+                return self._carry_out_compaction(instruction)
+
+    def _carry_out_compaction(self, instruction: CompactionInstruction) -> Iterable[ControlEvent]:
+        """Carry out one instruction about a compaction, as `_carry_out` does."""
+        match instruction:
             case Compact():
                 self.compactions.start(instruction)
                 return self.compactions.finished()
@@ -221,14 +234,12 @@ class ApplicationRun:
                 return self.compactions.wait(operator)
             case DiscardCompaction(operator):
                 self.compactions.discard(operator)
+            case ReportCompaction(operator, files, size_bytes):
+                self._observe(StateCompacted(self._clock.wall(), operator, files, size_bytes))
             case WarnOfState(operator, text):
                 self.warn(operator, text)
             case GiveUpCompaction(message):
                 raise CheckpointError(message)
-            case GiveUp(failure):
-                raise OperatorError(failure)
-            case Skip():
-                pass
         return ()
 
     def _run_attempt(self, instruction: RunWindow) -> WindowRan | WindowFailed:
@@ -277,7 +288,7 @@ class ApplicationRun:
         if self._wants_commit:
             self._executor.committed(window_id, self.master.states)
 
-    # Reports to those who watch ------------------------------------------------------------------------------------
+    # Events for subscribers ---------------------------------------------------------------------------------
 
     def _report(self, window_id: int, window: _Window) -> None:
         """Report a window that is published: its containers and operators, its outputs, then its times."""
@@ -309,7 +320,7 @@ class ApplicationRun:
     def warn(self, operator: int, text: str) -> None:
         """Report a fault in the checkpoint that was put right. `operator`: physical id of the one concerned.
 
-        Warnings from before the first window are passed on with it: only then do those who watch know the run.
+        Warnings from before the first window are buffered until it begins: subscribers know the run then.
         """
         warning = StateWarning(self._clock.wall(), operator, text)
         if self._early_warnings is None:
@@ -321,7 +332,7 @@ class ApplicationRun:
         """Report an event that happened outside of this run, such as Spark's own account of a window."""
         self._observe(event)
 
-    # Between windows, and the end ----------------------------------------------------------------------------------
+    # Between windows, and the end ---------------------------------------------------------------------------
 
     def idle(self) -> None:
         """Let outputs publish what has waited long enough.

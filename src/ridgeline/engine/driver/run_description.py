@@ -1,4 +1,4 @@
-"""`run.json`: which application a checkpoint folder belongs to, and the id of its run, which is in the names of outputs."""
+"""`run.json`: the application of a checkpoint folder, and its run's id, which is in the names of outputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ridgeline.engine.state.storage import DriverStorage
 NAME = "run.json"
 _FORMAT = 3
 _FOLDERS = ("manifests", "committed", "epochs", "state", "spark/offsets", "spark/commits")
-"""What a run writes after its description: where there is any of it, there was a description."""
+"""Where a run writes after its description: if one of these holds a file, there was a description."""
 
 
 def identify(storage: DriverStorage, application: str) -> str:
@@ -27,7 +27,8 @@ def identify(storage: DriverStorage, application: str) -> str:
         found = _read(storage)  # another driver may have begun meanwhile
         if left and found is None:
             remedy = "restore it from a copy of this folder, or give another `--checkpoint`"
-            msg = f"{what} is missing, but the folder holds a run (`{left}`), whose id names its outputs; {remedy}"
+            found_run = f"the folder holds a run (`{left}`), whose id names its outputs"
+            msg = f"{what} is missing, but {found_run}; {remedy}"
             raise CheckpointError(msg)
     if found is None:
         run = {"format": _FORMAT, "application": application, "run_id": uuid.uuid4().hex[:8]}
@@ -39,8 +40,8 @@ def identify(storage: DriverStorage, application: str) -> str:
         msg = f"{error}, or give another `--checkpoint`"
         raise CheckpointError(msg) from None
     if run["application"] != application:
-        msg = f"checkpoint folder `{storage.uri}` belongs to application `{run['application']}`; this is `{application}`"
-        msg += "; give another `--checkpoint`"
+        owner = f"belongs to application `{run['application']}`; this is `{application}`"
+        msg = f"checkpoint folder `{storage.uri}` {owner}; give another `--checkpoint`"
         raise CheckpointError(msg)
     return str(run["run_id"])
 

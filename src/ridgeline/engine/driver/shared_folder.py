@@ -1,7 +1,7 @@
-"""The driver's half of blocks by reference: a folder in memory that all containers see, as long as it lives, and nothing left afterwards.
+"""The driver's half of blocks by reference: a folder in memory that all containers of a host see.
 
-Who owns a folder holds a lock on the file beside it: what has no owner any more was left by a driver that was
-killed, and is removed by the next one on this host.
+The driver holds a lock on a file beside its folder. A folder without a lock was left by a driver that was
+killed: the next driver on the host removes it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def executor_hosts(context: Any) -> frozenset[str]:
 
 
 class SharedFolder:
-    """A folder of this driver for blocks. `place` is what containers are told of it.
+    """A folder of this driver for blocks. Containers get its `place`.
 
     Half of what is free when it is made is kept free. Raises OSError.
     """
@@ -69,10 +69,7 @@ class SharedFolder:
         self.place = SharedPlace(str(self._path), free_bytes(root) // 2)
 
     def clean(self) -> None:
-        """Remove all blocks: the window that they were of has ended, well or not.
-
-        What is mapped stays readable.
-        """
+        """Remove the blocks of a window that has ended, well or not. Mapped blocks stay readable."""
         with suppress(OSError):
             for path in self._path.iterdir():
                 path.unlink(missing_ok=True)
@@ -133,10 +130,10 @@ def open_folder(roots: Sequence[str]) -> SharedFolder | None:
 
 
 class BlockSharing:
-    """STRAM's decision, window by window, whether blocks go by reference: they do where all executors are on the driver's host.
+    """Decides window by window whether blocks go by reference: if all executors are on the driver's host.
 
-    A window that is tried again sends them by value, so that a block that was lost once is not lost again.
-    The folder is made for the first window that needs it.
+    A retried window sends them by value, so that a block that was lost once is not lost again. The folder is
+    made for the first window that needs it.
     """
 
     def __init__(self, context: Any) -> None:
@@ -165,12 +162,12 @@ class BlockSharing:
         return self._folder.place
 
     def clean(self) -> None:
-        """The attempt has ended: remove its blocks."""
+        """Remove the blocks of an attempt that has ended."""
         if self._folder is not None:
             self._folder.clean()
 
     def close(self) -> None:
-        """Nothing is left."""
+        """Remove the folder."""
         self._roots = []
         if self._folder is not None:
             self._folder.close()

@@ -1,14 +1,14 @@
 """Asks the query's sources, on a timer and beside the windows, how much waits at them.
 
-The query's own streams are never touched: they belong to its thread, and to ask them moves them. Of the query
-only the offsets of the batch that runs are read, which other threads may. How far a source is by now, says
+The query's own streams must not be touched: they belong to its thread, and asking moves them. Only the
+offsets of the running batch are read, which any thread may do. The newest offset of a source comes from
 
 - Kafka, and what else can be asked so: a second stream made from the same table and options, with time-outs
   of a few seconds;
 - `rate`: the clock.
 
-Other sources are not asked: there the account of the last micro-batch is the last word. Whatever goes wrong
-in here costs figures.
+Other sources are not asked: for them the account of the last micro-batch is the newest. A failure in here
+loses metrics and never fails the run.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class SourceAsker:
             self._emit(event)
 
     def _first(self, one: _Asked, number: int) -> str | None:
-        """Where the query's first batch begins, which Spark does not say of it; None if that cannot be known."""
+        """The offset where the query's first batch begins, which Spark does not report; None if unknown."""
         if one.first is None and one.kind == "rate":
             one.first = "0"
         elif one.first is None:

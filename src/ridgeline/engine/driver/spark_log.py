@@ -1,10 +1,12 @@
-"""Spark's own log of a query's offsets, compared with the commits: Spark does not sync it, and it can be lost or restored by itself.
+"""Compares Spark's log of a query's offsets with our commits, and repairs it.
 
-A window's commit holds the end offsets of its sources as Spark logged them (`SourceOffsets`), so a log that
-is behind the commits is found before a row is passed over, and written anew where the commit has all that is
-needed. In Spark's folder: `metadata`, `offsets/<window>` (a version, a line of settings, one line per
-source), `commits/<window>`, and `sources/<number>/`, where the file source numbers the files that it has seen
-and others keep where they began.
+Spark does not sync its log, and it can be lost or restored without our manifests. A window's commit holds
+the end offsets of its sources as Spark logged them (`SourceOffsets`). So a log that is behind the commits is
+found before a row is skipped. It is written again where the commit holds all that is needed.
+
+Spark's folder holds `metadata`, `offsets/<window>` (a version, a line of settings, one line per source),
+`commits/<window>`, and `sources/<number>/`. There the file source lists the files that it has seen, and other
+sources keep the offset at which they began.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _RESTORE = "restore the whole checkpoint folder from one copy, or give another `
 class SparkLog:
     """The log of one query over `sources`, the operators' names in its order.
 
-    `warn` hears of what was written anew.
+    `warn` gets a text for each file that was written again.
     """
 
     def __init__(self, storage: DriverStorage, sources: Sequence[str], warn: Callable[[str], None]) -> None:
@@ -43,7 +45,7 @@ class SparkLog:
     def check(self, last: Manifest | None) -> None:
         """Before the query starts: compare its log with the last commit, and mend what can be mended.
 
-        Raises CheckpointError where rows would be passed over or read twice.
+        Raises CheckpointError where rows would be skipped or read twice.
         """
         with self._explained():
             planned, done = self._newest("offsets"), self._newest("commits")
@@ -86,25 +88,31 @@ class SparkLog:
                 or window_id != self._window
                 or self._text(f"offsets/{window_id}") != self._last.entry
             ):
-                found = f"Spark's log `{self._where()}` repeats window {window_id} with other offsets than those of its commit"
-                msg = f"{found}, so rows would be passed over; {_RESTORE}"
+                log = f"Spark's log `{self._where()}`"
+                found = f"repeats window {window_id} with other offsets than those of its commit"
+                msg = f"{log} {found}, so rows would be passed over; {_RESTORE}"
                 raise CheckpointError(msg)
 
-    # At the start --------------------------------------------------------------------------------------------------
+    # At the start -------------------------------------------------------------------------------------------
 
     def _comparable(self, last: Manifest) -> SourceOffsets:
         """The offsets of the last commit. Raises CheckpointError if they are not of this query's sources."""
         found = ", ".join(f"`{name}`" for name in last.offsets.sources) if last.offsets else "none"
         if last.offsets is None or list(last.offsets.sources) != self._sources:
             wanted = ", ".join(f"`{name}`" for name in self._sources)
-            why = "offsets are kept for the sources in their order, and windows that are committed are passed over"
+            why = "offsets are kept for the sources in their order"
+            why += ", and windows that are committed are passed over"
             remedy = "run it with the same Spark sources in the same order, or give another `--checkpoint`"
-            msg = f"checkpoint folder `{self._storage.uri}`: its windows had the Spark sources {found}, this application has {wanted}"
-            msg += f": {why}; {remedy}"
+            what = f"its windows had the Spark sources {found}, this application has {wanted}"
+            msg = f"checkpoint folder `{self._storage.uri}`: {what}: {why}; {remedy}"
             raise CheckpointError(msg)
         return last.offsets
 
     def _mend_files(self, known: SourceOffsets) -> None:
+        """Write `metadata` and the files of `sources` again where they are not as the commit says.
+
+        Raises CheckpointError for a file whose text the commit does not hold.
+        """
         if self._text("metadata") != known.metadata:
             self._rewrite("metadata", known.metadata)
         for name, wanted in known.files.items():
@@ -119,12 +127,16 @@ class SparkLog:
             self._rewrite(f"sources/{name}", known.texts[name])
 
     def _mend_entries(self, known: SourceOffsets, planned: int, done: int) -> None:
+        """Write the last window's entries in `offsets` and `commits` again where they are lost or differ.
+
+        `planned` and `done`: the newest windows in `offsets` and in `commits`. A planned window that cannot
+        be right is removed: Spark plans it again. Raises CheckpointError where Spark's own state is lost.
+        """
         window_id = self._window
         if planned > window_id and not self._is_sound(planned, known):
             self._remove(f"offsets/{planned}")
-            self._warn(
-                f"Spark's log `{self._where(f'offsets/{planned}')}` cannot be right; the window, not committed yet, is planned anew"
-            )
+            log = f"Spark's log `{self._where(f'offsets/{planned}')}`"
+            self._warn(f"{log} cannot be right; the window, not committed yet, is planned anew")
         if self._text(f"offsets/{window_id}") != known.entry:
             self._rewrite(f"offsets/{window_id}", known.entry)
         readable = done < 0 or _is_commit(self._text(f"commits/{done}"))
@@ -140,8 +152,9 @@ class SparkLog:
         if readable and done == window_id:
             return
         if self._storage.names(f"{FOLDER}/state/0/_metadata"):
-            what = self._where(f"commits/{window_id}")
-            msg = f"Spark's log `{what}` is missing or damaged, and the state of a `transform` depends on it; {_RESTORE}"
+            log = f"Spark's log `{self._where(f'commits/{window_id}')}`"
+            why = "the state of a `transform` depends on it"
+            msg = f"{log} is missing or damaged, and {why}; {_RESTORE}"
             raise CheckpointError(msg)
         self._rewrite(f"commits/{window_id}", _COMMIT)
 
@@ -162,10 +175,10 @@ class SparkLog:
                 return False
         return True
 
-    # The log's files -----------------------------------------------------------------------------------------------
+    # The log's files ----------------------------------------------------------------------------------------
 
     def _source_files(self, lines: Sequence[str]) -> tuple[dict[str, int], dict[str, str]]:
-        """The checksums of the files in `sources` that reading on depends on, and the texts of the small ones that are not synced."""
+        """The files in `sources` that the next window depends on: checksums, and texts of small ones."""
         known = self._last
         files = dict(known.files) if known else {}
         texts = dict(known.texts) if known else {}
@@ -185,10 +198,11 @@ class SparkLog:
         return files, texts
 
     def _note(self, source: int, number: int, files: dict[str, int]) -> None:
-        """Take a file source's numbered file in, and forget those that it has in it."""
+        """Add a file source's numbered file; a `.compact` one replaces those that it holds."""
         found = self._numbered(source, number)
         if found is None:
-            msg = f"Spark's log `{self._where(f'sources/{source}/{number}')}` of a window that is running is gone; {_RESTORE}"
+            log = f"Spark's log `{self._where(f'sources/{source}/{number}')}`"
+            msg = f"{log} of a window that is running is gone; {_RESTORE}"
             raise CheckpointError(msg)
         name, data = found
         self._storage.settle([f"{FOLDER}/sources/{name}"])
@@ -231,9 +245,9 @@ class SparkLog:
     def _rewrite(self, name: str, text: str) -> None:
         self._remove(name)
         self._storage.write(f"{FOLDER}/{name}", text.encode())
-        self._warn(
-            f"Spark's log `{self._where(name)}` was missing or damaged; it was written again from the last commit, nothing is lost"
-        )
+        log = f"Spark's log `{self._where(name)}`"
+        remedy = "it was written again from the last commit, nothing is lost"
+        self._warn(f"{log} was missing or damaged; {remedy}")
 
     def _remove(self, name: str) -> None:
         folder, _, last = f"{FOLDER}/{name}".rpartition("/")

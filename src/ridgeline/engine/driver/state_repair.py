@@ -18,7 +18,7 @@ from ridgeline.stram.master import Repaired
 
 
 class StateRepair:
-    """Reads the state files of a checkpoint. It writes none: a repair counts once a manifest names its files."""
+    """Reads a checkpoint's state files and writes none. A repair counts once a manifest names its files."""
 
     def __init__(self, plan: Plan, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
@@ -28,8 +28,8 @@ class StateRepair:
     def recover(self, states: Mapping[int, StateVersion]) -> tuple[list[Repaired], Mapping[int, StateSize]]:
         """Check the files of the last committed window at the start of a run.
 
-        Returns the repairs, and what the files hold once they are made. Raises StateError naming a broken file
-        that nothing can replace, CheckpointError if the folder cannot be read.
+        Returns the repairs, and what the files hold with them. Raises StateError naming a broken file that
+        nothing can replace, CheckpointError if the folder cannot be read.
         """
         try:
             check = self._check(thoroughly=False)
@@ -48,7 +48,7 @@ class StateRepair:
         return repairs, sizes
 
     def repair(self, states: Mapping[int, StateVersion]) -> list[Repaired]:
-        """Check thoroughly, after an attempt could not read its state. A file that nothing can replace stays."""
+        """Check thoroughly, after an attempt could not read its state. What nothing can replace stays."""
         repairs = []
         with contextlib.suppress(OSError):  # the next attempt reports what is wrong with the folder
             check = self._check(thoroughly=True)
@@ -64,7 +64,7 @@ class StateRepair:
     def _find_repair(
         self, operator: int, version: StateVersion, check: FileCheck, fault: str
     ) -> Repaired | None:
-        """The files that an older manifest names for what the version's compacted files hold; None if broken too."""
+        """Find what replaces a version's compacted files in older manifests; None if those are broken too."""
         key = self._keys[operator]
         compacted = state_files.base_of(version)
         older = (tuple(manifest.states.get(key, ())) for manifest in self._checkpoint.kept())

@@ -1,4 +1,4 @@
-"""The end of a run in its workers: `deactivate` and `teardown` of all operators, as Spark jobs, in bounded time."""
+"""Calls `deactivate` and `teardown` of all operators in the workers at the end of a run, in bounded time."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def wanted(specs: Sequence[ContainerSpec]) -> bool:
 def tear_down(
     job: Callable[[], Sequence[bytes]], cancel: Callable[[], None], processes: Collection[Process]
 ) -> list[Failure]:
-    """Run `job` (a `close_stage` in every slot) until all processes have torn their containers down, at most three times and for 10 s.
+    """Run `job` (a `close_stage` in every slot) until all processes have torn their containers down.
 
-    Spark gives a task to the worker that has been idle for longest, so a job with a task for each slot
-    reaches all of them. One on this host that is not reached is asked by a signal, and tells of no failure;
-    elsewhere its daemon asks it in the end. Returns what failed.
+    At most three times and for 10 s. Spark gives a task to the worker that has been idle for longest, so a
+    job with a task for each slot reaches all. A process on this host that is not reached gets a signal and
+    reports no failure; elsewhere its daemon sends the signal at its end. Returns the failures.
     """
     left = set(processes)
     failures: list[Failure] = []

@@ -1,4 +1,4 @@
-"""Checkpoint folders of runs that were given none: made in the temporary folder, removed when nothing is left to go on with."""
+"""Temporary checkpoint folders, for runs without `--checkpoint`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from ridgeline.api.errors import CheckpointError
 
 _PREFIX = "ridgeline-checkpoint-"
 _OVER = "over"
-"""A file in a folder that is not needed any more: who was killed while removing it leaves the rest to the next run."""
+"""A file that marks a folder as not needed any more, should a driver be killed while it removes it."""
 
 
 def temporary_checkpoint(application: str) -> str:
-    """A fresh folder.
+    """Make a folder, and remove this user's folders that are not needed any more.
 
-    What is left of this user's that are over is removed. Raises CheckpointError if none can be made.
+    Raises CheckpointError if none can be made.
     """
     try:
         return _fresh(application)
     except OSError as error:
         remedy = "free some space, let TMPDIR name another folder, or give `--checkpoint`"
-        msg = f"no folder for the run's state can be made in the temporary folder: {error.strerror or error}; {remedy}"
+        what = "no folder for the run's state can be made in the temporary folder"
+        msg = f"{what}: {error.strerror or error}; {remedy}"
         raise CheckpointError(msg) from error
 
 
@@ -37,7 +38,7 @@ def _fresh(application: str) -> str:
 
 
 def remove_temporary(folder: str) -> None:
-    """Remove a folder that nobody needs any more. What cannot be removed stays."""
+    """Remove a folder that is not needed any more. What cannot be removed stays."""
     with suppress(OSError):
         Path(folder, _OVER).touch()
     shutil.rmtree(folder, ignore_errors=True)

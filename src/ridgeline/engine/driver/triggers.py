@@ -1,4 +1,4 @@
-"""What makes windows begin: STRAM's own clock, or the micro-batches of one Structured Streaming query."""
+"""Triggers, which make windows begin: STRAM's clock, or the micro-batches of one streaming query."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator
 
 _READ_SECONDS = 0.1
-"""How often Spark is asked for its account of windows: each time costs the JVM some work."""
+"""How often Spark's account of windows is read: each read costs the JVM some work."""
 
 
 class Limits:
-    """When to stop: `stop` was set (Ctrl-C), so many `windows` committed in this run, or the application has ended."""
+    """When to stop: `stop` is set (Ctrl-C), `windows` are committed in this run, or all inputs have ended."""
 
     def __init__(self, run: ApplicationRun, windows: int | None, stop: threading.Event) -> None:
         self._run = run
@@ -44,7 +44,7 @@ class Limits:
 
 
 class TickTrigger:
-    """Python inputs only: a window every `window_seconds`; one that is late begins at once and nothing is skipped."""
+    """Begins a window every `window_seconds` (no Spark sources). Late ones begin at once; none is skipped."""
 
     def __init__(self, run: ApplicationRun, clock: Clock, stop: threading.Event) -> None:
         self._run = run
@@ -65,9 +65,9 @@ class TickTrigger:
 
 
 class QueryTrigger:
-    """With Spark sources: every window is one micro-batch of one query over all of them.
+    """Begins a window with each micro-batch of one query over all Spark sources.
 
-    Python inputs of the application tick with it.
+    Python inputs of the application run in the same windows.
     """
 
     def __init__(self, run: ApplicationRun, session: Any, checkpoint: str, clock: Clock) -> None:
@@ -92,7 +92,7 @@ class QueryTrigger:
         self._idled = clock.monotonic()
 
     def drive(self, limits: Limits) -> None:
-        """Start the query and stay until the limits are reached.
+        """Start the query and block until the limits are reached.
 
         Raises what a window raises; RidgelineError if the query fails by itself.
         """
@@ -133,7 +133,9 @@ class QueryTrigger:
         except RidgelineError as error:  # of a publisher: raised below, once the query has stopped
             errors.append(error)
         self._asker.stop()
-        with busy:  # the window that runs goes on to its end, publication included: stopping the query would interrupt it
+        with (
+            busy
+        ):  # wait for the window that runs, publication included: stopping the query would interrupt it
             pass
         self._progress.finish(query)
         failure = None if errors or query.isActive else query.exception()
@@ -153,7 +155,7 @@ class QueryTrigger:
         return query
 
     def _idle(self, busy: threading.Lock) -> None:
-        """Let outputs publish, if the last time is long enough ago and no micro-batch runs: never wait for one."""
+        """Let outputs publish, if the last time is long enough ago. Skipped while a micro-batch runs."""
         if self._clock.monotonic() - self._idled < IDLE_SECONDS or not busy.acquire(blocking=False):
             return
         try:
@@ -205,11 +207,11 @@ def _union(frames: list[Any]) -> Any:
 
 
 class _StopQueryError(Exception):
-    """Raised inside of a micro-batch that must not be run any more: Spark will repeat it after the next start."""
+    """Raised in a micro-batch that must not run any more. Spark repeats it after the next start."""
 
 
 def _stop(query: Any) -> None:
-    """Stop the query; the micro-batch that Spark has begun meanwhile is refused and repeated after the next start."""
+    """Stop the query. A micro-batch that has begun meanwhile is refused and repeated after the restart."""
     with contextlib.suppress(Exception):  # what counts is committed; Spark complains about what it was doing
         query.stop()
 
@@ -239,5 +241,6 @@ def _guard(name: str, function: Callable[[], Any]) -> Any:
     except RidgelineError:
         raise
     except Exception as error:
-        msg = f"operator {name}: Spark cannot read its source: {query_cause(error)}; check `format`, `options` and `schema`"
+        what = f"Spark cannot read its source: {query_cause(error)}"
+        msg = f"operator {name}: {what}; check `format`, `options` and `schema`"
         raise RidgelineError(msg) from error

@@ -1,9 +1,9 @@
-"""The driver's look at workers that hang: a window whose worker shows no progress is ended, and the worker with it.
+"""The watchdog: ends workers that hang, and the attempt at a window that waits for them.
 
-Two rules. A worker whose line is open and that has sent nothing for `heartbeat_timeout` is frozen: stopped,
-or in native code that holds Python's lock. An operator with a `callback_timeout` is stuck if its callback
-takes in no tuple and emits none for so long, while its worker is well. What is known of an attempt comes from
-heartbeats, so without them there is no watchdog.
+Two rules. A worker that is connected and has sent nothing for `heartbeat_timeout` is frozen: stopped, or in
+native code that holds Python's lock. An operator with a `callback_timeout` is stuck if its callback takes in
+no tuple and emits none for that long, while its worker still sends heartbeats. Without heartbeats there is no
+watchdog.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HOST = socket.gethostname()
 
 
 class Worker(NamedTuple):
-    """A worker process whose line to STRAM is open: for how long it has sent nothing, and its last heartbeat."""
+    """A worker process that is connected to STRAM: how long it has been silent, and its last heartbeat."""
 
     silent_seconds: float
     beat: ContainerHeartbeat
@@ -47,7 +47,7 @@ class Stuck:
 
 
 class Hangs:
-    """Finds workers that hang, look by look; no thread and no clock of its own.
+    """Finds workers that hang. It has no thread and no clock: `Watchdog` calls `look` once a second.
 
     Times are seconds of one clock.
     """
@@ -75,7 +75,7 @@ class Hangs:
         self._request = None
 
     def look(self, workers: Sequence[Worker], now: float) -> Stuck | None:
-        """A worker that hangs now, if there is one."""
+        """The first worker that hangs now, None if none does."""
         request = self._request
         if request is None:
             return None
@@ -99,12 +99,14 @@ class Hangs:
         if operator is None and beat.host == _HOST and (turn := turn_of(beat.pid)) is not None:
             of_it = turn[:3] == (self._run_id, request.window_id, request.attempt)
             operator = self._operators.get(turn.operator) if of_it else None
-        what = f"its worker process {beat.pid} on `{beat.host}` was silent for {worker.silent_seconds:.0f} s and was ended"
-        remedy = "it was stopped, or native code holds Python's lock; if that is honest work, raise the attribute `heartbeat_timeout`"
+        silent = f"was silent for {worker.silent_seconds:.0f} s and was ended"
+        what = f"its worker process {beat.pid} on `{beat.host}` {silent}"
+        remedy = "if that is honest work, raise the attribute `heartbeat_timeout`"
+        remedy = f"it was stopped, or native code holds Python's lock; {remedy}"
         return self._stuck(beat, request, operator, f"{what}; {remedy}")
 
     def _blocked(self, beat: ContainerHeartbeat, request: WindowRequest, now: float) -> Stuck | None:
-        """The running operator of a worker, if it has a `callback_timeout` and has done nothing for so long."""
+        """The running operator of a worker, if it made no progress for its `callback_timeout`."""
         operator = self._running(beat, request)
         limit = None if operator is None else operator.attributes["callback_timeout"]
         if operator is None or limit is None:
@@ -121,7 +123,8 @@ class Hangs:
             return None
         if now - since < limit:
             return None
-        what = f"a callback has taken in no tuple and emitted none for {now - since:.0f} s, and its worker process {beat.pid} was ended"
+        what = f"a callback has taken in no tuple and emitted none for {now - since:.0f} s"
+        what = f"{what}, and its worker process {beat.pid} was ended"
         return self._stuck(
             beat, request, operator, f"{what}; the attribute `callback_timeout` allows {limit:g} s"
         )
@@ -154,13 +157,11 @@ class Hangs:
 
 
 class Watchdog:
-    """Looks once a second while a window runs, in a thread of its own, and ends what hangs.
+    """Looks once a second while a window runs, in a thread of its own, and ends workers that hang.
 
-    `failure` is then why.
-
-    `workers` answers as `HeartbeatReceiver.workers`; `cancel` ends the job that runs: Spark then ends the
-    processes of its tasks, wherever they are. One on this host is killed at once, after it was asked for its
-    stacks.
+    `failure` then says why. `workers` answers as `HeartbeatReceiver.workers`. `cancel` ends the job that
+    runs; Spark then ends the processes of its tasks. A process on this host is killed at once, after its
+    stacks were read.
     """
 
     def __init__(
