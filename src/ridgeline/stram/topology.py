@@ -59,6 +59,7 @@ def _kind(operator: PhysicalOperator, inputs: frozenset[str], read: frozenset[in
 
 
 def _node(operator: PhysicalOperator, kind: str, container: int, stage: int) -> OperatorNode:
+    """A physical operator as a node of the topology: plain data, without its instance."""
     implementation = type(operator.operator)
     declared = operator_type(implementation)
     return OperatorNode(

@@ -57,7 +57,8 @@ def test_a_folder_of_another_application_is_refused_and_given_back(storage):
     with pytest.raises(CheckpointError) as error:
         Checkpoint(storage, "other")
     assert str(error.value) == (
-        f"checkpoint folder `{storage.uri}` belongs to application `app`; this is `other`; give another `--checkpoint`"
+        f"checkpoint folder `{storage.uri}` belongs to application `app`; this is `other`; "
+        f"give another `--checkpoint`"
     )
     Checkpoint(storage, "app").close()
 
@@ -78,7 +79,8 @@ def test_a_second_driver_on_a_local_folder_is_refused(tmp_path):
         Checkpoint(LocalStorage(str(tmp_path)), "app")
     host = os.uname().nodename
     assert str(error.value) == (
-        f"checkpoint folder `{tmp_path}` is in use by process {os.getpid()} on {host}; stop it first, or give another `--checkpoint`"
+        f"checkpoint folder `{tmp_path}` is in use by process {os.getpid()} on {host}; stop "
+        f"it first, or give another `--checkpoint`"
     )
     first.commit(manifest(0))
     first.close()
@@ -92,7 +94,8 @@ def test_without_a_lock_the_first_driver_is_fenced():
     second = Checkpoint(storage, "app")
     with pytest.raises(
         FencedError,
-        match=r"^checkpoint folder `memory:` was taken over by another driver; this one stops, nothing is lost$",
+        match=r"^checkpoint folder `memory:` was taken over by another driver; this one stops, "
+        r"nothing is lost$",
     ):
         first.commit(manifest(1))
     assert second.last() == manifest(0)

@@ -49,7 +49,8 @@ def test_a_flipped_id_of_the_run_is_told(storage):
     other = bytes([run_id[0] ^ 1]) + run_id[1:]
     overwrite(storage, "run.json", data.replace(run_id, other))
     assert refusal(storage) == (
-        f"`{storage.uri}/run.json` is corrupt: its checksum differs, so it is damaged or a copy of another file; "
+        f"`{storage.uri}/run.json` is corrupt: its checksum differs, so it is damaged or a "
+        f"copy of another file; "
         "restore it from a copy, or give another `--checkpoint`"
     )
 
@@ -57,7 +58,8 @@ def test_a_flipped_id_of_the_run_is_told(storage):
 def test_a_missing_description_is_no_new_run(storage):
     storage.delete(["run.json"])
     assert refusal(storage) == (
-        f"`{storage.uri}/run.json` is missing, but the folder holds a run (`manifests/000000000000.json`), whose id names its outputs; "
+        f"`{storage.uri}/run.json` is missing, but the folder holds a run "
+        f"(`manifests/000000000000.json`), whose id names its outputs; "
         "restore it from a copy of this folder, or give another `--checkpoint`"
     )
 
@@ -94,7 +96,8 @@ def test_lost_manifests_are_told(storage, left):
     storage.delete(["committed/000000000000"])
     newest = "its last manifest is of window 0" if left else "it has no manifest"
     assert refusal(storage) == (
-        f"checkpoint folder `{storage.uri}`: `state/000000000002-c0-e1-r0-t0` is of window 2, but {newest}: `manifests` was emptied or is "
+        f"checkpoint folder `{storage.uri}`: `state/000000000002-c0-e1-r0-t0` is of window "
+        f"2, but {newest}: `manifests` was emptied or is "
         "an older copy; restore the whole folder from one copy, or give another `--checkpoint`"
     )
 
@@ -103,8 +106,8 @@ def test_lost_manifests_of_an_application_without_state_are_told(storage):
     storage.delete(f"state/{name}" for name in storage.names("state"))
     storage.delete(f"manifests/{name}" for name in storage.names("manifests"))
     assert (
-        f"checkpoint folder `{storage.uri}`: window 0 was committed, but it has no manifest: `manifests` was emptied"
-        in refusal(storage)
+        f"checkpoint folder `{storage.uri}`: window 0 was committed, but it has no "
+        f"manifest: `manifests` was emptied" in refusal(storage)
     )
 
 

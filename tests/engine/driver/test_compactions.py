@@ -78,7 +78,7 @@ def test_thousands_of_windows_leave_a_handful_of_files(tmp_path, monkeypatch):
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """A run of 12 windows, merged after 8; its last five manifests name what was merged as well as what it was merged from."""
+    """A run of 10 windows, compacted after 8. Its manifests name the compacted files and their origin."""
     storage = LocalStorage(str(tmp_path / "checkpoint"))
     run_local(application(snapshot_interval=8), windows=10, checkpoint=storage)
     assert [state_files.is_compacted(name) for name in version(storage)] == [True, True, False, False]

@@ -14,7 +14,7 @@ Lost task 1.3 in stage 4.0 (TID 11) (127.0.0.1 executor driver): {}
 
 Driver stacktrace:"""
 DIED = """org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider setting X.
-\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator$$anonfun$1.applyOrElse(PythonRunner.scala:624)
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator$$anon.applyOrElse(PythonRunner.scala:624)
 Caused by: java.io.EOFException
 \tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:398)
 \t... 26 more"""
@@ -35,7 +35,7 @@ ridgeline.api.errors.StateError: nothing of it is left
             "ExecutorLostFailure (executor 1 exited)",
         ),
         (
-            "java.util.concurrent.ExecutionException: org.apache.spark.SparkException: no\n\tat x.Y(Z.scala:1)",
+            "java.util.concurrent.ExecutionException: java.lang.RuntimeException: no\n\tat x.Y(Z.scala:1)",
             "no",
         ),
         ("", ""),
@@ -46,7 +46,8 @@ def test_the_cause_is_one_line_without_java(text, expected):
 
 
 def test_the_cause_of_a_query_is_one_line_without_its_plan():
-    text = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Failed to create consumer for kafka://ann:geheim@host
+    text = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: \
+Failed to create consumer for kafka://ann:geheim@host
 === Streaming Query ===
 Identifier: [id = 1]"""
     assert query_cause(RuntimeError(text)) == "Failed to create consumer for kafka://ann:***@host"
@@ -81,7 +82,8 @@ def test_a_java_process_that_was_killed_is_told_whatever_failed_first(process):
     process.wait()
     assert has_ended(context_of(process))
     assert str(gone(context_of(process), ValueError("what now"))) == (
-        "Spark's Java process has ended by signal 9; what is committed is kept, run again with the same `--checkpoint`; "
+        "Spark's Java process has ended by signal 9; what is committed is kept, run again "
+        "with the same `--checkpoint`; "
         "was it killed, or the host out of memory? (`--conf spark.driver.memory=...`)"
     )
 

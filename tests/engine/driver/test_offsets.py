@@ -121,7 +121,7 @@ def test_sources_in_python_name_their_offsets_as_they_like():
 
 def test_rate_micro_batch_does_not_say_how_much_there_is():
     source = {
-        "description": "RatePerMicroBatchStream[rowsPerBatch=10, numPartitions=2, startTimestamp=0, advanceMsPerBatch=1000]",
+        "description": "RatePerMicroBatchStream[rowsPerBatch=10, numPartitions=2, startTimestamp=0]",
         "startOffset": {"offset": 10, "timestamp": 1000},
         "endOffset": {"offset": 20, "timestamp": 2000},
         "latestOffset": None,

@@ -1,4 +1,4 @@
-"""Publishers on an application run: who owns the checkpoint, what is visible, and publishing between windows."""
+"""Publishers of a run: who owns the checkpoint, what is visible, publishing between windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver's folder for blocks: private, locked while it lives, removed with what lies in it, also after a driver that was killed."""
+"""The driver's folder for blocks: private, locked, removed also after a driver that was killed."""
 
 import signal
 import subprocess

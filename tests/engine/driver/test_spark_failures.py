@@ -1,4 +1,4 @@
-"""Operators that fail on Spark: what is told, what is tried again, what is dropped; nothing that was committed is lost."""
+"""Operators that fail on Spark: what is reported, retried and dropped. No committed window is lost."""
 
 import threading
 
@@ -25,7 +25,8 @@ def test_error_names_application_operator_partition_window_and_tuple(spark_conte
     run, error = run_on_spark(app, spark_context, tmp_path / "checkpoint", expect=OperatorError)
 
     expected = (
-        "operator `total` (partition 0) of application `sums` failed in window 4 in `process of port numbers`: "
+        "operator `total` (partition 0) of application `sums` failed in window 4 in "
+        "`process of port numbers`: "
         "ValueError: cannot add 47; the tuple was Number(value=47)"
     )
     assert str(error) == expected
@@ -96,7 +97,8 @@ def test_failing_input_is_named(spark_context, tmp_path):
     _, error = run_on_spark(app, spark_context, tmp_path / "checkpoint", expect=OperatorError)
 
     assert str(error) == (
-        "operator `source` (partition 0) of application `broken` failed in window 0 in `emit_tuples`: OSError: [Errno 5] the disk is broken"
+        "operator `source` (partition 0) of application `broken` failed in window 0 in "
+        "`emit_tuples`: OSError: [Errno 5] the disk is broken"
     )
 
 
@@ -154,8 +156,10 @@ def test_state_that_cannot_be_pickled_is_named(spark_context, tmp_path):
     _, error = run_on_spark(app, spark_context, tmp_path / "checkpoint", expect=OperatorError)
 
     assert str(error) == (
-        "operator `total` (partition 0) of application `sums` failed in window 0 in `checkpoint`: state `kept` cannot be written: "
-        "cannot pickle '_thread.lock' object; keep plain values in state, make connections and the like in `setup`"
+        "operator `total` (partition 0) of application `sums` failed in window 0 in "
+        "`checkpoint`: state `kept` cannot be written: "
+        "cannot pickle '_thread.lock' object; keep plain values in state, make connections "
+        "and the like in `setup`"
     )
 
 
@@ -205,7 +209,8 @@ def test_checkpoint_of_another_application_is_refused(spark_context, tmp_path):
     _, error = run_on_spark(payments_application(), spark_context, checkpoint, expect=CheckpointError)
 
     assert str(error) == (
-        f"checkpoint folder `{checkpoint}` belongs to application `sums`; this is `payments`; give another `--checkpoint`"
+        f"checkpoint folder `{checkpoint}` belongs to application `sums`; this is "
+        f"`payments`; give another `--checkpoint`"
     )
 
 
@@ -225,8 +230,8 @@ def test_other_partitions_of_an_operator_with_state_are_refused(spark_context, t
     )
 
     assert (
-        f"checkpoint folder `{checkpoint}` holds state of `balances`, partition 0 of 3, which this application has not"
-        in str(error)
+        f"checkpoint folder `{checkpoint}` holds state of `balances`, partition 0 of 3, "
+        f"which this application has not" in str(error)
     )
     assert "run it with the same operators and partitions, or give another `--checkpoint`" in str(error)
     assert going_on.ids == [2]  # operators without state may be partitioned as one likes
@@ -254,6 +259,6 @@ def test_corrupt_manifest_is_named(spark_context, tmp_path):
     _, error = run_on_spark(sum_application(), spark_context, checkpoint, expect=CheckpointError)
 
     assert (
-        str(error)
-        == f"manifest `{manifest}` is corrupt: its checksum differs, so it is damaged or a copy of another file; restore it from a copy"
+        str(error) == f"manifest `{manifest}` is corrupt: its checksum differs, so it is damaged or a "
+        f"copy of another file; restore it from a copy"
     )

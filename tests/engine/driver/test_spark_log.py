@@ -1,4 +1,4 @@
-"""Spark's own log is lost, older or damaged beside commits that are whole: no row is passed over, none is read twice."""
+"""Spark's own log is lost, older or damaged, the commits are whole: no row is skipped or read twice."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def files(spark_context, tmp_path_factory):
-    """A folder of 20 files of one number each, and a checkpoint of 12 windows over it, with a copy of Spark's log as of window 5."""
+    """20 files of one number each, a checkpoint of 12 windows over them, Spark's log as of window 5."""
     folder = tmp_path_factory.mktemp("files")
     for number in range(20):
         (folder / f"{number:02d}.json").write_text(json.dumps({"value": 1 << number}))
@@ -90,8 +90,8 @@ def test_lost_offsets_are_written_again(files, checkpoint, spark_context, window
     lose(checkpoint, "offsets", window)
     warnings = go_on(files, checkpoint, spark_context)
     assert any(
-        text
-        == f"Spark's log `{checkpoint}/spark/offsets/11` was missing or damaged; it was written again from the last commit, nothing is lost"
+        text == f"Spark's log `{checkpoint}/spark/offsets/11` was missing or damaged; it was "
+        f"written again from the last commit, nothing is lost"
         for text in warnings
     )
 
@@ -144,7 +144,8 @@ def test_a_lost_list_of_files_is_told(files, checkpoint, spark_context, how):
     else:
         path.unlink()
     what = "damaged, or another one" if how == "flipped" else "missing"
-    why = "it says which files were read; restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
+    remedy = "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
+    why = f"it says which files were read; {remedy}"
     assert (
         go_on(files, checkpoint, spark_context, CheckpointError)
         == f"Spark's log `{path}` is {what}, and {why}"
@@ -169,7 +170,8 @@ def test_a_log_ahead_of_the_commits_is_told(files, checkpoint, spark_context):
         path.unlink()
     error = go_on(files, checkpoint, spark_context, CheckpointError)
     assert error == (
-        f"checkpoint folder `{checkpoint}`: window 11 was committed, but its last manifest is of window 10: `manifests` was emptied or is "
+        f"checkpoint folder `{checkpoint}`: window 11 was committed, but its last manifest "
+        f"is of window 10: `manifests` was emptied or is "
         "an older copy; restore the whole folder from one copy, or give another `--checkpoint`"
     )
 

@@ -1,4 +1,4 @@
-"""Every kind of damage to Spark's log, written as Spark writes it: after the check the log continues the commit exactly, or it is told."""
+"""Every kind of damage to Spark's log: it is repaired to continue the commit exactly, or reported."""
 
 import json
 import shutil
@@ -37,7 +37,7 @@ def plan(spark, window_id):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The log of a query over files and Kafka with 12 windows committed and one planned, what the last commit says, and an older copy."""
+    """A log with 12 windows committed and one planned, the last commit, and an older copy of the log."""
     folder = tmp_path_factory.mktemp("log")
     spark = folder / "whole" / "spark"
     for name in ("offsets", "commits", "sources/0", "sources/1"):
@@ -147,7 +147,8 @@ def test_other_sources_are_told(whole):
     with pytest.raises(CheckpointError) as error:
         log.check(manifest)
     assert str(error.value) == (
-        f"checkpoint folder `{folder}/whole`: its windows had the Spark sources `files`, `kafka`, this application has `kafka`, `files`: "
+        f"checkpoint folder `{folder}/whole`: its windows had the Spark sources `files`, "
+        f"`kafka`, this application has `kafka`, `files`: "
         "offsets are kept for the sources in their order, and windows that are committed are passed over; "
         "run it with the same Spark sources in the same order, or give another `--checkpoint`"
     )
@@ -165,7 +166,8 @@ def test_a_repeated_window_must_be_the_last_one(whole, tmp_path):
     log.check_repeated(11)
     with pytest.raises(
         CheckpointError,
-        match=r"repeats window 10 with other offsets than those of its commit, so rows would be passed over; ",
+        match=r"repeats window 10 with other offsets than those of its commit, so rows would be "
+        r"passed over; ",
     ):
         log.check_repeated(10)
     (checkpoint / "spark" / "offsets" / "11").write_text("v1")

@@ -90,7 +90,7 @@ def test_a_window_that_is_run_again_counts_its_records_once(spark_context, tmp_p
 
 
 def files():
-    """Ten files of four numbers each, two files a batch; made here, so that Spark's workers get it by value."""
+    """Ten files of four numbers each, two a batch. A local class, so that workers get it by value."""
 
     class FilesReader(DataSourceStreamReader):
         def initialOffset(self):  # noqa: N802  Spark's

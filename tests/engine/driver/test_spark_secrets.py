@@ -1,4 +1,4 @@
-"""Secrets on Spark: set in code and from outside, used in `setup` in a worker, nowhere in the checkpoint folder."""
+"""Secrets on Spark: set in code and from outside, used in `setup`, nowhere in the checkpoint folder."""
 
 from __future__ import annotations
 

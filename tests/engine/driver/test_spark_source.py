@@ -162,7 +162,8 @@ def test_manifests_behind_the_offset_log_are_refused(spark_context, tmp_path):
 
     _, error = run_on_spark(rate_application(), spark_context, checkpoint, windows=1, expect=CheckpointError)
 
-    found = r"`state/\S+` is of window [23], but its last manifest is of window 0: `manifests` was emptied or is an older copy"
+    found = r"`state/\S+` is of window [23], but its last manifest is of window 0"
+    found += ": `manifests` was emptied or is an older copy"
     remedy = "restore the whole folder from one copy, or give another `--checkpoint`"
     assert re.fullmatch(rf"checkpoint folder `{checkpoint}`: {found}; {remedy}", str(error))
 

@@ -37,7 +37,7 @@ class Slow(Operator):
 
 
 def answers(context, folder, window, seconds):
-    """What `progress` answers every half second for so long after window 1 has begun, with the time since the first answer."""
+    """What `progress` answers every half second for `seconds` after window 1 has begun, with times."""
     app = Application("asked", window=f"{window}s")
     source = app.add_operator(
         "rate", SparkInput(format="rate", options={"rowsPerSecond": ARRIVALS, "numPartitions": 1}, schema=Row)

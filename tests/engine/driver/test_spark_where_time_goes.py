@@ -25,7 +25,7 @@ def measure(app, context, folder, windows=WINDOWS):
 
 
 def undisturbed(watch, windows=range(WINDOWS)):
-    """The windows in which the machine let tasks of one stage begin within 10 ms of each other: at least half of them."""
+    """The windows in which the tasks of each stage began within 10 ms of each other: at least half."""
     found = []
     for window in windows:
         transfer = {

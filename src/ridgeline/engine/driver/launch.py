@@ -167,6 +167,7 @@ def _is_on_driver(context: Any) -> bool:
 
 
 def _hadoop_storage(uri: str, context: Any) -> DriverStorage:
+    """The storage of a checkpoint that is not on a local disk. Raises CheckpointError if it cannot be reached."""
     from ridgeline.engine.spark.hadoop import HadoopStorage
 
     try:
@@ -190,6 +191,7 @@ def _open_run(
     heartbeats: HeartbeatAddress | None,
     workers: Callable[[], Sequence[Worker]] | None,
 ) -> ApplicationRun:
+    """Make the executor and the run on it; opens the publishers. `launch` calls it and closes the run."""
     from ridgeline.engine.driver.job import SparkExecutor
 
     def publisher_context(operator: str) -> PublisherContext:
@@ -214,6 +216,7 @@ def _open_run(
 def _drive(
     run: ApplicationRun, context: Any, clock: Clock, stop: threading.Event, windows: int | None
 ) -> None:
+    """Run windows by the trigger that the plan needs, until a limit is reached; blocks."""
     from ridgeline.engine.driver.triggers import Limits, QueryTrigger, TickTrigger
 
     limits = Limits(run, windows, stop)

@@ -98,6 +98,7 @@ class SourceAsker:
         self._stop.set()
 
     def _run(self, query: Any, asked: Sequence[_Asked]) -> None:
+        """The thread: ask all sources once a second until `stop`, then end their streams."""
         while not self._clock.wait(_EVERY_SECONDS, self._stop):
             batch = None
             with contextlib.suppress(Exception):
@@ -113,6 +114,11 @@ class SourceAsker:
     def _ask(
         self, one: _Asked, batch: tuple[int, list[tuple[str | None, str | None]]] | None, number: int
     ) -> None:
+        """Ask one source and emit what it answers. The thread of `_run` calls it; it must not raise.
+
+        `batch`: the last planned batch, with start and end of each source; `number`: the source's place in it.
+        An answer during which a window began or ended is dropped.
+        """
         start, end = batch[1][number] if batch is not None and number < len(batch[1]) else (None, None)
         window = batch[0] if batch is not None else -1
         running = self._running
@@ -195,6 +201,7 @@ def _source_of(frame: Any) -> tuple[str, Any] | None:
 
 
 def _asked(operator: int, name: str, relation: Any) -> _Asked:
+    """How to ask a source: by the clock (`rate`), by a stream of its own (`kafka`), or not at all."""
     if name == "rate":
         rows = float(relation.extraOptions().getOrDefault("rowsPerSecond", "1"))
         ramps = str(relation.extraOptions().getOrDefault("rampUpTime", "0")) not in {"0", "0s"}

@@ -144,6 +144,7 @@ class Hangs:
     def _stuck(
         self, beat: ContainerHeartbeat, request: WindowRequest, operator: PhysicalOperator | None, text: str
     ) -> Stuck:
+        """The worker that sent `beat`, with a failure that names the operator, if one is known to run."""
         name = "" if operator is None else operator.title if operator.unifier else operator.name
         partition = 0 if operator is None else operator.partition
         callback = "its turn" if name else "a worker"
