@@ -81,7 +81,7 @@ class DiscardCompaction:
 
 @dataclass(frozen=True, slots=True)
 class ReportCompaction:
-    """Report to subscribers that `files` of an operator's version were compacted to a snapshot of `size_bytes`."""
+    """Report to subscribers that `files` of a version were compacted to a snapshot of `size_bytes`."""
 
     operator: int
     files: int

@@ -167,7 +167,10 @@ def _is_on_driver(context: Any) -> bool:
 
 
 def _hadoop_storage(uri: str, context: Any) -> DriverStorage:
-    """The storage of a checkpoint that is not on a local disk. Raises CheckpointError if it cannot be reached."""
+    """The storage of a checkpoint that is not on a local disk.
+
+    Raises CheckpointError if it cannot be reached.
+    """
     from ridgeline.engine.spark.hadoop import HadoopStorage
 
     try:

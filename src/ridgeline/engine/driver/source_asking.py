@@ -116,7 +116,7 @@ class SourceAsker:
     ) -> None:
         """Ask one source and emit what it answers. The thread of `_run` calls it; it must not raise.
 
-        `batch`: the last planned batch, with start and end of each source; `number`: the source's place in it.
+        `batch`: the last planned batch, with start and end of each source; `number`: the source's place.
         An answer during which a window began or ended is dropped.
         """
         start, end = batch[1][number] if batch is not None and number < len(batch[1]) else (None, None)
