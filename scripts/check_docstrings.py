@@ -38,7 +38,7 @@ def main() -> int:
     ]
     for line in bare:
         print(
-            f"{line} has {LINES} lines or more and no docstring; say what it changes, who calls it, what it must not do"
+            print(f"{line} has {LINES} lines or more and no docstring; say what it changes and who calls it")
         )
     return 1 if bare else 0
 

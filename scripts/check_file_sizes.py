@@ -10,7 +10,7 @@ MEDIAN_LINES = 150  # of files in src
 
 
 def line_counts(folder: Path) -> dict[Path, int]:
-    """Return the number of lines of every Python file below `folder`; empty files say nothing and are left out."""
+    """Count the lines of every Python file below `folder`; empty files are left out."""
     counts = {
         path: len(path.read_text(encoding="utf-8").splitlines()) for path in sorted(folder.rglob("*.py"))
     }
@@ -21,7 +21,7 @@ def faults(root: Path) -> list[str]:
     """Return what is wrong with the sizes of the files below `root`, one sentence each."""
     src = line_counts(root / "src")
     found = [
-        f"file too long: at most {MAX_LINES} lines; got {lines} in `{path.relative_to(root)}`; split it by subject"
+        f"file too long: at most {MAX_LINES} lines; got {lines} in `{path.relative_to(root)}`; split it"
         for path, lines in (src | line_counts(root / "tests")).items()
         if lines > MAX_LINES
     ]

@@ -1,4 +1,4 @@
-"""Write docs/metrics.md and docs/grafana/ridgeline.json from the registry of metrics: `python scripts/write_metrics_page.py`."""
+"""Write docs/metrics.md and docs/grafana/ridgeline.json: `python scripts/write_metrics_page.py`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ PAGE = DOCS / "metrics.md"
 DASHBOARD = DOCS / "grafana" / "ridgeline.json"
 HEAD = """# Metrics
 
-What `/metrics` of a running application tells Prometheus, and OTLP export any other system. This page is made from the code
-(`ridgeline.measure.metrics`) by `python scripts/write_metrics_page.py`, as is the Grafana dashboard: import
-[grafana/ridgeline.json](grafana/ridgeline.json) and choose your data source.
+What `/metrics` of a running application tells Prometheus, and OTLP export any other system. This page is made
+from the code (`ridgeline.measure.metrics`) by `python scripts/write_metrics_page.py`, as is the Grafana
+dashboard: import [grafana/ridgeline.json](grafana/ridgeline.json) and choose your data source.
 
 Let Prometheus scrape the port that `ridgeline run --port 9400` listens on:
 
@@ -28,17 +28,20 @@ scrape_configs:
     # start: authorization: {credentials: TOKEN}
 ```
 
-To send them by OTLP instead, install `ridgeline[otel]` and use `ridgeline.service.export.otel.OtelExporter`. The names are the same there, but
-without `_total`.
+To send them by OTLP instead, install `ridgeline[otel]` and use `ridgeline.service.export.otel.OtelExporter`.
+The names are the same there, but without `_total`.
 
-Every metric has the label `application` beside those listed. `operator` is the name of a logical operator, or `NAME.PORT#unifier` for a
-unifier; `partition` counts from 0. Labels take only values that the plan has, never keys or other data, so their number is bounded.
+Every metric has the label `application` beside those listed. `operator` is the name of a logical operator, or
+`NAME.PORT#unifier` for a unifier; `partition` counts from 0. Labels take only values that the plan has, never
+keys or other data, so their number is bounded.
 
-- A counter counts from the start of the run. Windows count once they are committed; no scrape shows half of one.
+- A counter counts from the start of the run. Windows count once they are committed; no scrape shows half of
+  one.
 - A histogram is cumulative and mergeable: take quantiles after `sum by (le)`, never an average of quantiles.
-- A metric whose value is not known, or infinite, is absent. It is never NaN, and never 0 for want of knowledge.
-- An info is a gauge that is 1 and says all with its labels. A state is a gauge for each value of its last label: 1 for the one that
-  holds, else 0.
+- A metric whose value is not known, or infinite, is absent. It is never NaN, and never 0 for want of
+  knowledge.
+- An info is a gauge that is 1 and says all with its labels. A state is a gauge for each value of its last
+  label: 1 for the one that holds, else 0.
 """
 
 
@@ -67,7 +70,8 @@ def _describe(metric: Metric) -> str:
     if metric.states:
         facts.append("values: " + ", ".join(f"`{state}`" for state in metric.states))
     also = f"\n\nKnown elsewhere as: {', '.join(metric.aliases)}." if metric.aliases else ""
-    return f"\n### `{metric.full_name}`\n\n{'; '.join(facts)}\n\n{metric.help}\n\nWhat to do: {metric.advice}{also}\n"
+    head = f"\n### `{metric.full_name}`\n\n{'; '.join(facts)}"
+    return f"{head}\n\n{metric.help}\n\nWhat to do: {metric.advice}{also}\n"
 
 
 if __name__ == "__main__":

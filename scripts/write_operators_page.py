@@ -1,4 +1,4 @@
-"""Write docs/operators.md from the operators' own docstrings, ports and properties: `python scripts/write_operators_page.py`."""
+"""Write docs/operators.md from docstrings, ports and properties: `python scripts/write_operators_page.py`."""
 
 from __future__ import annotations
 

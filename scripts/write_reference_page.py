@@ -19,8 +19,8 @@ from ridgeline.api.properties import property_types
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "reference.md"
 HEAD = """# Reference: attributes and properties
 
-Made from the code by `python scripts/write_reference_page.py`.
-How they are set: [configuration.md](configuration.md).
+Made from the code by `python scripts/write_reference_page.py`. How they are set:
+[configuration.md](configuration.md).
 
 A duration is a number of seconds, or a text such as `"500ms"`, `"1s"`, `"5m"`: from a millisecond to a year.
 """

@@ -28,7 +28,7 @@ class Reference(NamedTuple):
 Payload: TypeAlias = pa.Buffer | Reference
 """Bytes by value or by reference."""
 PackedTimes: TypeAlias = str | tuple[Payload, Payload | None]
-"""The name of the column that holds the times, or the newest and the oldest ones: 64-bit integers, one a tuple, or one for all."""
+"""The column that holds the times; or newest and oldest times as int64, one a tuple or one for all."""
 
 
 class Block(NamedTuple):
@@ -51,7 +51,7 @@ class Block(NamedTuple):
 
 
 class Message(NamedTuple):
-    """Blocks of one container for another one in one window; sent even without any, so that the consumer knows who produced.
+    """The blocks of one container for another in one window. A message without blocks names the producer.
 
     `part` counts the messages that one was divided into.
     """
@@ -62,7 +62,7 @@ class Message(NamedTuple):
     part: int = 0
 
     def divided(self) -> Iterator[Message]:
-        """The same as several messages of about `PIECE_BYTES` by value: Spark carries them faster than one that is large."""
+        """Divide it into messages of about `PIECE_BYTES` by value: Spark carries them faster than one."""
         begin = size = part = 0
         for end, block in enumerate(self.blocks, 1):
             size += 0 if isinstance(block.payload, Reference) else block.size_bytes
@@ -98,7 +98,7 @@ class Message(NamedTuple):
 
 
 def encode(tuples: Tuples) -> pa.Buffer:
-    """A run of tuples as an Arrow IPC record batch message (a whole stream where the schema has dictionaries)."""
+    """Encode tuples as an Arrow IPC record batch message; with dictionaries, as a whole stream."""
     batch = tuples.batch
     if not has_dictionary(batch.schema):
         return batch.serialize()

@@ -15,7 +15,7 @@ Emitted = dict[tuple[int, str], list[Tuples]]
 
 
 class Outgoing:
-    """Routes what operators emit: to siblings as it is, to other containers as blocks, a run that several get encoded once.
+    """Pass batches by reference within the container; encode each once for all remote consumers.
 
     `tag` names the attempt, among all of all drivers. `place`: where blocks may lie by reference; None for
     none.

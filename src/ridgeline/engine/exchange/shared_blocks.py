@@ -1,4 +1,4 @@
-"""Blocks by reference: where producer and consumer see one file system, a block lies in a file there, and only its place is sent.
+"""Blocks by reference: the block lies in a file that producer and consumer see; only its place is sent.
 
 A container writes one file per attempt at a window, straight from its columns; a consumer maps it into its
 memory and copies nothing. Files are written once and never changed, so what an operator keeps of a batch
@@ -36,7 +36,7 @@ class LostBlockError(RidgelineError):
 
 
 class SharedPlace(NamedTuple):
-    """Where blocks may lie: a folder that all containers see, and how much of what is free there, in bytes, is not for them."""
+    """Where blocks may lie: a folder that all containers see, and the free bytes that blocks must leave."""
 
     folder: str
     reserve_bytes: int
@@ -47,7 +47,7 @@ class SharedPlace(NamedTuple):
 
 
 def free_bytes(folder: str) -> int:
-    """What is free in a folder's file system, as far as there is memory for it: pages of files in memory are memory. Raises OSError."""
+    """Free bytes of a folder's file system, at most the free memory, which its pages use. Raises OSError."""
     system = os.statvfs(folder)
     free = system.f_bavail * system.f_frsize
     with suppress(OSError):
@@ -58,7 +58,7 @@ def free_bytes(folder: str) -> int:
 
 
 class SharedWriter:
-    """The file of one container in one attempt at a window; it is made when the first block comes that is large enough.
+    """The file of one container in one attempt at a window. The first block that is large enough creates it.
 
     Once there is no room or the folder cannot be written to, all further blocks go by value.
     """
@@ -72,7 +72,7 @@ class SharedWriter:
         self._usable = True
 
     def pack(self, tuples: Tuples) -> tuple[Payload, PackedTimes | None]:
-        """A run of tuples and its times for their way to another container: by reference if that pays and there is room, else by value."""
+        """Encode tuples and their times: by reference if that pays and there is room, else by value."""
         batch, times = tuples.batch, encode_times(tuples)
         columns = [part for part in times if part is not None] if isinstance(times, tuple) else []
         size = batch.nbytes + sum(column.size for column in columns)
@@ -113,6 +113,7 @@ class SharedWriter:
         return self._usable
 
     def _write_batch(self, batch: pa.RecordBatch) -> Reference:
+        """Write a batch into the file, straight from its columns. Raises OSError, as for a full disk."""
         file = self._opened()
         if has_dictionary(batch.schema):
             begin = file.tell()

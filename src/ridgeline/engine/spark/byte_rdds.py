@@ -23,7 +23,7 @@ from pyspark.serializers import NoOpSerializer
 from pyspark.util import _load_from_socket
 
 StageFunction = Callable[[int, Iterable[Any]], Iterator[bytes]]
-"""Number and records of a partition in, bytes out; for a shuffle in turn the number of a partition (int64, big-endian) and a record."""
+"""Partition number and records in, bytes out; for a shuffle, partition (int64, big-endian), then record."""
 _FEW = 8
 _FEW_BYTES = 4096
 """So many results of so many bytes are fetched one by one; more come as a stream."""
@@ -58,7 +58,7 @@ class ByteRdds:
         return self._python_rdd(rdd, self._wrapped(function), False, False)  # noqa: FBT003  Scala's
 
     def shuffled(self, rdd: Any, partitions: int) -> Any:
-        """What a function made for a shuffle: the records, each in the partition whose number came before it."""
+        """Shuffle a function's output: each record goes to the partition whose number came before it."""
         if partitions not in self._partitioners:
             self._partitioners[partitions] = self._partitioner(partitions, 0)
         pairs = self._pairwise_rdd(rdd).asJavaPairRDD().partitionBy(self._partitioners[partitions])
@@ -91,7 +91,7 @@ class ByteRdds:
         return records
 
     def cancel(self) -> None:
-        """End the job that `collect` waits for, from another thread: Spark ends the Python processes of its tasks, too."""
+        """Cancel the job that `collect` waits for, from another thread. Spark ends its Python tasks too."""
         job = self._job
         if job is not None:
             job.cancel(True)  # noqa: FBT003  Java's

@@ -1,4 +1,4 @@
-"""Spark's classes as the JVM has them in memory, kept from one start to the next: a start takes half the time.
+"""An archive of Spark's loaded classes, kept from one JVM start to the next: a start takes half the time.
 
 The JVM writes such an archive (dynamic class data sharing, Java 13 and newer) when it ends, if it was started
 without one, and maps it when it starts. It lies in the user's cache folder, some 70 MB, one for each Java,
@@ -40,7 +40,8 @@ def archive_options(options: Sequence[str]) -> list[str]:
     if os.environ.get(SWITCH) == "off":
         return []
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "ridgeline")
-    name = f"spark-{zlib.crc32(repr((_java(), pyspark.__file__, pyspark.__version__, sorted(options))).encode()):08x}"
+    key = (_java(), pyspark.__file__, pyspark.__version__, sorted(options))
+    name = f"spark-{zlib.crc32(repr(key).encode()):08x}"
     archive = folder / f"{name}.jsa"
     refusal = (
         "the archive of Spark's classes",

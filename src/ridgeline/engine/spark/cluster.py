@@ -10,7 +10,7 @@ from collections.abc import Mapping
 SOCKETS = "spark.python.unix.domain.socket.enabled"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 _LONGEST_FOLDER = 61
-"""Spark's own limit: the kernel takes paths of up to 104 bytes on every system, and the socket's name has 43."""
+"""Spark's limit: every system takes socket paths of up to 104 bytes, and the socket's name has 43."""
 _SHORT_FOLDER = "/tmp"  # noqa: S108  as Java's default; only their owner can connect to the sockets in it
 _JVM_OPTIONS = (
     "spark.driver.extraJavaOptions",
@@ -31,7 +31,7 @@ def is_local(master: str) -> bool:
 def socket_settings(
     master: str, given: Mapping[str, str], environment: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Where the sockets between Spark and Python lie, if Java's own temporary folder is too long a path for them.
+    """The folder of the sockets between Spark and Python, if Java's temporary folder is too long a path.
 
     On YARN it is in the folder of the container, with a path that is always too long.
     """
@@ -49,7 +49,7 @@ def socket_settings(
 
 
 def log_settings(given: Mapping[str, str], *, submitted: bool) -> dict[str, str]:
-    """Spark's own logs hold errors only, so that what operators print can be found; a user's own settings of logs stay.
+    """Let Spark log errors only, so that operators' prints can be found. A user's settings of logs stay.
 
     A driver of ours has its settings in a file; executors of a cluster take the level that the driver sets,
     see `LOG_LEVEL`.
@@ -60,7 +60,7 @@ def log_settings(given: Mapping[str, str], *, submitted: bool) -> dict[str, str]
     return {SYNC_LOG_LEVEL: _TRUE, **level}
 
 
-# Dynamic allocation --------------------------------------------------------------------------------------------------------
+# Dynamic allocation -----------------------------------------------------------------------------------------
 
 _DYNAMIC = "spark.dynamicAllocation.enabled"
 _FEWEST = "spark.dynamicAllocation.minExecutors"
@@ -68,7 +68,7 @@ _MOST = "spark.dynamicAllocation.maxExecutors"
 
 
 def allocation_settings(given: Mapping[str, str], widest: int) -> dict[str, str]:
-    """With dynamic allocation: ask from the start for the executors that the widest stage (so many containers) keeps busy.
+    """With dynamic allocation: ask at the start for the executors that keep the widest stage busy.
 
     Spark itself asks when tasks have waited for a second, which those of a short window never do. A
     `minExecutors` of the user's stays.
@@ -81,7 +81,7 @@ def allocation_settings(given: Mapping[str, str], widest: int) -> dict[str, str]
 
 
 def slots_to_come(settings: Mapping[str, str], widest: int) -> int:
-    """How many tasks a stage may have so that Spark sees which of them wait and asks for executors; 0 without dynamic allocation."""
+    """How many tasks a stage may have: waiting tasks make Spark ask for executors. 0: fixed executors."""
     if settings.get(_DYNAMIC, "").lower() != _TRUE:
         return 0
     most = _number(settings.get(_MOST), widest)
@@ -94,12 +94,12 @@ def _slots_of_executor(settings: Mapping[str, str]) -> int:
 
 
 def _number(text: str | None, default: int) -> int:
-    """A number from Spark's settings; the default for what is not there or no number, which Spark itself refuses."""
+    """A number from Spark's settings, else the default; Spark itself refuses what is not a number."""
     return int(text) if text is not None and text.strip().isdigit() else default
 
 
 def prints_place(master: str, application_id: str) -> str:
-    """Where on a cluster the user finds what operators print; "" where it comes to the driver's own standard error."""
+    """Where on a cluster operators' prints are found; "" where they reach the driver's standard error."""
     if is_local(master):
         return ""
     if master.startswith("yarn"):

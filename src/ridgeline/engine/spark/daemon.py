@@ -1,4 +1,4 @@
-"""The worker daemon (`spark.python.daemon.module`): imports before forking, a frozen heap, no full collection after each task.
+"""The worker daemon (`spark.python.daemon.module`): preloaded imports, frozen heap, no full collections.
 
 Stock `pyspark.daemon` collects all garbage after every task, which with pyarrow and numpy loaded takes about
 20 ms that the next task waits for. Python's own generational collection stays on; it looks at new objects
@@ -62,7 +62,7 @@ def _stay(_number: int, _frame: object) -> None:
 
 
 class OrderlyKills:
-    """Stands in for `os` inside of pyspark.daemon: a worker that is to be killed may tear its containers down first, for 5 s."""
+    """Stands in for `os` in pyspark.daemon: a worker has 5 s to tear containers down before it is killed."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(os, name)
@@ -85,7 +85,7 @@ class OrderlyKills:
 
 
 def quietly(worker: Callable[..., int]) -> Callable[..., int]:
-    """A worker's loop that ends without a word when Spark has closed its connection: stock pyspark prints a traceback of the last flush."""
+    """End a worker's loop silently when Spark closes its connection; stock pyspark prints a traceback."""
 
     def serve(*arguments: Any) -> int:
         try:
@@ -99,8 +99,11 @@ def quietly(worker: Callable[..., int]) -> Callable[..., int]:
 def no_terminal(*_arguments: Any, **_named: Any) -> None:
     """What `breakpoint()` does in a worker: a debugger would read from nowhere. Raises RidgelineError."""
     msg = (
-        "`breakpoint()` was reached in a worker of Spark, which has no terminal; run the application in your own process to debug it, "
-        "`run_local(app)` of `ridgeline.testing` with `python -m pdb` or an IDE, or set PYTHONBREAKPOINT to a debugger that listens "
+        "`breakpoint()` was reached in a worker of Spark, which has no terminal; run the application in your "
+        "own process to debug it, "
+        "`run_local(app)` of `ridgeline.testing` with `python -m pdb` or an IDE, or set PYTHONBREAKPOINT "
+        "to a debugger that listens "
+        "debugger that listens "
         "(0: to pass over it)"
     )
     raise RidgelineError(msg)

@@ -1,4 +1,4 @@
-"""Spark's call for each micro-batch, without what PySpark makes around it: a session and a DataFrame, by a dozen calls to the JVM."""
+"""`foreachBatch` without PySpark's wrapping: a session and a DataFrame cost a dozen calls to the JVM."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _EachBatch:
 
 
 def call_each_batch(writer: Any, session: Any, function: Callable[[Any, int], None]) -> None:
-    """As `writer.foreachBatch(function)` of a DataStreamWriter, but the function gets the Java Dataset as it is."""
+    """As `writer.foreachBatch(function)`, but the function gets the Java Dataset unwrapped."""
     gateway = session.sparkContext._gateway  # noqa: SLF001  as PySpark's own method does it
     java_import(gateway.jvm, f"{_SOURCES}.*")
     gateway.jvm.PythonForeachBatchHelper.callForeachBatch(writer._jwrite, _EachBatch(function))  # noqa: SLF001

@@ -15,7 +15,7 @@ from ridgeline.api.masking import mask_text
 from ridgeline.engine.state.storage import DriverStorage
 
 _CONDITIONAL = "fs.option.create.conditional.overwrite"
-"""Hadoop's name for creating a file only if there is none, checked by the store itself: S3A has it from Hadoop 3.4.2 on."""
+"""Hadoop's option to create a file only if it does not exist. The store checks it; S3A from 3.4.2 on."""
 _PERMISSIONS = "fs.capability.paths.permissions"
 """What real file systems have and object stores have not: HDFS, for one. Their renames are atomic."""
 _REFUSED = ("RemoteFileChangedException", "FileAlreadyExistsException")
@@ -55,9 +55,11 @@ class HadoopStorage(DriverStorage):
             or context.getConf().get(ONE_DRIVER, "") == "true"
         )
         if not (self._conditional or renames):
-            what = "its file system cannot create a file only if there is none, so two drivers could commit the same window"
+            what = "its file system cannot create a file only if there is none, so two drivers could commit "
+            what += "the same window"
             found = f"{self._filesystem.getClass().getSimpleName()} without `{_CONDITIONAL}`"
-            remedy = f"use HDFS, S3A of Hadoop 3.4.2 or newer, or promise by `--conf {ONE_DRIVER}=true` that never two drivers run on it"
+            remedy = f"use HDFS, S3A of Hadoop 3.4.2 or newer, or promise by `--conf {ONE_DRIVER}=true` that "
+            remedy += "never two drivers run on it"
             msg = f"checkpoint folder `{mask_text(self.uri)}`: {what}; found {found}; {remedy}"
             raise CheckpointError(msg)
 
@@ -91,6 +93,7 @@ class HadoopStorage(DriverStorage):
         return self._create_if_none(name, data) if self._conditional else self._rename_if_none(name, data)
 
     def _create_if_none(self, name: str, data: bytes) -> bool:
+        """Create a file by the store's own check that there is none; False if there is one."""
         builder = self._filesystem.createFile(self._path(name))
         builder.overwrite(True)  # noqa: FBT003  the condition decides; Hadoop need not look beforehand
         builder.must(_CONDITIONAL, True)  # noqa: FBT003
@@ -110,6 +113,7 @@ class HadoopStorage(DriverStorage):
         return True
 
     def _rename_if_none(self, name: str, data: bytes) -> bool:
+        """Create a file by a rename that fails where there is one; False if there is one."""
         folder, _, last = name.rpartition("/")
         hidden = f"{folder}/.{last}.{uuid.uuid4().hex}".lstrip("/")
         self.write(hidden, data)

@@ -1,4 +1,4 @@
-"""One set of settings for both ways to S3: Spark's (S3A, in Java) and pyarrow's (in the driver and in workers)."""
+"""One set of S3 settings for both clients: Spark's S3A in Java, and pyarrow in the driver and in workers."""
 
 from __future__ import annotations
 

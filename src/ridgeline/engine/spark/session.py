@@ -67,7 +67,7 @@ def local_with_retries(master: str) -> str:
 
 
 PRELOAD = "RIDGELINE_PRELOAD"
-"""The environment variable that tells the worker daemon which installed modules to import before it forks, with commas between."""
+"""The environment variable with the modules that the daemon imports before it forks, separated by commas."""
 _NOISE = (
     b"WARNING: Using incubator modules",
     b"Setting default log level to",
@@ -78,7 +78,7 @@ _NOISE = (
 
 @contextlib.contextmanager
 def quiet_stderr() -> Iterator[None]:
-    """Processes started in this block write their standard error through a filter that drops what every Spark says at its start.
+    """Filter the standard error of processes started in this block: drop what every Spark start prints.
 
     What operators print still reaches the terminal.
     """
@@ -104,7 +104,7 @@ def quiet_stderr() -> Iterator[None]:
 
 @contextlib.contextmanager
 def heedless_of_sigterm() -> Iterator[None]:
-    """The Java process that PySpark starts in this block ignores SIGTERM, as it does Ctrl-C: both are the driver's, with which it ends.
+    """Let the Java process that PySpark starts in this block ignore SIGTERM, as it does Ctrl-C.
 
     Who stops a service sends SIGTERM to all its processes (systemd, `timeout`), and Java would end in the
     middle of the window.
@@ -148,7 +148,8 @@ def start_context(
     Raises RidgelineError if there is no Java, if Spark Connect is asked for, or if Spark does not start.
     """
     if master.startswith("sc://") or os.environ.get("SPARK_REMOTE"):
-        msg = "Spark Connect is not supported: windows are RDD jobs, which need a classic driver; give a `--master` such as local[*] or spark://host:7077"
+        msg = "Spark Connect is not supported: windows are RDD jobs, which need a classic driver; "
+        msg += "give a `--master` such as local[*] or spark://host:7077"
         raise RidgelineError(msg)
     under_submit = submitted()
     if not under_submit:
@@ -173,13 +174,14 @@ def start_context(
             context = SparkContext(conf=spark_conf)
         _quiet_end(context)
     except Exception as error:
-        msg = f"Spark did not start on `{master}`: {mask_text(str(error).splitlines()[0])[:300]}; check `--master` and `--conf`"
+        reason = mask_text(str(error).splitlines()[0])[:300]
+        msg = f"Spark did not start on `{master}`: {reason}; check `--master` and `--conf`"
         raise RidgelineError(msg) from error
     return context
 
 
 def _quiet_end(context: Any) -> None:
-    """Two places of PySpark print tracebacks when the Java process dies, which Ridgeline tells itself in one line.
+    """Silence PySpark's two tracebacks at the death of the Java process, which Ridgeline reports in one line.
 
     These are the server of accumulators, which nobody uses here, and py4j, which logs each call that is cut
     off to the root logger.

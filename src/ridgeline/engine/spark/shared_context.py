@@ -55,14 +55,18 @@ def has_several_users(context: Any) -> bool:
 
 
 def _check(active: Any, master: str, conf: Mapping[str, str]) -> None:
-    remedy = "leave it out to share that Spark, end what uses it first, or start this application in another process"
+    """Refuse another master or other settings than this process's Spark has. Raises RidgelineError."""
+    remedy = "leave it out to share that Spark, end what uses it first, or start this application in "
+    remedy += "another process"
     if local_with_retries(master) != local_with_retries(str(active.master)):
-        msg = f"Spark runs in this process already, on `{active.master}`, and there can be one only; `{master}` was given: {remedy}"
+        msg = f"Spark runs in this process already, on `{active.master}`, and there can be one only; "
+        msg += f"`{master}` was given: {remedy}"
         raise RidgelineError(msg)
     settings = active.getConf()
     other = sorted(
         name for name, value in conf.items() if name != "spark.master" and settings.get(name) != value
     )
     if other:
-        msg = f"Spark runs in this process already, with another `{other[0]}` or none, and there can be one only: {remedy}"
+        msg = f"Spark runs in this process already, with another `{other[0]}` or none, and there can be "
+        msg += f"one only: {remedy}"
         raise RidgelineError(msg)

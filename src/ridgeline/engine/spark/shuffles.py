@@ -13,7 +13,7 @@ _numbering = threading.Lock()
 
 
 class Shuffles:
-    """Drops shuffle files and what the driver knows of them once a window is over; else they pile up until the JVM happens to collect."""
+    """Drops a window's shuffle files and the driver's records of them, which stay until the JVM collects."""
 
     def __init__(self, context: SparkContext) -> None:
         self._scala = context._jsc.sc()  # noqa: SLF001  the only way to shuffles
@@ -28,7 +28,7 @@ class Shuffles:
     @staticmethod
     @contextmanager
     def numbering() -> Iterator[None]:
-        """In this block no other application of this process makes shuffles: numbers between two are of one application."""
+        """Keep other applications of this process from shuffling: ids in this block are one application's."""
         with _numbering:
             yield
 

@@ -26,7 +26,7 @@ def submitted() -> dict[str, str]:
 
 
 def chosen_master(master: str | None, conf: Mapping[str, str]) -> str:
-    """The master given explicitly, that of the settings, of Spark in this process, of `spark-submit`, or all cores of this machine."""
+    """The explicit master, else that of settings, this process's Spark or `spark-submit`; else all cores."""
     active = active_context()
     running = None if active is None else str(active.master)
     return master or conf.get("spark.master") or running or submitted().get("spark.master") or DEFAULT_MASTER

@@ -1,4 +1,4 @@
-"""Can the executors of a cluster run Ridgeline? Asked by a small job when an application starts, which also starts their Python."""
+"""A small job at an application's start checks that executors can run Ridgeline, and starts their Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ PACKED = (
     "`PYSPARK_PYTHON=./env/bin/python ridgeline run ... --conf spark.archives=env.tar.gz#env`"
 )
 _REMEDY = (
-    f"give the workers the environment of the driver: {PACKED}; or install the same in all of them and name its Python in "
+    f"give the workers the environment of the driver: {PACKED}; "
+    f"or install the same in all of them and name its Python in "
     f"PYSPARK_PYTHON (docs/clusters.md)"
 )
 _LOCAL_REMEDY = "unset PYSPARK_PYTHON, or let it name the Python that runs this command"
@@ -30,7 +31,7 @@ class WorkerError(RidgelineError):
 
 
 class Environment(NamedTuple):
-    """What runs in a Python process: where, and the versions that must be the same on the driver and on all workers.
+    """A Python process: where it runs, and the versions that must be equal on the driver and all workers.
 
     `sees`: whether it sees the file asked for.
     """
@@ -124,8 +125,10 @@ class WorkerCheck:
             raise WorkerError(fault)
         blind = [worker.host for worker in self._found if not worker.sees]
         if blind:
-            remedy = "give `--checkpoint` a folder that all hosts share, or a URI that all of them reach (`s3a://...`, `hdfs://...`)"
-            msg = f"workers do not see the checkpoint folder: host `{blind[0]}` has no `{self._checkpoint}`; {remedy}"
+            remedy = "give `--checkpoint` a folder that all hosts share, or a URI that all of them reach "
+            remedy += "(`s3a://...`, `hdfs://...`)"
+            found = f"host `{blind[0]}` has no `{self._checkpoint}`"
+            msg = f"workers do not see the checkpoint folder: {found}; {remedy}"
             raise WorkerError(msg)
 
     def _waiting(self) -> str:
@@ -133,7 +136,8 @@ class WorkerCheck:
         if executors > 0:
             return f"waiting for the executors to start Python; {executors} joined"
         resources = "`spark.executor.memory`, `spark.executor.cores`, `spark.cores.max`"
-        return f"waiting for `{self._context.master}`: no executor has joined yet; see whether it has cores and memory to spare ({resources})"
+        what = f"waiting for `{self._context.master}`: no executor has joined yet"
+        return f"{what}; see whether it has cores and memory to spare ({resources})"
 
 
 def difference(driver: Environment, workers: Iterable[Environment]) -> str:
@@ -152,12 +156,13 @@ def difference(driver: Environment, workers: Iterable[Environment]) -> str:
 
 
 def explain(text: str, master: str) -> str:
-    """What is wrong with the Python of the workers, by the text of an error of Spark; "" if it is something else."""
+    """What is wrong with the Python of workers, by Spark's error; "" if it is something else."""
     what = _explain(text)
     return f"{what}; {_LOCAL_REMEDY if is_local(master) else _REMEDY}" if what else ""
 
 
 def _explain(text: str) -> str:
+    """Name what Spark's error means for the user, with the remedy."""
     host = re.search(r"\(TID \d+\) \((\S+) executor", text)
     where = f"host `{host.group(1)}`" if host else "a worker"
     python = re.search(
@@ -180,5 +185,8 @@ def _explain(text: str) -> str:
         r"Python in worker has different version: ([\d.]+) than that in driver: ([\d.]+)", text
     )
     if versions:
-        return f"the workers have another Python than the driver: {where} has Python {versions.group(1)}, the driver {versions.group(2)}"
+        own, theirs = versions.group(2), versions.group(1)
+        return (
+            f"the workers have another Python than the driver: {where} has Python {theirs}, the driver {own}"
+        )
     return ""

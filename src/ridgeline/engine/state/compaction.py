@@ -1,4 +1,4 @@
-"""Merging a version of an operator's state: many deltas become one snapshot, and segments where a keyed state is large.
+"""Compaction of an operator's state version: deltas become one snapshot; large keyed states, segments.
 
 It needs no running operator, only its declarations, and touches none: it can be done beside the windows, in
 any process. What it writes counts once a manifest names it.
@@ -24,7 +24,7 @@ from ridgeline.plan.protocol import StateVersion
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Merge this version of the state of an operator (by physical id) into files whose names begin with `stem`."""
+    """Compact this version of an operator's state (physical id) into files whose names begin with `stem`."""
 
     operator: int
     version: StateVersion

@@ -49,6 +49,7 @@ class FileCheck:
         return sum(self._sizes.get(name, {}).get(key, 0) for name in names)
 
     def _check_segments(self, version: StateVersion) -> None:
+        """Compare the sizes of a version's segments with those that its snapshot names."""
         segments = state_files.segments_of(version)
         if not segments:
             return
@@ -59,12 +60,13 @@ class FileCheck:
                 self._files.open(name)
             elif (size := len(self._storage.map(f"{state_files.FOLDER}/{name}") or b"")) != wanted[name][0]:
                 where = state_files.where(self._storage, name)
-                msg = f"state file `{where}` is corrupt ({size} bytes, not {wanted[name][0]}); restore it from a copy"
+                found = f"{size} bytes, not {wanted[name][0]}"
+                msg = f"state file `{where}` is corrupt ({found}); restore it from a copy"
                 raise StateError(msg)
 
 
 def equals(version: StateVersion, others: Iterable[StateVersion]) -> Iterator[StateVersion]:
-    """What may stand in the place of a version's merged files, taken from `others`: what they were merged from, or into."""
+    """The equivalents, in `others`, of a version's compacted files: their inputs or their compactions."""
     base = state_files.base_of(version)
     if not base:
         return

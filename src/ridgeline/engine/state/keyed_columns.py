@@ -83,7 +83,7 @@ class Leaf(ABC):
 
     @abstractmethod
     def gather(self, others: Sequence[Any], places: Places) -> Any:
-        """A leaf of what stands at `places` in `others`, all of this leaf's code, laid one after the other."""
+        """The leaf of the entries at `places` in `others`, concatenated; all leaves have this leaf's code."""
 
     @abstractmethod
     def part(self, start: int, stop: int) -> Any:
@@ -91,7 +91,7 @@ class Leaf(ABC):
 
     @abstractmethod
     def same(self, places: Places, other: Any, others: Places) -> npt.NDArray[np.bool_]:
-        """Whether what stands at some places is equal to what stands at other places of another leaf of this code."""
+        """Whether entries at some places equal entries at places of another leaf of this code."""
 
 
 class FixedLeaf(Leaf):
@@ -196,7 +196,7 @@ class Column:
         return np.fromiter(zip(*parts, strict=True), object, len(places))
 
     def same(self, places: Places, other: Column, others: Places) -> npt.NDArray[np.bool_]:
-        """Whether what stands at some places is equal to what stands at other places of another column of this kind."""
+        """Whether entries at some places equal entries at places of another column of this kind."""
         return np.logical_and.reduce(
             [one.same(places, leaf, others) for one, leaf in zip(self.leaves, other.leaves, strict=True)]
         )

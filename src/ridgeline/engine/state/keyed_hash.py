@@ -1,4 +1,4 @@
-"""Hashes of keys that files can be sorted by: the same in every process and version, equal for keys that are equal in a dict.
+"""Hashes of keys, by which files are sorted: equal for equal keys of a dict, and in every process.
 
 So `1`, `1.0`, `True` and `Decimal(1)` have the same hash, a named tuple has that of the tuple, and datetimes
 have that of their instant. Arrays and lists of one plain type are hashed at once; what a key is hashed to
@@ -26,7 +26,7 @@ Hashes = npt.NDArray[np.uint64]
 Keys = Sequence[Any] | npt.NDArray[Any]
 
 _MASK = (1 << 64) - 1
-_SPREAD = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: the upper bits of the product depend on all bits (Knuth, TAOCP 6.4)
+_SPREAD = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: spreads all bits upwards (Knuth, TAOCP 6.4)
 _FRACTION = 0x2545F4914F6CDD1D  # instead of it for what is no whole number
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _EPOCHS = {True: datetime(1970, 1, 1, tzinfo=UTC), False: datetime(1970, 1, 1)}  # noqa: DTZ001  by: aware?
@@ -72,7 +72,7 @@ def _hash_wanted(key: Any) -> int:
         return 0
 
 
-# One key ------------------------------------------------------------------------------------------------------------
+# One key ----------------------------------------------------------------------------------------------------
 
 
 def _whole(key: int) -> int:
@@ -88,7 +88,7 @@ def _float(key: float) -> int:
 
 
 def _number(key: Any) -> int:
-    """Other numbers: as the int or float that they are equal to; else by Python's own hash of numbers, which is the same everywhere."""
+    """Hash other numbers as the int or float that they equal; else by Python's own hash of numbers."""
     if key != key:  # noqa: PLR0124  NaN
         raise UnstableKeyError(key)
     key = key.real if isinstance(key, complex) and not key.imag else key
@@ -164,7 +164,7 @@ def _member(key: Enum) -> int:
     return _text(f"{type(key).__qualname__}.{key.name}")
 
 
-# Many keys ----------------------------------------------------------------------------------------------------------
+# Many keys --------------------------------------------------------------------------------------------------
 
 
 def _of_array(keys: npt.NDArray[Any]) -> Hashes | None:

@@ -1,4 +1,4 @@
-"""A segment: one immutable file of entries of a keyed state, sorted by the hash of their key, and how entries are found in it.
+"""A segment: one immutable file of entries of a keyed state, sorted by the hashes of their keys.
 
 Magic; streams of bytes, each from a multiple of 8 on: hashes (uint64), places in the order of insertion
 (int64; -1: the key was removed), the leaves of the keys, the leaves of the values, and for each bucket, which
@@ -100,10 +100,10 @@ class Segment:
             raise StateError(msg)
         return about
 
-    # Finding -------------------------------------------------------------------------------------------------------
+    # Finding ------------------------------------------------------------------------------------------------
 
     def place_of(self, hashed: int, key: Any) -> int:
-        """The place of a key's entry in this file; `NOT_FOUND` if there is none, `TOMBSTONE` if it says that the key was removed."""
+        """The row index of a key; `NOT_FOUND` if it has no entry, `TOMBSTONE` if the entry removes it."""
         hashes, bucket = self._hash_view, hashed >> self._shift
         place, stop = self._bucket_view[bucket], self._bucket_view[bucket + 1]
         while place < stop:
@@ -172,7 +172,7 @@ class Wanted:
         return column.equal(places, [self.objects[one] for one in which.tolist()])
 
 
-# Files --------------------------------------------------------------------------------------------------------------
+# Files ------------------------------------------------------------------------------------------------------
 
 
 def bucket_bits(keys: int) -> int:
@@ -181,7 +181,7 @@ def bucket_bits(keys: int) -> int:
 
 
 def file_of(about: dict[str, Any], streams: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
-    """The pieces of a file, as they come: `about` without the streams' places, and what each stream consists of."""
+    """The pieces of a file in order: `about` without the streams' places, and the parts of each stream."""
     checksum, size = zlib.crc32(MAGIC), len(MAGIC)
     yield MAGIC
     places = []

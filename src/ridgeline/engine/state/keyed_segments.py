@@ -1,4 +1,4 @@
-"""Keyed state too big for memory: segments, which are immutable sorted files that are mapped, newest last, and how they are made.
+"""Keyed state larger than memory: a set of immutable sorted segments, mapped into memory, newest last.
 
 A cell of the state is `attach`ed to its segments and holds what changed since. A compactor, outside of any
 window, `apply`s deltas to such a cell and asks `compact` to write what it holds as one more segment. Small
@@ -36,7 +36,7 @@ Its pieces are what the argument gives for the name, one after the other (some M
 
 
 class SegmentsChange(NamedTuple):
-    """What stands in a snapshot file for a keyed cell that is held in segments, where a small cell has its full change."""
+    """In a snapshot file: a keyed cell that is held in segments. A small cell has its full change there."""
 
     application_window: int
     names: tuple[str, ...]
@@ -113,7 +113,7 @@ class Segments(KeyedBase):
             rest = rest[~found]
 
     def orders_and_keys(self, keys: Sequence[Any]) -> tuple[npt.NDArray[np.int64], list[Any]]:
-        """The places of keys, all of which are there, in the order of insertion, and the keys as they were first set."""
+        """Row indexes of keys, which must exist, in the order of insertion, and the keys as first set."""
         orders, exact = np.empty(len(keys), np.int64), list(keys)
         kind = kind_of(keys)
         for segment, which, places in self._entries(keys):

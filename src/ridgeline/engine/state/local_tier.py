@@ -18,20 +18,20 @@ from ridgeline.engine.state import trust
 from ridgeline.engine.state.storage import Buffer, Storage
 
 BYTES = 1 << 35
-"""How much the copies of a run may take on a host (32 GiB): above, those that were not opened for longest go."""
+"""The bytes that copies of segments may take on a host (32 GiB); the least recently opened ones go first."""
 
 
 _REFUSAL = "the copy of a state file", "set `spark.local.dir` to a folder of your own"
 
 
 def folder_of(run_id: str) -> Path:
-    """Where copies for a run lie on this host: among Spark's own files, which go with the executor; else in the temporary folder."""
+    """Where copies of segments lie: among Spark's files, which go with the executor; else a temporary one."""
     parent = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
     return Path(parent, f"ridgeline-{run_id}")
 
 
 class LocalTier:
-    """A folder of copies, shared by the processes of a host: each copies under a name of its own and renames, the last wins."""
+    """A folder of copies shared by the processes of a host. Each copies under its own name and renames."""
 
     def __init__(self, storage: Storage, folder: Path, limit: int = BYTES) -> None:
         self.folder = folder
@@ -67,6 +67,7 @@ class LocalTier:
             return []
 
     def _copy(self, name: str, path: Path) -> None:
+        """Copy a file under a name of this process's own, then rename it: readers never see half of it."""
         trust.private_folder(str(self.folder), *_REFUSAL)
         for left in self.folder.glob(".*-*"):
             if not Path("/proc", left.name[1:].partition("-")[0]).exists():

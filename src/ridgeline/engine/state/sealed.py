@@ -1,4 +1,4 @@
-"""Checksums that cover the name of a file beside its content: a file that was copied over another one is not taken for it."""
+"""Checksums over a file's content and name: a file copied over another one is not taken for it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def unseal(kind: str, name: str, data: bytes, what: str, format: int) -> Any:
     if found in (checksum(name, body), zlib.crc32(body)) and written != format:
         raise _other_format(what, written, format)
     if not formed or found != checksum(name, body):
-        msg = f"{what} is corrupt: its checksum differs, so it is damaged or a copy of another file; restore it from a copy"
+        found = "its checksum differs, so it is damaged or a copy of another file"
+        msg = f"{what} is corrupt: {found}; restore it from a copy"
         raise CheckpointError(msg)
     return content
 

@@ -1,4 +1,4 @@
-"""Merging the entries of a keyed state into one new segment, in chunks: what is held in memory does not depend on how large values are."""
+"""Compaction of keyed state into one new segment, in chunks: memory does not depend on the size of values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Source = Segment | Entries
 
 
 class _Chunk(NamedTuple):
-    """A range of hashes: where it lies in each source, and which of those entries, laid one after the other, stay, sorted."""
+    """A range of hashes: its place in each source, and the entries that stay, concatenated and sorted."""
 
     ranges: list[tuple[int, int]]
     kept: Places
@@ -63,6 +63,7 @@ class Merge:
             yield [(start[number], start[number + 1]) for start in starts]
 
     def _chunk(self, ranges: list[tuple[int, int]]) -> _Chunk:
+        """Find a chunk's entries in all sources, sort them, and leave out what newer entries replace."""
         hashes = np.concatenate(
             [source.hashes[start:stop] for source, (start, stop) in zip(self._sources, ranges, strict=True)]
         )
@@ -78,7 +79,7 @@ class Merge:
     def _newest(
         self, ranges: list[tuple[int, int]], kept: Places, hashes: Hashes, later: Places
     ) -> npt.NDArray[np.bool_]:
-        """Which of the sorted entries have no newer one of the same key; `later` are those whose hash is that of the entry before.
+        """Select sorted entries without a newer one of the same key; `later`: same hash as the entry before.
 
         All entries of a hash are compared with the first one, and those that are of another key with the
         first one of them, and so on.

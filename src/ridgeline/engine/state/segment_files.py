@@ -1,4 +1,4 @@
-"""Segments of large keyed states as files: opened once in a process, mapped into memory from the checkpoint or from the host's copies."""
+"""Segments as files: opened once in a process, mapped from the checkpoint or from the host's copies."""
 
 from __future__ import annotations
 

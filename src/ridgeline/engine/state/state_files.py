@@ -1,4 +1,4 @@
-"""State files: what the operators of one container changed in one window, or what was merged of it; never changed once written.
+"""State files: the changes of one container in one window, or their compaction; never changed once written.
 
 A version of an operator's state is a tuple of names, in order: runs (sorted entries of large keyed states,
 see `keyed_runs`), the snapshot that says how they belong together, and the deltas since, one per window in
@@ -25,12 +25,12 @@ _MERGED = re.compile(r"-m\d+\.(\d+)\.\d+\.(?:snapshot|segment\d+)$")
 _NAME = re.compile(r"\d{12}-")
 _EPOCH = re.compile(r"\d{12}-c\d+-e(\d+)-")
 SEGMENT_SIZES = "sizes of runs"
-"""In a snapshot the section, beside the operator's, with the sizes in bytes of its runs by name (each in a tuple)."""
+"""In a snapshot: the section with the sizes in bytes of the operator's segments by name (each in a tuple)."""
 CellChanges = Mapping[str, Change]
 """Changes of an operator's cells, by the name of the state."""
 
 
-# Names -------------------------------------------------------------------------------------------------------------
+# Names ------------------------------------------------------------------------------------------------------
 
 
 def file_name(window_id: int, container: int, epoch: int, attempt: int, tag: str) -> str:
@@ -39,7 +39,7 @@ def file_name(window_id: int, container: int, epoch: int, attempt: int, tag: str
 
 
 def compacted_stem(version: StateVersion, operator: int, epoch: int, number: int) -> str:
-    """How the names of all files begin that hold an operator's `version` merged; `number` counts the merges of this driver (`epoch`)."""
+    """The prefix of names of a compaction of `version`; `number` counts a driver's (`epoch`) compactions."""
     return f"{covered(version[-1])}-m{operator}.{epoch}.{number}."
 
 
@@ -88,7 +88,7 @@ def epoch_of(name: str) -> int:
 
 
 def covered(name: str) -> str:
-    """The last delta in a merged file, which a version that ends with that delta is equal to; a delta itself."""
+    """The last delta that a compacted file covers; a delta itself. Versions that end with it are equal."""
     return _MERGED.sub("", name)
 
 
@@ -102,7 +102,7 @@ def base_of(version: StateVersion) -> StateVersion:
     return tuple(name for name in version if is_compacted(name))
 
 
-# Content -----------------------------------------------------------------------------------------------------------
+# Content ----------------------------------------------------------------------------------------------------
 
 
 def write(storage: Storage, name: str, sections: Mapping[str, CellChanges]) -> dict[str, int]:
@@ -144,6 +144,7 @@ def sizes(storage: Storage, name: str) -> dict[str, int]:
 
 
 def _sections(storage: Storage, name: str) -> dict[str, Any]:
+    """Read and check the parts of a state file. Raises StateError if it is corrupt."""
     try:
         data = storage.read(f"{FOLDER}/{name}")
     except FileNotFoundError as error:
@@ -152,7 +153,8 @@ def _sections(storage: Storage, name: str) -> dict[str, Any]:
     found = int.from_bytes(data[len(_MAGIC) : _HEADER], "little")
     if len(data) < _HEADER or data[: len(_MAGIC)] != _MAGIC or checksum(name, payload) != found:
         what = "checksum differs: damaged, or a copy of another file"
-        msg = f"state file `{where(storage, name)}` is corrupt ({len(data)} bytes, {what}); restore it from a copy"
+        size = f"{len(data)} bytes, {what}"
+        msg = f"state file `{where(storage, name)}` is corrupt ({size}); restore it from a copy"
         raise StateError(msg)
     sections: dict[str, Any] = loads(payload)
     return sections

@@ -1,4 +1,4 @@
-"""Where checkpoints lie: a handful of file operations on the local disk, on pyarrow's file systems, or in memory."""
+"""File operations of checkpoints: on the local disk, on pyarrow's file systems, or in memory."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class Storage(ABC):
 
     @abstractmethod
     def write(self, name: str, data: bytes) -> None:
-        """Write a file of a name that nobody else writes; it may be seen half-written, so publish its name afterwards."""
+        """Write a file whose name nobody else writes. Readers may see half of it: publish its name later."""
 
     def write_parts(self, name: str, parts: Iterable[bytes]) -> int:
-        """As `write`, of a file that comes in parts and may be larger than memory; returns its size in bytes."""
+        """As `write`, for a file in parts that may exceed memory; returns its size in bytes."""
         data = b"".join(parts)
         self.write(name, data)
         return len(data)
 
     def map(self, name: str) -> Buffer | None:
-        """The bytes of a file that never changes, if they are in reach without copying: of memory or a disk of this host. None if not.
+        """The bytes of an immutable file, if memory or a local disk has them, without copying; else None.
 
         Raises FileNotFoundError.
         """
@@ -66,7 +66,7 @@ class Storage(ABC):
 
     @abstractmethod
     def names(self, folder: str) -> list[str]:
-        """Names of the files directly in a folder (without the folder), sorted; empty if there is no such folder."""
+        """The sorted names of the files directly in a folder, without the folder; empty if there is none."""
 
     @abstractmethod
     def delete(self, names: Iterable[str]) -> None:
@@ -86,7 +86,7 @@ class DriverStorage(Storage):
         """
 
     def settle(self, names: Iterable[str]) -> None:
-        """Let files that another program has written outlive a power cut, where a program has to ask for that."""
+        """Make files that another program wrote survive a power cut, where a program has to ask for that."""
 
 
 class LocalStorage(DriverStorage):

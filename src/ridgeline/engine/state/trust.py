@@ -1,4 +1,4 @@
-"""Whose files may become code: pickles, modules, programs are read only where nobody else could have written them.
+"""Whose files may become code: pickles, modules and programs are read only where no other user can write.
 
 A file or folder is trusted if it belongs to this user, to root or to an owner that was named, and if neither
 its group nor others may write to it. Whoever may write to a folder on the way to it could put another one in
@@ -19,7 +19,7 @@ from functools import lru_cache
 from ridgeline.api.errors import UntrustedError
 
 SETTING = "RIDGELINE_TRUST"
-"""The environment variable that names further owners (`yarn`, `1001`), and folders below which nothing is checked (`/mnt/state`)."""
+"""The environment variable that names further owners (`yarn`, `1001`) and folders that are not checked."""
 _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 _MOST_LINKS = 40
 _REASON = "what lies there is run as code"
@@ -27,12 +27,12 @@ _driver: set[int] = set()
 
 
 def trust_owner(uid: int) -> None:
-    """Trust the files of a further user from now on, in this process: a worker trusts the driver, which can run any code in it anyway."""
+    """Trust a further user's files in this process: a worker trusts its driver, whose code it runs."""
     _driver.add(uid)
 
 
 def is_exempt(path: str) -> bool:
-    """True for what lies in a folder that `RIDGELINE_TRUST` names: its user guards it, and decides who may read and write it."""
+    """True for paths in a folder that `RIDGELINE_TRUST` names: its user decides who may write there."""
     return any(
         path == folder or path.startswith(f"{folder}/")
         for folder in _settings(os.environ.get(SETTING, ""))[1]
@@ -100,7 +100,7 @@ def check_found(found: os.stat_result, path: str, purpose: str, remedy: str) -> 
 
 
 def private_folder(path: str, purpose: str, remedy: str) -> None:
-    """Make a folder that nobody else may enter, or make sure of one that is there: a name that others can guess may have been taken.
+    """Make a private folder, or check an existing one: others can guess the name and create it first.
 
     Raises UntrustedError if it is a link or somebody else's, OSError if it cannot be made.
     """
@@ -127,7 +127,7 @@ def close(path: str) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """For `open(..., opener=private_opener)`: a new file is its owner's alone, and a link in its place is refused."""
+    """For `open(..., opener=private_opener)`: new files are their owner's alone; links are refused."""
     mode = 0o666 if is_exempt(path) else 0o600
     return os.open(path, flags | os.O_NOFOLLOW, mode)
 
@@ -146,11 +146,12 @@ def _check_owner(path: str, found: os.stat_result, purpose: str, remedy: str) ->
 
 
 def _writable(purpose: str, where: str, found: os.stat_result, first: str, remedy: str) -> str:
-    return f"{purpose} is refused: {where} can be written by others ({_who(found)}), and {_REASON}; {first}, or {remedy}"
+    fault = f"{where} can be written by others ({_who(found)}), and {_REASON}"
+    return f"{purpose} is refused: {fault}; {first}, or {remedy}"
 
 
 def _lets_nobody_in(found: os.stat_result) -> bool:
-    """True for folders on the way that are sticky, or whose group is its owner's own (as under a umask of 002)."""
+    """True for parent folders that are sticky, or whose group is the owner's own (umask 002)."""
     return bool(found.st_mode & stat.S_ISVTX) or (
         not found.st_mode & stat.S_IWOTH and _is_own_group(found.st_uid, found.st_gid)
     )
@@ -166,7 +167,7 @@ def _is_own_group(uid: int, gid: int) -> bool:
 
 
 def _steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """The folders and links that are gone through on the way to an absolute path, as far as they exist, and where it leads to."""
+    """The existing folders and links on the way to an absolute path, and where it leads."""
     todo, current, links = path.split("/")[::-1], "/", 0
     yield "/", os.lstat("/")
     while todo:

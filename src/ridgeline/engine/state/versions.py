@@ -1,4 +1,4 @@
-"""Bringing the state of an operator to a version: from what a process holds, by the deltas that it misses, or from the files."""
+"""Restore an operator's state version: from what a process holds by the missing deltas, or from the files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def restore(
     held: StateVersion | None = None,
     epoch: int = 0,
 ) -> None:
-    """Bring the cells of an operator to the version `wanted`; `held` is what they are at, None if nobody knows. `epoch`: the driver's.
+    """Bring cells to the version `wanted`; `held`: their version, None if unknown. `epoch`: the driver's.
 
     A version that was merged meanwhile is the same state, so what is held stays and only later deltas are
     read. If it was merged into other segments the cells are loaded anew: that is cheap, since segments are

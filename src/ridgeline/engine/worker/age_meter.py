@@ -77,7 +77,7 @@ class AgeMeter:
 def _as_of_last(
     times: Times, counts: Sequence[int], nows: Sequence[float]
 ) -> tuple[Microseconds, Microseconds | None, float]:
-    """Times that have the ages as of the last reading that those of each run had as of its own: one sample then does for all runs."""
+    """Merge the times of all batches into one sample: shift each to give its ages as of the last reading."""
     readings = [round(now * _PER_SECOND) for now in nows]
     if min(readings) == readings[-1]:
         return times.newest, times.oldest, nows[-1]

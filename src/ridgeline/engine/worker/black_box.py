@@ -1,4 +1,4 @@
-"""What a worker process is doing, where others on its host find it after its death: one small mapped file a process.
+"""What a worker process does, readable on its host after its death: one small mapped file a process.
 
 A process that is killed, crashes in native code or calls `os._exit` says nothing more. The next try of its
 task, and the driver if it runs on the same host, read from the file which operator was in turn. Noting that
@@ -36,7 +36,7 @@ class Turn(NamedTuple):
 
 
 class Death(NamedTuple):
-    """A process that is no more, whose turn it was, and what it wrote in a crash ("" if it was killed or left)."""
+    """A dead process, whose turn it was, and what it wrote in a crash ("" if it was killed or left)."""
 
     pid: int
     turn: Turn
@@ -94,7 +94,7 @@ def deaths(run_id: str, window_id: int, attempt: int) -> list[Death]:
 
 
 def victims(spec: ContainerSpec, run_id: str, request: WindowRequest) -> Failure | None:
-    """The failure of a container whose processes have died in one operator's turn, twice in this attempt; None if it may run again."""
+    """The failure of a container whose processes died twice in one operator's turn; else None."""
     died = [
         death
         for death in deaths(run_id, request.window_id, request.attempt)
@@ -125,6 +125,7 @@ def death_of(application: str, operator: PhysicalOperator, window_id: int, died:
 
 
 def _deaths(run_id: str, window_id: int, attempt: int) -> Iterator[Death]:
+    """Find the processes of this host that died in this attempt at a window, with whose turn it was."""
     with contextlib.suppress(OSError):
         folder = stacks.folder()
         for path in folder.glob(f"*{_SUFFIX}"):

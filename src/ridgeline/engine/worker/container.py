@@ -68,7 +68,7 @@ class Container:
         self._turns: dict[int, CurrentOperator] = {}
         self._now: tuple[int, int, float] | None = None
         self.on_turn: Callable[[WindowRequest, int], None] = _nobody
-        """Hears whose turn it is, by physical id, before anything of the operator runs; must be quick and raise nothing."""
+        """Called with the operator in turn (physical id) before its callbacks; quick, and raises nothing."""
         for operator in spec.operators:
             context = OperatorContext(
                 application=spec.application,
@@ -125,6 +125,7 @@ class Container:
         task_attempt: int,
         task_began: float | None,
     ) -> WindowReport:
+        """Run all operators of an attempt in topological order, write their state, and fill the report in."""
         timeline = Timeline(self._clock)
         began = timeline.now()
         window = ContainerWindow(
@@ -192,7 +193,10 @@ class Container:
         )
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
-        """Tell the operators that asked for it that `window_id` is committed; `states` are the versions after it. Raises OperatorError."""
+        """Call `committed` of the operators that override it; `states` are the versions after the window.
+
+        Raises OperatorError.
+        """
         for runtime in self._operators.values():
             if has_committed(runtime.spec):
                 version = states.get(runtime.spec.id, ())
@@ -221,7 +225,7 @@ class Container:
         if errors:
             raise errors[0]
 
-    # State ---------------------------------------------------------------------------------------------------------
+    # State --------------------------------------------------------------------------------------------------
 
     def _restore(self, runtime: OperatorRuntime, states: Mapping[int, StateVersion]) -> None:
         """Bring an operator's state to the version asked for."""
@@ -259,6 +263,7 @@ class Container:
         changes: Mapping[int, state_files.CellChanges],
         report: WindowReport,
     ) -> None:
+        """Write what the operators changed as one state file, and note the versions that follow from it."""
         name = state_files.file_name(
             request.window_id, self.spec.id, request.epoch, request.attempt, f"{self._run_id}-{tag}"
         )
@@ -294,15 +299,16 @@ class Container:
                         operator.title if operator.unifier else operator.name,
                         operator.partition,
                     )
-                    text = f"state `{cell}` cannot be written: {error}; keep plain values in state, make connections and the like in `setup`"
+                    text = f"state `{cell}` cannot be written: {error}; keep plain values in state, make "
+                    text += "connections and the like in `setup`"
         return OperatorError(
             Failure(self.spec.application, name, partition, window_id, "checkpoint", text, raised=True)
         )
 
-    # Tuples --------------------------------------------------------------------------------------------------------
+    # Tuples -------------------------------------------------------------------------------------------------
 
     def _receive(self, messages: Sequence[Message], report: WindowReport) -> Emitted:
-        """The tuples of all blocks by input port, in the order of producers, whatever the order in which they came."""
+        """The tuples of all blocks by input port, in the order of producers, in whatever order they came."""
         delivered: Emitted = {}
         reader = SharedReader()
         for message in sorted(messages, key=lambda message: (message.producer, message.part)):
@@ -312,7 +318,8 @@ class Container:
                 try:
                     tuples = block.decode(schema, reader.open(sent.payload), reader.open_times(sent.times))
                 except (LostBlockError, pa.ArrowException) as error:
-                    what = f"a block of container {message.producer} for container {self.spec.id} is lost: {error}"
+                    where = f"a block of container {message.producer} for container {self.spec.id}"
+                    what = f"{where} is lost: {error}"
                     raise self._unreceived(what, report.window.window_id) from error
                 delivered.setdefault((sent.sink, sent.port), []).append(tuples)
         missing = self.spec.producers - report.seen.keys()
@@ -338,7 +345,7 @@ class Container:
         outgoing: Outgoing,
         timeline: Timeline,
     ) -> OperatorReport:
-        """Run one operator and route what it emits; an AT_MOST_ONCE operator that fails loses its window and nothing else."""
+        """Run one operator and route its output. One with AT_MOST_ONCE that fails loses its window only."""
         inputs = {port: delivered.pop((runtime.spec.id, port), []) for port in runtime.spec.inputs}
         try:
             runtime.start()

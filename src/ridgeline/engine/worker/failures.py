@@ -54,7 +54,7 @@ class InputLostError(BaseException):
 
 
 def failure_of(error: BaseException, spec: ContainerSpec, window_id: int, checkpoint: str) -> Failure:
-    """What befell a container: a callback that failed, state that could not be read or written, or a fault of the engine."""
+    """The failure of a container: of a callback, of reading or writing state, or a fault of the engine."""
     if isinstance(error, (OperatorError, CallbackInterrupt)):
         return error.failure
     trace = ""

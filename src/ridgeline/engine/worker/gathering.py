@@ -1,4 +1,4 @@
-"""Application windows of unifiers: the tuples of partitions wait until the application window ends, then all of them come at once.
+"""Application windows of unifiers: tuples are kept until the application window ends, then delivered at once.
 
 What a unifier keeps from `begin_window` to `end_window` then lies within one streaming window and needs no
 state of its own.
@@ -27,7 +27,7 @@ def gathers(operator: Operator, window_count: int) -> bool:
 def gather(
     unifier: Any, spec: PhysicalOperator, inputs: Inputs, application_window: int, *, ends: bool
 ) -> Inputs:
-    """What a unifier gets in this streaming window: nothing before its application window ends, then all of it.
+    """What a unifier gets in this streaming window: all tuples if its application window ends, else nothing.
 
     `unifier`: its state must be at the window before.
     """

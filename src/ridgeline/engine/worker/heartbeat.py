@@ -1,4 +1,4 @@
-"""The worker's half of heartbeats: one thread a worker process, which tells STRAM what a container does while its window takes long.
+"""The worker's half of heartbeats: one thread a process reports what a container does in a long window.
 
 On the wire a heartbeat is a 4-byte length (big endian) and JSON: `{"secret": ..., "version": 1, "heartbeat":
 {...}}`, the heartbeat as `ridgeline.measure.encoding` writes a `ContainerHeartbeat`. Nothing is ever
@@ -38,7 +38,7 @@ _HOST = socket.gethostname()
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAddress:
-    """Where workers send their heartbeats, the secret that every message must carry, and how often (seconds)."""
+    """Where workers send heartbeats, the secret that each message must carry, and how often (seconds)."""
 
     host: str
     port: int
@@ -54,7 +54,7 @@ class Beating(Protocol):
 
 
 class Heart:
-    """Sends the heartbeats of this process from a daemon thread; `failures` counts beats that could not be sent.
+    """Sends the heartbeats of this process from a daemon thread; `failures` counts failed attempts.
 
     A container that works on its window for longer than the interval sends its figures; in shorter windows,
     and by an idle worker, only the clock is sent, so a worker that is silent is frozen or gone. Work never
@@ -87,6 +87,7 @@ class Heart:
             self._work = None
 
     def _run(self) -> None:
+        """Send a heartbeat every interval until `stop`. Failures are counted, and logged once a series."""
         unsent = 0
         while True:
             try:

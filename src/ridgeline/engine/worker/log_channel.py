@@ -47,7 +47,7 @@ class LogFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What is logged, and where: `file` is an absolute path that lines are appended to, None is standard error."""
+    """What is logged, and where: `file` is an absolute path to append to, None is standard error."""
 
     level: LogLevel = LogLevel.INFO
     format: LogFormat = LogFormat.TEXT
@@ -74,7 +74,7 @@ class LogSettings:
         return handler
 
 
-# Lines -------------------------------------------------------------------------------------------------------------
+# Lines ------------------------------------------------------------------------------------------------------
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
@@ -172,14 +172,14 @@ class _LineHandler(logging.Handler):
         super().close()
 
 
-# Processes ---------------------------------------------------------------------------------------------------------
+# Processes --------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def open_channel(
     settings: LogSettings | None, environment: MutableMapping[str, str] = os.environ
 ) -> Iterator[None]:
-    """Write what is logged under `ridgeline` while the block runs, and let workers that start meanwhile do so.
+    """While the block runs, write what is logged under `ridgeline`; workers started meanwhile do so too.
 
     None: write nothing. Raises RidgelineError if the file cannot be written.
     """
@@ -209,7 +209,10 @@ def open_channel(
 
 
 def for_executors(*, same_host: bool, environment: Mapping[str, str] = os.environ) -> str:
-    """The value of `VARIABLE` for executors, "" for none. On other hosts they write to their own standard error."""
+    """The value of `VARIABLE` for executors, "" for none.
+
+    On other hosts they write to their own standard error.
+    """
     text = environment.get(VARIABLE, "")
     return replace(LogSettings.decode(text), file=None).encode() if text and not same_host else text
 

@@ -38,7 +38,7 @@ Sources = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """What workers need to read the plan: the file's name, which is the digest of its content, and the secrets, which are not in it.
+    """What workers need to read the plan: the file's name, which is its digest, and the secrets beside it.
 
     `owner`: the user id of the driver, whose files the workers trust.
     """
@@ -94,6 +94,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _pickled(specs: Sequence[ContainerSpec], numbers: Mapping[int, int]) -> bytes:
+    """Pickle the plan without its secrets. Raises RidgelineError naming what cannot be pickled."""
     try:
         if not numbers:
             return cloudpickle.dumps(tuple(specs), 5)
@@ -112,7 +113,8 @@ def _pickled(specs: Sequence[ContainerSpec], numbers: Mapping[int, int]) -> byte
                 what = f"its `{name}` is {shown(name, value)} ({error})"
                 msg = f"operator `{operator}` cannot be sent to the workers: {what}; make it in `setup`"
                 raise RidgelineError(msg) from error
-        msg = f"the plan cannot be sent to the workers: {error}; what cannot be pickled must be made in an operator's `setup`"
+        remedy = "what cannot be pickled must be made in an operator's `setup`"
+        msg = f"the plan cannot be sent to the workers: {error}; {remedy}"
         raise RidgelineError(msg) from error
 
 
@@ -132,7 +134,8 @@ def receive(storage: Storage, shipped: PlanFile) -> tuple[ContainerSpec, ...]:
     trust.trust_owner(shipped.owner)
     data = storage.read(shipped.name)
     if hashlib.sha256(data).hexdigest() != shipped.name.rpartition("/")[2]:
-        what = f"plan file `{storage.uri}/{shipped.name}` is not what the driver wrote: its digest differs ({len(data)} bytes)"
+        where = f"plan file `{storage.uri}/{shipped.name}`"
+        what = f"{where} is not what the driver wrote: its digest differs ({len(data)} bytes)"
         msg = f"{what}; remove it and start the application again"
         raise UntrustedError(msg)
     sources, specs = pickle.loads(zlib.decompress(data))

@@ -11,7 +11,7 @@ _CLOCK = SystemClock()
 
 
 def _started() -> float:
-    """When this process was started (wall clock, to 10 ms), as Linux says; elsewhere it is as old as this module."""
+    """When Linux started this process (wall clock, to 10 ms); elsewhere, when this module was imported."""
     now = _CLOCK.wall()
     try:
         _, _, fields = Path("/proc/self/stat").read_text().rpartition(")")
@@ -26,7 +26,7 @@ _worker_began = 0.0
 
 
 def worker_process() -> tuple[float, float]:
-    """When this worker was forked and when the daemon that forked it was started (wall clock); 0 and 0 where nothing was forked."""
+    """When this worker was forked, and when its daemon was started (wall clock); 0 and 0 without a fork."""
     return (_worker_began, _daemon_began) if _worker_began else (0.0, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""What one operator is doing right now: kept by the thread that runs it, read by the one that sends heartbeats."""
+"""What one operator does now: written by the thread that runs it, read by the thread of heartbeats."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Running:
         return found
 
     def marking(self, handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """The same method for one tuple; after each, what was emitted so far is noted: the rest then belongs to the tuple after it."""
+        """Wrap a method for one tuple: note the output after each call; later output is the next tuple's."""
 
         def marked(one: Any) -> None:
             handler(one)
@@ -193,7 +193,7 @@ class Running:
         return {name: point.pending for name, point in self._outputs.items()}
 
     def _work(self) -> tuple[float, float | None] | None:
-        """What an input operator says of itself; it may say nothing, and must not fail here for being asked in the middle."""
+        """The progress that an input operator reports, else None: asking in mid-window must not fail."""
         try:
             return self._operator.progress() if isinstance(self._operator, InputOperator) else None
         except Exception:  # noqa: BLE001  asked again at the end of the window, where it counts
@@ -201,7 +201,7 @@ class Running:
 
 
 def _lowest_time(now: _Snapshot, finished: int) -> float | None:
-    """The lowest time, seconds since 1970, of the records in flight: all of the present run but the first `finished`, and later runs."""
+    """The lowest time (seconds since 1970) of records in flight: after `finished` in this batch, or later."""
     times = [run.times for run in now.runs[now.begun :]]
     if now.part is not None and now.runs and (present := now.runs[now.begun - 1].times) is not None:
         times.append(present.take(slice(finished, None)))

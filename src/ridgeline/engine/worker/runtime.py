@@ -50,7 +50,7 @@ from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, WindowRequest
 
 _NO_EXIT = "; an operator cannot end its worker: raise an exception, or call `finish()` in an input operator"
-_QUICK_SECONDS = 20e-6  # a tuple; below, what is emitted while one is processed is not told apart: it would cost a hundredth of it
+_QUICK_SECONDS = 20e-6  # a tuple; below, output is not attributed to single tuples: it would cost 1 %
 _HIDDEN = frozenset({"_forgotten", "_finished", "context"})
 
 
@@ -117,7 +117,7 @@ class OperatorRuntime:
         }
         self._gathers = gathers(self.operator, self.window_count)
         self._spans: dict[int, Span | None] = {}
-        """The times of the application window's tuples so far, after the last two windows: the last may be repeated."""
+        """The application window's times so far, after the last two windows; the last may run again."""
 
     def _handler(self, port: InputPort) -> tuple[bool, Callable[[Any], Any]]:
         if port.process_batch_name:
@@ -129,7 +129,7 @@ class OperatorRuntime:
     def _pass_on(self, batch: pa.RecordBatch) -> None:
         next(iter(self.outputs.values())).emit_batch(batch)
 
-    # Life cycle ----------------------------------------------------------------------------------------------------
+    # Life cycle ---------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """`setup` and `activate`, once. Raises OperatorError."""
@@ -164,6 +164,7 @@ class OperatorRuntime:
         self._call("committed", self._committed, window_id)
 
     def _committed(self, window_id: int) -> None:
+        """Call `committed` of the operator. Raises StateError if it changes state, which would be lost."""
         for cell in self.cells.values():
             cell.begin(window_id - window_id % self.window_count)
         try:
@@ -172,12 +173,13 @@ class OperatorRuntime:
             self._forget(window_id)
         changed = [name for name, cell in self.cells.items() if cell.changes() is not None]
         if changed:
-            msg = f"`{changed[0]}` was changed after the window's commit, so the change would be lost; change state in the window"
+            msg = f"`{changed[0]}` was changed after the window's commit, so the change would be lost; "
+            msg += "change state in the window"
             raise StateError(msg)
         if self._inspection is not None:
             self._inspection.check()
 
-    # One window ----------------------------------------------------------------------------------------------------
+    # One window ---------------------------------------------------------------------------------------------
 
     def run(
         self,
@@ -333,6 +335,7 @@ class OperatorRuntime:
     def _deliver(
         self, port: str, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]
     ) -> None:
+        """Call a `process` method for each tuple. Raises OperatorError naming the tuple that failed."""
         rows = tuples.rows
         iterator = iter(rows)
         remaining: Callable[[], int] = iterator.__length_hint__  # type: ignore[attr-defined]  # a list's iterator
@@ -395,7 +398,7 @@ class OperatorRuntime:
 
     @property
     def is_clean(self) -> bool:
-        """True if a tuple leaves traces in what is emitted only: there is no state, and nothing was set in the window."""
+        """True if a tuple leaves traces only in the output: no state, and nothing was set in the window."""
         return not self.cells and not self._set_in_window()
 
     def _set_in_window(self) -> list[str]:
@@ -407,7 +410,7 @@ class OperatorRuntime:
         ]
 
     def _forget(self, window_id: int) -> None:
-        """Remove what the window set on the operator without declaring it, also where `__init__` or `setup` had set it before.
+        """Remove attributes that the window set without declaring them, also those of `__init__` or `setup`.
 
         Properties, which the class has values for, get back the value that they had.
         """
@@ -422,7 +425,7 @@ class OperatorRuntime:
             values.setdefault("_forgotten", {})[name] = window_id
 
     def _refuse_strays(self) -> None:
-        """Raise OperatorError if a thread of the operator's own emitted between windows, which nobody else has heard of."""
+        """Refuse what a thread of the operator emitted between windows. Raises OperatorError."""
         for point in self.outputs.values():
             self._call("emit", point.refuse_strays)
 

@@ -1,4 +1,4 @@
-"""Operators with `on_error=SKIP`: tuples on which they fail are left out, and nothing of what they did with them remains.
+"""Operators with `on_error=SKIP`: tuples on which they fail are left out, with all effects of these tuples.
 
 What a tuple made the operator emit and hand over is taken back. If the operator has state, or has set
 attributes in the window, that cannot be taken back by itself: its window is run again from the state before,
@@ -115,6 +115,7 @@ class Delivery:
     def _one(
         self, place: Place, position: int, callback: str, handler: Callable[[Any], Any], value: Any, row: Any
     ) -> None:
+        """Call a handler for one tuple; if it fails, take its effects back and leave the tuple out."""
         marks = self._marks()
         try:
             handler(value)

@@ -1,4 +1,4 @@
-"""Where a worker's threads are: of a thread in this process, and of another process of this host that does not answer.
+"""Stacks of a worker's threads: of this process, and of another process of this host that does not answer.
 
 A worker that is silent may hold Python's lock in native code, so that none of its threads runs. It then still
 dumps its stacks when it gets SIGUSR1: `faulthandler` writes them from the signal handler, to a file in a
@@ -69,7 +69,7 @@ def _innermost(lines: list[str]) -> str:
 
 
 def register() -> None:
-    """From now on dump the stacks of this process's threads at SIGUSR1, and of the thread that crashes in native code.
+    """Dump the stacks of all threads at SIGUSR1, and the stack of a thread that crashes in native code.
 
     Raises OSError if there is no place for the file. What a process wrote as it crashed is kept for an hour.
     """
@@ -112,7 +112,7 @@ def dump(pid: int, clock: Clock, *, seconds: float = 1.0) -> str | None:
 
 
 def last_words(pid: int) -> str:
-    """What a process of this user on this host wrote as it crashed: the signal and the stack, at most 8 KB; "" if it wrote nothing."""
+    """What a process of this user wrote in a crash on this host: signal and stack, at most 8 KB; else ""."""
     try:
         with (folder() / str(pid)).open("rb") as file:
             text = file.read(MAXIMUM_BYTES).decode(errors="replace")
@@ -122,7 +122,7 @@ def last_words(pid: int) -> str:
 
 
 def _tidy(home: Path) -> None:
-    """Remove the files of processes that are no more; what was written in a crash stays for an hour, by the clock of the files."""
+    """Remove the files of dead processes; those of crashes stay for an hour, by the files' own times."""
     files = []
     for path in home.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another worker tidies up, too

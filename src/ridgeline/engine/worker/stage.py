@@ -1,4 +1,4 @@
-"""The functions that Spark runs in its Python workers: constant and importable; what changes from window to window is a local property.
+"""The functions that Spark runs in Python workers. What changes with the window is a local property.
 
 A record between stages is the id of the container that it is for (64 bits; -1 is the driver) and what it
 gets; before each goes the number of the task that it is sent to. What is addressed further down the chain of
@@ -55,7 +55,7 @@ Envelope: TypeAlias = tuple[int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a stage's tasks need to know, as Spark's local property: where the plan is, what to run, how many tasks a stage has at most.
+    """What a stage's tasks need, as Spark's local property: the plan's place, the request, tasks per stage.
 
     `source_containers` (of each Spark source) and `source_schema` (an Arrow IPC schema) tell the tasks whose
     rows they read, and as what. `heartbeats`: where to, None for none. `place`: where blocks may lie by
@@ -113,13 +113,13 @@ class Host:
         return failed
 
     def address(self, destination: int, stage: int, slots: int) -> int:
-        """The number, in the stage after `stage`, of the task that runs `destination` or hands on what is for it."""
+        """The number of the task, in the stage after `stage`, that runs or forwards to `destination`."""
         following = self.by_stage.get(stage + 1, [0])
         position = destination - following[0] if destination in following else max(destination, 0)
         return position % min(slots, len(following))
 
     def post(self, envelopes: Iterable[Envelope], stage: int, slots: int) -> Iterator[bytes]:
-        """What a task of `stage` (-1: the one before the first) gives for its envelopes: records for the shuffle, the reports at the end."""
+        """Address the envelopes of a task of `stage` (-1: before the first) for the shuffle; reports last."""
         if stage == len(self.by_stage) - 1:
             yield pickle.dumps([content for _, content in envelopes], 5)
             return
@@ -198,7 +198,7 @@ def tick_stage(_index: int, ticks: Iterable[int]) -> Iterator[bytes]:
 
 
 def source_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:
-    """The first stage where Spark reads one source: Arrow messages of the micro-batch in, for the index-th container of the source."""
+    """The first stage with one Spark source: Arrow messages in, for the index-th container of the source."""
     began = _CLOCK.wall()
     task, host, _ = _task()
     container = task.source_containers[0][index]
@@ -206,13 +206,13 @@ def source_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def ingest_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:
-    """Before the first stage where Spark reads several sources: hand each batch of the union to a container of its source."""
+    """The stage before the first with several Spark sources: send each batch to a container of its source."""
     task, host, _ = _task()
     yield from host.post(_ingest(task, index, messages), -1, task.slots)
 
 
 def _ingest(task: Task, index: int, messages: Iterable[bytes]) -> Iterator[Envelope]:
-    """The union's first column numbers the source, whose rows are the struct column of that number; a partition has one source."""
+    """Split the union by source: column 0 is the source's number n, its rows are column n + 1."""
     for position, batch in enumerate(_source_batches(task, messages)):
         if batch.num_rows:
             number = batch.column(0)[0].as_py()
@@ -230,7 +230,7 @@ def _ingest(task: Task, index: int, messages: Iterable[bytes]) -> Iterator[Envel
 
 
 def fed_stage(index: int, records: Iterable[bytes]) -> Iterator[bytes]:
-    """The first stage behind `ingest_stage`: all its containers, those of Python inputs without any batches."""
+    """The first stage after `ingest_stage`: all its containers; those of Python inputs get no batches."""
     began = _CLOCK.wall()
     task, host, _ = _task()
     found: dict[int, list[tuple[int, int, bytes]]] = {
@@ -263,6 +263,7 @@ def next_stage(stage: int, index: int, records: Iterable[bytes]) -> Iterator[byt
 
 
 def _next(containers: Sequence[int], records: Iterable[bytes], began: float) -> Iterator[Envelope]:
+    """Forward envelopes for other containers, then run this task's containers on what came for them."""
     inboxes: dict[int, list[Message]] = {container: [] for container in containers}
     complete = True
     for destination, content in map(_open, records):
@@ -277,7 +278,7 @@ def _next(containers: Sequence[int], records: Iterable[bytes], began: float) -> 
 
 
 def commit_stage(_index: int, containers: Iterable[int]) -> Iterator[bytes]:
-    """Tell the operators of containers that the window is committed; the request's states are the versions after it."""
+    """Report the commit to operators that override `committed`; the request's states are those after it."""
     task, host, _ = _task()
     for container in containers:
         try:
@@ -301,7 +302,7 @@ Job: TypeAlias = tuple[int, Sequence[Message], Iterable[pa.RecordBatch]]
 
 
 def _run_each(jobs: Iterable[Job], began: float, *, complete: bool = True) -> Iterator[Envelope]:
-    """Run a task's containers, up to the first one that fails; none of them if not all that they need was `complete`."""
+    """Run a task's containers up to the first that fails; none of them if their input is not `complete`."""
     for container, messages, batches in jobs:
         if complete:
             complete = yield from _run(container, messages, batches, began)

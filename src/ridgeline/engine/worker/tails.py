@@ -1,4 +1,4 @@
-"""The last tuples of a stream, for somebody who asks while an application runs: containers hand them over with one window's report."""
+"""The last tuples of a stream, on demand: containers hand them over with the report of one window."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ports_of_stream(plan: Plan, name: str) -> tuple[list[Port], Schema]:
 
 
 def last_tuples(parts: Sequence[Tuples], count: int) -> bytes:
-    """The last `count` tuples of what a port emitted in a window, as an Arrow IPC stream; b"" if there are none."""
+    """The last `count` tuples that a port emitted in a window, as an Arrow IPC stream; b"" for none."""
     batches: list[pa.RecordBatch] = []
     for part in reversed(parts):
         if count > 0 and len(part):
@@ -54,7 +54,7 @@ def last_tuples(parts: Sequence[Tuples], count: int) -> bytes:
 
 @dataclass(eq=False)
 class Question:
-    """The tails of some ports, once: `answered` is set by the first committed window in which one of them emitted."""
+    """One request for tails: the first committed window in which one of the ports emitted sets `answered`."""
 
     ports: frozenset[Port]
     count: int

@@ -1,4 +1,4 @@
-"""The user's own modules: those that are loaded, and those that their functions can import when they run in a worker.
+"""The user's own modules: those that are loaded, and those that their functions may import in a worker.
 
 What a function imports is found by its `import` statements, without running anything. A name means what it
 would mean in the importing file's own folder, whichever folder the command runs in: first its neighbours (and
@@ -24,7 +24,7 @@ _IMPORTERS = frozenset({"import_module", "__import__"})
 
 
 def user_sources() -> dict[str, tuple[str, str]]:
-    """Path and text of the user's modules by name: the loaded ones, and what can be reached from them by import statements."""
+    """Path and text of the user's modules by name: loaded ones, and those reachable by import statements."""
     installed = _installed_folders()
     found = {name: (path, _text(path)) for name, path in _loaded(installed)}
     waiting = [(name, path, text) for name, (path, text) in found.items()] + list(_main())
@@ -42,7 +42,7 @@ def user_sources() -> dict[str, tuple[str, str]]:
 
 @lru_cache(maxsize=4096)
 def imported_names(text: str, package: str) -> frozenset[str]:
-    """What the import statements of a file may import, in full; `package` is what its relative imports start from.
+    """The full names that the import statements of a file may import; `package` resolves relative imports.
 
     Of `from a import b` both `a` and `a.b`: `b` may be a module. None of a file that cannot be parsed.
     """
@@ -103,7 +103,7 @@ class _Finder:
         self._known: dict[tuple[str, str], list[tuple[str, str]]] = {}
 
     def find(self, name: str, root: str) -> list[tuple[str, str]]:
-        """Name and path of a module and of the packages above it, as far as they are the user's and there; `root` is looked in first."""
+        """Names and paths of a user's module and its parent packages, if they exist; `root` comes first."""
         if (name, root) not in self._known:
             self._known[name, root] = list(self._find(name, root))
         return self._known[name, root]
@@ -164,7 +164,7 @@ def _loaded(installed: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _main() -> Iterator[tuple[str, str, str]]:
-    """The program, which is not shipped as a module (what it defines is pickled), or the cells of a notebook: what they import is."""
+    """The program or the cells of a notebook: pickled, not distributed as modules; what they import is."""
     main = sys.modules.get("__main__")
     path = getattr(main, "__file__", None)
     if path and path.endswith(".py") and Path(path).is_file():

@@ -56,7 +56,10 @@ def current_operator() -> CurrentOperator | None:
 
 
 class MarkedStream:
-    """A text stream that marks the lines of operators and writes each at once. All else is the stream's own."""
+    """A text stream that marks the lines of operators and writes each at once.
+
+    All else is the wrapped stream's own.
+    """
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
