@@ -58,7 +58,7 @@ class Generate(InputOperator):
 
 
 class Count(Totalled):
-    """Counts the tuples of its share of the keys, and adds up their values."""
+    """Count the tuples of its keys and add up their values; as in `fused_chain`, but with a port by key."""
 
     data = InputPort(ROW, key="key")
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,18 +27,14 @@ from rich.table import Table
 
 from benchmarks.processes import memory_by_kind
 from benchmarks.spark import MASTER
-from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
+from benchmarks.window import Count, Number
+from ridgeline import Application, InputOperator, OutputPort, State
 from ridgeline.api.context import OperatorContext
 from ridgeline.measure.events import RunEvent, WindowCommitted
 
 KEYS = 10_000
 TUPLES = 100
 MEGABYTE = 1e6
-
-
-class Number(NamedTuple):
-    key: int
-    value: int
 
 
 class Numbers(InputOperator):
@@ -56,18 +52,6 @@ class Numbers(InputOperator):
         self.output.emit_batch(
             pa.record_batch([pa.array(keys), pa.array(np.ones(TUPLES, np.int64))], names=["key", "value"])
         )
-
-
-class Count(Operator):
-    """How often each key has come."""
-
-    data = InputPort(Number, key="key")
-    totals = KeyedState(int, default=0)
-
-    @data.process_batch
-    def add(self, batch: pa.RecordBatch) -> None:
-        keys = batch["key"].to_numpy()
-        self.totals.put_many(keys, self.totals.get_many(keys) + 1)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Two stages: numbers made in two partitions, divided by key, counted."""
+"""Two stages: numbers made in two partitions, divided by key, counted.
+
+`ridgeline run` starts this file alone, so it imports nothing of the benchmarks, though `window.py` is alike.
+"""
 
 from typing import NamedTuple
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from ridgeline import Application
+from ridgeline import Application, OperatorError
 from ridgeline.api.properties import check_properties
 from ridgeline.api.schema import Schema
 from ridgeline.operators import ConsoleOutput
@@ -122,8 +123,27 @@ def test_colours_on_a_terminal_only(tmp_path: Path) -> None:
 def test_a_format_that_cannot_be_read_is_a_fault() -> None:
     [(name, value, rule)] = check_properties(ConsoleOutput(string_format="{"))[1]
     assert (name, value) == ("string_format", "{")
-    assert rule.startswith("is no format: ")
+    assert rule.startswith("cannot be parsed: ")
     assert rule.endswith("; use `{}` for the tuple, `{{` for a brace")
+
+
+@pytest.mark.parametrize(
+    ("string_format", "reason"),
+    [
+        ("{symbl} costs", "it names `symbl`; did you mean `symbol`?"),
+        ("{}{}", "Replacement index 1 out of range for positional args tuple; use `{}` once for the tuple"),
+        ("{symbol:.2f}", "Unknown format code 'f' for object of type 'str'; use `{}` once for the tuple"),
+    ],
+)
+def test_a_format_that_does_not_fit_the_tuples_is_an_error(string_format: str, reason: str) -> None:
+    app = Application("test", window="100ms")
+    source = app.add_operator("source", ListInput(Quote, [("A", 1.0, 1, MORNING)]))
+    console = app.add_operator("console", ConsoleOutput(string_format=string_format))
+    app.add_stream("quotes", source.output, console.input)
+    fields = ["symbol", "price", "volume", "time"]
+    what = f"`string_format` {string_format!r} cannot show a tuple with the fields {fields}; {reason}"
+    with pytest.raises(OperatorError, match=re.escape(what)):
+        run_local(app)
 
 
 def test_a_window_that_failed_prints_nothing() -> None:

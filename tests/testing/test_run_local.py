@@ -335,7 +335,7 @@ def test_lists_play_inputs_by_name():
             "sink",
             (
                 r"^`inputs` names `sink`, which is a `CollectorSink`; "
-                r"a list can play an input operator with one output port of a schema$"
+                r"a list can replace an input operator with one output port that has a schema; leave it out$"
             ),
         ),
     ],

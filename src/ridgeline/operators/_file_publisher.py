@@ -34,7 +34,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.operators._marker import Marker
 from ridgeline.operators._output_files import OutputFiles
-from ridgeline.operators._segments import DamagedError, Segment, check, lost_rows, merge
+from ridgeline.operators._segments import DamagedError, Segment, check, delete_owned, lost_rows, merge
 from ridgeline.operators._window_output import safe_name, write_failure
 
 HIDDEN = ".ridgeline"
@@ -333,11 +333,8 @@ class FilePublisher(Publisher):
         Segments of later windows stay: a driver that is being fenced off may be about to commit one of them.
         """
         pending = {segment.name for segment in self._pending}
-        doomed = [name for name in self._hidden() if name not in pending and self._is_left_over(name)]
-        if doomed:
-            self._context.check_owner()
-        for name in doomed:
-            self._files.delete(f"{self._folder}/{name}")
+        left_over = [name for name in self._hidden() if name not in pending and self._is_left_over(name)]
+        delete_owned(self._files, self._folder, left_over, self._context)
 
     def _is_left_over(self, name: str) -> bool:
         """True if nobody needs this file of the hidden folder any more, by its name; unknown names stay."""

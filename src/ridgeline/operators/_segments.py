@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.publisher import PublisherContext
 from ridgeline.operators._output_files import OutputFiles, SummedStream
 
 _ROW_GROUP_ROWS = 1_048_576
@@ -37,6 +38,17 @@ class DamagedError(Exception):
             f"it was written with {segment.crc32:08x}"
         )
         self.segment = segment
+
+
+def delete_owned(files: OutputFiles, folder: str, names: Sequence[str], context: PublisherContext) -> None:
+    """Delete files of a publisher's folder, if there are any and this driver still owns the checkpoint.
+
+    Raises FencedError, OSError.
+    """
+    if names:
+        context.check_owner()
+    for name in names:
+        files.delete(f"{folder}/{name}")
 
 
 def lost_rows(

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pydantic import Field
 from rich.text import Text
 
-from ridgeline.api.errors import shorten
+from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
 from ridgeline.api.masking import printable
 from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
@@ -69,14 +69,17 @@ class ConsoleOutput(Operator):
                 (
                     "string_format",
                     self.string_format,
-                    f"is no format: {error}; use `{{}}` for the tuple, `{{{{` for a brace",
+                    f"cannot be parsed: {error}; use `{{}}` for the tuple, `{{{{` for a brace",
                 )
             ]
         return []
 
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
-        """Format the first tuples as lines, count the others."""
+        """Format the first tuples as lines, count the others.
+
+        Raises RidgelineError for a tuple that `string_format` cannot show.
+        """
         shown: int = vars(self).get("_shown", 0)
         first = batch.slice(0, max(0, self.limit - shown))
         self._shown = shown + len(first)
@@ -107,12 +110,23 @@ class ConsoleOutput(Operator):
                 for cell in fields.values()
             )
             return Line(tuple(map(printable, fields)), tuple(map(readable, fields.values())), numbers)
-        if fields is None:
-            text = template.format(readable(value))
-        else:
-            whole = "  ".join(f"{name}={readable(cell)}" for name, cell in fields.items())
-            text = template.format(whole, **{name: _of_one_line(cell) for name, cell in fields.items()})
+        try:
+            if fields is None:
+                text = template.format(readable(value))
+            else:
+                whole = "  ".join(f"{name}={readable(cell)}" for name, cell in fields.items())
+                text = template.format(whole, **{name: _of_one_line(cell) for name, cell in fields.items()})
+        except (LookupError, AttributeError, TypeError, ValueError) as error:
+            raise self._misfit(error, fields or {}) from error
         return Line(None, (printable(text),), (False,))
+
+    def _misfit(self, error: Exception, fields: Mapping[str, Any]) -> RidgelineError:
+        """The error for a tuple that `string_format` cannot show."""
+        what = f"`string_format` {self.string_format!r} cannot show a tuple with the fields {list(fields)}"
+        if isinstance(error, KeyError):
+            name = str(error.args[0])
+            return RidgelineError(f"{what}; it names `{name}`; {did_you_mean(name, fields)}")
+        return RidgelineError(f"{what}; {error}; use `{{}}` once for the tuple, `{{name}}` for a field")
 
 
 class Line(NamedTuple):

@@ -18,7 +18,7 @@ from ridgeline.api.files import is_local, local_path
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.operators._marker import Marker
 from ridgeline.operators._output_files import OutputFiles
-from ridgeline.operators._segments import DamagedError, Segment, check, lost_rows
+from ridgeline.operators._segments import DamagedError, Segment, check, delete_owned, lost_rows
 from ridgeline.operators._spark_types import spark_type, what_spark_says
 from ridgeline.operators._window_output import WindowOutput, safe_name, write_failure
 
@@ -213,24 +213,16 @@ class SparkPublisher(Publisher):
         Files of later windows stay: another driver may be about to commit them.
         """
         staged = {segment.name for segment in self._staged}
-        doomed = [
-            name
-            for name in self._files.sizes(self._folder)
-            if name not in staged and self._is_left_over(name)
-        ]
-        if doomed:
-            self._context.check_owner()
-        for name in doomed:
-            self._files.delete(f"{self._folder}/{name}")
+        found = self._files.sizes(self._folder)
+        left_over = [name for name in found if name not in staged and self._is_left_over(name)]
+        delete_owned(self._files, self._folder, left_over, self._context)
 
     def _is_left_over(self, name: str) -> bool:
         marker = self._marker.window_of(name)
         found = re.match(r"w(\d+)-", name)
-        return (
-            marker < self._marker.window
-            if marker is not None
-            else found is not None and int(found[1]) <= self._window
-        )
+        if marker is not None:
+            return marker < self._marker.window
+        return found is not None and int(found[1]) <= self._window
 
     def _lost(self, segment: Segment, what: str) -> RidgelineError:
         remedy = "restore the checkpoint's `staging` folder from a copy and start again"

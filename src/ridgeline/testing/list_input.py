@@ -8,10 +8,10 @@ from typing import Any, Generic
 import pyarrow as pa
 from typing_extensions import TypeVar
 
-from ridgeline.api.errors import ContainerAbortError
+from ridgeline.api.errors import ContainerAbortError, SchemaError, shorten
 from ridgeline.api.operator import InputOperator
 from ridgeline.api.ports import OutputPort
-from ridgeline.api.schema import is_named_tuple, is_record, record_fields
+from ridgeline.api.schema import Schema, is_named_tuple, is_record, record_fields
 from ridgeline.api.schema_types import SchemaType
 from ridgeline.api.state import State
 
@@ -55,12 +55,23 @@ def _maker(schema: Any) -> Callable[[tuple[Any, ...]], Any] | None:
     return None
 
 
+def _made(make: Callable[[tuple[Any, ...]], Any], item: tuple[Any, ...], schema: Any) -> Any:
+    """Turn a plain tuple into one of the schema. Raises SchemaError for another number of values."""
+    try:
+        return make(item)
+    except (TypeError, ValueError) as error:
+        found = f"item {shorten(item)} has {len(item)} value{'' if len(item) == 1 else 's'}"
+        message = f"{found}, but the list has tuples of {Schema(schema).describe()}; give one for each field"
+        raise SchemaError(message) from error
+
+
 class ListInput(InputOperator, Generic[T]):
     """Emit the items of a list; finish with the window of the last item.
 
     Items are tuples of `schema` or plain tuples with its values. `END_WINDOW` ends a window, `ABORT` kills
     the container once, so that its window is replayed, and `EOF` ends the input. `timestamp` names the column
-    that holds the records' times. Partition p of n emits every n-th item.
+    that holds the records' times. Partition p of n emits every n-th item. Raises SchemaError for a plain
+    tuple of the wrong length.
 
     Example:
         >>> from typing import NamedTuple
@@ -91,7 +102,7 @@ class ListInput(InputOperator, Generic[T]):
         super().__init__(timestamp=timestamp)
         self.declare_schema("output", schema)
         make = _maker(schema)
-        self.items = [make(item) if make and type(item) is tuple else item for item in items]
+        self.items = [_made(make, item, schema) if make and type(item) is tuple else item for item in items]
 
     def timestamp_of(self, port: str) -> str | None:
         """The column that `timestamp` names."""

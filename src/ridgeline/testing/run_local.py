@@ -368,8 +368,8 @@ def _played_by_list(name: str, operator: Any) -> tuple[Any, str | None]:
     outputs = operator_type(type(operator)).outputs if isinstance(operator, InputOperator) else {}
     schema = port_schema(operator, next(iter(outputs))) if len(outputs) == 1 else None
     if schema is None:
-        rule = "a list can play an input operator with one output port of a schema"
-        msg = f"`inputs` names `{name}`, which is a `{type(operator).__name__}`; {rule}"
+        rule = "a list can replace an input operator with one output port that has a schema"
+        msg = f"`inputs` names `{name}`, which is a `{type(operator).__name__}`; {rule}; leave it out"
         raise RidgelineError(msg)
     return schema.type, operator.timestamp_of(next(iter(outputs)))
 
