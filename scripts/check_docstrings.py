@@ -37,9 +37,7 @@ def main() -> int:
         if is_bare(function)
     ]
     for line in bare:
-        print(
-            print(f"{line} has {LINES} lines or more and no docstring; say what it changes and who calls it")
-        )
+        print(f"{line} has {LINES} lines or more and no docstring; say what it changes and who calls it")
     return 1 if bare else 0
 
 

@@ -13,6 +13,7 @@ from ridgeline.api.errors import FencedError
 from ridgeline.operators import FileOutput
 from support.operators.publishing import Driver, KilledError, Steps, Store, read, visible
 
+pytestmark = pytest.mark.slow
 WINDOWS = 4
 
 

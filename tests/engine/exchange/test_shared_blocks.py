@@ -1,4 +1,4 @@
-"""Blocks by reference: the same tuples as by value, from files that are never changed, and by value where there is no room."""
+"""Blocks by reference: the same tuples as by value, from immutable files; by value where there is no room."""
 
 import errno
 import os

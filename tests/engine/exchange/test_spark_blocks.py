@@ -1,4 +1,4 @@
-"""Blocks by reference on Spark: through shared memory, nothing left behind, and a block that is lost is a window that is run again."""
+"""Blocks by reference on Spark: no files are left; a lost block makes a window run again."""
 
 import os
 from pathlib import Path
@@ -29,7 +29,7 @@ class Numbers(InputOperator):
 
 
 class Total(Operator):
-    """Emits the sum of its numbers so far, and how many files of blocks are mapped into its process as they come."""
+    """Emits the sum of its numbers so far, and how many files of blocks its process has mapped."""
 
     numbers = InputPort(Number, key="value")
     out = OutputPort(Number)

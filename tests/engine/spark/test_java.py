@@ -27,8 +27,10 @@ def test_no_java_says_what_to_install():
     with pytest.raises(RidgelineError) as caught:
         java.find_java()
     assert str(caught.value) == (
-        "Spark needs Java 17 or newer; there is no `java` on the PATH and JAVA_HOME is not set; install one (Debian: "
-        "`apt-get install openjdk-17-jre-headless`, macOS: `brew install openjdk@17`), or `pip install 'ridgeline[jre]'`"
+        "Spark needs Java 17 or newer; there is no `java` on the PATH and JAVA_HOME is not set; "
+        "install one (Debian: "
+        "`apt-get install openjdk-17-jre-headless`, macOS: `brew install openjdk@17`), or `pip "
+        "install 'ridgeline[jre]'`"
     )
 
 

@@ -36,7 +36,7 @@ def server(tmp_path_factory):
 
 
 def on_s3(server, what, count, bucket):
-    """What `support.s3.drivers` returns, in a process that knows nothing of S3 but what Spark's settings say."""
+    """What `support.s3.drivers` returns, in a process that has S3's settings from Spark only."""
     import pyarrow.fs
 
     jars("s3")
@@ -94,7 +94,8 @@ def test_a_window_costs_few_requests(server):
     steady = requests[commits[2] : commits[windows - 1]]
     per_window = len(steady) / (windows - 3)
     print(
-        f"{per_window:.1f} requests a window, {len(states)} for state files; {Counter(line.split(' ')[0] for line in steady)}"
+        f"{per_window:.1f} requests a window, {len(states)} for state files; "
+        f"{Counter(line.split(' ')[0] for line in steady)}"
     )
     changed = sum(
         "/state/" in line and line.startswith(("PUT ", "POST ")) and "delete" not in line for line in steady

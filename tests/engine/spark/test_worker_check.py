@@ -13,9 +13,13 @@ LOST = (
     "Lost task 1.3 in stage 0.0 (TID 10) (10.88.0.12 executor 0): "
 )
 FROM_WORKER = "org.apache.spark.SparkException: \nError from python worker:\n  "
-NOT_FOUND = "Error while finding module specification for 'ridgeline.engine.spark.daemon' (ModuleNotFoundError: No module named 'ridgeline')"
+NOT_FOUND = (
+    "Error while finding module specification for 'ridgeline.engine.spark.daemon' "
+    "(ModuleNotFoundError: No module named 'ridgeline')"
+)
 OTHER_PYTHON = (
-    "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 "
+    "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker "
+    "has different version: 3.9 "
     "than that in driver: 3.11, PySpark cannot run with different minor versions."
 )
 
@@ -25,23 +29,41 @@ OTHER_PYTHON = (
     [
         (
             f"{FROM_WORKER}/usr/bin/python3: {NOT_FOUND}",
-            "the workers cannot run Ridgeline: host `10.88.0.12`: its Python, `/usr/bin/python3`, has no module `ridgeline`; ",
+            (
+                "the workers cannot run Ridgeline: host `10.88.0.12`: its Python, `/usr/bin/python3`, "
+                "has no module `ridgeline`; "
+            ),
         ),
         (
-            f"{FROM_WORKER}Traceback (most recent call last):\n  File ...\nModuleNotFoundError: No module named 'pyarrow'\nPYTHONPATH was:",
+            (
+                f"{FROM_WORKER}Traceback (most recent call last):\n  File ...\nModuleNotFoundError: No "
+                "module named 'pyarrow'\nPYTHONPATH was:"
+            ),
             "the workers cannot run Ridgeline: host `10.88.0.12`: its Python has no module `pyarrow`; ",
         ),
         (
             "ModuleNotFoundError: No module named 'ridgeline.engine.spark.worker_check'",
-            "host `10.88.0.12`: its Python has no module `ridgeline.engine.spark.worker_check`, or has another version of it; ",
+            (
+                "host `10.88.0.12`: its Python has no module `ridgeline.engine.spark.worker_check`, or "
+                "has another version of it; "
+            ),
         ),
         (
-            'java.io.IOException: Cannot run program "/home/me/.venv/bin/python": error=2, No such file or directory',
-            "the workers have no Python: host `10.88.0.12` has no `/home/me/.venv/bin/python` that it can run; ",
+            (
+                'java.io.IOException: Cannot run program "/home/me/.venv/bin/python": '
+                "error=2, No such file or directory"
+            ),
+            (
+                "the workers have no Python: host `10.88.0.12` has no `/home/me/.venv/bin/python` that "
+                "it can run; "
+            ),
         ),
         (
             OTHER_PYTHON,
-            "the workers have another Python than the driver: host `10.88.0.12` has Python 3.9, the driver 3.11; ",
+            (
+                "the workers have another Python than the driver: host `10.88.0.12` has Python 3.9, the "
+                "driver 3.11; "
+            ),
         ),
     ],
 )
@@ -72,7 +94,10 @@ def test_other_errors_are_left_alone(text):
 def test_the_question_names_nothing_of_ridgelines_engine():
     """A worker with another version of ridgeline must be able to answer."""
     text = cloudpickle.dumps(looker("/nowhere/run.json"))
-    code = f"import sys, pickle; sys.modules['ridgeline.engine.spark.worker_check'] = None; print(*pickle.loads({text!r})(0, ()))"
+    code = (
+        "import sys, pickle; sys.modules['ridgeline.engine.spark.worker_check'] = None; "
+        f"print(*pickle.loads({text!r})(0, ()))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.rstrip().endswith(f"{own_environment().ridgeline}, False)")
 

@@ -1,4 +1,4 @@
-"""A restart after each kind of damage to each kind of file of a checkpoint: the right result, or an error that names file and remedy."""
+"""A restart after damage to any file of a checkpoint: the right result, or an error with file and remedy."""
 
 import itertools
 import shutil
@@ -22,7 +22,7 @@ LATER = 2
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch, tmp_path):
-    """Keyed states lie in runs from 100 keys on; nothing waits for a disk; copies of runs lie in the test's folder."""
+    """Keyed states are in segments from 100 keys on; nothing waits for disks; copies lie in its folder."""
     monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 100)
     monkeypatch.setattr("os.fsync", lambda _file: None)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "copies"))
@@ -56,7 +56,7 @@ def expected():
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """A checkpoint of 13 windows, made by three drivers, with deltas, snapshots and runs; and a copy of it from before."""
+    """A checkpoint of 13 windows by three drivers, with deltas, snapshots and segments; and an older copy."""
     folder = tmp_path_factory.mktemp("damage")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(keyed_segments, "SEGMENT_KEYS", 100)

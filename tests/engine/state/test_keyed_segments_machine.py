@@ -1,4 +1,4 @@
-"""Keyed state that lies in segments against a plain dict, over any sequence of edits, windows, crashes and compactions."""
+"""Keyed state in segments against a plain dict, over random edits, windows, crashes and compactions."""
 
 import copy
 import pickle

@@ -44,7 +44,10 @@ def test_a_missing_file_is_named(tmp_path):
     storage = LocalStorage(str(tmp_path))
     with pytest.raises(
         StateError,
-        match=rf"^state file `{tmp_path}/state/{NAME}` is missing; the checkpoint needs it; put it back from a copy$",
+        match=(
+            rf"^state file `{tmp_path}/state/{NAME}` is missing; the checkpoint needs it; put it "
+            rf"back from a copy$"
+        ),
     ):
         state_files.read(storage, NAME, 1)
 
@@ -57,7 +60,10 @@ def test_a_file_of_any_other_length_is_corrupt(tmp_path):
         storage.write(f"state/{NAME}", data[:length])
         with pytest.raises(StateError) as error:
             state_files.read(storage, NAME, 1)
-        text = f"state file `{tmp_path}/state/{NAME}` is corrupt ({length} bytes, {what}); restore it from a copy"
+        text = (
+            f"state file `{tmp_path}/state/{NAME}` is corrupt ({length} bytes, {what}); restore it "
+            "from a copy"
+        )
         assert str(error.value) == text
     storage.write(f"state/{NAME}", data + b"\0")
     with pytest.raises(StateError, match="is corrupt"):

@@ -1,4 +1,4 @@
-"""What another user of the machine can write is never run: with real owners and modes, so these tests need root, as CI has it."""
+"""What another user can write is never run. With real owners and modes, so these tests need root."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ def uri(tmp_path: Path) -> Path:
 
 def as_nobody(code: str, *arguments: object) -> None:
     """Run Python as another user, as an attacker would."""
-    drop = f"os.setgroups([]); os.setresgid({NOBODY}, {NOBODY}, {NOBODY}); os.setresuid({NOBODY}, {NOBODY}, {NOBODY})"
+    drop = (
+        f"os.setgroups([]); os.setresgid({NOBODY}, {NOBODY}, {NOBODY}); os.setresuid({NOBODY}, "
+        f"{NOBODY}, {NOBODY})"
+    )
     command = [sys.executable, "-c", f"import os, sys; {drop}\n{code}", *map(str, arguments)]
     subprocess.run(command, check=True, cwd="/")
 
@@ -79,7 +82,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-# The checkpoint folder -----------------------------------------------------------------------------------------------
+# The checkpoint folder --------------------------------------------------------------------------------------
 
 
 @needs_root
@@ -185,7 +188,8 @@ def test_owners_and_folders_can_be_named(uri: Path, monkeypatch: pytest.MonkeyPa
 def test_a_worker_trusts_the_driver(uri: Path) -> None:
     os.chown(uri / "state" / STATE, NOBODY, NOBODY)
     code = (
-        "import sys; from ridgeline.engine.state import state_files, trust; from ridgeline.engine.state.storage import LocalStorage\n"
+        "import sys; from ridgeline.engine.state import state_files, trust; from "
+        "ridgeline.engine.state.storage import LocalStorage\n"
         f"trust.trust_owner({NOBODY}); print(state_files.read(LocalStorage(sys.argv[1]), sys.argv[2], 1))"
     )
     done = subprocess.run(
@@ -238,7 +242,7 @@ def test_a_folder_with_foreign_files_stays_as_it_is_but_for_ours(tmp_path: Path)
     } == dict.fromkeys(FOLDERS, 0o700)
 
 
-# The plan ------------------------------------------------------------------------------------------------------------
+# The plan ---------------------------------------------------------------------------------------------------
 
 
 class Source(ListInput):
@@ -291,7 +295,7 @@ def test_another_plan_under_the_same_name_is_not_unpickled(tmp_path: Path, mark:
     assert not mark.exists()
 
 
-# Names that others can guess -----------------------------------------------------------------------------------------
+# Names that others can guess --------------------------------------------------------------------------------
 
 
 @needs_root

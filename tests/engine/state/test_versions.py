@@ -1,4 +1,4 @@
-"""Workers hold one version or another while versions are merged beside them: state is as if there were one worker and no merge."""
+"""Workers hold any version while others are compacted: state is that of one worker without compactions."""
 
 from functools import cache
 from unittest.mock import patch

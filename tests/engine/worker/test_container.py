@@ -185,7 +185,7 @@ def test_a_state_file_that_is_gone_is_named():
         hand.attempt()
 
 
-# What it reports -------------------------------------------------------------------------------------------------------
+# What it reports --------------------------------------------------------------------------------------------
 
 
 class Ticking(SteppingClock):
@@ -218,7 +218,7 @@ def test_a_container_fills_in_the_events_themselves():
             assert own.transfer_seconds >= own.encode_seconds + own.state_seconds
 
 
-# At most once ----------------------------------------------------------------------------------------------------------
+# At most once -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dies", [False, True])
@@ -286,7 +286,7 @@ def test_what_a_dropped_window_handed_over_is_forgotten():
     assert hand.report(hand.attempt(), "sink").handed_over == [2]
 
 
-# What is not declared --------------------------------------------------------------------------------------------------
+# What is not declared ---------------------------------------------------------------------------------------
 
 
 class Remembering(Operator):
@@ -370,7 +370,7 @@ def test_a_failed_attempt_forgets_them_too():
     assert "of_this_window" not in vars(hand.operator("step"))
 
 
-# Committed -------------------------------------------------------------------------------------------------------------
+# Committed --------------------------------------------------------------------------------------------------
 
 
 class Told(Sums):
@@ -415,7 +415,7 @@ def test_state_cannot_be_changed_in_committed():
     assert hand.window() == [({"b": 2}, 3, [1, 2])]
 
 
-# Between containers ----------------------------------------------------------------------------------------------------
+# Between containers -----------------------------------------------------------------------------------------
 
 
 def test_a_container_that_got_nothing_from_a_producer_fails():

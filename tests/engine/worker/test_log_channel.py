@@ -133,7 +133,8 @@ def test_a_full_disk_ends_nothing(capsys):
         LOG.error("one")
         LOG.error("two")
     assert capsys.readouterr().err == (
-        "a log line cannot be written: OSError: [Errno 28] No space left on device; further ones are not reported\n"
+        "a log line cannot be written: OSError: [Errno 28] No space left on device; further ones are "
+        "not reported\n"
     )
 
 

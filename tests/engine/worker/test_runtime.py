@@ -106,7 +106,8 @@ def test_the_life_cycle():
     step.stop()
     step.stop()
     assert step.operator.calls == [
-        "setup 0/1", "activate", "begin 0", "item 7 of 0", "item 8 of 0", "batch of 1", "batch of 1", "end", "begin 1", "end",
+        "setup 0/1", "activate", "begin 0", "item 7 of 0", "item 8 of 0", "batch of 1", "batch of 1",
+        "end", "begin 1", "end",
         "committed 1", "deactivate", "teardown",
     ]  # fmt: skip
 
@@ -198,7 +199,10 @@ def test_an_emitted_tuple_that_does_not_fit_fails_the_operator():
 
     with pytest.raises(
         OperatorError,
-        match=r"in `emit`: SchemaError: Item\(key='x'\) does not fit Item\(key: int64\): `key` must be int64; got 'x'",
+        match=(
+            r"in `emit`: SchemaError: Item\(key='x'\) does not fit Item\(key: int64\): `key` must "
+            r"be int64; got 'x'"
+        ),
     ):
         run(runtime(Wrong()), 0)
 

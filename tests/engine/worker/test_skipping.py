@@ -266,7 +266,7 @@ def test_inputs_have_no_tuples_to_leave_out():
         plan_application(app, {}, {"numbers.on_error": "SKIP"})
 
     [fault] = caught.value.faults
-    assert (
-        str(fault)
-        == "`numbers.on_error`: attribute `on_error` would do nothing: an input operator gets no tuples to leave out; leave it out"
+    assert str(fault) == (
+        "`numbers.on_error`: attribute `on_error` would do nothing: an input operator gets no "
+        "tuples to leave out; leave it out"
     )

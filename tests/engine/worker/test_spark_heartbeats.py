@@ -143,7 +143,7 @@ def test_at_recording_level_off_there_are_none(spark_context, tmp_path, hear):
 
 
 class StuckSum(Sum):
-    """In window 1 it puts a file `waits` into `folder` and is in native code, with Python's lock, until the file `go` is there."""
+    """In window 1 it makes the file `waits` and stays in native code, with the GIL, until `go` is there."""
 
     folder: str = ""
 

@@ -1,4 +1,4 @@
-"""Operators that fail in every way that Python has: one clear failure, which names the operator, and no code from data."""
+"""Operators that fail in every way Python has: a clear failure that names the operator; no code from data."""
 
 import os
 import time
@@ -111,7 +111,8 @@ def test_a_silent_worker_is_ended_and_its_window_run_again(spark_context, receiv
     assert run.ids == [0, 1, 2]
     [retry] = run.retries
     assert retry.reason.startswith(
-        "operator `total` (partition 0) of application `sums` failed in window 1 in `its turn`: its worker process "
+        "operator `total` (partition 0) of application `sums` failed in window 1 in `its turn`: its "
+        "worker process "
     )
     assert "raise the attribute `heartbeat_timeout`" in retry.reason
     first, *others = notes(tmp_path)  # Spark may have begun the task again before its job was cancelled

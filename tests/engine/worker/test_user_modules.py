@@ -10,7 +10,7 @@ from ridgeline.engine.worker.user_modules import imported_names, user_sources
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """`project({"app.py": text, ...})` writes files, imports `app` and returns what is shipped of the folder, by name."""
+    """`project({"app.py": text, ...})` writes files, imports `app` and returns the modules to distribute."""
     before = set(sys.modules)
 
     def make(files, entry="lazy_app"):

@@ -12,7 +12,7 @@ from support.engine.current_operators import BALANCES, CITIES
 
 @pytest.fixture
 def stream(monkeypatch):
-    """A marked stream as `mark_output` puts it in the place of standard output; `stream.getvalue()` is what is written."""
+    """A marked stream as `mark_output` makes them; `stream.getvalue()` is what was written."""
     stream = MarkedStream(io.StringIO())
     monkeypatch.setattr(worker_output, "_marked", [stream])
     yield stream
@@ -29,7 +29,8 @@ def test_each_line_is_marked(stream):
     leave_operator()
     print("after", file=stream)
     assert stream.getvalue() == (
-        "before\n[balances:1] one 2\n[balances:1] three\n[balances:1] four\n[balances:1] \n[cities:0] five\nafter\n"
+        "before\n[balances:1] one 2\n[balances:1] three\n[balances:1] four\n[balances:1] \n"
+        "[cities:0] five\nafter\n"
     )
 
 

@@ -46,7 +46,8 @@ def leave_operator() -> None:
     """End the last operator's turn in the calling thread, and write out a line that it has not finished."""
     if _current.operator is not None:
         for stream in _marked:
-            stream.flush()
+            if stream.pending:
+                stream.flush()
         _current.operator = None
 
 
@@ -64,7 +65,8 @@ class MarkedStream:
     def __init__(self, stream: Any) -> None:
         self.stream = stream
         self._operator: CurrentOperator | None = None
-        self._pending = ""
+        self.pending = ""
+        """What is held back of an unfinished line."""
         self._begun = False
         """Whether the beginning of the unfinished line is written already."""
 
@@ -84,14 +86,14 @@ class MarkedStream:
             if self._begun:
                 self.stream.write("\n")
             self._operator, self._begun = operator, False
-        complete, newline, self._pending = (self._pending + text).rpartition("\n")
+        complete, newline, self.pending = (self.pending + text).rpartition("\n")
         if newline:
             marked = [f"{self._mark}{line}\n" for line in complete.split("\n")]
             if self._begun:
                 marked[0] = marked[0].removeprefix(self._mark)
             self.stream.write("".join(marked))
             self._begun = False
-        if len(self._pending) > _LONGEST_PENDING:
+        if len(self.pending) > _LONGEST_PENDING:
             self.flush()
         return len(text)
 
@@ -102,9 +104,9 @@ class MarkedStream:
 
     def flush(self) -> None:
         """Write out what is held back, also of a line that is not complete."""
-        if self._pending:
-            self.stream.write(self._pending if self._begun else self._mark + self._pending)
-            self._pending, self._begun = "", True
+        if self.pending:
+            self.stream.write(self.pending if self._begun else self._mark + self.pending)
+            self.pending, self._begun = "", True
         self.stream.flush()
 
     @property
