@@ -55,6 +55,7 @@ def test_the_blocks_of_a_page_run_on_spark(page, tmp_path):
 @pytest.mark.slow
 def test_the_blocks_on_kafka_run_with_a_broker(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "broker").mkdir()
     broker = Broker(tmp_path / "broker")
     broker.start()
     try:
