@@ -124,10 +124,12 @@ def test_window_that_runs_when_told_to_stop_is_committed(spark_context, tmp_path
     lasting = threading.Event()
 
     def stop_in_window_1():
-        wait_until((tmp_path / "waits").exists, "window 1")
-        stop.set()
-        lasting.wait(0.3)  # as long as a window lasts that nobody cuts off
-        (tmp_path / "go").touch()
+        try:
+            wait_until((tmp_path / "waits").exists, "window 1")
+            stop.set()
+            lasting.wait(0.3)  # as long as a window lasts that nobody cuts off
+        finally:
+            (tmp_path / "go").touch()  # else window 1 would wait for ever
 
     thread = threading.Thread(target=stop_in_window_1)
     thread.start()
