@@ -258,7 +258,7 @@ def test_the_application_ends_when_its_last_input_has_finished():
     assert master.ended
 
 
-def test_what_has_finished_is_told_to_the_containers():
+def test_what_has_finished_is_reported_to_the_containers():
     master = Master(plan(inputs=2), epoch=1)
     window(master, 0, finished=["source2"])
     assert handle(master, WindowDue(1)).request.finished == frozenset(ids(master.plan, "source2"))

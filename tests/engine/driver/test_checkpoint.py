@@ -64,7 +64,7 @@ def test_a_folder_of_another_application_is_refused_and_given_back(storage):
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"{}"])
-def test_a_corrupt_description_of_the_run_is_told(storage, text):
+def test_a_corrupt_description_of_the_run_is_reported(storage, text):
     storage.write("run.json", text)
     with pytest.raises(
         CheckpointError,
@@ -131,7 +131,7 @@ def test_drivers_that_start_at_once_never_share_an_epoch():
     assert outcomes.count("committed") == 1
 
 
-def test_a_corrupt_last_manifest_is_told(storage):
+def test_a_corrupt_last_manifest_is_reported(storage):
     checkpoint = Checkpoint(storage, "app")
     checkpoint.commit(manifest(0))
     storage.write("manifests/000000000000.json", b"{}")
@@ -276,7 +276,7 @@ def test_what_the_disk_says_is_explained_and_nothing_is_lost(storage, monkeypatc
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(
@@ -287,7 +287,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
         tmp_path.chmod(0o700)
 
 
-def test_a_folder_below_a_file_is_told(tmp_path):
+def test_a_folder_below_a_file_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(
         CheckpointError, match=r"^checkpoint folder `.*/file/below`: .*; mend it and run again"

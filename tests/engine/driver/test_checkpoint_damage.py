@@ -43,7 +43,7 @@ def overwrite(storage, name, data):
     storage.write(name, data)
 
 
-def test_a_flipped_id_of_the_run_is_told(storage):
+def test_a_flipped_id_of_the_run_is_reported(storage):
     data = storage.read("run.json")
     run_id = json.loads(data)["run"]["run_id"].encode()
     other = bytes([run_id[0] ^ 1]) + run_id[1:]
@@ -71,7 +71,7 @@ def test_a_description_without_a_checksum_is_of_an_earlier_version(storage):
     )
 
 
-def test_the_description_of_another_run_is_told(storage):
+def test_the_description_of_another_run_is_reported(storage):
     other = MemoryStorage()
     Checkpoint(other, "app").close()
     overwrite(storage, "run.json", other.read("run.json"))
@@ -81,7 +81,7 @@ def test_the_description_of_another_run_is_told(storage):
     )
 
 
-def test_a_manifest_under_another_name_is_told(storage):
+def test_a_manifest_under_another_name_is_reported(storage):
     overwrite(storage, "manifests/000000000002.json", storage.read("manifests/000000000001.json"))
     where = f"{storage.uri}/manifests/000000000002.json"
     assert (
@@ -91,7 +91,7 @@ def test_a_manifest_under_another_name_is_told(storage):
 
 
 @pytest.mark.parametrize("left", [0, 1])
-def test_lost_manifests_are_told(storage, left):
+def test_lost_manifests_are_reported(storage, left):
     storage.delete(f"manifests/{window_id:012d}.json" for window_id in range(left, 3))
     storage.delete(["committed/000000000000"])
     newest = "its last manifest is of window 0" if left else "it has no manifest"
@@ -102,7 +102,7 @@ def test_lost_manifests_are_told(storage, left):
     )
 
 
-def test_lost_manifests_of_an_application_without_state_are_told(storage):
+def test_lost_manifests_of_an_application_without_state_are_reported(storage):
     storage.delete(f"state/{name}" for name in storage.names("state"))
     storage.delete(f"manifests/{name}" for name in storage.names("manifests"))
     assert (

@@ -1,4 +1,4 @@
-"""Merging of states beside the windows, as a run in process does it: the same code as on Spark, at once."""
+"""Compaction as a run in process does it: the same code as on Spark, at once."""
 
 from pathlib import Path
 
@@ -17,13 +17,13 @@ from support.manifests import manifest_of
 
 @pytest.fixture(autouse=True)
 def small_runs(monkeypatch):
-    """Keyed states lie in runs from 100 keys on."""
+    """Keyed states lie in segments from 100 keys on."""
     monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 100)
 
 
 @pytest.fixture(scope="module")
 def expected():
-    """What the ledger says without any merging."""
+    """What the ledger says without any compaction."""
     return run_local(application(snapshot_interval=1_000_000), windows=200).collected("sink")
 
 
@@ -36,7 +36,7 @@ def warnings(run):
     return [event.text for event in run.events if isinstance(event, StateWarning)]
 
 
-def test_after_so_many_deltas_they_are_merged():
+def test_after_so_many_deltas_they_are_compacted():
     storage, lengths = MemoryStorage(), []
     for _ in range(9):
         run_local(application(snapshot_interval=3), windows=1, checkpoint=storage)
@@ -46,7 +46,7 @@ def test_after_so_many_deltas_they_are_merged():
 
 @pytest.mark.parametrize("interval", [1, 2, 7])
 @pytest.mark.parametrize("windows_a_run", [200, 33, 1])
-def test_merging_changes_nothing(expected, interval, windows_a_run):
+def test_compaction_changes_nothing(expected, interval, windows_a_run):
     storage, got = MemoryStorage(), []
     windows = 200 if windows_a_run > 1 else 40
     while len(got) < windows:
@@ -99,7 +99,7 @@ def damage(storage, name, how):
 
 @pytest.mark.parametrize("how", ["truncated", "flipped", "missing"])
 @pytest.mark.parametrize("kind", ["segment0", "snapshot"])
-def test_a_broken_merged_file_is_replaced_by_what_it_was_merged_from(checkpoint, expected, how, kind):
+def test_a_broken_compacted_file_is_replaced_by_what_it_was_compacted_from(checkpoint, expected, how, kind):
     [name] = [name for name in version(checkpoint) if name.endswith(kind)]
     damage(checkpoint, name, how)
     run = run_local(application(snapshot_interval=8), windows=20, checkpoint=checkpoint)
@@ -117,7 +117,7 @@ def test_a_broken_delta_ends_the_run_with_its_name(checkpoint, how):
         run_local(application(snapshot_interval=8), windows=20, checkpoint=checkpoint)
 
 
-def test_a_broken_merged_file_without_its_origin_ends_the_run_with_its_name(checkpoint):
+def test_a_broken_compacted_file_without_its_origin_ends_the_run_with_its_name(checkpoint):
     run_local(application(snapshot_interval=8, windows_kept=1), windows=5, checkpoint=checkpoint)
     [name] = state_files.segments_of(version(checkpoint))
     damage(checkpoint, name, "truncated")
@@ -128,11 +128,11 @@ def test_a_broken_merged_file_without_its_origin_ends_the_run_with_its_name(chec
         run_local(application(snapshot_interval=8), windows=20, checkpoint=checkpoint)
 
 
-# Merges that fail -------------------------------------------------------------------------------------------
+# Compactions that fail ------------------------------------------------------------------------------------
 
 
 def failing(monkeypatch, fails):
-    """Merges raise while `fails()` says so."""
+    """Compactions raise while `fails()` says so."""
     merge, no = Merger.merge, StateError("no")
 
     def unreliable(self, job):
@@ -143,7 +143,7 @@ def failing(monkeypatch, fails):
     monkeypatch.setattr(Merger, "merge", unreliable)
 
 
-def test_a_merge_that_fails_is_told_and_tried_again(monkeypatch, expected):
+def test_a_compaction_that_fails_is_reported_and_tried_again(monkeypatch, expected):
     tries = iter([True, True])
     failing(monkeypatch, lambda: next(tries, False))
     storage = MemoryStorage()
@@ -155,7 +155,7 @@ def test_a_merge_that_fails_is_told_and_tried_again(monkeypatch, expected):
     assert state_files.segments_of(version(storage))
 
 
-def test_where_nothing_can_be_merged_the_run_ends_before_the_chain_has_no_end(monkeypatch, expected):
+def test_where_nothing_can_be_compacted_the_run_ends_before_the_chain_has_no_end(monkeypatch, expected):
     storage = MemoryStorage()
     with monkeypatch.context() as patch:
         failing(patch, lambda: True)
@@ -172,7 +172,7 @@ def test_where_nothing_can_be_merged_the_run_ends_before_the_chain_has_no_end(mo
     assert len(version(storage)) < 6
 
 
-def test_large_deltas_are_merged_sooner(monkeypatch):
+def test_large_deltas_are_compacted_sooner(monkeypatch):
     monkeypatch.setattr(compaction, "COMPACT_BYTES", 500)
     storage = MemoryStorage()
     run_local(application(snapshot_interval=1_000), windows=30, checkpoint=storage)

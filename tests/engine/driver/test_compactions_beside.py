@@ -1,4 +1,4 @@
-"""Merging while windows go on: what is being written survives purges, and is taken over when it is done."""
+"""Compaction beside the windows: its files survive purges, and are installed once it has ended."""
 
 import threading
 
@@ -29,7 +29,7 @@ def expected():
 
 @pytest.fixture
 def begin(tmp_path, monkeypatch):
-    """`begin(**attributes)` opens a run whose merging is in the background."""
+    """`begin(**attributes)` opens a run whose compactions run in the background."""
     monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 100)
     opened = []
 
@@ -71,7 +71,7 @@ def merged(run):
     return state_files.base_of(run.master.states[LEDGER])
 
 
-def test_windows_go_on_while_a_version_is_merged(begin, monkeypatch, wait_until, expected):
+def test_windows_go_on_while_a_version_is_compacted(begin, monkeypatch, wait_until, expected):
     written, go_on = threading.Event(), threading.Event()
     merge = Merger.merge
 
@@ -101,7 +101,7 @@ def test_windows_go_on_while_a_version_is_merged(begin, monkeypatch, wait_until,
     )
 
 
-def test_windows_wait_for_the_compactor_where_too_much_is_left_to_be_merged(begin, monkeypatch, expected):
+def test_windows_wait_for_the_compactor_where_too_much_is_left_to_be_compacted(begin, monkeypatch, expected):
     monkeypatch.setattr(compactions, "SMALL_BYTES", 0)
     run = begin(snapshot_interval=3)
     for _ in range(60):
@@ -112,7 +112,7 @@ def test_windows_wait_for_the_compactor_where_too_much_is_left_to_be_merged(begi
     assert run.publishers["sink"].tuples(None) == expected
 
 
-def test_a_run_that_ends_in_a_merge_leaves_it(begin, monkeypatch, expected):
+def test_a_run_that_ends_in_a_compaction_leaves_it(begin, monkeypatch, expected):
     monkeypatch.setattr(compactions, "SMALL_BYTES", 0)
     run = begin(snapshot_interval=5)
     windows(run, 6)

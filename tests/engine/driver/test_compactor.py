@@ -61,7 +61,7 @@ def test_it_merges_in_a_process_that_stays(hand, compactor):
     assert compactor.pid == pid
 
 
-def test_its_errors_are_told_as_if_it_were_here(hand, compactor):
+def test_its_errors_are_reported_as_if_it_were_here(hand, compactor):
     name = hand.states[LEDGER][3]
     Path(hand.storage.uri, "state", name).write_bytes(b"RLST")
     with pytest.raises(

@@ -77,7 +77,7 @@ def process():
     process.communicate()
 
 
-def test_a_java_process_that_was_killed_is_told_whatever_failed_first(process):
+def test_a_java_process_that_was_killed_is_reported_whatever_failed_first(process):
     process.kill()
     process.wait()
     assert has_ended(context_of(process))
@@ -88,7 +88,7 @@ def test_a_java_process_that_was_killed_is_told_whatever_failed_first(process):
     )
 
 
-def test_a_java_process_that_runs_is_not_told(process):
+def test_a_java_process_that_runs_is_not_reported(process):
     assert not has_ended(context_of(process))
     assert gone(context_of(process), ValueError("no")) is None
     assert gone(context_of(process), ConnectionRefusedError("a database")) is None

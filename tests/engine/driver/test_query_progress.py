@@ -57,26 +57,26 @@ class Query:
 
 
 @pytest.fixture
-def told():
+def reported():
     return []
 
 
 @pytest.fixture
-def progress(told):
-    return QueryProgress(told.append, SteppingClock(), [7])
+def progress(reported):
+    return QueryProgress(reported.append, SteppingClock(), [7])
 
 
-def windows(told):
-    return [event.window_id for event in told if isinstance(event, SparkTrigger)]
+def windows(reported):
+    return [event.window_id for event in reported if isinstance(event, SparkTrigger)]
 
 
-def test_a_window_is_told_once(progress, told):
+def test_a_window_is_reported_once(progress, reported):
     query = Query(account(0))
     progress.committed(0, 1)
     assert progress.read(query)
     assert progress.read(query)
 
-    trigger, source = told
+    trigger, source = reported
     at = SteppingClock().wall()
     assert trigger == SparkTrigger(
         at, 0, START, {"latestOffset": 0.002, "triggerExecution": 0.04, "addBatch": 0.03}
@@ -84,7 +84,7 @@ def test_a_window_is_told_once(progress, told):
     assert source == SourceProgress(at, 0, 7, 10.0, 90.0, whole=True)
 
 
-def test_windows_come_in_order_and_old_accounts_are_not_read_again(progress, told):
+def test_windows_come_in_order_and_old_accounts_are_not_read_again(progress, reported):
     query = Query(*(account(window) for window in range(10)))
     for window in range(10):
         progress.committed(window, 1)
@@ -95,45 +95,45 @@ def test_windows_come_in_order_and_old_accounts_are_not_read_again(progress, tol
     progress.committed(11, 1)
     progress.read(query)
 
-    assert windows(told) == list(range(12))
+    assert windows(reported) == list(range(12))
     assert query.reads == 2
-    assert [event.consumed for event in told if isinstance(event, SourceProgress)] == [
+    assert [event.consumed for event in reported if isinstance(event, SourceProgress)] == [
         10.0 * (window + 1) for window in range(12)
     ]
 
 
 def test_accounts_of_triggers_without_a_batch_and_of_windows_of_an_earlier_run_are_passed_over(
-    progress, told
+    progress, reported
 ):
     progress.committed(3, 0)
     progress.committed(4, 1)
     assert progress.read(Query(account(3), account(4), account(5, batch=False), account(5, batch=False)))
-    assert windows(told) == [4]
+    assert windows(reported) == [4]
 
 
-def test_records_of_a_window_that_two_jobs_have_read_count_once(progress, told):
+def test_records_of_a_window_that_two_jobs_have_read_count_once(progress, reported):
     for window, jobs in enumerate([1, 2]):
         progress.committed(window, jobs)
     second = account(1)
     second["sources"][0]["numInputRows"] = 20
     progress.read(Query(account(0), second))
-    assert [event.consumed for event in told if isinstance(event, SourceProgress)] == [10.0, 20.0]
+    assert [event.consumed for event in reported if isinstance(event, SourceProgress)] == [10.0, 20.0]
 
 
-def test_sources_that_are_not_the_operators_are_not_guessed(progress, told):
+def test_sources_that_are_not_the_operators_are_not_guessed(progress, reported):
     progress.committed(0, 1)
     assert progress.read(Query(account(0, sources=2)))
-    assert [type(event) for event in told] == [SparkTrigger]
+    assert [type(event) for event in reported] == [SparkTrigger]
 
 
-def test_windows_whose_accounts_spark_has_dropped_are_given_up(progress, told):
+def test_windows_whose_accounts_spark_has_dropped_are_given_up(progress, reported):
     for window in range(4):
         progress.committed(window, 1)
     assert progress.read(Query(account(2), account(3)))
-    assert windows(told) == [2, 3]
+    assert windows(reported) == [2, 3]
 
 
-def test_the_last_window_is_waited_for_but_not_for_ever(progress, told):
+def test_the_last_window_is_waited_for_but_not_for_ever(progress, reported):
     class Late(Query):
         def recentProgress(self):  # noqa: N802  Spark's
             self.asked = getattr(self, "asked", 0) + 1
@@ -141,11 +141,11 @@ def test_the_last_window_is_waited_for_but_not_for_ever(progress, told):
 
     progress.committed(0, 1)
     progress.finish(Late(account(0)))
-    assert windows(told) == [0]
+    assert windows(reported) == [0]
 
     progress.committed(1, 1)
     progress.finish(Query(account(0)))
-    assert windows(told) == [0]
+    assert windows(reported) == [0]
 
 
 @pytest.mark.parametrize(
@@ -158,10 +158,10 @@ def test_the_last_window_is_waited_for_but_not_for_ever(progress, told):
         {"batchId": 0, "durationMs": None},
     ],
 )
-def test_accounts_in_another_form_cost_the_figures_alone(progress, told, broken):
+def test_accounts_in_another_form_cost_the_figures_alone(progress, reported, broken):
     progress.committed(0, 1)
     progress.finish(Query(broken))
-    assert told == []
+    assert reported == []
 
 
 def test_a_query_that_is_gone(progress):

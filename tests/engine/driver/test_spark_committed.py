@@ -28,10 +28,10 @@ class Telling(InputOperator):
             file.write(f"{window_id}\n")
 
 
-def test_the_only_container_is_told_of_each_commit(spark_context: SparkContext, tmp_path: Path) -> None:
-    told = tmp_path / "told"
+def test_the_only_container_gets_each_commit(spark_context: SparkContext, tmp_path: Path) -> None:
+    reported = tmp_path / "reported"
     app = Application("telling", window=0)
-    telling = app.add_operator("telling", Telling(file=str(told)))
+    telling = app.add_operator("telling", Telling(file=str(reported)))
     app.add_stream("ones", telling.output, app.add_operator("console", ConsoleOutput()).input)
     run_on_spark(app, spark_context, tmp_path / "checkpoint", windows=3)
-    assert told.read_text(encoding="utf-8").split() == ["0", "1", "2"]
+    assert reported.read_text(encoding="utf-8").split() == ["0", "1", "2"]

@@ -133,7 +133,7 @@ def test_a_damaged_entry_is_written_again(files, checkpoint, spark_context, how)
 
 
 @pytest.mark.parametrize("how", ["missing", "older", "flipped", "compact"])
-def test_a_lost_list_of_files_is_told(files, checkpoint, spark_context, how):
+def test_a_lost_list_of_files_is_reported(files, checkpoint, spark_context, how):
     folder = checkpoint / "spark" / "sources" / "0"
     path = folder / ("9.compact" if how in ("compact", "flipped") else "11")
     if how == "older":
@@ -152,19 +152,19 @@ def test_a_lost_list_of_files_is_told(files, checkpoint, spark_context, how):
     )
 
 
-def test_a_whole_log_that_is_older_is_told(files, checkpoint, spark_context):
+def test_a_whole_log_that_is_older_is_reported(files, checkpoint, spark_context):
     older(files, checkpoint, "offsets", "commits", "sources")
     assert "Spark's log `" in go_on(files, checkpoint, spark_context, CheckpointError)
 
 
-def test_a_lost_log_of_files_is_told(files, checkpoint, spark_context):
+def test_a_lost_log_of_files_is_reported(files, checkpoint, spark_context):
     shutil.rmtree(checkpoint / "spark")
     assert "is missing, and it says which files were read" in go_on(
         files, checkpoint, spark_context, CheckpointError
     )
 
 
-def test_a_log_ahead_of_the_commits_is_told(files, checkpoint, spark_context):
+def test_a_log_ahead_of_the_commits_is_reported(files, checkpoint, spark_context):
     (checkpoint / "manifests" / f"{11:012d}.json").unlink()
     for path in (checkpoint / "state").glob(f"{11:012d}-*"):
         path.unlink()

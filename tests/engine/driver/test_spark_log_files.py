@@ -77,7 +77,7 @@ def is_right(checkpoint, manifest):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("pattern", ["metadata", "offsets/1[0-2]", "commits/1[01]", "sources/*/*"])
-def test_the_log_continues_the_commit_or_it_is_told(whole, tmp_path, pattern, kind):
+def test_the_log_continues_the_commit_or_it_is_reported(whole, tmp_path, pattern, kind):
     folder, manifest = whole
     outcomes = Counter()
     for name, damage in cases(folder / "whole" / "spark", folder / "earlier" / "spark", pattern, [kind]):
@@ -87,7 +87,7 @@ def test_the_log_continues_the_commit_or_it_is_told(whole, tmp_path, pattern, ki
             SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"], lambda _: None).check(manifest)
         except CheckpointError as error:
             assert is_told(error, name.split(" ")[0], "spark/x"), f"{name}: {error}"  # noqa: PT017
-            outcomes["told"] += 1
+            outcomes["reported"] += 1
         else:
             is_right(checkpoint, manifest)
             outcomes["right"] += 1
@@ -130,7 +130,7 @@ def test_folders_that_are_older_or_gone(whole, tmp_path, folders, version):
 
 
 @pytest.mark.parametrize("gone", [12, 11])
-def test_manifests_behind_the_log_are_told(whole, gone):
+def test_manifests_behind_the_log_are_reported(whole, gone):
     folder, manifest = whole
     log = SparkLog(LocalStorage(str(folder / "whole")), ["files", "kafka"], print)
     last = None if gone == 12 else replace(manifest, window_id=10)
@@ -141,7 +141,7 @@ def test_manifests_behind_the_log_are_told(whole, gone):
     assert str(error.value) == f"Spark's log `{folder}/whole/spark` is at window 12, but {newest}; {remedy}"
 
 
-def test_other_sources_are_told(whole):
+def test_other_sources_are_reported(whole):
     folder, manifest = whole
     log = SparkLog(LocalStorage(str(folder / "whole")), ["kafka", "files"], print)
     with pytest.raises(CheckpointError) as error:

@@ -66,7 +66,7 @@ def test_state_is_restored_from_what_was_merged_and_deltas(spark_context, tmp_pa
 
 
 class Listening(Sum):
-    """Writes down which windows it is told are committed, and what its state is then."""
+    """Writes down the windows that `committed` is called for, and its state then."""
 
     folder: str = ""
 
@@ -95,7 +95,7 @@ def test_operators_hear_of_commits(spark_context, tmp_path):
     ]
 
 
-def test_commit_is_told_again_after_a_restart(spark_context, tmp_path):
+def test_commit_is_reported_again_after_a_restart(spark_context, tmp_path):
     """Between the commit and the call there may have been a crash."""
     folder = tmp_path / "heard"
     folder.mkdir()

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 
 def sources(run, operator):
-    """What was told of a Spark source, window by window."""
+    """What was reported of a Spark source, window by window."""
     first = next(physical.id for physical in run.plan.physical.operators if physical.name == operator)
     found = [event for event in run.of_type(SourceProgress) if event.operator == first]
     assert all(event.whole and event.unit == "records" for event in found)
@@ -72,7 +72,7 @@ def test_a_source_without_latest_offsets_has_an_unknown_backlog(spark_context, t
     assert [event.window_id for event in again.of_type(SparkTrigger)] == [2]
 
 
-def test_two_sources_are_told_apart(spark_context, tmp_path):
+def test_two_sources_are_reported_apart(spark_context, tmp_path):
     run = run_on_spark(two_spark_sources(), spark_context, tmp_path / "checkpoint", windows=3)
 
     assert [event.consumed for event in sources(run, "first")] == [50.0, 100.0, 150.0]
@@ -142,7 +142,7 @@ def test_backlog_of_a_source_that_reports_its_latest_offset(spark_context, tmp_p
     app.add_stream("sums", total.sums, sink(app, "store", Number))
     run = run_on_spark(app, spark_context, tmp_path / "checkpoint", windows=5)
 
-    told = [(event.consumed, event.remaining) for event in sources(run, "numbers")]
-    assert [consumed for consumed, _ in told] == [8.0, 16.0, 24.0, 32.0, 40.0]
-    assert [remaining for _, remaining in told][1:] == [24.0, 16.0, 8.0, 0.0]
+    reported = [(event.consumed, event.remaining) for event in sources(run, "numbers")]
+    assert [consumed for consumed, _ in reported] == [8.0, 16.0, 24.0, 32.0, 40.0]
+    assert [remaining for _, remaining in reported][1:] == [24.0, 16.0, 8.0, 0.0]
     assert [number.value for number in run.collected("store")][-1] == sum(range(40))

@@ -119,7 +119,7 @@ def test_stops_after_the_window_that_runs(spark_context, tmp_path):
 
 
 @pytest.mark.parametrize("make", [sum_application, rate_application], ids=["tick", "query"])
-def test_window_that_runs_when_told_to_stop_is_committed(spark_context, tmp_path, wait_until, make):
+def test_window_that_runs_when_asked_to_stop_is_committed(spark_context, tmp_path, wait_until, make):
     stop = threading.Event()
     lasting = threading.Event()
 
@@ -156,13 +156,13 @@ def test_makes_a_checkpoint_folder_of_its_own(spark_context, tmp_path, monkeypat
     from ridgeline.engine.driver.launch import Options, launch
     from ridgeline.plan.planner import plan_application
 
-    told = []
+    reported = []
     outcome = launch(
         plan_application(sum_application()),
         Options(windows=1),
         context=spark_context,
-        started=lambda run: told.append((run.checkpoint.storage.uri, run.next_window)),
+        started=lambda run: reported.append((run.checkpoint.storage.uri, run.next_window)),
     )
 
-    assert told == [(outcome.checkpoint, 0)]
+    assert reported == [(outcome.checkpoint, 0)]
     assert outcome.checkpoint.startswith(str(tmp_path / "ridgeline-checkpoint-"))

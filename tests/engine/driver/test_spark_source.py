@@ -169,7 +169,7 @@ def test_manifests_behind_the_offset_log_are_refused(spark_context, tmp_path):
 
 
 @pytest.mark.slow
-def test_source_that_fails_while_it_runs_is_told(spark_context, tmp_path):
+def test_source_that_fails_while_it_runs_is_reported(spark_context, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     write("parquet", folder, "0", range(10))

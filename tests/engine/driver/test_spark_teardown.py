@@ -63,8 +63,8 @@ def test_every_operator_that_was_set_up_is_torn_down_in_its_process(spark_contex
     assert set_up
     assert noted(folder, "deactivate") == noted(folder, "teardown") == set_up
     warnings = [event.text for event in run.of_type(StateWarning)]
-    told = {
+    reported = {
         f"operator `total` (partition {number}): `teardown` failed: OSError: cannot let go; no result is lost"
         for number in (0, 1)
     }
-    assert set(warnings) == (told if fails else set())
+    assert set(warnings) == (reported if fails else set())

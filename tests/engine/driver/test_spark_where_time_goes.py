@@ -15,7 +15,7 @@ WINDOWS = 40
 
 
 def measure(app, context, folder, windows=WINDOWS):
-    """Run and fold: what the run was told, as its watch tells it."""
+    """Run, and fold the events of the run into a `Watch`."""
     run = run_on_spark(app, context, folder / "checkpoint", windows=windows)
     watch = Watch(time.time)
     watch.observe(planned_event(plan_application(app), at=time.time(), application_id="busy", info={}))

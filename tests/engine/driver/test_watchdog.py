@@ -96,7 +96,7 @@ def test_the_operator_of_an_old_heartbeat_is_not_named(old):
     assert stuck.failure.operator == ""
 
 
-def test_the_operator_of_a_worker_on_this_host_that_never_told_it_is_read_from_its_file():
+def test_the_operator_of_a_worker_on_this_host_that_never_reported_it_is_read_from_its_file():
     made, ids = hangs()
     box = black_box.BlackBox()
     box.note(black_box.Turn("run-1", 7, 1, 1, ids["total"]))
