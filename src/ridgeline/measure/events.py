@@ -38,7 +38,7 @@ class ApplicationPlanned:
 
 @dataclass(frozen=True, slots=True)
 class WindowPlanned:
-    """The window's driver has fired.
+    """The window's trigger has fired.
 
     `due`: when it should have, by the application's schedule (wall clock of STRAM).
     """

@@ -14,14 +14,12 @@ StateVersion = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class WindowRequest:
-    """Run this window.
+    """One attempt at a window, the same for all containers.
 
-    `attempt` counts the tries of the window from 0, `epoch` the drivers that have owned the checkpoint.
-
-    `final`: all inputs will have finished with this window, so open application windows end. `finished`: ids
-    of input operators that have finished before. `states`: the version after window `window_id - 1` of every
-    operator (by physical id) that has state. `tails`: of which output ports (physical id and name) the report
-    is to hold the last tuples, and how many.
+    `attempt` counts from 0; `epoch` counts the drivers that have owned the checkpoint. `final`: all inputs
+    finish in this window, so open application windows end. `finished`: the inputs that have finished before.
+    `states`: the version after window `window_id - 1` of each state. `tails`: the output ports whose last
+    tuples the report must hold, and how many. All by physical id; ports also by name.
     """
 
     window_id: int

@@ -120,7 +120,7 @@ class ProgressFold:
             self._window.clear()
 
     def window_planned(self, event: WindowPlanned) -> None:
-        """A window's driver has fired: how late it is, is a sample of the schedule."""
+        """A window's trigger has fired: how late it fired is a sample of the schedule."""
         self._begun += self._window is None or self._window.id != event.window_id
         pause = math.inf if self._committed_at is None else event.at - self._committed_at
         self._window = _Window(
