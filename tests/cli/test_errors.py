@@ -77,7 +77,8 @@ def test_an_exception_that_nobody_meant_is_told_in_two_lines(capsys, monkeypatch
     assert ended.value.exit_code == 1
     assert capsys.readouterr().err == (
         "error: ZeroDivisionError: why\n"
-        "nobody expected this error; RIDGELINE_DEBUG=1 in the environment shows where it arises: please report that\n"
+        "nobody expected this error; RIDGELINE_DEBUG=1 in the environment shows where it arises: please "
+        "report that\n"
     )
 
 

@@ -48,13 +48,17 @@ def test_a_name_in_a_file(write_app):
 def test_a_wrong_name_in_a_file(write_app):
     write_app("wrong_name.py", 'first = APP("a")\nnumber = 3')
     assert str(refused("wrong_name.py:frist")) == "`wrong_name.py` has no `frist`; did you mean `first`?"
-    expected = "`wrong_name.py:number` is no application; got int; name an Application or a function that returns one"
+    expected = (
+        "`wrong_name.py:number` is no application; got int; name an Application or a function that "
+        "returns one"
+    )
     assert str(refused("wrong_name.py:number")) == expected
 
 
 def test_no_application(write_app):
     assert str(refused(write_app("none.py", ""))) == (
-        "`none.py` has no application; make one at module level (`app = Application(...)`) or in a function `application()` that returns it"
+        "`none.py` has no application; make one at module level (`app = Application(...)`) or in a "
+        "function `application()` that returns it"
     )
 
 
@@ -156,13 +160,17 @@ def test_errors_of_ridgeline_pass(write_app):
 def test_options_without_a_function(write_app):
     write_app("plain.py", 'app = APP("a")')
     assert str(refused("plain.py", "--output", "x")) == (
-        "unknown option `--output`; only a function `application(...)` takes options, which `plain.py` has not"
+        "unknown option `--output`; only a function `application(...)` takes options, which `plain.py` "
+        "has not"
     )
     assert str(refused("plain.py", "--window=3")) == "unknown option `--window`; did you mean `--windows`?"
 
 
 def test_options_become_arguments(write_app):
-    text = "from pathlib import Path\ndef application(output: Path | None = None, days: int = 1):\n    return APP(f'{output!r} {days!r}')"
+    text = (
+        "from pathlib import Path\ndef application(output: Path | None = None, days: int = 1):\n    "
+        "return APP(f'{output!r} {days!r}')"
+    )
     write_app("options.py", text)
     assert load_application("options.py").name == "None 1"
     assert load_application("options.py", ["--output", "out", "--days=7"]).name == "PosixPath('out') 7"

@@ -110,7 +110,8 @@ def test_validate_imports_no_spark(environment):
     code = (
         "import sys\nfrom ridgeline.cli.main import app\n"
         f"sys.argv = ['ridgeline', 'validate', {str(TINY)!r}]\n"
-        "try:\n    app()\nfinally:\n    assert not {'pyspark', 'py4j', 'ridgeline.engine.driver.run'} & set(sys.modules)"
+        "try:\n    app()\nfinally:\n    assert not {'pyspark', 'py4j', 'ridgeline.engine.driver.run'} & "
+        "set(sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
@@ -139,6 +140,7 @@ def test_no_java_is_1_and_says_what_to_install(ridgeline_command, monkeypatch):
     result = ridgeline_command("run", TINY, "--quiet", "--checkpoint", "state")
     assert result.exit_code == 1
     assert result.stderr.startswith(
-        "error: Spark needs Java 17 or newer; `JAVA_HOME` is `/nowhere`, which has no working `bin/java`; install one"
+        "error: Spark needs Java 17 or newer; `JAVA_HOME` is `/nowhere`, which has no working `bin/java`; "
+        "install one"
     )
     assert "Traceback" not in result.output

@@ -56,7 +56,10 @@ def test_assignments():
         (
             options.attributes,
             "x",
-            "`--attribute` takes `operator.name=value`; got `x`; for example `--attribute balances.partitions=3`",
+            (
+                "`--attribute` takes `operator.name=value`; got `x`; for example `--attribute "
+                "balances.partitions=3`"
+            ),
         ),
         (
             options.settings,
@@ -137,7 +140,10 @@ TAKES = (
         (["more"], f"`more` belongs to no option; options of the application are `--name value`; {TAKES}"),
         (
             ["--data=1", "--rows", "many"],
-            "`--rows` does not take `many`: input should be a valid integer, unable to parse string as an integer",
+            (
+                "`--rows` does not take `many`: input should be a valid integer, unable to parse string as an "
+                "integer"
+            ),
         ),
         (
             ["--data=1", "--fast=maybe"],

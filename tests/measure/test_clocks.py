@@ -32,7 +32,7 @@ def corrected(offsets, host, true, ahead, drift):
 @settings(deadline=None)
 @given(st.data(), st.floats(-0.0025, 0.0025))
 def test_after_ten_samples_two_drifting_hosts_agree(data, drift):
-    """250 ms apart and drifting against each other by up to 5 ms a second; most messages are delayed by tens of milliseconds."""
+    """250 ms apart, drifting by up to 5 ms a second; most messages are delayed by tens of milliseconds."""
     offsets = ClockOffsets(own_host="stram")
     hosts = {"a": (0.125, drift), "b": (-0.125, -drift)}
     for host, clock in hosts.items():

@@ -67,7 +67,10 @@ def test_a_torn_last_line_is_skipped_with_a_note(tmp_path, run):
 
     assert events == run.events[:-1]
     assert notes == [
-        f"event log `{path}`, line {len(run.events)}: the last event is torn and skipped; the run was killed while it was written"
+        (
+            f"event log `{path}`, line {len(run.events)}: the last event is torn and skipped; the run was "
+            "killed while it was written"
+        )
     ]
     assert replay(str(path)).info(0)["state"] == "RUNNING"
 
@@ -133,7 +136,10 @@ def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch, na
     log.close()
 
     assert told == [
-        f"event log `{tmp_path / name}` cannot be written: No space left on device; the run goes on without it"
+        (
+            f"event log `{tmp_path / name}` cannot be written: No space left on device; the run goes on "
+            "without it"
+        )
     ]
     monkeypatch.undo()
     assert len(list(read_event_log(str(tmp_path / name)))) <= 1
@@ -147,7 +153,10 @@ def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch, na
         ("there.parquet", "exists already; give another name, or remove it"),
         (
             "no/log.jsonl",
-            "cannot be written: No such file or directory; give a path in a folder that exists and may be written to",
+            (
+                "cannot be written: No such file or directory; give a path in a folder that exists and may be "
+                "written to"
+            ),
         ),
         ("no/log.parquet", "cannot be written: No such file or directory; give a path in a folder"),
     ],

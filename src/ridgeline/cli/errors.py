@@ -26,7 +26,10 @@ _THEME = Theme({"ridgeline.name": "cyan"})
 
 
 class CommandError(RidgelineError):
-    """The command cannot be carried out as it was given; `details` are further lines, such as the end of a traceback."""
+    """The command cannot be carried out as given.
+
+    `details` are further lines, such as the end of a traceback.
+    """
 
     def __init__(self, message: str, details: str = "") -> None:
         super().__init__(message)
@@ -42,7 +45,10 @@ _BACKTICKS = _Backticks()
 
 
 def make_console() -> Console:
-    """A console for standard error: names in backticks are coloured on a terminal; elsewhere lines are not wrapped."""
+    """A console for standard error.
+
+    On a terminal names in backticks are coloured; elsewhere lines are not wrapped.
+    """
     console = Output(
         lambda: None, stderr=True, theme=_THEME, highlighter=_BACKTICKS, emoji=False, markup=False
     )
@@ -52,9 +58,9 @@ def make_console() -> Console:
 
 @contextmanager
 def told(after: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Tell an error of a command, call `after`, and end with its exit code: 2 for what was given, 1 for what failed.
+    """Print an error of a command, call `after`, and exit: 2 for wrong input, 1 for a failure.
 
-    Nothing is told if the reader of standard output has gone away: the exit code is 141.
+    Nothing is printed if the reader of standard output has gone away: the exit code is 141.
     """
     try:
         yield
@@ -94,13 +100,17 @@ def tell(error: RidgelineError, console: Console) -> None:
 
 
 def tell_unexpected(error: BaseException, console: Console) -> None:
-    """Print an exception that nobody meant to raise; with its whole traceback if the environment variable `RIDGELINE_DEBUG` is set."""
+    """Print an exception that nobody expected.
+
+    The whole traceback is shown if the environment variable `RIDGELINE_DEBUG` is set.
+    """
     _print_error(described(error), console)
     if os.environ.get(DEBUG):
         console.print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"))
     else:
         console.print(
-            f"nobody expected this error; {DEBUG}=1 in the environment shows where it arises: please report that"
+            f"nobody expected this error; {DEBUG}=1 in the environment shows where it arises: please "
+            "report that"
         )
 
 

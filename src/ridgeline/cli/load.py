@@ -29,7 +29,10 @@ def load_application(target: str, options: Sequence[str] = ()) -> Application:
     """
     if target.startswith("-"):
         hint = did_you_mean(target, COMMAND_OPTIONS)
-        msg = f"unknown option `{target}`; {hint if hint.startswith('did') else 'options of the application come after APP'}"
+        msg = (
+            f"unknown option `{target}`; "
+            f"{hint if hint.startswith('did') else 'options of the application come after APP'}"
+        )
         raise CommandError(msg)
     path, name = _split(target)
     found = _find(path, name) if path is not None else _import_attribute(target)
@@ -67,11 +70,11 @@ def _split(target: str) -> tuple[Path | None, str]:
     return None, ""
 
 
-# Files -----------------------------------------------------------------------------------------------------------------
+# Files ------------------------------------------------------------------------------------------------------
 
 
 def _find(path: Path, name: str) -> Any:
-    """The file's application or function: the one of that name, its function `application`, or its only Application."""
+    """What has that name in the file, else its function `application`, else its only Application."""
     module = _load_file(path)
     if name:
         return _attribute(module, name, str(path))
@@ -87,7 +90,10 @@ def _find(path: Path, name: str) -> Any:
         msg = f"`{path}` has {len(found)} applications; name one of them: {choices}"
         raise CommandError(msg)
     if not found:
-        remedy = f"make one at module level (`app = Application(...)`) or in a function `{_FUNCTION}()` that returns it"
+        remedy = (
+            f"make one at module level (`app = Application(...)`) or in a function `{_FUNCTION}()` that "
+            "returns it"
+        )
         msg = f"`{path}` has no application; {remedy}"
         raise CommandError(msg)
     return next(iter(found.values()))[1]
@@ -140,7 +146,7 @@ def _put_on_path(folder: Path) -> None:
         sys.path.insert(0, str(folder))
 
 
-# Modules -----------------------------------------------------------------------------------------------------------------
+# Modules ----------------------------------------------------------------------------------------------------
 
 
 def _import_attribute(target: str) -> Any:
@@ -176,18 +182,24 @@ def _attribute(module: ModuleType, name: str, where: str) -> Any:
         value = getattr(value, part)
     if isinstance(value, Application) or (callable(value) and not isinstance(value, type)):
         return value
-    msg = f"`{where}:{name}` is no application; got {type(value).__name__}; name an Application or a function that returns one"
+    msg = (
+        f"`{where}:{name}` is no application; got {type(value).__name__}; name an Application or a "
+        "function that returns one"
+    )
     raise CommandError(msg)
 
 
-# The user's code -----------------------------------------------------------------------------------------------------------
+# The user's code --------------------------------------------------------------------------------------------
 
 
 def _call(target: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Application:
     made = _guarded(target, lambda: function(**arguments))
     if isinstance(made, Application):
         return made
-    msg = f"function `{getattr(function, '__name__', _FUNCTION)}` of `{target}` must return an Application; got {type(made).__name__}"
+    msg = (
+        f"function `{getattr(function, '__name__', _FUNCTION)}` of `{target}` must return an Application; "
+        f"got {type(made).__name__}"
+    )
     raise CommandError(msg)
 
 

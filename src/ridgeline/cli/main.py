@@ -23,7 +23,8 @@ from ridgeline.engine.worker.log_channel import LogFormat, LogLevel
 
 app = typer.Typer(
     name="ridgeline",
-    help="Run streaming applications, written in Python, on Spark.\n\nTry `ridgeline validate APP`, then `ridgeline run APP`.",
+    help="Run streaming applications, written in Python, on Spark."
+    "\n\nTry `ridgeline validate APP`, then `ridgeline run APP`.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -31,13 +32,17 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 _OWN_OPTIONS = {"ignore_unknown_options": True, "allow_extra_args": True}
-_OPTIONS_OF_APP = "Options that are not listed here belong to the application: they become arguments of its function `application(...)`."
+_OPTIONS_OF_APP = (
+    "Options that are not listed here belong to the application: they become arguments of its function "
+    "`application(...)`."
+)
 
 App = Annotated[
     str,
     typer.Argument(
         metavar="APP",
-        help="A file (its one Application, or its function `application()`), `file.py:name`, or `module:attribute`.",
+        help="A file (its one Application, or its function `application()`), `file.py:name`, or "
+        "`module:attribute`.",
         show_default=False,
     ),
 ]
@@ -46,7 +51,8 @@ Properties = Annotated[
     typer.Option(
         "-D",
         metavar="OPERATOR.PROPERTY=VALUE",
-        help="Set a property of an operator: `-D payments.count=1000`; of a dictionary one entry: `-D source.options.subscribe=trades`.",
+        help="Set a property of an operator: `-D payments.count=1000`; of a dictionary one entry: `-D "
+        "source.options.subscribe=trades`.",
         show_default=False,
     ),
 ]
@@ -55,7 +61,8 @@ Attributes = Annotated[
     typer.Option(
         "--attribute",
         metavar="OPERATOR.NAME=VALUE",
-        help="Set an attribute of an operator, `--attribute book.partitions=3`, or of the application, `--attribute window=1s`.",
+        help="Set an attribute of an operator, `--attribute book.partitions=3`, or of the application, "
+        "`--attribute window=1s`.",
         show_default=False,
     ),
 ]
@@ -93,7 +100,8 @@ def run(  # noqa: PLR0913, PLR0917  options
         str | None,
         typer.Option(
             metavar="URL",
-            help="Where Spark runs: `local[4]`, `spark://host:7077`, `yarn`, `k8s://...`. Default: that of `spark-submit`, or `local[*]`.",
+            help="Where Spark runs: `local[4]`, `spark://host:7077`, `yarn`, `k8s://...`. Default: that "
+            "of `spark-submit`, or `local[*]`.",
             show_default=False,
         ),
     ] = None,
@@ -109,7 +117,8 @@ def run(  # noqa: PLR0913, PLR0917  options
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Folder or URI for the run's state. One that holds a run: go on from there. Not given: a fresh folder, named at start.",
+            help="Folder or URI for the run's state. One that holds a run: go on from there. Not given: "
+            "a fresh folder, named at start.",
             show_default=False,
         ),
     ] = None,
@@ -144,7 +153,8 @@ def run(  # noqa: PLR0913, PLR0917  options
         str | None,
         typer.Option(
             metavar="PATH",
-            help="Append what is logged to PATH, from `--log-level` on (default: INFO). Workers of a cluster write to their own standard error.",
+            help="Append what is logged to PATH, from `--log-level` on (default: INFO). Workers of a "
+            "cluster write to their own standard error.",
             show_default=False,
         ),
     ] = None,
@@ -156,7 +166,8 @@ def run(  # noqa: PLR0913, PLR0917  options
         str | None,
         typer.Option(
             metavar="URL",
-            help="Send metrics to an OpenTelemetry collector, `http://localhost:4318`; needs the extra `ridgeline[otel]`.",
+            help="Send metrics to an OpenTelemetry collector, `http://localhost:4318`; needs the extra "
+            "`ridgeline[otel]`.",
             show_default=False,
         ),
     ] = None,
@@ -164,7 +175,8 @@ def run(  # noqa: PLR0913, PLR0917  options
         bool,
         typer.Option(
             "--profile",
-            help="Say at the end where a window's time goes, and write flame graphs of the driver and of a worker (by py-spy).",
+            help="Say at the end where a window's time goes, and write flame graphs of the driver and "
+            "of a worker (by py-spy).",
         ),
     ] = False,
     profile_folder: Annotated[
@@ -197,7 +209,8 @@ def run(  # noqa: PLR0913, PLR0917  options
         typer.Option(
             metavar="TOKEN",
             envvar="RIDGELINE_TOKEN",
-            help="What the web service asks for. Not given: one is made where it is needed, and shown at start.",
+            help="What the web service asks for. Not given: one is made where it is needed, and shown "
+            "at start.",
             show_default=False,
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""Options that are more than typer knows: assignments (`-D`, `--attribute`, `--conf`) and the options of an application."""
+"""Options that typer does not know: assignments (`-D`, `--attribute`, `--conf`), application options."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def assignments(
         name, equals, value = text.partition("=")
         name = name.strip()
         parts = name.split(".", 1)
-        if not equals or not name or (dotted and (len(parts) < 2 or not all(parts))):  # noqa: PLR2004  operator and property
+        both = len(parts) == 2 and all(parts)  # noqa: PLR2004  operator and property
+        if not equals or not name or (dotted and not both):
             msg = f"`{option}` takes `{form}`; got `{mask_text(text)}`; for example `{option} {example}`"
             raise CommandError(msg)
         found[name] = value
@@ -60,7 +61,10 @@ def check_master(master: str) -> str:
     """Refuse what cannot be a Spark master before Spark is started. Raises CommandError."""
     forms = "give `local[4]`, `local[*]`, `spark://host:7077`, `yarn` or `k8s://https://host:6443`"
     if master.startswith("sc://"):
-        msg = f"`--master {master}` is Spark Connect, which is not supported: windows are RDD jobs, which need a classic driver; {forms}"
+        msg = (
+            f"`--master {master}` is Spark Connect, which is not supported: windows are RDD jobs, which "
+            f"need a classic driver; {forms}"
+        )
         raise CommandError(msg)
     if "://" not in master and master != "yarn" and not master.startswith("local"):
         msg = f"`--master {master}` is no Spark master; {forms}"
@@ -81,11 +85,13 @@ def log_settings(level: LogLevel | None, file: str | None, form: LogFormat) -> L
     return LogSettings(level or LogLevel.INFO, form, file)
 
 
-# Options of an application -----------------------------------------------------------------------------------------------
+# Options of an application ----------------------------------------------------------------------------------
 
 
 def application_arguments(target: str, function: Callable[..., Any], texts: Sequence[str]) -> dict[str, Any]:
-    """Keyword arguments for the function from `--name value`, `--name=value`, `--flag` and `--no-flag`, by its annotations.
+    """Keyword arguments for the function, by its annotations.
+
+    From `--name value`, `--name=value`, `--flag` and `--no-flag`.
 
     Raises CommandError for options that the function does not take, values that do not fit and required ones
     that are missing.
@@ -96,7 +102,10 @@ def application_arguments(target: str, function: Callable[..., Any], texts: Sequ
     while rest:
         text = rest.pop(0)
         if not text.startswith("--") or text == "--":
-            msg = f"`{text}` belongs to no option; options of the application are `--name value`; {_takes(target, parameters)}"
+            msg = (
+                f"`{text}` belongs to no option; options of the application are `--name value`; "
+                f"{_takes(target, parameters)}"
+            )
             raise CommandError(msg)
         option, equals, value = text.partition("=")
         name, negated = _name(option, parameters)

@@ -18,7 +18,7 @@ OUTPUT_GONE = 141
 
 
 class OutputGoneError(Exception):
-    """Nobody reads standard output any more, so there is nothing left to do for a command that only prints."""
+    """Nobody reads standard output any more: a command that only prints has nothing left to do."""
 
 
 def _leave() -> None:
@@ -38,7 +38,7 @@ class Output(Console):
         self._gone = gone
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What is printed, whoever wrote it, with control characters shown: rich's own are in control segments and styles."""
+        """What is printed, with control characters shown: rich's own are in control segments and styles."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 

@@ -40,7 +40,10 @@ RUN_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Where the web service of a run listens, port 0 being a free one, the token that it asks for, further names that it answers to."""
+    """Where the web service of a run listens.
+
+    Port 0 is a free one. `token` is what it asks for, `allowed_hosts` are further names that it answers to.
+    """
 
     host: str = DEFAULT_HOST
     port: int = 0

@@ -32,7 +32,7 @@ def fitted(
 
 
 def flow(pieces: Sequence[Text], width: int, *, indent: int = 0) -> Text:
-    """Pieces one after the other, a space between them; a piece that does not fit any more begins a line, which is indented."""
+    """Pieces one after the other, with spaces; one that does not fit begins a new line, which is indented."""
     whole, used = Text(), 0
     for piece in pieces:
         if used and used + 1 + len(piece) > width:

@@ -80,7 +80,7 @@ def soon(seconds: float) -> str:
 
 
 def time_of_day(at: float, now: float | None = None) -> str:
-    """A wall clock time where the user is: `14:03:12`, or `2026-11-21 14:03:12` if that is another day than `now`."""
+    """A time where the user is: `14:03:12`, or `2026-11-21 14:03:12` if `now` is another day."""
     moment = datetime.fromtimestamp(at, tz=UTC).astimezone()
     today = now is None or datetime.fromtimestamp(now, tz=UTC).astimezone().date() == moment.date()
     return moment.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")

@@ -29,7 +29,10 @@ where there are no points.
 """
 FEWEST_SAMPLES = 5
 SHORTEST_SECONDS = 2.0
-"""With fewer samples, or all of them within less time, delays look like drift, while no clock drifts far: the plain minimum is taken."""
+"""Fewer samples, or samples within less time, give no slope: the plain minimum is taken.
+
+Delays would look like drift, and no clock drifts far in that time.
+"""
 _FARTHEST_SECONDS = 1e11  # 3,000 years: no clock, but a broken message
 
 Point = tuple[float, float]
@@ -39,7 +42,10 @@ Reported = TypeVar("Reported", ContainerWindow, OperatorWindow)
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A clock's offset as a function of its time; outside of `first` to `last` it goes on for as long again and then stays level."""
+    """A clock's offset as a function of its time.
+
+    Outside of `first` to `last` the line goes on for as long again, then it is level.
+    """
 
     at: float
     offset: float
@@ -86,12 +92,17 @@ class ClockOffsets:
         return self.minimum_delay(host, at)
 
     def average(self, host: str) -> float:
-        """Apex's estimate: the mean of received less sent over the last messages; it contains the mean delay. 0 for an unknown host."""
+        """Apex's estimate: the mean of received less sent over the last messages.
+
+        It contains the mean delay. 0 for an unknown host.
+        """
         points = self._points.get(host)
         return math.fsum(difference for _, difference in points) / len(points) if points else 0.0
 
     def minimum_delay(self, host: str, at: float) -> float:
-        """The minimum-delay estimate when the host's clock showed `at`; it contains the smallest delay. 0 for an unknown host.
+        """The minimum-delay estimate when the host's clock showed `at`; 0 for an unknown host.
+
+        It contains the smallest delay.
 
         The line is the edge of the points' lower convex hull that spans their mean time: of all lines below
         the points it has the least sum of distances. It is followed beyond the samples for no longer than
@@ -110,7 +121,9 @@ class ClockOffsets:
         return line.value(at)
 
     def corrected(self, event: Reported) -> Reported:
-        """The event with the times that its host read (`HostTime`) on STRAM's clock; itself where the clocks are one.
+        """The same event with the times that its host read (`HostTime`) on STRAM's clock.
+
+        Where the clocks are one it is the event itself.
 
         Each time gets the offset at that time, since clocks drift within long windows. 0 (not known) stays.
         """

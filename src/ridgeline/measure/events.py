@@ -15,7 +15,10 @@ from ridgeline.measure.topology import Topology
 
 Counts = Mapping[str, int]
 HostTime = typing.Annotated[float, "host's clock"]
-"""Seconds since 1970 by the clock of the host that read them; `ClockOffsets.corrected` puts them on STRAM's."""
+"""Seconds since 1970 by the clock of the host that read them.
+
+`ClockOffsets.corrected` puts them on STRAM's clock.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +109,15 @@ class ContainerWindow:
 
     @property
     def ended(self) -> float:
-        """When its messages had been handed to Spark; where `sent` is not known, when its state file was written."""
+        """When its messages had been handed to Spark; without `sent`, when its state file was written."""
         return max(self.written, self.sent)
 
 
 @dataclass(frozen=True, slots=True)
 class AgeSample:
-    """The ages of the records of one operator in one window, at one `place`: `source`, `state`, `emit`, or `commit`.
+    """The ages of the records of one operator in one window, at one place.
+
+    `place`: `source`, `state`, `emit`, or `commit`.
 
     Seconds. At `commit` they are as of `as_of`, the host's clock (0: the operator's end-window timestamp);
     whoever folds them adds the time from there to the commit. `oldest_maximum`: the greatest age of the
@@ -231,7 +236,9 @@ class SparkTrigger:
 
 @dataclass(frozen=True, slots=True)
 class SourceProgress:
-    """How far an input operator is: `consumed` and `remaining` in `unit` (`records`, `bytes` or what else the operator counts), cumulative.
+    """How far an input operator is: `consumed` and `remaining`, cumulative, in `unit`.
+
+    The unit is `records`, `bytes` or what else the operator counts.
 
     Since the run's start. None means unknown; a negative `remaining` means infinite. `remaining_bytes` where
     it is known beside records. Of one partition, or of the whole source (`operator` is then its first
@@ -319,7 +326,9 @@ class ContainerHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRejected:
-    """Messages to the heartbeat port did not count: `reason` is `unauthenticated`, `malformed`, `too large`, `late` or `too many`.
+    """Messages to the heartbeat port did not count.
+
+    `reason`: `unauthenticated`, `malformed`, `too large`, `late` or `too many`.
 
     `count` of them since the last such event of this reason; `peer` sent the last of them.
     """
@@ -332,7 +341,7 @@ class HeartbeatRejected:
 
 @dataclass(frozen=True, slots=True)
 class StateCompacted:
-    """The state of an operator (physical id) was compacted: `files` of its version became one of `size_bytes`."""
+    """An operator's state (by physical id) was compacted: `files` became one of `size_bytes`."""
 
     at: float
     operator: int
@@ -342,7 +351,10 @@ class StateCompacted:
 
 @dataclass(frozen=True, slots=True)
 class StateWarning:
-    """Something was wrong with the state files of an operator (physical id), or with its `teardown`, without any loss; `text` says what."""
+    """Something was wrong with an operator's state files or its `teardown`, without any loss.
+
+    `operator` is its physical id, `text` says what was wrong.
+    """
 
     at: float
     operator: int

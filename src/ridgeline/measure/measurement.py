@@ -146,7 +146,7 @@ class Measurement:
         self._throughput = Throughput(interval, window_seconds=width)
         self._progress = ProgressFold(width, interval, float(attributes.get("heartbeat_timeout", 30.0)))
 
-    # Events in -----------------------------------------------------------------------------------------------------
+    # Events in ----------------------------------------------------------------------------------------------
 
     def apply(self, event: RunEvent) -> None:
         """Take an event in. Events of operators and containers that the plan has not are left out."""
@@ -287,7 +287,7 @@ class Measurement:
     def _as_of(self, now: float) -> float:
         return now if self._ended is None else min(now, self._ended.at)
 
-    # Answers out: windows ------------------------------------------------------------------------------------------
+    # Answers out: windows -----------------------------------------------------------------------------------
 
     def latency(self, now: float, window_id: int | None = None) -> LatencyAnswer:
         """Latencies of all operators in a window (default: the last).
@@ -312,7 +312,9 @@ class Measurement:
         return self._latency.window(window_id)
 
     def windows_behind(self, now: float) -> dict[int, int]:
-        """By operator, the windows that by the schedule are over and that it has not completed; 0 once the application is over.
+        """By operator, the windows that are over by the schedule and that it has not completed.
+
+        0 once the application is over.
 
         A window is over when the next one is due. Windows without a width have no schedule.
         """
@@ -333,7 +335,7 @@ class Measurement:
             for operator, window in done
         }
 
-    # Answers out: records, progress, throughput --------------------------------------------------------------------
+    # Answers out: records, progress, throughput -------------------------------------------------------------
 
     def record_age(self, now: float, operator: str | None = None) -> RecordAgesAnswer:
         """Record ages of all operators or of one (name or title) over the last minute.
@@ -357,7 +359,7 @@ class Measurement:
         return {"operators": list(rows)}
 
     def age_totals(self) -> list[tuple[OperatorNode, str, AgeTotals]]:
-        """All record ages since the start, by operator and place: for histograms that another system folds."""
+        """All record ages since the start, by operator and place, for systems that fold them themselves."""
         found = []
         for node in self.topology.operators:
             for place in self._ages.places(node.id):
@@ -367,7 +369,7 @@ class Measurement:
         return found
 
     def latency_totals(self) -> tuple[list[tuple[OperatorNode, LatencyTotal]], WindowTotal]:
-        """All latencies since the start, of operators and of windows: for counters and histograms that another system folds."""
+        """All latencies since the start, of operators and windows, for systems that fold them themselves."""
         return self._latency.totals.rows(), self._latency.totals.window()
 
     def progress(self, now: float) -> ProgressAnswer:
@@ -375,7 +377,10 @@ class Measurement:
         return self._progress.progress(self._as_of(now))
 
     def throughput(self, now: float) -> ThroughputAnswer:
-        """Tuples of every operator since the start, and per second over the last `seconds` (`throughput_calculation_interval`)."""
+        """Tuples of every operator since the start, and per second over the last `seconds`.
+
+        The application's `throughput_calculation_interval` sets these.
+        """
         moment = self._moment(now, self._statuses.operators)
         return {
             "operators": [throughput_answer(status, moment) for status in self._statuses.operators.values()]
@@ -387,7 +392,7 @@ class Measurement:
             msg = f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
             raise KeyError(msg)
 
-    # Answers out: application, operators, containers ---------------------------------------------------------------
+    # Answers out: application, operators, containers --------------------------------------------------------
 
     def info(self, now: float) -> InfoAnswer | PendingInfoAnswer:
         """The application: who, where, since when, its state and its figures as a whole."""
@@ -517,7 +522,9 @@ class Measurement:
         )
 
     def frame(self, now: float, *, latencies: bool = True) -> FrameAnswer:
-        """All that a view shows, as of one moment; `window` is the summary of the last window, as in `windows`.
+        """All that a view shows, as of one moment.
+
+        `window` is the summary of the last window, as in `windows`.
 
         Without `latencies` those of operators are left out, the most of the work.
         """

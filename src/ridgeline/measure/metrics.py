@@ -1,4 +1,4 @@
-"""The one registry of metrics: `/metrics`, OTLP export, `docs/metrics.md` and the Grafana dashboard are made of it.
+"""The registry of metrics, which `/metrics`, OTLP, `docs/metrics.md` and the dashboard are made of.
 
 Names follow Prometheus' rules: base units, `_total` for counters, one quantity a metric, nothing in a name
 that is a label. Every metric has the label `application` and those that it names here; labels are bounded by
@@ -16,7 +16,8 @@ from ridgeline.measure.age.record_age import AGE_BOUNDS_SECONDS, kip_613_name
 PREFIX = "ridgeline_"
 # fmt: off
 LATENCY_BOUNDS_SECONDS = (
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0,
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0,
+    300.0, 600.0,
 )
 # fmt: on
 """Upper bounds, inclusive, of the latency histograms: 1 ms to 10 minutes."""
@@ -116,7 +117,8 @@ _APPLICATION = (
         "",
         ("verdict",),
         "1 for the application's verdict: the worst of its sources'.",
-        "Look first here. `falling behind`: speed up or partition the operators on the critical path. `stuck`: look at the stack of the"
+        "Look first here. `falling behind`: speed up or partition the operators on the critical path. "
+        "`stuck`: look at the stack of the"
         " container whose heartbeat says where it is.",
         states=VERDICTS,
     ),
@@ -144,7 +146,8 @@ _APPLICATION = (
         "seconds",
         (),
         "Time that the running window will still take, by Beam's progress formulas. Absent while unknown.",
-        "If it is much longer than windows take, look at `/ws/v2/stram/progress` for the operator that takes it.",
+        "If it is much longer than windows take, look at `/ws/v2/stram/progress` for the operator that "
+        "takes it.",
     ),
     Metric(
         "windows_behind",
@@ -162,7 +165,8 @@ _WINDOWS = (
         Kind.HISTOGRAM,
         "seconds",
         (),
-        "Time of a window from its trigger to its commit. A window is counted when the next one is committed.",
+        "Time of a window from its trigger to its commit. A window is counted when the next one is "
+        "committed.",
         "Compare it with the critical path; `window_blame_seconds_total` names the rest.",
         aliases=("Spark `batchDuration`", "Flink `lastCheckpointDuration`"),
         bounds=LATENCY_BOUNDS_SECONDS,
@@ -174,7 +178,8 @@ _WINDOWS = (
         ("what", "operator"),
         "What windows waited for: the steps of their blame chains, which add up to `window_latency_seconds`."
         " Of `operator`, the physical operator's title, empty for what is Spark's or STRAM's.",
-        "The greatest rate is what to speed up next. `barrier`: spread the work; `slot`: more cores; `launch`, `planning`: longer windows.",
+        "The greatest rate is what to speed up next. `barrier`: spread the work; `slot`: more cores; "
+        "`launch`, `planning`: longer windows.",
     ),
     Metric(
         "windows_committed_total",
@@ -209,7 +214,8 @@ _WINDOWS = (
         "",
         (),
         "Compactions of states that were installed.",
-        "None while states change: look for `state_warnings_total`, and for compactions that fail in the driver's log.",
+        "None while states change: look for `state_warnings_total`, and for compactions that fail in the "
+        "driver's log.",
     ),
     Metric(
         "state_warnings_total",
@@ -232,8 +238,10 @@ _WINDOWS = (
         Kind.GAUGE,
         "seconds",
         (),
-        "The last window's critical path: the longest chain of operators, each with its compute and transfer.",
-        "What a window would take if every operator had a slot of its own. Far below the window's latency: look at the blame.",
+        "The last window's critical path: the longest chain of operators, each with its compute and "
+        "transfer.",
+        "What a window would take if every operator had a slot of its own. Far below the window's "
+        "latency: look at the blame.",
         aliases=("Apex `latency`",),
     ),
     Metric(
@@ -241,7 +249,8 @@ _WINDOWS = (
         Kind.GAUGE,
         "seconds",
         _OPERATOR,
-        "An operator's share of the last window's critical path; absent for operators off it. They add up to `critical_path_seconds`.",
+        "An operator's share of the last window's critical path; absent for operators off it. They add up "
+        "to `critical_path_seconds`.",
         "The greatest is what to speed up or to partition.",
     ),
     Metric(
@@ -269,7 +278,8 @@ _OPERATORS = (
         Kind.HISTOGRAM,
         "seconds",
         _OPERATOR,
-        "How much later a window's end leaves an operator than the slowest of those that it reads from; of inputs, their compute.",
+        "How much later a window's end leaves an operator than the slowest of those that it reads from; "
+        "of inputs, their compute.",
         "A long tail is a straggler or skew: compare the partitions.",
         aliases=("Apex `latencyMA`",),
         bounds=LATENCY_BOUNDS_SECONDS,
@@ -279,7 +289,8 @@ _OPERATORS = (
         Kind.COUNTER,
         "seconds",
         _OPERATOR,
-        "Time in an operator's own callbacks, that of a running window included as far as heartbeats tell it.",
+        "Time in an operator's own callbacks, that of a running window included as far as heartbeats tell "
+        "it.",
         "A rate near 1 is an operator that is always busy: partition it.",
         aliases=("Apex `cpuPercentageMA`", "Flink `busyTimeMsPerSecond`", "Kafka Streams `process-ratio`"),
     ),
@@ -378,9 +389,11 @@ _RECORDS = (
         Kind.HISTOGRAM,
         "seconds",
         _STAGE,
-        "Age of records when an operator was done with them: `source` read, `state` updated, `emit` written, `commit` visible to readers."
+        "Age of records when an operator was done with them: `source` read, `state` updated, `emit` "
+        "written, `commit` visible to readers."
         " Negative ages count in the lowest bucket.",
-        "The difference between `commit` and `source` is the application's own; what `source` has is the backlog.",
+        "The difference between `commit` and `source` is the application's own; what `source` has is the "
+        "backlog.",
         bounds=AGE_BOUNDS_SECONDS,
     ),
     *(
@@ -389,7 +402,8 @@ _RECORDS = (
             Kind.GAUGE,
             "seconds",
             _RECENT,
-            f"The {statistic} age of records over the last minute; absent after a minute without records. `level`: KIP-613's.",
+            f"The {statistic} age of records over the last minute; absent after a minute without records. "
+            "`level`: KIP-613's.",
             advice,
             aliases=(f"KIP-613 `{kip_613_name(statistic)}` (there in milliseconds)",),
         )
@@ -447,7 +461,8 @@ _SOURCES = (
         Kind.GAUGE,
         "seconds",
         _SOURCE,
-        "Time until a source's backlog is worked off: backlog / (drain - arrival). Absent while it does not fall.",
+        "Time until a source's backlog is worked off: backlog / (drain - arrival). Absent while it does "
+        "not fall.",
         "Absent with a backlog: it never catches up; add partitions or cores.",
     ),
     Metric(
@@ -468,7 +483,8 @@ _HOSTS = (
         "seconds",
         ("container", "host"),
         "Time since a container was last heard of.",
-        "Above `heartbeat_timeout` while it works on a window, its worker hangs or is gone: ask for its stack.",
+        "Above `heartbeat_timeout` while it works on a window, its worker hangs or is gone: ask for its "
+        "stack.",
         aliases=("Apex `lastHeartbeat`",),
     ),
     Metric(
@@ -492,7 +508,8 @@ _HOSTS = (
         Kind.COUNTER,
         "",
         (),
-        "Heartbeats that STRAM took. Containers send them in windows that take longer than `heartbeat_interval`.",
+        "Heartbeats that STRAM took. Containers send them in windows that take longer than "
+        "`heartbeat_interval`.",
         "None in long windows: the driver's port cannot be reached from the executors.",
     ),
     Metric(
@@ -500,7 +517,8 @@ _HOSTS = (
         Kind.COUNTER,
         "",
         (),
-        "Messages to the heartbeat port that did not count: not authenticated, malformed, too large, late or too many.",
+        "Messages to the heartbeat port that did not count: not authenticated, malformed, too large, late "
+        "or too many.",
         "Somebody else talks to the port, or a worker of an earlier run is still there.",
     ),
     Metric(
@@ -516,7 +534,8 @@ _HOSTS = (
         Kind.COUNTER,
         "",
         (),
-        "Subscribers of the run's events, such as the event log, that raised an error and are not called any more.",
+        "Subscribers of the run's events, such as the event log, that raised an error and are not called "
+        "any more.",
         "Alert on any: what they write is incomplete; the traceback is in the driver's log.",
     ),
 )

@@ -56,7 +56,10 @@ class OperatorStatus:
 
 @dataclass(slots=True)
 class ContainerStatus:
-    """One container; `last_word` is when a heartbeat or report of it came, `heard` says that a heartbeat came in the attempt that runs."""
+    """One container.
+
+    `last_word`: when a heartbeat or report of it came. `heard`: a heartbeat came in the running attempt.
+    """
 
     id: int
     stage: int

@@ -1,4 +1,4 @@
-"""What a run adds up to: windows, tuples and compute time by logical operator, errors, how much of the work is done."""
+"""What a run adds up to: windows, tuples and time by operator, errors, how much of the work is done."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RunTotals:
         """By input operator, what it has consumed and what remains."""
         self._first_fraction: tuple[float, float] | None = None
 
-    # Events in -----------------------------------------------------------------------------------------------------
+    # Events in ----------------------------------------------------------------------------------------------
 
     def planned(self, topology: Topology) -> None:
         """Go on with a plan."""
@@ -109,7 +109,7 @@ class RunTotals:
             row["errors"] += sum(own.errors for own in partitions)
             row["windowsDropped"] += any(own.dropped for own in partitions)
 
-    # Answers out ---------------------------------------------------------------------------------------------------
+    # Answers out --------------------------------------------------------------------------------------------
 
     def run(self) -> RunAnswer:
         """How far the run is, as of its last window."""
@@ -139,7 +139,7 @@ class RunTotals:
         }
 
     def _fraction(self) -> float | None:
-        """How much of its work the input that is farthest behind has done; None unless all inputs know what remains."""
+        """How much of its work the slowest input has done; None unless all inputs know what remains."""
         found: dict[str, tuple[float, float]] = {}
         for operator in self._topology.inputs:
             consumed, remaining = self._work.get(operator, (0.0, None))

@@ -1,4 +1,6 @@
-"""Answers as Arrow tables, for notebooks: one row an operator, step or window; columns are snake_case with units.
+"""Answers as Arrow tables, for notebooks: one row an operator, step or window.
+
+Columns are snake_case with units.
 
 Of each table a list says which field of the answer becomes which column. Times of day are timestamps in UTC;
 an infinite remaining time is an infinite number; null is what is not known.
@@ -96,7 +98,10 @@ def latency_table(answer: Mapping[str, Any]) -> pa.Table:
 
 
 def critical_path_table(answer: Mapping[str, Any]) -> pa.Table:
-    """The critical path of a window, a row a step from the input on; `share`: in which part of the last windows it was on the path."""
+    """The critical path of a window, a row a step from the input on.
+
+    `share`: in which part of the last windows it was on the path.
+    """
     steps = [
         {**step, "step": number, "share": answer["share"].get(step["operator"])}
         for number, step in enumerate(answer["path"], 1)
@@ -110,7 +115,7 @@ def record_age_table(answer: Mapping[str, Any]) -> pa.Table:
 
 
 def progress_table(answer: Mapping[str, Any]) -> pa.Table:
-    """How far the window that runs is, a row a physical operator; the backlog of those that are sources stands beside it."""
+    """How far the running window is, a row a physical operator; sources have their backlog beside it."""
     sources = {source["operator"]: source for source in answer["sources"]}
     rows = (
         {**{name: None for _, name, _ in _SOURCE}, **sources.get(row["operator"], {}), **row}
@@ -132,7 +137,10 @@ def _table(rows: Iterable[Mapping[str, Any]], columns: _Columns, **more: Any) ->
 
 
 def _value(row: Mapping[str, Any], field: str, kind: pa.DataType) -> Any:
-    """A field's value in its column's type: of an estimate its number or, for `.basis`, its basis; of numbers per port their sum."""
+    """A field's value in its column's type.
+
+    Of an estimate its number or, for `.basis`, its basis; of numbers by port their sum.
+    """
     name, _, basis = field.partition(".")
     value = row.get(name)
     if basis:

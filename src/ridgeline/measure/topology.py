@@ -9,7 +9,9 @@ from functools import cached_property
 
 @dataclass(frozen=True, slots=True)
 class OperatorNode:
-    """A physical operator: one partition of a logical operator, or one unifier of its outputs (`unifier`, then `name` is whose).
+    """A physical operator: one partition of a logical operator, or one unifier of its outputs.
+
+    Of a unifier (`unifier`), `name` is whose it is.
 
     `title` is what people read (`book[1]`), `kind` is `input`, `operator` or `output` (no output port is
     connected), `stateful` says that it declares state. `inputs` and `outputs` are the names of its connected

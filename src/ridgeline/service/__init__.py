@@ -1,1 +1,1 @@
-"""What a running application shows to the outside: REST, metrics, heartbeats in, event logs; and how one is started with all of it."""
+"""What a running application shows to the outside: REST, metrics, heartbeats, event logs; its start."""

@@ -114,10 +114,14 @@ def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iter
                 if torn:
                     if note is not None:
                         note(
-                            f"event log `{path}`, {where}: the last event is torn and skipped; the run was killed while it was written"
+                            f"event log `{path}`, {where}: the last event is torn and skipped; the run was "
+                            "killed while it was written"
                         )
                     return
-                remedy = "was the file changed, or written by another version of Ridgeline? remove the line to read the rest"
+                remedy = (
+                    "was the file changed, or written by another version of Ridgeline? remove the line to "
+                    "read the rest"
+                )
                 msg = f"event log `{path}`, {where}: {str(error)[:200]}; {remedy}"
                 raise RidgelineError(msg) from error
             yield event
@@ -148,7 +152,10 @@ def read_run(path: str, note: Callable[[str], None] | None = None) -> Iterator[R
     empty = True
     for event in read_event_log(path, note):
         if empty and not isinstance(event, ApplicationPlanned):
-            msg = f"event log `{path}` begins with `{type(event).__name__}` instead of `ApplicationPlanned`; give a whole log"
+            msg = (
+                f"event log `{path}` begins with `{type(event).__name__}` instead of `ApplicationPlanned`; "
+                "give a whole log"
+            )
             raise NoRunError(msg)
         empty = False
         yield event
@@ -157,7 +164,7 @@ def read_run(path: str, note: Callable[[str], None] | None = None) -> Iterator[R
         raise NoRunError(msg)
 
 
-# Writing -----------------------------------------------------------------------------------------------------------
+# Writing ----------------------------------------------------------------------------------------------------
 
 
 def _open(path: str) -> _Sink:
@@ -169,13 +176,19 @@ def _open(path: str) -> _Sink:
             raise RidgelineError(msg)
         return _Parts(file) if file.suffix == _PARQUET else _Lines(file)
     except OSError as error:
-        msg = f"event log `{path}` cannot be written: {_reason(error)}; give a path in a folder that exists and may be written to"
+        msg = (
+            f"event log `{path}` cannot be written: {_reason(error)}; give a path in a folder that exists "
+            "and may be written to"
+        )
         raise RidgelineError(msg) from error
 
 
 def _check_suffix(path: str) -> None:
     if Path(path).suffix not in {*_LINES, _PARQUET}:
-        msg = f"event log `{path}` must end in `.jsonl`, `.json` or `.parquet`; did you mean `{Path(path).with_suffix('.jsonl')}`?"
+        msg = (
+            f"event log `{path}` must end in `.jsonl`, `.json` or `.parquet`; did you mean "
+            f"`{Path(path).with_suffix('.jsonl')}`?"
+        )
         raise RidgelineError(msg)
 
 
@@ -241,7 +254,7 @@ class _Parts:
         self._folder.rmdir()
 
 
-# Reading -----------------------------------------------------------------------------------------------------------
+# Reading ----------------------------------------------------------------------------------------------------
 
 _Found = Iterator[tuple[str, str, bool]]
 """Where a line stands, the line, and whether it may be torn."""

@@ -146,7 +146,9 @@ class Handle(MetricTables):
         return collected(publishers, operator, window)
 
     def tail(self, name: str, n: int = 20, timeout: float = 10.0) -> list[Any]:
-        """The last tuples of a stream, or of an output port that has one: a sample of the next committed window that has any.
+        """The last tuples of a stream, or of an output port that has one.
+
+        They are a sample of the next committed window that has any.
 
         The containers hand them over with that window's report; windows that nobody asks about pay nothing.
 

@@ -224,7 +224,8 @@ class _Measured:
                 self._broken = True
                 _log.exception("figures are not reliable any more")
                 self._warn(
-                    f"figures are not reliable any more: {type(error).__name__}: {error}; please report this fault of Ridgeline"
+                    f"figures are not reliable any more: {type(error).__name__}: {error}; please report "
+                    "this fault of Ridgeline"
                 )
 
     def _warn(self, text: str) -> None:

@@ -88,7 +88,10 @@ def own_entry(
 
 
 def folder() -> Path:
-    """Where the files are: `$RIDGELINE_HOME/applications`, else `$XDG_RUNTIME_DIR/ridgeline`, else `~/.ridgeline/applications`."""
+    """The registry's folder.
+
+    `$RIDGELINE_HOME/applications`, else `$XDG_RUNTIME_DIR/ridgeline`, else `~/.ridgeline/applications`.
+    """
     home = os.environ.get("RIDGELINE_HOME")
     if home:
         return Path(home).expanduser() / "applications"
@@ -116,7 +119,10 @@ def register(entry: Entry) -> Registration:
             Path(temporary).unlink()
             raise
     except OSError as error:
-        msg = f"the application cannot be registered in `{place}`: {error.strerror}; set `RIDGELINE_HOME` to a folder that you may write"
+        msg = (
+            f"the application cannot be registered in `{place}`: {error.strerror}; set `RIDGELINE_HOME` to "
+            "a folder that you may write"
+        )
         raise RidgelineError(msg) from error
     return Registration(path)
 
@@ -161,7 +167,10 @@ def find(text: str = "") -> Entry:
 
 
 def process_identity(pid: int) -> str | None:
-    """What tells a process from any other of this machine with the same id, now or before; None: it is not there, or that is not known."""
+    """What distinguishes a process from others of this machine with the same id, now or before.
+
+    None: it is not there, or that is not known.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         ticks = (
@@ -198,7 +207,10 @@ def _not_one(text: str, entries: Iterable[Entry], chosen: Iterable[Entry]) -> st
         several = ", ".join(f"`{entry.id}`" + ("" if text else f" ({entry.name})") for entry in chosen)
         what = f"several applications `{text}` are running" if text else "several applications are running"
         return f"{what}; say which by its id: {several}"
-    return f"no application `{text}` is running; {did_you_mean(text, [name for entry in entries for name in (entry.name, entry.id)])}"
+    return (
+        f"no application `{text}` is running; "
+        f"{did_you_mean(text, [name for entry in entries for name in (entry.name, entry.id)])}"
+    )
 
 
 def _make_private(place: Path) -> None:

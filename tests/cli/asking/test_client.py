@@ -62,7 +62,8 @@ def test_a_token_is_asked_for_and_given(serve, watch):
     url = serve(watch, PLAN, token="secret").url
     assert Client(url, "secret").get("/info")["name"] == "numbers"
     assert refused(CommandError, Client(url)) == (
-        f"`{url}` asks for a token; give the one that was shown when the application was started: `--token TOKEN`"
+        f"`{url}` asks for a token; give the one that was shown when the application was started: `--token "
+        "TOKEN`"
     )
     assert "does not accept this token" in refused(CommandError, Client(url, "wrong"))
 

@@ -104,7 +104,10 @@ def test_logs_that_are_none(ridgeline_command, write_log, tmp_path):
     expected = "error: event log `empty.jsonl` holds no events; give a file that `--event-log` has written"
     assert refused(ridgeline_command, "empty.jsonl") == expected
     write_log("headless.jsonl", [WindowCommitted(1.0, 0, 1, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0)])
-    expected = "error: event log `headless.jsonl` begins with `WindowCommitted` instead of `ApplicationPlanned`; give a whole log"
+    expected = (
+        "error: event log `headless.jsonl` begins with `WindowCommitted` instead of `ApplicationPlanned`; "
+        "give a whole log"
+    )
     assert refused(ridgeline_command, "headless.jsonl") == expected
     Path("run.txt").touch()
     assert "must end in `.jsonl`, `.json` or `.parquet`" in refused(ridgeline_command, "run.txt", code=1)

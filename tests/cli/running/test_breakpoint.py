@@ -21,8 +21,8 @@ def test_a_worker_says_what_to_do_instead(ridgeline_process, environment, tmp_pa
     _, stderr = process.communicate(timeout=240)
     assert process.returncode == 1
     assert (
-        "`breakpoint()` was reached in a worker of Spark, which has no terminal; run the application in your own process"
-        in stderr
+        "`breakpoint()` was reached in a worker of Spark, which has no terminal; run the application in "
+        "your own process" in stderr
     )
     assert "`run_local(app)`" in stderr
     monkeypatch.setitem(environment, "PYTHONBREAKPOINT", "0")

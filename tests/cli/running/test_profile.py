@@ -93,7 +93,10 @@ def test_flame_graphs_begin_once_windows_are_warm(tmp_path, py_spy, monkeypatch)
     over = "the run was over before py-spy had begun; give it more windows"
     driver, worker = (f"no flame graph of the {who}: {over}" for who in ("driver", "worker"))
     assert profiled(tmp_path, 9)[-2] == "no flame graphs: they begin after 10 windows, or 5 s after the first"
-    elsewhere = "no flame graph of a worker: none runs on this host; on a worker's: `py-spy record --pid PID -o worker.svg`"
+    elsewhere = (
+        "no flame graph of a worker: none runs on this host; on a worker's: `py-spy record --pid PID -o "
+        "worker.svg`"
+    )
     assert profiled(tmp_path, 10)[-3:-1] == [elsewhere, driver]
     assert profiled(tmp_path, 10, own_host="host")[-3:-1] == [driver, worker]
 

@@ -192,7 +192,8 @@ def test_a_run_that_fails(ridgeline_process, tmp_path):
     stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state", "-D", "total.fail_at=23"), 1)
     lines = stderr.splitlines()
     assert lines[0] == (
-        "error: operator `total` (partition 0) of application `tiny` failed in window 2 in `process of port numbers`: "
+        "error: operator `total` (partition 0) of application `tiny` failed in window 2 in `process of "
+        "port numbers`: "
         "ZeroDivisionError: division by zero; the tuple was Number(value=23)"
     )
     assert f'       File "{TINY}", line 53, in divide' in lines

@@ -36,7 +36,8 @@ def test_an_application_that_starts_itself_takes_the_master_and_the_settings(spa
         "from pyspark import SparkContext\n"
         "handle = application(20).start(port=None)\n"
         "active = SparkContext._active_spark_context\n"
-        "print('MASTER', active.master, active.getConf().get('spark.shuffle.compress'), active.getConf().get('spark.locality.wait'))\n"
+        "print('MASTER', active.master, active.getConf().get('spark.shuffle.compress'), "
+        "active.getConf().get('spark.locality.wait'))\n"
         "print('ENDED', handle.wait().ended)\n"
     )
     done = spark_submit("--master", "local[3]", "--conf", "spark.shuffle.compress=true", script)

@@ -18,7 +18,8 @@ COMMAND = (
     "ridgeline run app.py --master 'local[2]' --conf 'spark.x=a b' -D a.b=1 --attribute c.d=2 --windows 20"
 )
 FAILURE = (
-    "operator `double` (partition 0) of application `numbers` failed in window 10 in `process of port input`: "
+    "operator `double` (partition 0) of application `numbers` failed in window 10 in `process of port "
+    "input`: "
     "ValueError: 3; the tuple was Number(value=3)"
 )
 

@@ -45,7 +45,10 @@ def test_plain_lines(run, clock):
     view.stopping()
     view.close()
     assert console.file.getvalue().splitlines() == [
-        "numbers on local[*]: ends after 20 windows, or when all inputs have finished; Ctrl-C ends it after the window that runs",
+        (
+            "numbers on local[*]: ends after 20 windows, or when all inputs have finished; Ctrl-C ends it "
+            "after the window that runs"
+        ),
         "starting Spark ...",
         "checkpoint /data/state (fresh)",
         "figures at http://127.0.0.1:4711",
@@ -68,7 +71,8 @@ def test_plain_lines_have_the_critical_path_and_the_verdict(clock):
         console.file.getvalue()
         .splitlines()[-1]
         .startswith(
-            "window 0: 4,000 in, 4,000 out, 42 ms; critical path 8.0 ms source > double[1] > double.output#unifier > sink"
+            "window 0: 4,000 in, 4,000 out, 42 ms; critical path 8.0 ms source > double[1] > "
+            "double.output#unifier > sink"
         )
     )
 
@@ -128,7 +132,7 @@ def test_long_reasons_are_cut():
     assert retry_line(3, 1, "x" * 1000) == f"window 3 runs again (attempt 2): {'x' * 240} ..."
 
 
-# The live screen ---------------------------------------------------------------------------------------------------
+# The live screen --------------------------------------------------------------------------------------------
 
 
 def make_live(clock, width=100, height=40):

@@ -8,7 +8,10 @@ from support.measure.story import age, begin, burst, measured
 
 
 def story(windows, published):
-    """Windows with two records each, one and three seconds old at the end; `published`: by window, the event that follows its reports."""
+    """Windows with two records each, one and three seconds old at the end.
+
+    `published`: by window, the event that follows its reports.
+    """
     for window in range(windows):
         *reports, commit = burst(window, ages=(age("commit"),))
         yield from begin(window)

@@ -33,7 +33,7 @@ def of_ages(ages_us, place="emit", now=NOW):
 
 
 def apart(ages_us):
-    """The buckets of ages from the least one on that is not negative, and of the negative ones from the least of all on."""
+    """The buckets of ages that are not negative, less the least of them, and of the negative ones."""
     known = [[age for age in ages_us if age >= 0], [age for age in ages_us if age < 0]]
     found = []
     for part in known:

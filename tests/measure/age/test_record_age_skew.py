@@ -19,7 +19,7 @@ def exact_rank(values, quantile):
 
 
 def figures(true_ages, skew, windows=1):
-    """The figures of records that are so old, taken on a host whose clock is `skew` ahead, once its offset is known."""
+    """The figures of records of that age, from a host whose clock is `skew` ahead, once that is known."""
     ages = RecordAges()
     times = np.round((NOW - np.array(true_ages)) * 1e6).astype(np.int64)
     for part in np.array_split(times, windows):

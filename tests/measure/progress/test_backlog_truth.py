@@ -81,7 +81,10 @@ def test_at_capacity_it_does_not_flap(capacity, window, noise, seed):
 @pytest.mark.parametrize("capacity", [110, 150, 200])
 @pytest.mark.parametrize("seed", range(2))
 def test_with_noise_it_takes_as_long_as_the_evidence_needs(capacity, window, noise, seed):
-    """A fall of g a second stands out of noise of s a root second after (6 s / g) squared seconds; until then it may be said to hold."""
+    """How long a fall may be said to hold.
+
+    A fall of g a second stands out of noise of s a root second after (6 s / g) squared seconds.
+    """
     spread = ARRIVALS * noise / 3**0.5 * window**0.5
     ends = 30.0 + 20.0
     needed = max(2.0, 3 * window, (6.0 * spread / (capacity - ARRIVALS)) ** 2)

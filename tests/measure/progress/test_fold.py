@@ -258,7 +258,7 @@ def test_partitions_get_the_share_of_earlier_windows():
     )  # by its average
 
 
-# Backlog -----------------------------------------------------------------------------------------------------------
+# Backlog ----------------------------------------------------------------------------------------------------
 
 
 def test_partitions_add_up_to_one_source():
@@ -382,7 +382,7 @@ def test_a_first_window_that_takes_long_is_no_evidence():
     assert (found["verdict"], found["windowsBehind"]) == ("unknown", 19)
 
 
-# Robustness --------------------------------------------------------------------------------------------------------
+# Robustness -------------------------------------------------------------------------------------------------
 
 times = st.floats(0, 100)
 ids = st.integers(0, 4)

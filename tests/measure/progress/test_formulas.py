@@ -57,11 +57,15 @@ def near(estimate, value, basis=ESTIMATED):
     return estimate.basis is basis and estimate.value == pytest.approx(value)
 
 
-# Formulas, by hand -------------------------------------------------------------------------------------------------
+# Formulas, by hand ------------------------------------------------------------------------------------------
 
 
 def test_the_formulas_on_the_document_s_second_figure():
-    """An SDF: 2 elements processed, 2 active, 40 outputs of the former and 10 of the latter, 10 to come; 19 s. Its child: 40 of 50 done."""
+    """An SDF and its child.
+
+    The SDF: 2 elements processed, 2 active, 40 outputs of the former and 10 of the latter, 10 to come; 19 s. Its
+    child: 40 of 50 done.
+    """
     fraction = formulas.active_fraction(10, known(10.0))
     assert fraction == known(0.5)
     assert formulas.seconds_per_element(19.0, 2, 2, fraction) == known(19 / 3)
@@ -82,7 +86,7 @@ def test_what_cannot_be_computed_is_unknown():
     assert formulas.buffered(Estimate(3.0), 5, 1) == NOTHING
 
 
-# Windows -----------------------------------------------------------------------------------------------------------
+# Windows ----------------------------------------------------------------------------------------------------
 
 WORD_COUNT = chain("read", "split", "write")
 
@@ -165,7 +169,7 @@ def test_infinite_work_spreads_to_those_it_feeds():
     assert result.wall_seconds.infinite
 
 
-# Input operators ---------------------------------------------------------------------------------------------------
+# Input operators --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -198,11 +202,11 @@ def test_an_input_operator_that_says_nothing_is_unknown():
     assert window_progress(WORD_COUNT, {1: endless}).operators[1].remaining_seconds.infinite
 
 
-# Shapes ------------------------------------------------------------------------------------------------------------
+# Shapes -----------------------------------------------------------------------------------------------------
 
 
 def partitioned():
-    """An input, two partitions of a counter, one sink: the first stage in container 0, the partitions side by side, the sink last."""
+    """An input, two partitions of a counter, one sink: the partitions side by side, the sink last."""
     nodes = (
         node(1, "input", 0, 0),
         node(2, container=1, stage=1, name="count", partition=0, partitions=2),
@@ -293,12 +297,12 @@ def test_a_tentative_watermark_is_the_lowest_in_flight_here_and_before():
     assert window_progress(topology, running).operators[2].watermarks == {"output": 100.0}
 
 
-# Properties --------------------------------------------------------------------------------------------------------
+# Properties -------------------------------------------------------------------------------------------------
 
 
 @st.composite
 def running_graphs(draw):
-    """A homogeneous DAG in the middle of a window: costs, fan-outs, and for every operator how many elements it has consumed."""
+    """A homogeneous DAG in the middle of a window: costs, fan-outs, and what each operator has consumed."""
     size = draw(st.integers(2, 7))
     costs = draw(st.lists(st.integers(1, 9), min_size=size, max_size=size))
     fans = draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))

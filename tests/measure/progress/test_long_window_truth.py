@@ -1,4 +1,7 @@
-"""Verdict and backlog of a Spark source against the truth, in short and long windows: micro-batches, heartbeats, a source that is asked."""
+"""Verdict and backlog of a Spark source against the truth, in short and long windows.
+
+They come of micro-batches, heartbeats, and a source that is asked.
+"""
 
 import pytest
 
@@ -20,7 +23,7 @@ STEP = 0.5
 
 
 class Run:
-    """An application whose windows are micro-batches over all that is there; it is stepped, and asked every second."""
+    """An application whose windows are micro-batches over all that waits; asked every second."""
 
     def __init__(self, capacity, window, *, asks=True):
         self.fold = ProgressFold(window)

@@ -179,7 +179,10 @@ def run_a_window(watch, now):
 
 
 def fail(watch, now):
-    reason = "operator `balances` (partition 0) of application `payments` failed in window 3 in `process`: ValueError: 3"
+    reason = (
+        "operator `balances` (partition 0) of application `payments` failed in window 3 in `process`: "
+        "ValueError: 3"
+    )
     feed(watch, now, ApplicationEnded(now.seconds + 1, "failed", reason))
 
 

@@ -76,7 +76,8 @@ class Client:
             raise self._failed(address, error) from error
 
     def _open(self, address: str, timeout: float) -> Any:
-        request = urllib.request.Request(address, headers=self._headers)  # noqa: S310  http and https only, see above
+        # only http and https, see `__init__`
+        request = urllib.request.Request(address, headers=self._headers)  # noqa: S310
         return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=timeout)
 
     def _failed(self, address: str, error: Exception) -> RidgelineError:
@@ -86,27 +87,31 @@ class Client:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ConnectionRefusedError):
             return RidgelineError(
-                f"nothing answers at `{self.url}`; has the application ended? `ridgeline list-apps` shows those that run"
+                f"nothing answers at `{self.url}`; has the application ended? `ridgeline list-apps` shows "
+                "those that run"
             )
         if isinstance(reason, TimeoutError):
             return RidgelineError(
                 f"`{self.url}` did not answer in time; is its machine overloaded? try again"
             )
         return RidgelineError(
-            f"`{self.url}` cannot be asked: {reason or type(error).__name__}; is it the address of a Ridgeline application?"
+            f"`{self.url}` cannot be asked: {reason or type(error).__name__}; is it the address of a "
+            "Ridgeline application?"
         )
 
     def _refused(self, address: str, error: urllib.error.HTTPError) -> RidgelineError:
         if error.code in {_UNAUTHORIZED, _FORBIDDEN}:
             why = "does not accept this token" if self._has_token else "asks for a token"
             return CommandError(
-                f"`{self.url}` {why}; give the one that was shown when the application was started: `--token TOKEN`"
+                f"`{self.url}` {why}; give the one that was shown when the application was started: "
+                "`--token TOKEN`"
             )
         told = _told(error)
         if error.code == _NOT_FOUND:
             return CommandError(
                 told
-                or f"`{address}` does not exist; is it the address of a Ridgeline application of this version?"
+                or f"`{address}` does not exist; "
+                "is it the address of a Ridgeline application of this version?"
             )
         return RidgelineError(f"`{address}` failed with status {error.code}" + (f": {told}" if told else ""))
 

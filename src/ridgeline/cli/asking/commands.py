@@ -187,7 +187,9 @@ def show_physical_plan(
 def critical_path(
     app: App = None, url: Url = None, token: Token = None, watch: Watching = False, as_json: AsJson = False
 ) -> None:
-    """Show which operators the last window's latency is made of, how much slower the others may become, and what else it waited for.
+    """Show which operators make up the last window's latency.
+
+    Also how much slower the others may become, and what else the window waited for.
 
     Example: `ridgeline critical-path quotes --watch`
     """
@@ -206,7 +208,7 @@ def critical_path(
 
 
 def latency(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
-    """Show the latency of every physical operator: the last window's, in its parts, and percentiles of all windows.
+    """Show the latency of every physical operator: of the last window, in its parts, and of all windows.
 
     Example: `ridgeline latency quotes`
     """
@@ -224,7 +226,7 @@ def latency(app: App = None, url: Url = None, token: Token = None, as_json: AsJs
 
 
 def record_age(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
-    """Show how old records were over the last minute: at the sources, in state, when emitted and when committed.
+    """Show how old records were over the last minute: at sources, in state, when emitted, when committed.
 
     Example: `ridgeline record-age quotes`
     """

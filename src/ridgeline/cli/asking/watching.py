@@ -28,7 +28,7 @@ Draw = Callable[[Any, int], Iterable[RenderableType]]
 
 
 def top(client: Client, *, as_json: bool) -> None:
-    """The screen of `ridgeline run`, from frames as they come; what runs within a long window is asked for every second."""
+    """The screen of `ridgeline run`, from frames as they come; within a long window it asks every second."""
     console = make_console()
     name = client.get("/info").get("name") or client.url
     if as_json or not console.is_terminal:
@@ -131,7 +131,10 @@ def _leaving() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _redrawn(console: Console, *, as_json: bool) -> Iterator[Callable[[Any, Draw], None]]:
-    """Gives a function that shows an answer: redrawn in its place on a terminal, one after the other elsewhere, JSON a line each."""
+    """Give a function that shows an answer.
+
+    A terminal is redrawn; elsewhere answers follow each other; JSON is a line each.
+    """
     if as_json:
         yield lambda answer, _draw: print_json(answer, indent=None)
     elif console.is_terminal:

@@ -24,7 +24,10 @@ def sink_ages(ages: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def together(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Ages by operator and place: least, greatest and mean over all partitions; percentiles are those of the worst partition."""
+    """Ages by operator and place.
+
+    Least, greatest and mean are over all partitions; percentiles are those of the worst partition.
+    """
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for entry in entries:
         groups.setdefault((_NUMBER.sub("", entry["operator"]), entry["at"]), []).append(entry)
@@ -43,7 +46,8 @@ def sink_lines(ages: Mapping[str, Any], limit: int = 4) -> list[Text]:
             ("record age at ", "dim"),
             (entry["operator"], "bold"),
             (", committed: ", "dim"),
-            f"avg {milliseconds(entry['avgMs'])}, p99 {milliseconds(entry['p99Ms'])}{_seen_later(entry, seen.get(entry['operator']))}",
+            f"avg {milliseconds(entry['avgMs'])}, p99 "
+            f"{milliseconds(entry['p99Ms'])}{_seen_later(entry, seen.get(entry['operator']))}",
         )
         for entry in found[:limit]
     ]

@@ -41,6 +41,12 @@ def apps_table(apps: Rows, width: int) -> Table:
 def info_lines(info: Mapping[str, Any], width: int) -> list[RenderableType]:
     """The application as a whole: a name and a value a line."""
     stats = info["stats"]
+    started, elapsed = info.get("startTime"), info.get("elapsedTime") or 0.0
+    path, window = milliseconds(stats.get("latency")), milliseconds(stats.get("windowLatency"))
+    processed, per_second = count(stats.get("totalTuplesProcessed")), rate(stats.get("tuplesProcessedPSMA"))
+    allocated, containers = count(stats.get("allocatedContainers")), count(stats.get("plannedContainers"))
+    failed, operators = count(stats.get("failedContainers")), count(stats.get("numOperators"))
+    received, rejected = count(stats.get("heartbeatsReceived")), count(stats.get("heartbeatsRejected"))
     facts = {
         "id": info.get("id"),
         "state": info["state"] + (f": {info['reason']}" if info.get("reason") else ""),
@@ -48,18 +54,15 @@ def info_lines(info: Mapping[str, Any], width: int) -> list[RenderableType]:
         "master": info.get("master"),
         "checkpoint": info.get("checkpoint"),
         "version": info.get("version"),
-        "started": f"{time_of_day(info['startTime'], info['startTime'] + info['elapsedTime'])}, {duration(info['elapsedTime'])} ago"
-        if info.get("startTime")
-        else None,
+        "started": f"{time_of_day(started, started + elapsed)}, {duration(elapsed)} ago" if started else None,
         "windows": f"{duration(info['windowSeconds'])} wide"
         if info.get("windowSeconds")
         else "as fast as they get",
         "committed": _committed(stats),
-        "latency": f"{milliseconds(stats.get('latency'))} on the critical path, {milliseconds(stats.get('windowLatency'))} the last window",
-        "tuples": f"{count(stats.get('totalTuplesProcessed'))} processed by all operators, {rate(stats.get('tuplesProcessedPSMA'))}/s",
-        "containers": f"{count(stats.get('allocatedContainers'))} of {count(stats.get('plannedContainers'))} allocated, "
-        f"{count(stats.get('failedContainers'))} failed; {count(stats.get('numOperators'))} operators",
-        "heartbeats": f"{count(stats.get('heartbeatsReceived'))} received, {count(stats.get('heartbeatsRejected'))} rejected",
+        "latency": f"{path} on the critical path, {window} the last window",
+        "tuples": f"{processed} processed by all operators, {per_second}/s",
+        "containers": f"{allocated} of {containers} allocated, {failed} failed; {operators} operators",
+        "heartbeats": f"{received} received, {rejected} rejected",
     }
     lines: list[RenderableType] = [Text(info.get("name") or "", "bold")]
     lines += [Text.assemble((f"  {name:<12}", "dim"), str(value)) for name, value in facts.items() if value]
@@ -162,7 +165,10 @@ def latency_table(latency: Mapping[str, Any], width: int) -> Table:
 def _committed(stats: Mapping[str, Any]) -> str:
     retried = stats.get("windowsRetried")
     last = stats.get("recoveryWindowId")
-    text = f"{count(stats.get('windowsCommitted'))} windows, the last one {UNKNOWN if last is None else count(last)}"
+    text = (
+        f"{count(stats.get('windowsCommitted'))} windows, the last one "
+        f"{UNKNOWN if last is None else count(last)}"
+    )
     text += f"; {count(retried)} attempts repeated" if retried else ""
     tasks = stats.get("tasksRetried")
     return f"{text}; {count(tasks)} tasks begun again by Spark" if tasks else text

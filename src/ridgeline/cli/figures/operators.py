@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"\[\d+\]$")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The partitions of an operator, or its unifiers, together: times are those of the slowest, tuples are summed."""
+    """The partitions of an operator, or its unifiers, as one row: the slowest's times, the sum of tuples."""
 
     title: str
     partitions: int
@@ -88,7 +88,10 @@ def operators_figures(
 
 
 def bar(parts_ms: tuple[float, float, float], longest_ms: float) -> Text:
-    """Compute, wait and transfer as parts of a bar; the longest operator's bar is `BAR_WIDTH` wide, all are padded to that."""
+    """Compute, wait and transfer as parts of a bar.
+
+    The longest operator's bar is `BAR_WIDTH` wide; all are padded to that.
+    """
     text = Text()
     cells, whole = 0, 0.0
     for part, (_, character, style) in zip(parts_ms, _PARTS, strict=True):

@@ -19,7 +19,10 @@ _CUT, _FEWEST = 60, 3
 
 
 def path_text(path: Mapping[str, Any], width: int) -> Text:
-    """`ticks 3 ms > quote 41 ms > console 2 ms = 46 ms of 97 ms window`, in as many lines as it needs; empty before the first window."""
+    """The path with its latencies, in as many lines as it needs; empty before the first window.
+
+    For example `ticks 3 ms > quote 41 ms > console 2 ms = 46 ms of 97 ms window`.
+    """
     steps = path["path"]
     if not steps:
         return Text()
@@ -38,7 +41,7 @@ def path_text(path: Mapping[str, Any], width: int) -> Text:
 
 
 def rest_text(path: Mapping[str, Any], width: int) -> Text:
-    """What the window's time is beside the critical path, the biggest first, small ones together; empty if there is nothing."""
+    """What the window's time is beside the critical path, the biggest part first; empty without any."""
     rest = (path.get("explained") or {}).get("rest") or {}
     least = SMALL * (path.get("windowLatencyMs") or 0.0)
     found = sorted((part for part in rest.items() if abs(part[1]) >= least), key=lambda part: -abs(part[1]))
@@ -56,7 +59,10 @@ def rest_text(path: Mapping[str, Any], width: int) -> Text:
 
 
 def short_path(path: Mapping[str, Any]) -> str:
-    """The path for a line of a log: `46 ms ticks > quote > console`; a long one with its ends and its costliest operators."""
+    """The path for a line of a log, such as `46 ms ticks > quote > console`.
+
+    A long one has its ends and its costliest operators.
+    """
     steps = path["path"]
     if not steps:
         return ""
@@ -77,7 +83,7 @@ def _shortened(titles: Sequence[str], costs: Sequence[float], most: int) -> list
 
 
 def _shown(costs: Sequence[float], most: int) -> list[int]:
-    """Which steps to show if there is room for so many: both ends, then the costliest, of equal ones those next to the ends."""
+    """Which steps to show if only so many fit: both ends, then the costliest, of equal ones the outer."""
     last = len(costs) - 1
     inner = sorted(range(1, last), key=lambda number: (-costs[number], min(number, last - number)))
     return sorted({0, last, *inner[: max(0, most - 2)]})
@@ -108,7 +114,7 @@ def average_path(path: Mapping[str, Any], own_ms: Mapping[str, float], width: in
 
 
 def slack_text(path: Mapping[str, Any], width: int) -> Text:
-    """How much slower the operators that come closest to the critical path may become, the closest first; empty if there are none."""
+    """Which operators are nearest to the critical path, and by how much; empty if none is off it."""
     found = sorted(path["slack"].items(), key=lambda item: (item[1], item[0]))
     if not found:
         return Text()

@@ -16,7 +16,7 @@ _TIMES = {"median": "medianMs", "mean": "meanMs", "p95": "p95Ms", "first window"
 
 
 def phases_parts(answer: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
-    """What `ridgeline run --profile` prints; `answer` is a `ridgeline.measure.latency.window_phases.PhaseTable` as plain data."""
+    """What `ridgeline run --profile` prints; `answer` is a `PhaseTable` as plain data."""
     without = f", without the first {answer['leftOut']}" if answer["leftOut"] else ""
     every = f"; a window every {milliseconds(answer['everyMs'])}" if answer["everyMs"] is not None else ""
     yield Text(f"phases of a window, {plural(answer['windows'], 'warm window')}{without}{every}:")
@@ -25,7 +25,10 @@ def phases_parts(answer: Mapping[str, Any], width: int) -> Iterator[RenderableTy
 
 
 def phases_table(answer: Mapping[str, Any], width: int) -> Table:
-    """Median, mean and 95th percentile of each phase, its share of the time, and what it took in the first window; the sum of the means."""
+    """Median, mean and 95th percentile of each phase, its share, and its time in the first window.
+
+    The last row is the sum of the means.
+    """
     phases, whole = answer["phases"], answer["window"]
     times: Columns = {
         name: [*(Text(milliseconds(phase[key])) for phase in phases), Text(milliseconds(whole[key]), "bold")]

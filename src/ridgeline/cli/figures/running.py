@@ -31,7 +31,10 @@ def running_lines(progress: Mapping[str, Any], *, after_seconds: float = LONG_SE
 
 
 def running_line(progress: Mapping[str, Any], *, after_seconds: float = LONG_SECONDS) -> str:
-    """The same in one line: `window 0 runs for 26 s, 42% done, about 36 s left: slow 24 of 60`; empty if it has not run so long."""
+    """The same in one line, such as `window 0 runs for 26 s, 42% done, about 36 s left: slow 24 of 60`.
+
+    Empty if the window has not run for so long.
+    """
     if not progress["running"] or (progress["elapsedSeconds"] or 0.0) <= after_seconds:
         return ""
     running = _running(progress)
@@ -108,6 +111,7 @@ def _done(operator: Mapping[str, Any]) -> Text:
         line.append(f" {count(consumed)}")
         if remaining["value"] is not None:
             line.append(
-                f" of {known_as(remaining['basis'])}{count(consumed + operator['active'] + remaining['value'])}"
+                " of "
+                f"{known_as(remaining['basis'])}{count(consumed + operator['active'] + remaining['value'])}"
             )
     return line

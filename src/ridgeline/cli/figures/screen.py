@@ -1,4 +1,4 @@
-"""One frame of figures as a screen: verdict, window, critical path, operators, ages, backlog, and what runs."""
+"""One frame as a screen: verdict, window, critical path, operators, ages, backlog, what runs."""
 
 from __future__ import annotations
 

@@ -23,7 +23,10 @@ _UNKNOWN = "no verdict yet: how much waits at the sources is not known"
 
 
 def verdict_line(progress: Mapping[str, Any], at: float | None) -> Text:
-    """The verdict, what waits, and when that will be done; `at` is STRAM's clock when the figures were taken, None if it is not known."""
+    """The verdict, what waits, and when that will be done.
+
+    `at`: STRAM's clock when the answer was given; None if it is not known.
+    """
     application = progress["application"]
     verdict = application["verdict"]
     if verdict not in STYLES:

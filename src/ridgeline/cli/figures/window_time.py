@@ -38,7 +38,7 @@ SMALL = 0.01
 
 
 def average_phases(windows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Milliseconds a window by what they went to, over the windows' blame chains; they add up to the mean latency of these windows."""
+    """Milliseconds a window by what they went to, by the blame chains; their sum is the mean latency."""
     sums: dict[str, float] = {}
     for window in windows:
         for what, ms in window["phases"].items():
@@ -47,7 +47,7 @@ def average_phases(windows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def window_time_table(windows: Sequence[Mapping[str, Any]], width: int) -> Table:
-    """What a window's time goes to on average, the most first; the last row is the sum, the windows' mean latency."""
+    """What a window's time goes to on average, the most first; the last row is the sum."""
     found = sorted(average_phases(windows).items(), key=lambda part: -part[1])
     whole = sum(ms for _, ms in found)
     columns: Columns = {
@@ -59,7 +59,7 @@ def window_time_table(windows: Sequence[Mapping[str, Any]], width: int) -> Table
 
 
 def blame_table(blame: Sequence[Mapping[str, Any]], width: int) -> Table:
-    """A window's blame chain, step by step from its trigger to its commit, then small steps together, and the sum."""
+    """A window's blame chain from trigger to commit, small steps put together, and the sum."""
     whole = sum(step["ms"] for step in blame)
     rows = [
         (NAMES.get(step["what"], step["what"]), step["operator"], step["ms"])

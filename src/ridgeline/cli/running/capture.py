@@ -1,4 +1,4 @@
-"""What Spark and `print` in operators write to the terminal behind rich's back, brought above the live table."""
+"""Brings what Spark and operators' `print` write to the terminal above the live table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STDERR = 2
 
 
 class StderrCapture:
-    """Between `start` and `stop`, file descriptor 2 is a pipe whose lines go to `show`, called in a thread of its own.
+    """Between `start` and `stop` file descriptor 2 is a pipe; `show` gets its lines in a thread of its own.
 
     Processes that are started meanwhile (the JVM, through which Python workers write) keep the pipe: their
     lines arrive as long as this process lives. Nothing happens if standard error is no terminal.

@@ -16,7 +16,7 @@ _PATIENCE_SECONDS = 10.0
 
 
 def find_py_spy() -> str | None:
-    """The path of py-spy: beside this Python, or where commands are looked for; None if it is not installed."""
+    """The path of py-spy, beside this Python or among the commands; None if it is not installed."""
     beside = Path(sys.executable).with_name("py-spy")
     return str(beside) if beside.is_file() else shutil.which("py-spy")
 
@@ -101,7 +101,10 @@ def _told(recording: _Recording) -> str:
 def _reason(said: str) -> str:
     """What kept py-spy from recording, and what to do."""
     if "permission denied" in said.lower() or "not permitted" in said.lower():
-        remedy = "run as root, or `sudo sysctl kernel.yama.ptrace_scope=0`; in a container, give it the capability SYS_PTRACE"
+        remedy = (
+            "run as root, or `sudo sysctl kernel.yama.ptrace_scope=0`; in a container, give it the "
+            "capability SYS_PTRACE"
+        )
         return f"py-spy may not look into the process{_scope()}; {remedy}"
     lines = [line.removeprefix("Error:").strip() for line in said.splitlines() if line.startswith("Error")]
     return (

@@ -25,7 +25,7 @@ _WARM_SECONDS = 5.0
 
 
 class Profile:
-    """Feed it the events of a run (`apply`, in the thread of the windows); once the run is over, `finish`, then `parts`.
+    """Profiles a run from its events (`apply`, in the windows' thread); then call `finish`, then `parts`.
 
     Args:
         topology: The plan's operators and streams.
@@ -50,7 +50,10 @@ class Profile:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (folder / PHASES_FILE).unlink(missing_ok=True)
         except OSError as error:
-            msg = f"the profile cannot be written to `{folder}`: {error.strerror or error}; give another `--profile-folder`"
+            msg = (
+                f"the profile cannot be written to `{folder}`: {error.strerror or error}; give another "
+                "`--profile-folder`"
+            )
             raise CommandError(msg) from None
         py_spy = find_py_spy()
         self.fault = INSTALL if py_spy is None else ""
@@ -82,7 +85,8 @@ class Profile:
             self._graphs.record("worker", max(self._busy, key=lambda pid: self._busy[pid]))
         else:
             self._told.append(
-                "no flame graph of a worker: none runs on this host; on a worker's: `py-spy record --pid PID -o worker.svg`"
+                "no flame graph of a worker: none runs on this host; on a worker's: `py-spy record --pid "
+                "PID -o worker.svg`"
             )
 
     def finish(self) -> None:
@@ -91,7 +95,8 @@ class Profile:
             self._told += self._graphs.finish()
             if not self._recording and self._windows:
                 self._told.append(
-                    f"no flame graphs: they begin after {_WARM_WINDOWS} windows, or {_WARM_SECONDS:.0f} s after the first"
+                    f"no flame graphs: they begin after {_WARM_WINDOWS} windows, or {_WARM_SECONDS:.0f} s "
+                    "after the first"
                 )
         table = self._phases.table()
         if table is None:

@@ -1,4 +1,4 @@
-"""The figures that a run ends with: read once, drawn by `summary`, whether the run is just over or is replayed from its log."""
+"""The figures at a run's end: read once, drawn by `summary`, also when a log is replayed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RunAnswers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Plain data: summaries of windows, average own latencies in milliseconds by operator, and the answers of the same names."""
+    """Plain data: window summaries, mean own latencies in milliseconds by operator, and answers."""
 
     at: float
     windows: Sequence[Mapping[str, Any]]
@@ -59,7 +59,7 @@ def read_report(answers: RunAnswers, at: float) -> Report:
 
 
 def own_averages(latencies: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Mean own latency (compute and transfer), in milliseconds, of each operator over the windows in which it reported."""
+    """Mean own latency (compute and transfer) in milliseconds by operator, where it reported."""
     found: dict[str, list[float]] = {}
     for latency in latencies:
         for operator in latency["operators"]:
@@ -70,13 +70,17 @@ def own_averages(latencies: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def report_parts(report: Report, width: int) -> Iterator[RenderableType]:
-    """Critical path of the averages, slack, what windows spent their time on, record ages, sources; what is not known is left out."""
+    """Critical path of the averages, slack, what windows spent their time on, record ages, sources.
+
+    What is not known is left out.
+    """
     path = average_path(report.path, report.own_ms, width)
     if path:
         averaged = min(AVERAGED, len(report.windows))
         yield Text()
         yield Text(
-            f"critical path, average of the last {plural(averaged, 'window')} (in brackets: share of windows on the path):"
+            f"critical path, average of the last {plural(averaged, 'window')} (in brackets: share of "
+            "windows on the path):"
         )
         yield path
         slack = slack_text(report.path, width)

@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM: the first one ends the run after its window, the second one kills it (exit code 128 + the signal's number)."""
+"""Ctrl-C and SIGTERM: the first ends the run after its window, the second kills it.
+
+The exit code is then 128 plus the signal's number.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 
 class Stopper:
-    """The first signal notes its name in `stopped_by`, calls `announce` and sets `event`; the second one calls `kill` and exits.
+    """The first signal sets `stopped_by` and `event` and calls `announce`; the second calls `kill` and exits.
 
     `stop` does as the first signal without being one.
 

@@ -79,7 +79,7 @@ def print_going_on(console: Console, settings: RunSettings, checkpoint: str, *, 
 
 
 def say(console: Console, part: RenderableType) -> None:
-    """Print; texts are wrapped at words on terminals and not at all elsewhere, tables are at most `WIDEST` wide."""
+    """Print; only terminals wrap texts, at words; tables are at most `WIDEST` wide."""
     if isinstance(part, Text):
         console.print(part, soft_wrap=not console.is_terminal)
     else:
@@ -104,7 +104,10 @@ def summary(run: RunSummaryAnswer, width: int) -> Iterator[RenderableType]:
     first, median, p90 = run["firstSeconds"] or 0.0, run["medianSeconds"], run["p90Seconds"]
     line = f"window time: {duration(first)}"
     if median is not None and p90 is not None:
-        line = f"window time: median {duration(median)}, 90% within {duration(p90)}; the first one {duration(first)}"
+        line = (
+            f"window time: median {duration(median)}, 90% within {duration(p90)}; the first one "
+            f"{duration(first)}"
+        )
     yield Text(line)
     yield Text()
     yield totals_table(run["operators"], width)

@@ -149,7 +149,10 @@ def service_line(url: str) -> str:
 
 def checkpoint_line(checkpoint: str, first_window: int) -> str:
     """Where the run's state is, and where it begins."""
-    return f"checkpoint {mask_text(checkpoint)} ({f'goes on from window {first_window}' if first_window else 'fresh'})"
+    return (
+        f"checkpoint {mask_text(checkpoint)} "
+        f"({f'goes on from window {first_window}' if first_window else 'fresh'})"
+    )
 
 
 def retry_line(window_id: int, attempt: int, reason: str) -> str:

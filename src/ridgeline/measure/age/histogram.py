@@ -18,9 +18,12 @@ import numpy.typing as npt
 BITS = 6
 """64 buckets per octave: a bucket's midpoint is at most 0.79 % off."""
 TRANSPORT_BITS = 8
-"""256 per octave, at most 0.2 % off: with that in reports, buckets of `BITS` made of them after a shift are still within 1 %."""
+"""256 buckets per octave, at most 0.2 % off.
+
+Reports hold these; `BITS` buckets made of them after a shift stay within 1 %.
+"""
 SMALLEST_SECONDS = 1e-4
-"""What lies below this value's bucket is in the zero bucket and read as 0: an absolute error of at most 0.1 ms."""
+"""Smaller values are counted in the zero bucket and read as 0: an absolute error of at most 0.1 ms."""
 
 Integers = npt.NDArray[np.int64]
 Seconds = npt.NDArray[np.float64]
@@ -46,12 +49,17 @@ def lowest_bucket(bits: int) -> int:
 
 
 def bucket_numbers(seconds: Seconds, bits: int) -> Integers:
-    """The numbers of the buckets of contiguous non-negative values; those below `lowest_bucket` stand for the zero bucket."""
+    """The bucket numbers of contiguous non-negative values.
+
+    Values below `lowest_bucket` belong to the zero bucket.
+    """
     return seconds.view(np.int64) >> (_MANTISSA - bits)
 
 
 def nearest_rank(quantile: float, count: int) -> int:
-    """The rank, from 1, of a quantile among `count` values: the least one that is not below `quantile * count` (nearest-rank definition).
+    """The rank, from 1, of a quantile among `count` values, by the nearest-rank definition.
+
+    It is the least rank that is not below `quantile * count`.
 
     The product is rounded to a millionth, so that 0.07 of 100 values is the seventh and not, by the error of
     0.07, the eighth. Raises ValueError unless 0 <= `quantile` <= 1.
@@ -104,7 +112,10 @@ class Histogram:
         )
         if not (known & (counts > 0)).all():
             number, count = table[~(known & (counts > 0))][0].tolist()
-            msg = f"a bucket of {bits} bits must be 0 or above {lowest_bucket(bits) - 1}, and hold something; got ({number}, {count})"
+            msg = (
+                f"a bucket of {bits} bits must be 0 or above {lowest_bucket(bits) - 1}, and hold "
+                f"something; got ({number}, {count})"
+            )
             raise ValueError(msg)
         made._count(numbers, counts)
         return made
@@ -131,7 +142,10 @@ class Histogram:
             ValueError: If the other has other `bits`.
         """
         if other.bits != self.bits:
-            msg = f"histograms of {self.bits} and {other.bits} bits do not merge; make both with the same `bits`"
+            msg = (
+                f"histograms of {self.bits} and {other.bits} bits do not merge; make both with the same "
+                "`bits`"
+            )
             raise ValueError(msg)
         self._grow(other.count)
         self._zero += other._zero
@@ -156,7 +170,10 @@ class Histogram:
 
     @property
     def full(self) -> bool:
-        """Whether its range is as wide as may be: then low buckets may have been collapsed, and `subtract` is not allowed."""
+        """True if its range is as wide as allowed.
+
+        Low buckets may have been collapsed then, so `subtract` is not allowed.
+        """
         return self._counts.size == self._kept(self._counts.itemsize)
 
     def subtract(self, other: Histogram) -> None:
@@ -202,19 +219,22 @@ class Histogram:
         return self.at_ranks(ranks) if self.count else (None,) * len(ranks)
 
     def at_ranks(self, ranks: Sequence[int]) -> tuple[float, ...]:
-        """The values at ranks of the sorted values, from 1 to `count`: seconds, each the midpoint of its bucket."""
+        """The values at ranks of the sorted values, from 1 to `count`, in seconds: midpoints of buckets."""
         reached = np.cumsum(self._counts, dtype=np.int64) + self._zero
         found = self._midpoints(np.searchsorted(reached, ranks) + self._base).tolist()
         return tuple(0.0 if rank <= self._zero else value for rank, value in zip(ranks, found, strict=True))
 
     def buckets(self) -> tuple[tuple[int, int], ...]:
-        """(number, count) of every bucket that is not empty, in ascending order; number 0 is the zero bucket."""
+        """(number, count) of every bucket that is not empty, ascending; number 0 is the zero bucket."""
         used = np.flatnonzero(self._counts)
         pairs = tuple(zip((used + self._base).tolist(), self._counts[used].tolist(), strict=True))
         return ((0, self._zero), *pairs) if self._zero else pairs
 
     def values(self) -> tuple[Seconds, Integers]:
-        """The midpoints of the buckets that are not empty, in seconds (0 of the zero bucket), and their counts."""
+        """The midpoints of the buckets that are not empty, in seconds, and their counts.
+
+        The midpoint of the zero bucket is 0.
+        """
         used = np.flatnonzero(self._counts)
         midpoints, counts = self._midpoints(used + self._base), self._counts[used].astype(np.int64)
         if self._zero:
@@ -274,7 +294,7 @@ class Histogram:
         self._fit(low, joined)
 
     def _fit(self, base: int, counts: Integers) -> None:
-        """Keep counts in the narrowest integers that hold them, and no more buckets than such integers may have.
+        """Keep counts in the narrowest integers that hold them, and as many buckets as these allow.
 
         A value that was collapsed at some moment would be collapsed into the same bucket at the end: the
         highest bucket and the width of the counts only rise, so the lowest bucket that is kept only rises

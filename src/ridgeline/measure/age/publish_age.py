@@ -9,12 +9,15 @@ from ridgeline.measure.age.record_age import merged, older
 from ridgeline.measure.events import AgeSample, OutputPublished
 
 PENDING_SAMPLES = 512
-"""Samples of an operator partition that wait to be published; beyond, the oldest are put together two by two."""
+"""Samples of an operator partition that may wait to be published; beyond, the two oldest are merged."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """The samples at the commit that are not published, with their last window and the moment that their ages are as of (STRAM's clock)."""
+    """Samples taken at commits that are not published yet.
+
+    Each with its last window and the moment that its ages are as of, on STRAM's clock.
+    """
 
     samples: list[tuple[int, float, AgeSample]] = field(default_factory=list)
 

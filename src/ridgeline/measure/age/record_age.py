@@ -54,7 +54,8 @@ LEVELS: Mapping[str, str] = {
 """The places where ages are taken, in a record's order, and their recording levels in KIP-613."""
 # fmt: off
 AGE_BOUNDS_SECONDS = (
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21600.0,
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0,
+    1800.0, 3600.0, 7200.0, 21600.0,
     86400.0,
 )
 # fmt: on
@@ -227,7 +228,10 @@ def merged(first: AgeSample, second: AgeSample) -> AgeSample:
 
 @dataclass(frozen=True, slots=True)
 class AgeFigures:
-    """The record ages of one operator at one place over the last minute, in seconds; `oldest_maximum` as in `AgeSample`."""
+    """The record ages of one operator at one place over the last minute, in seconds.
+
+    `oldest_maximum` as in `AgeSample`.
+    """
 
     place: str
     level: str
@@ -312,7 +316,10 @@ class _Series:
         np.add.at(self.counts, np.searchsorted(AGE_BOUNDS_SECONDS, values), counts)
 
     def forget(self, second: int, seconds: int) -> None:
-        """Drop slots that are further than `seconds` from now: older ones, and later ones that a clock left that was set back."""
+        """Drop slots that are further than `seconds` from now.
+
+        These are older ones, and later ones that were made before a clock was set back.
+        """
         for gone in [other for other in self.slots if abs(second - other) > seconds]:
             slot = self.slots.pop(gone)
             if self.recent is None or self.recent.full or not self.slots:
@@ -367,7 +374,9 @@ class RecordAges:
         self._add(operator_id, sample, offset_seconds, at)
 
     def add_committed(self, operator_id: int, sample: AgeSample, delay_seconds: float, at: float) -> None:
-        """Add a window's ages at `commit` or `publish`, all older by the time from the operator's end-window timestamp to that moment.
+        """Add a window's ages at `commit` or `publish`.
+
+        All are older by the time from the operator's end-window timestamp to that moment.
 
         Minimum, maximum and sum are shifted exactly. `delay_seconds` is the time of the commit (or
         publication) on STRAM's clock less the end-window timestamp as its host read it: the host's clock is

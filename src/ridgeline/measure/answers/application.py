@@ -10,7 +10,10 @@ from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer,
 
 
 class StatsAnswer(TypedDict):
-    """The figures of an application, under Apex's names where it has them; `...PSMA` is per second, averaged."""
+    """The figures of an application, under Apex's names where it has them.
+
+    `...PSMA` is per second, averaged.
+    """
 
     allocatedContainers: Annotated[int, "Containers whose process is known."]
     plannedContainers: Annotated[int, "Containers of the plan."]

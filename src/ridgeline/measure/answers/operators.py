@@ -105,7 +105,7 @@ class ContainerAnswer(TypedDict):
 
 
 class RecordAgeAnswer(TypedDict):
-    """The ages of the records of a physical operator at one place over the last minute; null without records."""
+    """The record ages of a physical operator at one place over the last minute; null without records."""
 
     operator: Annotated[str, "Title of the physical operator."]
     id: Annotated[int, "Id of the physical operator."]
@@ -150,7 +150,9 @@ _NAMED = 20  # ids that a message names
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What answers of one moment share, by operator's id: rows of `LatencyFold.latency`, windows behind, tuples, what it is doing.
+    """What answers of one moment share, by operator id.
+
+    The rows of `LatencyFold.latency`, windows behind, tuples, and what each operator is doing.
 
     `states` are those of the running window, as far as containers have said; `silent` are containers.
     """
@@ -253,7 +255,7 @@ def container_answer(container: ContainerStatus, topology: Topology, moment: Mom
 
 
 def age_answer(node: OperatorNode, place: str, figures: AgeFigures | None) -> RecordAgeAnswer:
-    """The record ages of one physical operator at one place; without records in the last minute all are null."""
+    """The record ages of one physical operator at one place; null without records in the last minute."""
 
     def ms(seconds: Callable[[AgeFigures], float]) -> float | None:
         return None if figures is None else as_ms(seconds(figures))
@@ -291,7 +293,10 @@ def streams_answer(topology: Topology) -> list[StreamAnswer]:
 def no_such(kind: str, number: int, known: Iterable[int]) -> str:
     """What to say of an id that does not exist."""
     ids = list(map(str, known))
-    return f"there is no {kind} {number}; there are {', '.join(ids[:_NAMED]) or 'none'}{', ...' if len(ids) > _NAMED else ''}"
+    return (
+        f"there is no {kind} {number}; there are "
+        f"{', '.join(ids[:_NAMED]) or 'none'}{', ...' if len(ids) > _NAMED else ''}"
+    )
 
 
 def _operator_state(status: OperatorStatus, moment: Moment) -> str:

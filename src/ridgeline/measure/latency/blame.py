@@ -1,4 +1,4 @@
-"""The blame chain: what a window really waited for, from its last event back to its trigger, step by step without a gap."""
+"""The blame chain: what a window waited for, from its last event back to its trigger, without a gap."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class BlameStep:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What a container did from `start` on until the piece after it; `nearest`: the operator that stands for it among other containers."""
+    """What a container did from `start` until the next piece.
+
+    `nearest`: the operator that stands for it among other containers.
+    """
 
     what: str
     operator: str
@@ -65,7 +68,10 @@ class _Walk:
 
 
 def blame_chain(topology: Topology, times: WindowTimes) -> tuple[BlameStep, ...]:
-    """The blame chain of a window in time order; its steps add up to `times.latency_seconds`, but for the error of floats."""
+    """The blame chain of a window in time order.
+
+    Its steps add up to `times.latency_seconds`, but for the error of floats.
+    """
     triggered = min(times.triggered, times.committed)
     walk = _Walk(times.committed, triggered)
     walk.back_to(times.staged, "commit")
@@ -85,7 +91,9 @@ def blame_chain(topology: Topology, times: WindowTimes) -> tuple[BlameStep, ...]
 def explain(
     times: WindowTimes, path: CriticalPath, latencies: Mapping[int, OperatorLatency]
 ) -> ExplainedAnswer:
-    """Why the window took longer than its critical path: `windowLatencyMs` = `criticalPathMs` + the sum of `rest` (milliseconds by name).
+    """Why the window took longer than its critical path.
+
+    `windowLatencyMs` is `criticalPathMs` plus the sum of `rest`, milliseconds by name.
 
     The names in `rest` are those of the blame chain; `launch` is here all between the job's launch and the
     turn of the path's first operator, `wait` what the path's operators waited for stages, slots and siblings,
@@ -119,7 +127,7 @@ def explain(
 
 
 class _Containers:
-    """The part of the chain between the end of the last container and the launch of the job, stage by stage."""
+    """The part of the chain between the job's launch and the last container's end, stage by stage."""
 
     def __init__(self, topology: Topology, times: WindowTimes, walk: _Walk) -> None:
         self._topology = topology
@@ -139,7 +147,7 @@ class _Containers:
             self._lineage[node.id] = lineage
 
     def walk(self) -> None:
-        """Walk back from the slowest task of the last stage, over the slowest of each stage before, to the job's launch."""
+        """Walk back from the end of the last stage to the job's launch, over each stage's slowest task."""
         consumer: int | None = None
         for tasks in reversed(self._stages):
             slowest = max(tasks, key=lambda task: task.ended)
@@ -218,7 +226,7 @@ class _Containers:
 
 
 def spark_phases(times: WindowTimes, seconds: float) -> dict[str, float]:
-    """The `seconds` from Spark's trigger to Ridgeline's turn by name, in order, which they are the sum of; nothing without Spark."""
+    """The `seconds` from Spark's trigger to Ridgeline's turn, by name in order; empty without Spark."""
     if times.trigger is None:
         return {}
     phases = times.trigger.phases
@@ -234,7 +242,10 @@ def spark_phases(times: WindowTimes, seconds: float) -> dict[str, float]:
 
 
 def _merged(steps: list[BlameStep]) -> tuple[BlameStep, ...]:
-    """Equal neighbours as one; steps that are too short as a part of the one before, at the begin of the one after."""
+    """Merge equal neighbours, and steps that are too short into the one before.
+
+    At the begin they go into the one after.
+    """
     merged: list[BlameStep] = []
     for step in steps:
         last = merged[-1] if merged else None

@@ -1,4 +1,4 @@
-"""The critical path: the way from an input to a leaf that takes longest if nobody waits for anybody but its upstream."""
+"""The critical path: the longest chain of operators, if each waits for nobody but its upstream."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ _PER_SECOND = 10**12
 
 @dataclass(frozen=True, slots=True)
 class CriticalPath:
-    """`path`: ids of physical operators from an input to a leaf, unifiers too; `latency_seconds`: the sum of their own latencies."""
+    """The longest path.
+
+    `path`: ids of physical operators from an input to a leaf, unifiers too. `latency_seconds`: the sum of
+    their own latencies.
+    """
 
     latency_seconds: float
     path: tuple[int, ...]
 
 
 def critical_path(topology: Topology, own: Mapping[int, float]) -> CriticalPath:
-    """The path with the greatest sum of `own` latencies (seconds, by operator); of equal ones that whose titles sort first.
+    """The path with the greatest sum of `own` latencies (seconds, by operator).
+
+    Of equal paths it is the one whose titles sort first.
 
     Operators that are not in `own` count 0. Time linear in operators and streams. An empty topology has an
     empty path.
@@ -38,7 +44,9 @@ def critical_path(topology: Topology, own: Mapping[int, float]) -> CriticalPath:
 
 
 def slack(topology: Topology, own: Mapping[int, float]) -> dict[int, float]:
-    """How many seconds slower each operator may become before a path through it becomes the critical one; 0 on the critical path.
+    """How many seconds slower each operator may become before it is on the critical path.
+
+    0 on the critical path.
 
     The greatest sum of all paths less the greatest of those through the operator.
     """
@@ -64,7 +72,10 @@ class PathHistory:
         self._paths.append((window_id, self._last))
 
     def share(self, last_n: int, until: int | None = None) -> dict[int, float]:
-        """By operator, the fraction of the last `last_n` windows (up to `until`) in which it was on the path; others are left out."""
+        """By operator, the fraction of the last `last_n` windows in which it was on the path.
+
+        `until`: the last window that counts. Operators that were never on it are left out.
+        """
         paths = (path for window_id, path in reversed(self._paths) if until is None or window_id <= until)
         counted = Counter(islice(paths, last_n))
         windows = counted.total()
@@ -79,7 +90,7 @@ def _whole(topology: Topology, own: Mapping[int, float]) -> dict[int, int]:
 
 
 def _longest(topology: Topology, whole: Mapping[int, int], *, downstream: bool) -> dict[int, int]:
-    """The greatest sum from each operator to a leaf (`downstream`) or from an input to it, itself included."""
+    """The greatest sum from each operator to a leaf (`downstream`) or from an input to it, inclusive."""
     following = topology.downstream if downstream else topology.upstream
     longest: dict[int, int] = {}
     for node in reversed(topology.operators) if downstream else topology.operators:

@@ -1,4 +1,4 @@
-"""Latency, critical path and blame over all windows of a run: what `/latency`, `/criticalPath` and `/windows` answer."""
+"""Latency, critical path and blame of a run: `/latency`, `/criticalPath` and `/windows`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ from ridgeline.measure.rounding import as_ms
 from ridgeline.measure.topology import Topology
 
 LatencyMatrix = npt.NDArray[np.float64]
-"""Seconds; one row for each of latency, compute, wait and transfer, one column for each operator of the topology; NaN: did not report."""
+"""Seconds; rows: latency, compute, wait, transfer; columns: the topology's operators.
+
+NaN: the operator did not report.
+"""
 SHARE_WINDOWS = 100
 _PENDING = 32
 _QUANTILES = (0.5, 0.99)
@@ -60,7 +63,7 @@ class _Record:
 
 
 class LatencyFold:
-    """Fed with the committed windows in order, it answers in plain data for JSON: times of day in seconds since 1970, durations in `...Ms`.
+    """A fold over committed windows, in order, that answers in plain data for JSON.
 
     Averages are over the last `average_windows` windows, percentiles over all; what a single window was is
     kept for the last `history` windows. Memory is bounded: about 40 bytes per operator and window kept, and 8
@@ -88,7 +91,7 @@ class LatencyFold:
         self._steps: list[tuple[str, str]] = []
         self._last: Topology | None = None
 
-    # Windows in ----------------------------------------------------------------------------------------------------
+    # Windows in ---------------------------------------------------------------------------------------------
 
     def add(
         self,
@@ -196,10 +199,10 @@ class LatencyFold:
                 self._histograms[_key(self._last, node.id)].add(column[~np.isnan(column)])
         self._pending.clear()
 
-    # Answers out ---------------------------------------------------------------------------------------------------
+    # Answers out --------------------------------------------------------------------------------------------
 
     def latency(self, window_id: int | None = None, behind: Mapping[int, int] | None = None) -> LatencyAnswer:
-        """Latencies of all operators in a window (default: the last), their moving averages and percentiles; null: not known.
+        """Latencies of all operators in a window (default: the last), with averages and percentiles.
 
         `behind`: by operator, how many windows it is behind. Raises KeyError for a window that is not kept.
         """
@@ -215,7 +218,9 @@ class LatencyFold:
         }
 
     def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
-        """Critical path, slack and blame chain of a window (default: the last), and the path of the averages up to it.
+        """Critical path, slack and blame chain of a window (default: the last).
+
+        The path of the averages is over the windows up to it.
 
         `latencyMs` of a step is its own latency, compute and transfer, so that the steps add up to the
         path's. `share` is over the last 100 windows. Raises KeyError for a window that is not kept.
@@ -301,7 +306,7 @@ class LatencyFold:
         return self._records[window_id]
 
     def _averages(self, record: _Record) -> LatencyMatrix:
-        """The figures' mean over the windows up to a record's, of each operator over those in which it reported."""
+        """The mean over the windows up to a record's, of each operator over those in which it reported."""
         records = self._until(record)
         rows = [
             other.figures if other.topology is record.topology else _aligned(other, record.topology)

@@ -1,4 +1,4 @@
-"""Operator latency (Apex): how much later a window's end leaves an operator than the slowest of those that it reads from."""
+"""Operator latency (Apex): how long after its slowest upstream an operator ends its window."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ class OperatorLatency:
 
 @dataclass(frozen=True, slots=True)
 class LogicalLatency:
-    """The latency of a logical operator in seconds: that of its slowest partition with its slowest unifiers, which are `chain`."""
+    """The latency of a logical operator, in seconds.
+
+    It is that of its slowest partition with its slowest unifiers, which are `chain`.
+    """
 
     name: str
     latency: float
@@ -156,7 +159,7 @@ def _measured(
 
 
 def _transfer_pieces(topology: Topology, times: WindowTimes) -> dict[int, _Pieces]:
-    """Of each container, the stretches of time before its first operator's turn in which its tuples or state moved, in order."""
+    """For each container: the intervals spent moving tuples or state before its first operator starts."""
     pieces: dict[int, _Pieces] = {}
     barrier: float | None = None
     for tasks in tasks_by_stage(topology, times):
@@ -178,7 +181,10 @@ def _transfer_pieces(topology: Topology, times: WindowTimes) -> dict[int, _Piece
 
 
 def _length_within(pieces: Iterable[tuple[float, float]], begin: float, end: float) -> float:
-    """Seconds of the pieces between `begin` and `end`; where pieces overlap, since clocks are not perfect, once."""
+    """Seconds of the pieces between `begin` and `end`.
+
+    Where pieces overlap, since clocks are not perfect, time counts once.
+    """
     length, position = 0.0, begin
     for first, last in pieces:
         first, last = max(first, position), min(last, end)  # noqa: PLW2901  clipped

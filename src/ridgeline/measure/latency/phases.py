@@ -11,12 +11,14 @@ from ridgeline.measure.topology import Topology
 UNEXPLAINED = "unexplained"
 BETWEEN = "between windows"
 PHASES: Mapping[str, str] = {
-    "trigger": "Spark's micro-batch beside its logs, its planning and our turn: latest offsets, calling us, what it does not name",
+    "trigger": "Spark's micro-batch beside its logs, its planning and our turn: latest offsets, calling us, "
+    "what it does not name",
     "offset log": "Spark writes the micro-batch's offsets",
     "planning": "Spark plans the micro-batch; the window's job is made",
     "earlier attempts": "attempts at the window that failed",
-    "job launch": "from the job's start until its first task is in Python and has read what it needs to begin",
-    "worker start": "a Python process begins for a task: from its fork, or from its daemon's begin if that was started too",
+    "job launch": "from the job's start until its first task is in Python and has read what it needs",
+    "worker start": "a Python process begins for a task: from its fork, or from its daemon's begin if that "
+    "was started too",
     "shuffle": "from the end of a stage until the next one's task has read its records",
     "restore": "state is brought to the version of the window before",
     "decode": "blocks become batches and tuples; work of the engine around callbacks",
@@ -36,7 +38,9 @@ PHASES: Mapping[str, str] = {
 
 
 def window_phases(topology: Topology, times: WindowTimes) -> dict[str, float]:
-    """The seconds of a window by phase, those that took none left out; their sum is the time from its trigger to its end.
+    """The seconds of a window by phase, without phases that took none.
+
+    Their sum is the time from the window's trigger to its end.
 
     The end is the publication, with Spark sources the end of the micro-batch. Where tasks ran side by side it
     is the time of each stage's slowest, as in the blame chain, but named by what was done, whoever did it:

@@ -57,7 +57,11 @@ class LatencyTotals:
         self._counts = np.zeros((0, len(_BOUNDS) + 1), np.int64)
 
     def add(self, topology: Topology, figures: npt.NDArray[np.float64]) -> None:
-        """Add a window: rows are latency, compute, wait and transfer in seconds, columns the topology's operators; NaN: not reported."""
+        """Add a window.
+
+        Rows: latency, compute, wait, transfer in seconds. Columns: the topology's operators. NaN: it did not
+        report.
+        """
         if topology is not self._topology:
             self._adopt(topology)
         known = ~np.isnan(figures)
@@ -66,7 +70,10 @@ class LatencyTotals:
         self._counts[reported, np.searchsorted(_BOUNDS, figures[0, reported])] += 1
 
     def add_window(self, latency: float, blame: Iterable[tuple[tuple[str, str], float]]) -> None:
-        """Add a window as a whole: its latency in seconds, and the steps of its blame chain, ((what, operator's title), seconds)."""
+        """Add a window as a whole: its latency in seconds, and its blame chain.
+
+        A step is ((what, operator's title), seconds).
+        """
         self._windows[np.searchsorted(_BOUNDS, latency)] += 1
         self._latency += latency
         for step, seconds in blame:

@@ -1,4 +1,4 @@
-"""Everything known of one committed window, with all times on STRAM's clock: what latency, critical path and blame are computed from."""
+"""One committed window with all times on STRAM's clock: the input of latency, critical path and blame."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ridgeline.measure.topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class TaskTimes:
-    """One Spark task: its containers in the order in which they ran, when it entered Python, when its first container began, its end."""
+    """One Spark task: its containers in order, when it entered Python, when the first began, its end."""
 
     containers: tuple[int, ...]
     entered: float
@@ -79,7 +79,7 @@ class WindowTimes:
 
 
 def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffsets) -> WindowTimes:
-    """The events of one window as its times; what containers read from their hosts' clocks is put on STRAM's by `offsets`.
+    """The events of one window as its times, all on STRAM's clock by `offsets`.
 
     Each time is corrected by its host's offset at that time, since clocks drift within long windows. Events
     of other windows, and of operators and containers that `topology` has not, are left out. Raises ValueError
@@ -124,7 +124,10 @@ def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffse
 
 
 def tasks_by_stage(topology: Topology, times: WindowTimes) -> tuple[tuple[TaskTimes, ...], ...]:
-    """The Spark tasks of each stage that reported, stages in order: containers of a stage with the same `task` ran one after the other."""
+    """The Spark tasks of each stage that reported, stages in order.
+
+    Containers of a stage with the same `task` ran one after the other.
+    """
     groups: dict[int, dict[str, list[int]]] = {}
     for container, found in times.containers.items():
         groups.setdefault(topology.stage_of[container], {}).setdefault(found.task, []).append(container)

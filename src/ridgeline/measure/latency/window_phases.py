@@ -35,7 +35,9 @@ _WAITING = 100
 
 @dataclass(frozen=True, slots=True)
 class PhaseTime:
-    """What a phase takes, seconds a window: median, mean and 95th percentile of the warm windows, and in the run's first window.
+    """What a phase takes, in seconds a window.
+
+    Median, mean and 95th percentile are of the warm windows; `first` is the run's first window.
 
     `share` is its part of the windows' whole time. Means add up to the mean window, medians do not.
     """
@@ -50,7 +52,9 @@ class PhaseTime:
 
 @dataclass(frozen=True, slots=True)
 class PhaseTable:
-    """Where the time of a run's warm windows went: `windows` of them after `left_out` ones, each phase that occurred, and the whole.
+    """Where the time of a run's warm windows went.
+
+    `windows` of them were counted after `left_out` ones. `phases` are those that occurred.
 
     `every_seconds`: from the begin of a window to that of the next one (median; None: there is one window).
     It is less than the whole where windows overlap, and more where the schedule leaves time. `explained`: the
@@ -164,7 +168,10 @@ class WindowPhases:
                 return
 
     def table(self, warm_up: int = WARM_UP) -> PhaseTable | None:
-        """Where the time went, without the first `warm_up` windows, but at least half of all are in it; None before the first window."""
+        """Where the time went; None before the first window.
+
+        The first `warm_up` windows are left out, but at least half of all windows count.
+        """
         if self._first is None:
             return None
         left_out = min(warm_up, self._count // 2)
@@ -194,7 +201,10 @@ class WindowPhases:
 
 @dataclass(slots=True)
 class _Window:
-    """A window: when it began, when it was published, the seconds of its phases, whether Spark's own account is in them."""
+    """A window.
+
+    When it began and was published, the seconds of its phases, whether Spark's own account is in them.
+    """
 
     window_id: int
     began: float

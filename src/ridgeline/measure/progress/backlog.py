@@ -98,7 +98,10 @@ class SourceBacklog:
 
     def __init__(self, *, window_seconds: float, interval_seconds: float = 10.0) -> None:
         if not (window_seconds > 0 and interval_seconds > 0):
-            msg = f"`window_seconds` and `interval_seconds` must be above 0; got {window_seconds!r} and {interval_seconds!r}"
+            msg = (
+                f"`window_seconds` and `interval_seconds` must be above 0; got {window_seconds!r} and "
+                f"{interval_seconds!r}"
+            )
             raise ValueError(msg)
         self._window = window_seconds
         self._interval = interval_seconds
@@ -275,7 +278,9 @@ class SourceBacklog:
 
 
 class ScheduleBacklog:
-    """Judges by the schedule alone, for applications whose sources do not know their backlog: windows that begin late are a backlog.
+    """Judges by the schedule alone: windows that begin late are a backlog.
+
+    For applications whose sources do not know their backlog.
 
     It is a source whose work is time: a second of it arrives every second, and what remains is how late the
     last window began.
@@ -319,7 +324,10 @@ class ScheduleBacklog:
 
 @dataclass(slots=True)
 class PartitionedSource:
-    """Brings together what the partitions of one input operator say of it, or the whole source; `backlog` follows their sum."""
+    """Brings together what the partitions of one input operator report, or the whole source.
+
+    `backlog` follows their sum.
+    """
 
     partitions: tuple[int, ...]
     backlog: SourceBacklog
@@ -330,7 +338,10 @@ class PartitionedSource:
     problem: str = ""
     """Why it cannot be asked."""
     asked_at: float = -math.inf
-    """When it has last answered, of a source that is asked beside the windows: then windows' ends are no samples."""
+    """Of a source that is asked beside the windows: when it answered last.
+
+    The ends of windows are no samples then.
+    """
     late: bool = False
     window_ended: bool = True
 

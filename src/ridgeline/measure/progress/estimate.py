@@ -12,7 +12,7 @@ from ridgeline.measure.answers.progress import EstimateAnswer
 
 
 class Basis(StrEnum):
-    """How a number is known, the best first: counted, computed from averages, at least so much, not at all."""
+    """How a number is known, the best first: counted, computed from averages, a lower bound, not at all."""
 
     EXACT = "exact"
     ESTIMATED = "estimated"
@@ -34,7 +34,9 @@ def weakest(bases: Iterable[Basis]) -> Basis:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number that is not negative and may be infinite, and its basis; without a number the basis is `unknown`, and the reverse.
+    """A number that is not negative and may be infinite, and its basis.
+
+    The basis is `unknown` exactly if there is no number.
 
     What cannot be such a number is corrected rather than passed on: NaN is unknown, a negative number is 0.
     So sums and products of estimates are never NaN and never negative.
@@ -91,7 +93,7 @@ class Estimate:
         return Estimate(self.value - value, weakest((self.basis, Basis.ESTIMATED)))
 
     def to_json(self) -> EstimateAnswer:
-        """`{"value": ..., "basis": ...}` for JSON; an infinite number is `{"value": null, "basis": ..., "infinite": true}`."""
+        """The estimate for JSON; an infinite number has a null value and `"infinite": true`."""
         if self.infinite:
             return {"value": None, "basis": self.basis.value, "infinite": True}
         return {"value": self.value, "basis": self.basis.value}
@@ -102,12 +104,18 @@ NOTHING = Estimate(0.0)
 
 
 def total(estimates: Iterable[Estimate]) -> Estimate:
-    """The sum on the weakest basis: a lower bound if some are unknown, unknown if all are, 0 if there are none."""
+    """The sum on the weakest basis.
+
+    A lower bound if some are unknown, unknown if all are, 0 if there are none.
+    """
     return _combined(estimates, sum)
 
 
 def greatest(estimates: Iterable[Estimate]) -> Estimate:
-    """The maximum on the weakest basis: a lower bound if some are unknown, unknown if all are, 0 if there are none."""
+    """The maximum on the weakest basis.
+
+    A lower bound if some are unknown, unknown if all are, 0 if there are none.
+    """
     return _combined(estimates, max)
 
 

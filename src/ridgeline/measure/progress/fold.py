@@ -86,7 +86,7 @@ class ProgressFold:
         self._last_late = self._last_heard = False
         self._begun = 0
 
-    # Events --------------------------------------------------------------------------------------------------------
+    # Events -------------------------------------------------------------------------------------------------
 
     def planned(self, topology: Topology) -> None:
         """The plan is made or has changed. Averages of operators and sources that are in both plans stay."""
@@ -148,7 +148,7 @@ class ProgressFold:
         window.attempt, window.began = event.attempt, event.at
 
     def heartbeat(self, event: ContainerHeartbeat) -> None:
-        """A container's running figures; those of other windows and earlier attempts, and of containers not planned, do not count."""
+        """A container's heartbeat; it counts if it is of this attempt and of a planned container."""
         window = self._window
         if window is None or not window.running or event.at < window.began:
             return
@@ -203,7 +203,7 @@ class ProgressFold:
         source.answer(event, done, late=late, known=known)
 
     def _doing(self, event: SourceAsked) -> tuple[float, bool, bool]:
-        """Which part of what the running window holds is processed, whether the window is late or will be, and whether the part is known.
+        """How much of the running window is done, whether it is or will be late, whether that is known.
 
         Where windows are long enough for heartbeats it is not until the first: what the window does by then
         does not show yet.
@@ -231,7 +231,7 @@ class ProgressFold:
         self._last_heard = bool(self._window.heartbeats)
         self._last_late = event.at - self._window.planned > _LATE_SHARE * self._window_seconds
 
-    # Figures -------------------------------------------------------------------------------------------------------
+    # Figures ------------------------------------------------------------------------------------------------
 
     def progress(self, now: float) -> ProgressAnswer:
         """The progress of the running window (or the last one) and the backlog at `now`, ready for JSON.
@@ -289,7 +289,7 @@ class ProgressFold:
         return window_progress(self._topology, window.operators, history, self._shares(), ages, finished)
 
     def _shares(self) -> dict[StreamEdge, Estimate]:
-        """What part of a port's tuples each of its streams carries: as in earlier windows, where they tell."""
+        """What part of a port's tuples each of its streams carries, as in earlier windows where they say."""
         found = dict(self._even)
         for (sink, port), edges in self._dealt.items():
             reader = self._averages.get(sink)
@@ -319,12 +319,15 @@ class ProgressFold:
 
     @property
     def _in_first_window(self) -> bool:
-        """True until the run's second window begins: the first one starts processes, so it says nothing of the next."""
+        """True until the run's second window begins.
+
+        The first one starts processes and connections, so it says nothing of the next.
+        """
         return self._begun < 2  # noqa: PLR2004  the second window
 
     @property
     def forgiven_seconds(self) -> float:
-        """Lateness that the windows' driver has forgiven itself: how much later its schedule is than the one that it began with."""
+        """Lateness that the trigger has forgiven itself: its schedule less the one that it began with."""
         return self._forgiven
 
     def _late_seconds(self, now: float) -> float:
@@ -378,7 +381,10 @@ class ProgressFold:
         }
 
     def _verdict(self, name: str, state: BacklogState, schedule: BacklogState, now: float) -> Verdict:
-        """The verdict of a source: an old answer does not say that an application keeps up whose windows are late."""
+        """The verdict of a source.
+
+        An old answer does not show that an application keeps up while its windows are late.
+        """
         source = self._sources[name]
         if source.problem:
             return Verdict.UNREACHABLE
@@ -438,7 +444,7 @@ class ProgressFold:
         }
 
 
-# What it holds -----------------------------------------------------------------------------------------------------
+# What it holds ----------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -517,7 +523,7 @@ class _Averages:
 
 
 def _moves(said: RunningOperator, before: RunningOperator | None) -> bool:
-    """True if an operator has got on since it was last heard of, or is in a callback that cannot be counted."""
+    """True if an operator has progressed since its last heartbeat, or is in a callback without counts."""
     if before is None or said.state != before.state:
         return True
     if said.state != "running":
@@ -531,7 +537,7 @@ def _moves(said: RunningOperator, before: RunningOperator | None) -> bool:
     )
 
 
-# JSON --------------------------------------------------------------------------------------------------------------
+# JSON -------------------------------------------------------------------------------------------------------
 
 
 def _operator_json(

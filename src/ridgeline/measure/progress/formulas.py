@@ -105,7 +105,7 @@ class WindowProgress:
     wall_seconds: Estimate
 
 
-# Formulas ----------------------------------------------------------------------------------------------------------
+# Formulas ---------------------------------------------------------------------------------------------------
 
 
 def active_fraction(active_produced: float, active_remaining: Estimate) -> Estimate:
@@ -132,12 +132,15 @@ def outputs_per_element(produced: float, active_remaining: Estimate, elements: f
 
 
 def buffered(delivered: Estimate, consumed: float, active: float) -> Estimate:
-    """F4: elements on their way to the operator or waiting in it, not begun; `delivered` is P + AP of the streams into it."""
+    """F4: elements on their way to the operator or waiting in it, not begun.
+
+    `delivered` is P + AP of the streams into it.
+    """
     return Estimate(None if delivered.value is None else delivered.value - consumed - active, delivered.basis)
 
 
 def input_remaining(waiting: Estimate, parents: Iterable[Estimate]) -> Estimate:
-    """F5: elements that the operator will still begin: what is buffered, and what its parents will still produce for it."""
+    """F5: elements that the operator will still begin: buffered ones and those to come from its parents."""
     return total((waiting, *parents))
 
 
@@ -212,7 +215,10 @@ def window_progress(
 
 
 def work_done(progress: WindowProgress) -> float:
-    """Which part of a window's tuples is processed, 0 to 1: of each operator by counts, operators weighed by the time that they need."""
+    """Which part of a window's tuples is processed, 0 to 1.
+
+    Of each operator by counts; operators are weighed by the time that they need.
+    """
     done = whole = 0.0
     for operator in progress.operators.values():
         average, left = operator.seconds_per_element.value, operator.input_remaining.value
@@ -228,7 +234,7 @@ def work_done(progress: WindowProgress) -> float:
     return min(1.0, done / whole) if whole > 0 else 0.0
 
 
-# The pass over the operators ---------------------------------------------------------------------------------------
+# The pass over the operators --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class _Operator:
     outputs: list[Counts]
 
     def forget(self, before: float, most: int) -> None:
-        """Drop ends that are not needed to tell what came since `before`; at least the last two windows stay."""
+        """Drop ends that no rate since `before` needs; at least the last two windows stay."""
         gone = max(0, len(self.ends) - 1 - most, min(bisect_right(self.ends, before) - 1, len(self.ends) - 3))
         del self.ends[:gone], self.inputs[:gone], self.outputs[:gone]
 
@@ -75,7 +75,8 @@ class Throughput:
     ) -> None:
         if min(interval_seconds, window_seconds) < _SHORTEST_SECONDS or maximum_samples < 1:
             msg = (
-                f"`interval_seconds` and `window_seconds` must be at least {_SHORTEST_SECONDS} and `maximum_samples` at least 1; "
+                f"`interval_seconds` and `window_seconds` must be at least {_SHORTEST_SECONDS} and "
+                "`maximum_samples` at least 1; "
                 f"got {interval_seconds}, {window_seconds} and {maximum_samples}"
             )
             raise ValueError(msg)

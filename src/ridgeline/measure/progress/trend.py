@@ -58,7 +58,10 @@ class Trend:
 
 
 class Samples:
-    """The samples of `kept_seconds`, at least `fewest`; those that follow each other within `slice_seconds` are kept as one."""
+    """The samples of `kept_seconds`, at least `fewest`.
+
+    Those that follow each other within `slice_seconds` are kept as one.
+    """
 
     def __init__(self, kept_seconds: float, slice_seconds: float, fewest: int) -> None:
         self._kept = kept_seconds
@@ -97,7 +100,10 @@ class Samples:
             del samples[:gone], times[:gone]
 
     def since(self, at: float) -> int:
-        """The number of the first sample from then on, within what is kept; at least `fewest` samples are, if there are as many."""
+        """The number of the first kept sample from then on.
+
+        At least `fewest` samples follow it, if there are as many.
+        """
         if not self._times:
             return 0
         begin = max(at, self._times[-1] - self._kept) - LEAST_SECONDS
@@ -189,7 +195,7 @@ class Samples:
         return ((end.remaining or 0.0) - (begin.remaining or 0.0)) / (end.at - begin.at)
 
     def _noise(self) -> float:
-        """The noise per root of a second: of the backlog or of the arrivals, lately or for long, whichever is most."""
+        """The noise per root of a second: the greatest of backlog's and arrivals', lately or for long."""
         every = list(self._noises)
         return max(_median(noises, which) for noises in (every, every[-_NOISE_LATELY:]) for which in (0, 1))
 

@@ -38,7 +38,7 @@ class Query:
     operators: bool = False
 
     def expression(self) -> str:
-        """PromQL, by the metric's kind: counters as rates, histograms as quantiles or as rates of their buckets."""
+        """PromQL: counters as rates, histograms as quantiles or as rates of their buckets."""
         metric = BY_NAME[self.metric]
         chosen = "{" + (_OPERATOR if self.operators else _ALL) + "}"
         labels = ", ".join(self.by)
@@ -286,7 +286,10 @@ ROWS: dict[str, tuple[Panel, ...]] = {
 
 
 def dashboard() -> dict[str, Any]:
-    """The dashboard as Grafana (10 or newer) imports it; it asks for its data source, application and operators by variables."""
+    """The dashboard as Grafana (10 or newer) imports it.
+
+    Its variables ask for data source, application and operators.
+    """
     panels: list[dict[str, Any]] = []
     top = 0
     for row, members in ROWS.items():
@@ -311,7 +314,8 @@ def dashboard() -> dict[str, Any]:
     return {
         "uid": "ridgeline",
         "title": "Ridgeline",
-        "description": "A streaming application: where its time goes, how old its records are, whether it keeps up.",
+        "description": "A streaming application: where its time goes, how old its records are, "
+        "whether it keeps up.",
         "tags": ["ridgeline"],
         "schemaVersion": 39,
         "version": 1,
@@ -401,7 +405,7 @@ def _target(query: Query, kind: str, reference: str) -> dict[str, Any]:
 
 
 def _unit(panel: Panel) -> str:
-    """Grafana's unit: that of the metric; of a counter of seconds, seconds per second as a share of the time."""
+    """Grafana's unit of a metric; a rate of seconds per second is a share of the time."""
     metric = BY_NAME[panel.queries[0].metric]
     if metric.kind is Kind.COUNTER:
         return "percentunit" if metric.unit == "seconds" else "cps"

@@ -27,7 +27,7 @@ _NANOSECONDS = 1_000_000_000
 
 
 class OtelExporter:
-    """Sends all metrics to an OTLP endpoint every `interval_seconds`, from a thread of its own, until `close`.
+    """Sends all metrics to an OTLP endpoint every `interval_seconds`, in its own thread, until `close`.
 
     What cannot be delivered is dropped and counted; the application never waits for it.
 
@@ -53,7 +53,10 @@ class OtelExporter:
         try:
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         except ImportError as error:
-            msg = "export by OTLP needs OpenTelemetry, which is not installed; install it: `pip install 'ridgeline[otel]'`"
+            msg = (
+                "export by OTLP needs OpenTelemetry, which is not installed; install it: `pip install "
+                "'ridgeline[otel]'`"
+            )
             raise RidgelineError(msg) from error
         self.failures = 0
         """How many exports were not delivered."""
@@ -89,7 +92,10 @@ class OtelExporter:
 
 
 def collect(readings: Readings) -> MetricsData:
-    """All metrics that have values as of now, in OpenTelemetry's data model: counters and histograms cumulative since the run's start."""
+    """All metrics that have values as of now, in OpenTelemetry's data model.
+
+    Counters and histograms are cumulative since the run's start.
+    """
     from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics, ScopeMetrics
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope

@@ -1,4 +1,4 @@
-"""`/metrics`: the registry of metrics in Prometheus' text format, read off the application at every scrape."""
+"""`/metrics`: the registry of metrics in Prometheus' text format, read anew at every scrape."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 class WatchCollector(Collector):
-    """All metrics of the registry, for a `prometheus_client.CollectorRegistry` beside an author's own metrics."""
+    """All metrics, for a `prometheus_client.CollectorRegistry` beside an author's own metrics."""
 
     def __init__(self, watch: Watch) -> None:
         self._readings = Readings(watch)

@@ -24,7 +24,10 @@ Labels = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A histogram's values: `counts` up to each of the metric's bounds, cumulative, and last all of them; `total` their sum."""
+    """A histogram's values.
+
+    `counts`: up to each of the metric's bounds, cumulative, and last all of them. `total`: their sum.
+    """
 
     counts: tuple[int, ...]
     total: float
@@ -46,7 +49,7 @@ class Readings:
         self._compute: dict[Labels, float] = {}
 
     def read(self) -> tuple[float, list[tuple[Metric, list[Sample]]]]:
-        """The time, and all metrics of the registry in its order with their samples as of then; none where nothing is known.
+        """The time, and all metrics of the registry in its order, with their samples as of then.
 
         The time is STRAM's wall clock. All values are finite.
         """

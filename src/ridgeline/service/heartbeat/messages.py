@@ -1,4 +1,4 @@
-"""What comes to the heartbeat port: reading it, and telling of what was refused without being drowned by it."""
+"""Reading what comes to the heartbeat port, and reporting what was refused at a bounded rate."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _printable(text: str) -> str:
 
 
 class Rejections:
-    """Counts what is refused, and tells `observe` of it: of one reason once a second at most, whatever comes in.
+    """Counts what is refused, and reports it to `observe`: one event a second and reason at most.
 
     Of one thread, but for `totals`.
     """

@@ -66,7 +66,9 @@ class _Connection:
 
 
 class HeartbeatReceiver:
-    """Listens from its making until `close`, in a daemon thread; `observe` hears of heartbeats there, with `at` the time of receipt.
+    """Takes heartbeats from workers from its making until `close`, in a daemon thread.
+
+    `observe` gets them there, with `at` the time of receipt.
 
     `now`: STRAM's wall clock. `host` is what the port is bound to (a free one, or `port`), `advertised` what
     workers connect to (default: `host`); see `heartbeat_host`. Every message must carry `secret` (default: a
@@ -137,7 +139,10 @@ class HeartbeatReceiver:
             self.committed(event.window_id)
 
     def workers(self) -> list[Worker]:
-        """The workers whose lines are open, as they were last heard of; none while this end has something unread. From any thread."""
+        """The workers whose connections are open, as they were last heard; from any thread.
+
+        None while this end has something unread.
+        """
         now = _CLOCK.monotonic()
         if now - self._read_all > _DEAF_SECONDS:
             return []
@@ -161,7 +166,7 @@ class HeartbeatReceiver:
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout=5.0)
 
-    # The thread ----------------------------------------------------------------------------------------------------
+    # The thread ---------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         next_look = 0.0
@@ -192,7 +197,7 @@ class HeartbeatReceiver:
                 accepted, address = self._listener.accept()
             except BlockingIOError:
                 return
-            except OSError:  # this process has no file descriptor to spare, or the caller is gone: no use in trying again at once
+            except OSError:  # no file descriptor is left, or the caller is gone: do not try again at once
                 self._rejections.add(TOO_MANY, "")
                 self._selector.unregister(self._listener)
                 self._deaf_until = _CLOCK.monotonic() + _TICK_SECONDS

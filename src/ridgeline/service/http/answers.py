@@ -1,4 +1,4 @@
-"""What the web service answers beside the figures of `ridgeline.measure.answers`: plans, containers, itself."""
+"""Answers of the web service beside those of `ridgeline.measure.answers`: plans, containers, itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apex's shapes: logical operators, their aggregation, ports and streams, from the plan and the figures of physical operators.
+"""Apex's shapes: logical operators, their aggregation, ports and streams.
 
 Field names are those of Apache Apex's STRAM web services (`LogicalOperatorInfo`, `OperatorAggregationInfo`,
 ...), numbers are numbers.
@@ -118,7 +118,7 @@ def logical_operator(
 
 
 def aggregation(name: str, rows: Iterable[OperatorAnswer]) -> AggregationAnswer:
-    """Minimum, maximum, average and sum of the figures of a logical operator's partitions; unifiers are left out."""
+    """Minimum, maximum, average and sum of what a logical operator's partitions have, without unifiers."""
     own = [row for row in rows if row["logicalName"] == name and not row["unifierClass"]]
     return {
         "name": name,

@@ -54,7 +54,10 @@ class Parameter:
         if number is None or too_low or too_high:
             limits = [f"at least {self.least}"] if self.least is not None else []
             limits += [f"at most {self.most}"] if self.most is not None else []
-            rule = f"`{self.name}` must be a whole number{', ' if limits else ''}{' and '.join(limits)}; got `{text[:100]}`"
+            rule = (
+                f"`{self.name}` must be a whole number{', ' if limits else ''}{' and '.join(limits)}; got "
+                f"`{text[:100]}`"
+            )
             raise AnswerError(400, rule, self.help)
         return number
 
@@ -86,7 +89,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A path that answers GET. `answer` is the type of its answer, which the OpenAPI description is made from.
+    """A path that answers GET. The OpenAPI description is made from `answer`, the type of its answer.
 
     `handler` returns an answer and may raise AnswerError; it runs in a thread of its own. None: the answer is
     made elsewhere and only described here.

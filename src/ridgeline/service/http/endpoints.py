@@ -273,7 +273,8 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
     _stram(
         "/physicalPlan/containers/{id}/stackTrace",
         _stack_trace,
-        "Where a container's thread is: `stack` as its last heartbeat said, `fresh` as of now where that can be had.",
+        "Where a container's thread is: `stack` as its last heartbeat said, `fresh` as of now where that "
+        "can be had.",
         StackTraceAnswer,
         _CONTAINER_ID,
     ),

@@ -1,4 +1,7 @@
-"""Which hosts a request may name: a page on the web whose name an attacker lets lead here (DNS rebinding) names another."""
+"""Which hosts a request may name.
+
+A page of an attacker that resolves to this machine (DNS rebinding) names another host.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ class Hosts:
 
     @classmethod
     def of(cls, bound: str, given: str, allowed: Collection[str] = ()) -> Hosts:
-        """The hosts of a service bound to the address `bound`, which was given as `given`, and those that its user allows besides."""
+        """The hosts of a service bound to `bound`, which was given as `given`, and those allowed besides."""
         unspecified = ipaddress.ip_address(bound).is_unspecified
         own = {socket.gethostname(), socket.getfqdn()} if unspecified else {bound}
         return cls(
@@ -29,7 +32,7 @@ class Hosts:
         )
 
     def answers_to(self, host: str) -> bool:
-        """True for a `Host` header with one of the names, whatever its port; for any address if it listens on all.
+        """True if a `Host` header has one of the names, with any port; any address if it listens on all.
 
         >>> hosts = Hosts.of("127.0.0.1", "127.0.0.1")
         >>> [

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description of the web service, made from the table of its endpoints and the types of their answers."""
+"""The OpenAPI 3.1 description of the web service, made from its endpoints and the types of answers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def component_name(kind: type) -> str:
 
 
 _DESCRIPTION = (
-    "Figures of a running application. Read only. Paths and field names follow Apache Apex's STRAM where it has them; numbers are JSON"
+    "Figures of a running application. Read only. Paths and field names follow Apache Apex's STRAM where "
+    "it has them; numbers are JSON"
     " numbers, times of day seconds since 1970, unknown is null."
 )
 _BRACES = re.compile(r"\{(\w+)(?::\w+)?\}")

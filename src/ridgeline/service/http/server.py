@@ -110,7 +110,10 @@ class _Server(uvicorn.Server):
 def _listen(host: str, port: int) -> socket.socket:
     """A listening socket. Raises RidgelineError."""
     if not 0 <= port <= _GREATEST_PORT:
-        msg = f"a port is a number from 0 to {_GREATEST_PORT}; got {port}; give another one, or none for a free one"
+        msg = (
+            f"a port is a number from 0 to {_GREATEST_PORT}; got {port}; give another one, or none for a "
+            "free one"
+        )
         raise RidgelineError(msg)
     try:
         family, kind, protocol, _, address = _first_address(host, port)

@@ -1,4 +1,4 @@
-"""Server-sent events: the newest complete frame when a client comes, then one frame a window, as fast as the client reads them."""
+"""Server-sent events: the newest complete frame first, then one a window, as fast as a client reads."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ class Frames:
         self._wake()
 
     async def events(self, last_seen: int | None = None) -> AsyncIterator[bytes]:
-        """What a client gets, as the bytes of server-sent events; `last_seen` is the window of the last frame that it has already."""
+        """What a client gets, as bytes of server-sent events.
+
+        `last_seen`: the window of the last frame that it has already.
+        """
         with self._client() as news:
             while True:
                 news.clear()
@@ -101,7 +104,10 @@ class Frames:
                     loop.call_soon_threadsafe(news.set)
 
     def _newest(self) -> tuple[int | None, bytes]:
-        """The newest frame's window and JSON, made once for all clients; the window is None before the run's first was committed."""
+        """The newest frame's window and JSON, made once for all clients.
+
+        The window is None before the first one of this run is committed.
+        """
         with self._rendering:
             version = self._version
             if self._rendered[0] != version:

@@ -35,7 +35,8 @@ StackOf = Callable[[str, int], str | None]
 _EVENTS = Endpoint(
     f"{BASE}/events",
     None,
-    "Server-sent events: the newest frame, then one complete frame a window (`event: window`), at last `event: end`.",
+    "Server-sent events: the newest frame, then one complete frame a window (`event: window`), at last "
+    "`event: end`.",
     FrameAnswer,
     media_type="text/event-stream",
     tag="events",
@@ -197,7 +198,7 @@ class _Guard:
 
 
 def _other_host(named: list[str]) -> ErrorAnswer:
-    """What is said to a request for a host that is not this one: it may come from a page whose name an attacker lets lead here."""
+    """The answer to a request for another host: an attacker's page may resolve its name to this machine."""
     name = ", ".join(named)[:200]
     what = f"this service does not answer to the host `{name}`" if named else "the request names no host"
     return {
