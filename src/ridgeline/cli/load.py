@@ -150,6 +150,7 @@ def _put_on_path(folder: Path) -> None:
 
 
 def _import_attribute(target: str) -> Any:
+    """The object that `module:attribute` names. Raises CommandError."""
     module_name, _, attribute = target.rpartition(":")
     _put_on_path(Path.cwd())
     try:
@@ -167,6 +168,7 @@ def _import_attribute(target: str) -> Any:
 
 
 def _attribute(module: ModuleType, name: str, where: str) -> Any:
+    """An attribute of a loaded module. Raises CommandError with near names."""
     value: Any = module
     for part in name.split("."):
         if not hasattr(value, part):
@@ -217,6 +219,7 @@ def _guarded(where: str, code: Callable[[], Any]) -> Any:
 
 
 def _code_failed(where: str, error: BaseException) -> CommandError:
+    """The error to raise for an exception of the user's own code, with the lines of that code."""
     if isinstance(error, SyntaxError):
         place = f"line {error.lineno} of `{error.filename}`"
         line = (error.text or "").rstrip("\n")

@@ -141,6 +141,7 @@ Parameters = Mapping[str, tuple[Any, Any]]
 
 
 def _parameters(function: Callable[..., Any]) -> Parameters:
+    """The function's parameters that options can set; a default stands in for a missing annotation."""
     try:
         hints = typing.get_type_hints(function)
     except (NameError, TypeError, AttributeError):

@@ -57,6 +57,7 @@ def _fields(kind: type) -> Mapping[str, tuple[Any, bool]]:
 
 
 def _build(kind: type, data: Any, where: str) -> Any:
+    """A dataclass of plain data; `where` names it in errors. Raises ValueError."""
     if not isinstance(data, Mapping):
         msg = f"`{where}` must be an object; got {type(data).__name__}"
         raise ValueError(msg)  # noqa: TRY004  what a reader of logs catches

@@ -154,6 +154,7 @@ class Measurement:
         self._handlers[type(event)](event)
 
     def _plan(self, event: ApplicationPlanned) -> None:
+        """Take a plan in. The first one begins the run; a later one forgets operators that it has not."""
         if self.plan is None:
             self._started = event.at
             self._begin(event.attributes, event.window_seconds)
@@ -263,6 +264,7 @@ class Measurement:
         )
 
     def _fold_ages(self, events: Iterable[RunEvent], commit: WindowCommitted) -> None:
+        """Fold the record ages of a window; those at `commit` are known only now."""
         for event in events:
             if not isinstance(event, OperatorWindow) or event.operator not in self.topology.by_id:
                 continue
@@ -399,6 +401,7 @@ class Measurement:
         return self._info(self._moment(now, self._statuses.operators))
 
     def _info(self, moment: Moment) -> InfoAnswer | PendingInfoAnswer:
+        """The application, with the figures of a moment."""
         plan, over = self.plan, self._ended
         if plan is None:
             return {"state": "PENDING", "stats": {}}
@@ -420,6 +423,7 @@ class Measurement:
         }
 
     def _stats(self, moment: Moment) -> StatsAnswer:
+        """The application's figures in sum, under Apex's names where it has them."""
         path, last = self._latency.critical_path(), self._latency.windows(1)
         containers = self._statuses.containers
         totals, rates = zip(*moment.tuples.values(), strict=True) if moment.tuples else ((), ())

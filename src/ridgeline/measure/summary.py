@@ -90,6 +90,7 @@ class RunTotals:
             self._first_fraction = (self._committed, fraction)
 
     def _add_operators(self, operators: Sequence[OperatorWindow]) -> None:
+        """Add what the operators of a window did to their rows."""
         by_title: dict[str, list[OperatorWindow]] = {}
         for own in operators:
             title = self._title_of[own.operator]

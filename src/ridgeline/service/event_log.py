@@ -81,6 +81,7 @@ class EventLogWriter:
         self._sink = None
 
     def _try(self, action: Callable[[_Sink], None]) -> None:
+        """Do something with the sink. Its first failure ends the log and is reported once."""
         sink = self._sink
         if sink is None:
             return
@@ -168,6 +169,7 @@ def read_run(path: str, note: Callable[[str], None] | None = None) -> Iterator[R
 
 
 def _open(path: str) -> _Sink:
+    """A new sink by the path's suffix. Raises RidgelineError."""
     _check_suffix(path)
     file = Path(path)
     try:

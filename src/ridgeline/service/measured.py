@@ -101,6 +101,7 @@ class _Measured:
         self._broken = False
 
     def launch(self, stop: threading.Event | None, context: Any, started: Started | None) -> Outcome:
+        """Start what watches the run, run it, and close all of it in the reverse order."""
         with contextlib.ExitStack() as surroundings:  # closed in the reverse order, once the end is told
             self._master = self._master if context is None else str(context.master)
             if self._service.event_log is not None:
@@ -215,6 +216,7 @@ class _Measured:
             self._tell(event)
 
     def _tell(self, event: RunEvent) -> None:
+        """Pass an event to the watch. A failure of it is reported once and never ends the run."""
         if isinstance(event, StateWarning):
             self._warn(event.text)
         try:

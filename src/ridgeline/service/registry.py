@@ -199,6 +199,7 @@ def _started_by_ps(pid: int) -> str | None:
 
 
 def _not_one(text: str, entries: Iterable[Entry], chosen: Iterable[Entry]) -> str:
+    """What to say if no application of `entries`, or several (`chosen`), are meant by `text`."""
     if not entries:
         return (
             "no application of yours is running; start one with `ridgeline run FILE`, or give the URL of one"
@@ -228,6 +229,7 @@ def _read(path: Path) -> Entry | None:
 
 
 def _alive(entry: Entry) -> bool:
+    """False if the entry's process is known to be gone; of another host nothing is known."""
     if entry.host != socket.gethostname():
         return True
     if entry.process:

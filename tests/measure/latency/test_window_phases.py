@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ridgeline.measure.events import ApplicationPlanned, SparkTrigger, WindowPlanned
-from ridgeline.measure.latency.window_phases import WindowPhases
-from support.measure.phases import phase_table
+from ridgeline.measure.latency.window_phases import WindowPhases, phase_table
 from support.measure.simulated_window import BASE, graph, reported, run
 from support.measure.story import TOPOLOGY as CHAIN
 from support.measure.story import windows as story

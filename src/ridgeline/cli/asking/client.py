@@ -81,6 +81,7 @@ class Client:
         return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=timeout)
 
     def _failed(self, address: str, error: Exception) -> RidgelineError:
+        """The error to raise for what went wrong when `address` was asked."""
         if isinstance(error, urllib.error.HTTPError):
             with error:
                 return self._refused(address, error)
@@ -100,6 +101,7 @@ class Client:
         )
 
     def _refused(self, address: str, error: urllib.error.HTTPError) -> RidgelineError:
+        """The error to raise for an HTTP status that is no success, with the service's own words."""
         if error.code in {_UNAUTHORIZED, _FORBIDDEN}:
             why = "does not accept this token" if self._has_token else "asks for a token"
             return CommandError(

@@ -90,6 +90,7 @@ def _window(path: str, measurement: Measurement, window_id: int) -> Mapping[str,
 
 
 def _print_run(measurement: Measurement) -> None:
+    """Print a run's figures as `ridgeline run` does at its end."""
     console = make_output()
     info = measurement.info(measurement.at)
     if "id" not in info:  # `read_run` has refused a log without a plan

@@ -108,6 +108,7 @@ class _Frames:
         return f"{name}: {self._state.lower() or 'the service has closed the connection'}"
 
     def _read(self) -> None:
+        """Read frames into the screen, from a thread of its own, until the application ends."""
         try:
             for kind, answer in self._client.events():
                 if kind == "window":

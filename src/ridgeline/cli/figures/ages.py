@@ -96,6 +96,7 @@ def ages_table(entries: Sequence[Mapping[str, Any]], width: int) -> Table:
 
 
 def _merged(title: str, place: str, group: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The ages of several partitions as one row."""
     records = sum(entry["count"] for entry in group)
     known = [entry for entry in group if entry["count"] and entry["avgMs"] is not None]
     weights = sum(entry["count"] for entry in known)

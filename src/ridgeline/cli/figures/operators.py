@@ -110,6 +110,7 @@ def legend() -> Text:
 
 
 def _row(title: str, partitions: Sequence[Mapping[str, Any]]) -> Row:
+    """One row of the table: an operator's partitions together."""
     slowest = max(partitions, key=lambda partition: partition["latencyMs"] or 0.0)
     compute, wait, transfer = (slowest[f"{name}Ms"] or 0.0 for name, _, _ in _PARTS)
     return Row(

@@ -61,6 +61,7 @@ def known_as(basis: str) -> str:
 
 
 def _parts(application: Mapping[str, Any], at: float | None) -> list[str]:
+    """The verdict, what waits, and when it will be done, as texts."""
     verdict, parts = application["verdict"], []
     if verdict != "keeping up":
         if application["backlogRecords"] is not None:

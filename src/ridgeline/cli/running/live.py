@@ -88,6 +88,7 @@ class LiveView(View):
             return Text(f"the figures cannot be shown: {type(error).__name__}: {error}", "yellow")
 
     def _parts(self) -> list[RenderableType]:
+        """What is drawn: a spinner before the first window, then the screen and what stands below it."""
         parts: list[RenderableType] = []
         shown = self._read_metrics()
         if shown is None or shown[0]["windowId"] is None or shown[1]["last"] is None:
@@ -121,6 +122,7 @@ class LiveView(View):
         return self._shown
 
     def _below(self, run: RunAnswer, window_seconds: float) -> list[RenderableType]:
+        """The progress bar of inputs that know their end, and how long ago the last commit was, if long."""
         parts: list[RenderableType] = []
         fraction, remaining = run["fractionDone"], run["remainingSeconds"]
         if fraction is not None:

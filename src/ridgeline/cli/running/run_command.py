@@ -90,6 +90,7 @@ class Run:
                 print_going_on(console, self._settings, self._checkpoint)
 
     def _launch(self) -> Outcome:
+        """Run the plan with everything that the settings ask for. Blocks until it has ended."""
         from ridgeline.engine.driver.launch import Options
         from ridgeline.service.measured import run_measured
 

@@ -55,6 +55,7 @@ class Stopper:
         self.event.set()
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
+        """Take a signal: the first asks for the end, the second ends the process at once."""
         if not self._signalled:
             self._signalled = True
             self.stopped_by = self.stopped_by or _NAMES[signal.Signals(number)]

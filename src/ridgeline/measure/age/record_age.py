@@ -287,6 +287,7 @@ class _Series:
         self.sum_seconds = 0.0
 
     def add(self, sample: AgeSample, shift: float, second: int) -> None:
+        """Add a sample, all ages later by `shift` seconds, to the slot of `second`."""
         values, counts = _values(sample, shift)
         below = values < 0
         early, early_counts = -values[below], counts[below]

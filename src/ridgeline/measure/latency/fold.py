@@ -145,6 +145,7 @@ class LatencyFold:
     def _record(
         self, topology: Topology, times: WindowTimes, latencies: Mapping[int, OperatorLatency]
     ) -> _Record:
+        """What is kept of a window."""
         figures = np.full((4, len(topology.operators)), np.nan)
         estimated = bytearray(len(topology.operators))
         for column, node in enumerate(topology.operators):
@@ -329,6 +330,7 @@ class LatencyFold:
     def _operators(
         self, record: _Record, averages: LatencyMatrix, behind: Mapping[int, int]
     ) -> list[OperatorLatencyAnswer]:
+        """The rows of `latency`, operator by operator."""
         self._count()
         columns = zip(
             record.topology.operators,
@@ -384,6 +386,7 @@ def _nothing_yet() -> CriticalPathAnswer:
 
 
 def _summary(record: _Record) -> WindowSummaryAnswer:
+    """A window in short."""
     return {
         "windowId": record.window_id,
         "attempts": record.attempts,
@@ -441,6 +444,7 @@ def _latencies(topology: Topology, figures: LatencyMatrix) -> dict[int, Operator
 
 
 def _logical(record: _Record, averages: LatencyMatrix) -> list[LogicalLatencyAnswer]:
+    """The latencies of logical operators: in the window, and of the averages."""
     topology = record.topology
     means = logical_latencies(topology, _latencies(topology, averages))
     found = logical_latencies(topology, _latencies(topology, record.figures))

@@ -137,6 +137,10 @@ def logical_latencies(
 def _measured(
     operator: int, own: OperatorWindow, slowest: int, upstream_ended: float, pieces: _Pieces
 ) -> OperatorLatency:
+    """The latency of an operator whose slowest upstream ended at `upstream_ended`.
+
+    `pieces`: the intervals before its turn in which its tuples or state moved.
+    """
     latency = max(0.0, own.ended - upstream_ended)
     compute = max(0.0, own.compute_seconds)
     began = min(own.began, own.ended)

@@ -111,6 +111,7 @@ def _walk_stages(topology: Topology, times: WindowTimes, walk: _Walk) -> None:
 
 
 def _walk_container(topology: Topology, times: WindowTimes, container: int, walk: _Walk) -> None:
+    """Name what a container did, from its end back to its begin."""
     found = times.containers[container]
     walk.back_to(found.ended, UNEXPLAINED)
     walk.back_to(found.written, "encode")

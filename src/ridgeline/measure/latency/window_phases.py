@@ -134,6 +134,7 @@ class WindowPhases:
         return not self._window_seconds or event.due <= last.over
 
     def _commit(self, event: WindowCommitted) -> None:
+        """Fold a window; keep its events for Spark's own account, which comes later."""
         events = [one for one in self._open if getattr(one, "window_id", None) == event.window_id]
         self._open = [one for one in self._open if getattr(one, "window_id", -1) > event.window_id]
         for one in events:
@@ -197,6 +198,16 @@ class WindowPhases:
             ],
             whole=_time("window", whole, total, math.fsum(first.values())),
         )
+
+
+def phase_table(
+    events: Iterable[RunEvent], topology: Topology | None = None, warm_up: int = WARM_UP
+) -> PhaseTable | None:
+    """Where the time of a run's windows went, from all its events, such as those of an event log."""
+    fold = WindowPhases(topology)
+    for event in events:
+        fold.apply(event)
+    return fold.table(warm_up)
 
 
 @dataclass(slots=True)

@@ -221,6 +221,7 @@ class SourceBacklog:
         )
 
     def _judge(self, at: float, *, late: bool) -> Verdict:
+        """The verdict on the sample just taken. `late`: a window runs that is or will be late."""
         backlog, growth = self._backlog.value, self._trend
         if backlog is None or self._backlog.infinite:
             return Verdict.UNKNOWN

@@ -15,11 +15,8 @@ from typing import Any
 from ridgeline.measure.answers.progress import (
     BacklogAnswer,
     ContainerProgressAnswer,
-    InfiniteAnswer,
-    OperatorProgressAnswer,
     ProgressAnswer,
     SourceAnswer,
-    WindowProgressAnswer,
 )
 from ridgeline.measure.events import (
     ContainerHeartbeat,
@@ -39,15 +36,15 @@ from ridgeline.measure.progress.backlog import (
     Verdict,
     worst,
 )
-from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total
+from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate, greatest, total
 from ridgeline.measure.progress.formulas import (
     History,
-    OperatorProgress,
     WindowProgress,
     even_shares,
     window_progress,
     work_done,
 )
+from ridgeline.measure.progress.rows import finite, infinite, operator_row, window_row
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 
 _WINDOWS = 10  # that averages reach back
@@ -257,7 +254,7 @@ class ProgressFold:
             "running": running,
             "elapsedSeconds": elapsed,
             "operators": [
-                _operator_json(
+                operator_row(
                     node,
                     figures.operators[node.id],
                     window.operators.get(node.id) if window is not None else None,
@@ -268,12 +265,13 @@ class ProgressFold:
                 self._container_json(container, left, figures, now)
                 for container, left in figures.containers.items()
             ],
-            "window": _window_json(figures, elapsed, now if running else None),
+            "window": window_row(figures, elapsed, now if running else None),
             "sources": [self._source_json(name, state, verdicts[name]) for name, state in states.items()],
             "application": self._application_json(states, verdicts, schedule),
         }
 
     def _figures(self, now: float) -> WindowProgress:
+        """The progress formulas, applied to the running window (or the last one) as of `now`."""
         window = self._window
         if window is None:
             return window_progress(self._topology, {}, {}, self._even)
@@ -307,6 +305,7 @@ class ProgressFold:
     def _container_json(
         self, container: int, left: Estimate, figures: WindowProgress, now: float
     ) -> ContainerProgressAnswer:
+        """How far a container is; `left`: what it will still take."""
         window = self._window
         at = window.heartbeats.get(container) if window is not None else None
         works = any(figures.operators[one].state != "done" for one in self._topology.containers[container])
@@ -367,8 +366,8 @@ class ProgressFold:
             source.backlog.as_of for source in self._sources.values() if source.backlog.as_of is not None
         ]
         return {
-            "backlogRecords": _finite(backlog_records),
-            "backlogSeconds": _finite(seconds),
+            "backlogRecords": finite(backlog_records),
+            "backlogSeconds": finite(seconds),
             "basis": basis,
             "caughtUpAt": caught_up_at if verdict is Verdict.CATCHING_UP else None,
             "asOf": min(answers, default=None),
@@ -377,7 +376,7 @@ class ProgressFold:
             "windowsBehind": None
             if schedule.backlog.value is None
             else int(schedule.backlog.value / self._window_seconds + 1e-9),
-            **_infinite(seconds),
+            **infinite(seconds),
         }
 
     def _verdict(self, name: str, state: BacklogState, schedule: BacklogState, now: float) -> Verdict:
@@ -425,14 +424,15 @@ class ProgressFold:
         return Verdict.FALLING_BEHIND if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
 
     def _source_json(self, name: str, state: BacklogState, verdict: Verdict) -> SourceAnswer:
+        """The backlog of a source."""
         source = self._sources[name]
         return {
             "operator": name,
             "unit": source.unit,
             "backlog": state.backlog.to_json(),
-            "backlogRecords": _finite(source.backlog_in("records", state.backlog) or UNKNOWN),
-            "backlogBytes": _finite(source.backlog_in("bytes", state.backlog) or source.bytes),
-            "backlogSeconds": _finite(state.seconds),
+            "backlogRecords": finite(source.backlog_in("records", state.backlog) or UNKNOWN),
+            "backlogBytes": finite(source.backlog_in("bytes", state.backlog) or source.bytes),
+            "backlogSeconds": finite(state.seconds),
             "drainPerSecond": state.drain_per_second,
             "arrivalPerSecond": state.arrival_per_second,
             "basis": state.backlog.basis.value,
@@ -440,7 +440,7 @@ class ProgressFold:
             "asOf": source.backlog.as_of,
             "problem": source.problem or None,
             "verdict": verdict.value,
-            **_infinite(state.seconds),
+            **infinite(state.seconds),
         }
 
 
@@ -535,70 +535,6 @@ def _moves(said: RunningOperator, before: RunningOperator | None) -> bool:
         before.active_produced,
         before.work,
     )
-
-
-# JSON -------------------------------------------------------------------------------------------------------
-
-
-def _operator_json(
-    node: OperatorNode, figures: OperatorProgress, said: RunningOperator | None
-) -> OperatorProgressAnswer:
-    return {
-        "operator": node.title,
-        "id": node.id,
-        "state": figures.state,
-        "consumed": int(figures.consumed) if node.kind != "input" else 0,
-        "queued": _finite(figures.buffered) if node.kind != "input" else 0,
-        "active": int(figures.active),
-        "produced": int(sum(figures.produced.values())),
-        "consumedByPort": dict(said.consumed) if said is not None else {},
-        "producedByPort": {port: int(count) for port, count in figures.produced.items()},
-        "secondsSpent": figures.seconds_spent,
-        "averageSecondsPerElement": _finite(figures.seconds_per_element),
-        "inputRemaining": (figures.input_remaining if node.kind != "input" else NOTHING).to_json(),
-        "outputRemaining": total(figures.output_remaining.values()).to_json(),
-        "remainingSeconds": figures.remaining_seconds.to_json(),
-        "watermarks": dict(figures.watermarks),
-    }
-
-
-def _window_json(figures: WindowProgress, elapsed: float | None, now: float | None) -> WindowProgressAnswer:
-    """`now` is None if no window runs: then nothing is left."""
-    left = figures.wall_seconds if now is not None else NOTHING
-    done = None
-    if elapsed is not None and left.value is not None:
-        certain = (
-            left.value > 0 or left.basis is Basis.EXACT
-        )  # who runs on with nothing left by estimate is at an unknown place
-        done = (
-            0.0
-            if left.infinite
-            else None
-            if not certain
-            else elapsed / (elapsed + left.value)
-            if elapsed + left.value > 0
-            else None
-        )
-    if now is None and elapsed is not None:
-        done = 1.0
-    return {
-        "remainingSeconds": _finite(left),
-        "cpuRemainingSeconds": _finite(figures.cpu_seconds if now is not None else NOTHING),
-        "fractionDone": done,
-        "basis": left.basis.value,
-        "expectedEndAt": now + left.value
-        if now is not None and left.value is not None and not left.infinite
-        else None,
-        **_infinite(left),
-    }
-
-
-def _finite(estimate: Estimate) -> float | None:
-    return None if estimate.infinite else estimate.value
-
-
-def _infinite(estimate: Estimate) -> InfiniteAnswer:
-    return {"infinite": True} if estimate.infinite else {}
 
 
 def _same(one: OperatorNode, other: OperatorNode) -> bool:

@@ -200,6 +200,7 @@ class Samples:
         return max(_median(noises, which) for noises in (every, every[-_NOISE_LATELY:]) for which in (0, 1))
 
     def _noise_at(self, sample: Sample) -> tuple[float | None, float | None]:
+        """The noise that a new sample shows, of the backlog and of the arrivals, per root of a second."""
         if len(self._samples) < 2:  # noqa: PLR2004  two slopes
             return None, None
         before, last = self._samples[-2:]

@@ -335,6 +335,7 @@ def _place(x: int, y: int, width: int, height: int) -> dict[str, int]:
 
 
 def _variables() -> list[dict[str, Any]]:
+    """The dashboard's variables: data source, application, operators."""
     chosen = BY_NAME["application_info"].full_name
     operators = BY_NAME["operator_windows_behind"].full_name
     return [
@@ -352,6 +353,7 @@ def _variables() -> list[dict[str, Any]]:
 
 
 def _label_values(name: str, label: str, query: str, *, several: bool) -> dict[str, Any]:
+    """A variable whose values are those of a label."""
     every = {"allValue": ".*", "current": {"text": ["All"], "value": ["$__all"]}} if several else {}
     asked = {"query": query, "refId": name}
     return {
@@ -371,6 +373,7 @@ def _label_values(name: str, label: str, query: str, *, several: bool) -> dict[s
 
 
 def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
+    """A panel with its queries, at its place in the grid."""
     first = BY_NAME[panel.queries[0].metric]
     return {
         "id": number,
@@ -415,6 +418,7 @@ def _unit(panel: Panel) -> str:
 
 
 def _defaults(panel: Panel) -> dict[str, Any]:
+    """How a panel shows values: their unit, how lines are drawn and stacked."""
     defaults: dict[str, Any] = {"unit": _unit(panel)}
     if panel.kind == "timeseries":
         mode = "normal" if panel.stacked else "none"
@@ -434,6 +438,7 @@ def _coloured(state: str) -> dict[str, Any]:
 
 
 def _options(panel: Panel) -> dict[str, Any]:
+    """A panel's options by its type."""
     if panel.kind == "stat":
         state = BY_NAME[panel.queries[0].metric].kind is Kind.STATE
         return {

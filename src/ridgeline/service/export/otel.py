@@ -120,6 +120,7 @@ def otel_name(metric: Metric) -> str:
 
 
 def _metric(metric: Metric, samples: Sequence[Sample], moments: tuple[int, int]) -> Any:
+    """A metric and its samples in OpenTelemetry's model."""
     from opentelemetry.sdk.metrics.export import AggregationTemporality, Gauge, Histogram, Sum
     from opentelemetry.sdk.metrics.export import Metric as OtelMetric
 
@@ -136,6 +137,7 @@ def _metric(metric: Metric, samples: Sequence[Sample], moments: tuple[int, int])
 def _point(
     metric: Metric, labels: tuple[str, ...], value: float | Distribution, moments: tuple[int, int]
 ) -> Any:
+    """One sample as a data point. Cumulative counts become counts by bucket."""
     from opentelemetry.sdk.metrics.export import HistogramDataPoint, NumberDataPoint
 
     attributes = dict(zip(metric.all_labels, labels, strict=True))

@@ -64,6 +64,7 @@ class Readings:
         return scrape.frame["at"], [(BY_NAME[name], samples) for name, samples in found.items()]
 
     def _samples(self, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution | None]]:
+        """All values by metric, labels without the application's name; None where nothing is known."""
         frame = scrape.frame
         info = frame["info"]
         yield "build_info", (self._version,), 1
@@ -86,6 +87,7 @@ class Readings:
         yield "subscribers_dropped_total", (), scrape.subscribers_dropped
 
     def _latencies(self, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution]]:
+        """Latencies and times of operators since the start. Counters never fall."""
         spent = {row["id"]: row["secondsSpent"] or 0.0 for row in scrape.frame["progress"]["operators"]}
         running = scrape.frame["progress"]["running"]
         seen: dict[Labels, float] = {}
@@ -119,6 +121,7 @@ def _states(
 
 
 def _application(info: InfoAnswer, progress: ProgressAnswer) -> Iterator[tuple[str, Labels, float | None]]:
+    """What is known of the application as a whole."""
     stats, whole = info["stats"], progress["application"]
     yield "application_info", (info["id"], info["user"] or "", info["master"] or ""), 1
     yield from _states("application_state", (), STATES, info["state"])
@@ -150,6 +153,7 @@ def _windows(scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution
 def _critical_path(
     path: CriticalPathAnswer, titles: Mapping[str, Labels]
 ) -> Iterator[tuple[str, Labels, float | None]]:
+    """The last window's critical path; `titles`: labels by operator title."""
     yield "critical_path_seconds", (), _seconds(path["latencyMs"])
     for position, step in enumerate(path["path"]):
         labels = titles.get(step["operator"])
@@ -176,6 +180,7 @@ def _operator(row: OperatorAnswer, labels: Labels) -> Iterator[tuple[str, Labels
 def _records(
     scrape: Scrape, titles: Mapping[str, Labels]
 ) -> Iterator[tuple[str, Labels, float | Distribution | None]]:
+    """Record ages, since the start and of the last minute."""
     for node, place, total in scrape.ages:
         yield (
             "record_latency_seconds",

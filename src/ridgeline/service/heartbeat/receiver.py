@@ -169,6 +169,7 @@ class HeartbeatReceiver:
     # The thread ---------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        """The thread's loop: take what comes, look at slow connections twice a second, until `close`."""
         next_look = 0.0
         while not self._closing:
             for key, _ in self._selector.select(_TICK_SECONDS):
@@ -192,6 +193,7 @@ class HeartbeatReceiver:
             end.close()
 
     def _accept(self) -> None:
+        """Take new connections. Where there are too many, strangers go first."""
         for _ in range(_ACCEPTED_AT_ONCE):
             try:
                 accepted, address = self._listener.accept()
@@ -215,6 +217,7 @@ class HeartbeatReceiver:
             self._selector.register(accepted, selectors.EVENT_READ, connection)
 
     def _receive(self, connection: _Connection) -> None:
+        """Read what a connection has sent, and take whole messages out of it."""
         if connection not in self._connections:  # hung up since the selector looked
             return
         try:

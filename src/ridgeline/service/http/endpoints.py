@@ -88,6 +88,7 @@ def _logical_operators(call: Call) -> LogicalOperatorsAnswer:
 
 
 def _stack_trace(call: Call) -> StackTraceAnswer:
+    """Where a container's thread is. Asking its process may take a second."""
     container = found(call.watch.container, call["id"])
     host, pid = container["host"], container["pid"]
     fresh = (
@@ -106,6 +107,7 @@ def _stack_trace(call: Call) -> StackTraceAnswer:
 
 
 def _containers(call: Call) -> ContainersAnswer:
+    """All containers, or those in the states asked for. Raises AnswerError."""
     containers = call.watch.containers()
     wanted = call.get("states")
     if wanted is not None:

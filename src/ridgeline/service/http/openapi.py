@@ -53,6 +53,7 @@ class _Components:
         raise TypeError(msg)
 
     def _reference(self, kind: type) -> Schema:
+        """A reference to a `TypedDict`'s component, which is made when it is first met."""
         name = component_name(kind)
         if name not in self.schemas:
             self.schemas[name] = {}  # it may hold itself
@@ -116,6 +117,7 @@ def describe(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
 
 
 def _operation(endpoint: Endpoint, components: _Components) -> dict[str, Any]:
+    """The description of an endpoint."""
     described: dict[str, Any] = {
         "operationId": re.sub(r"\W+", "_", openapi_path(endpoint.path)).strip("_") or "index",
         "summary": endpoint.summary,
@@ -146,6 +148,7 @@ def _response(text: str, media_type: str, schema: Schema) -> dict[str, Any]:
 
 
 def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
+    """The description of a parameter; `place` is `path` or `query`."""
     schema: Schema = {"type": parameter.kind}
     if parameter.least is not None:
         schema["minimum"] = parameter.least

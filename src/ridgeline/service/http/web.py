@@ -178,6 +178,7 @@ class _Guard:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse other hosts and missing tokens; pass everything else on."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})  # there are none
             return
