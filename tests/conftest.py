@@ -33,7 +33,7 @@ def spark_context(spark_folder):
 
 @pytest.fixture
 def wait_until():
-    """`wait_until(condition, "what it waits for")` returns the condition's first true value; after `seconds` the test fails."""
+    """`wait_until(condition, "what for")` returns the first true value; after `seconds` the test fails."""
 
     def wait(condition, what, *, seconds=60.0, every=0.01):
         deadline = time.monotonic() + seconds

@@ -121,7 +121,10 @@ def test_properties_are_given_by_position_in_declared_order() -> None:
         ),
         (
             lambda: Filter(AtLeast(1), None, 5),
-            "`Filter` takes at most 2 by position, `predicate`, `batch_predicate`; got 3, then 5; leave it out",
+            (
+                "`Filter` takes at most 2 by position, `predicate`, `batch_predicate`; "
+                "got 3, then 5; leave it out"
+            ),
         ),
         (
             lambda: Map(AtLeast(1), Number),

@@ -102,6 +102,7 @@ class ParquetReader:
         self._raw.close()
 
     def _check_columns(self) -> None:
+        """Refuse a file that has a column of the schema not at all, or twice. Raises RidgelineError."""
         found = self._parquet.schema_arrow.names
         for name in self._schema.arrow.names:
             if name not in found:

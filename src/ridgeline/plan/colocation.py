@@ -103,6 +103,7 @@ def _contracted(group: list[int], edges: Sequence[Edge]) -> list[tuple[int, int]
 
 
 def _not_one_to_one(nodes: Sequence[Node], edge: Edge) -> Fault:
+    """The fault of a locality between partitions that are not one to one, with its reason."""
     source, sink = nodes[edge.source], nodes[edge.sink]
     what = f"locality {edge.locality} wants `{source.name}` and `{sink.name}` in one container, but "
     if source.partitions == sink.partitions:
