@@ -45,7 +45,7 @@ class Number(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """What the step makes of it."""
+    """The step's result."""
 
     key: int
     value: int
@@ -81,7 +81,7 @@ def brief(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class Score(Totalled):
-    """The shared step; tells how often it was taken."""
+    """The shared step; counts its calls."""
 
     numbers = InputPort(Number)
     scored = OutputPort(Scored)

@@ -41,7 +41,7 @@ def load(modules: Sequence[str] = MODULES) -> Catalog:
     for module in modules:
         try:
             benchmarks: Sequence[Benchmark] = importlib.import_module(module).BENCHMARKS
-        except Exception as error:  # noqa: BLE001  whatever it is, it is told
+        except Exception as error:  # noqa: BLE001  reported, whatever it is
             catalog.faults[module] = f"{type(error).__name__}: {error}"
             continue
         for benchmark in benchmarks:

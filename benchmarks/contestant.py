@@ -16,25 +16,25 @@ from benchmarks.frame import Round
 
 def main() -> None:
     """Run it; write its figures, or why there are none, to the file that the arguments name."""
-    told = json.loads(sys.argv[1])
+    job = json.loads(sys.argv[1])
     result: dict[str, object]
     try:
-        catalog = load([told["module"]])
+        catalog = load([job["module"]])
         for fault in catalog.faults.values():
-            raise ImportError(fault)  # noqa: TRY301  told as what a contestant raises
-        benchmark = catalog.benchmarks[told["benchmark"]]
-        of_round = Round(Path(told["data"]), Path(told["folder"]), told["number"], told["quick"])
-        if told["contestant"] is None:
+            raise ImportError(fault)  # noqa: TRY301  reported as what a contestant raises
+        benchmark = catalog.benchmarks[job["benchmark"]]
+        of_round = Round(Path(job["data"]), Path(job["folder"]), job["number"], job["quick"])
+        if job["contestant"] is None:
             if benchmark.prepare is not None:
                 benchmark.prepare(of_round)
             result = {"figures": {}}
         else:
-            figures = benchmark.contestants[told["contestant"]](of_round)
+            figures = benchmark.contestants[job["contestant"]](of_round)
             result = {"figures": {figure: _numbers(figure, samples) for figure, samples in figures.items()}}
     except Exception as error:  # noqa: BLE001  the others go on
         traceback.print_exc()
         result = {"error": f"{type(error).__name__}: {error}"}
-    Path(told["result"]).write_text(json.dumps(result), encoding="utf-8")
+    Path(job["result"]).write_text(json.dumps(result), encoding="utf-8")
     sys.stdout.flush()
     os._exit(0)  # what it leaves running is ended by who started it
 

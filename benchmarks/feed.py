@@ -45,7 +45,7 @@ def main() -> None:
         part.rename(path)
         connection, _peer = server.accept()
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with contextlib.suppress(OSError):  # whoever has seen enough goes away
+        with contextlib.suppress(OSError):  # a reader may close the connection
             feed(connection.sendall)
 
 

@@ -29,7 +29,7 @@ class Round:
     """What a contestant gets.
 
     `data`: the folder that the benchmark's `prepare` has filled, the same for all contestants and rounds; not
-    to be changed, except by a contestant that goes on where it was in the round before. `folder`: an empty
+    to be changed, except by a contestant that continues from the round before. `folder`: an empty
     one for this contestant in this round, on the same disk. `number` counts from 0. `quick`: a trial whether
     it works; few windows, figures without meaning.
     """

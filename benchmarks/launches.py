@@ -30,7 +30,7 @@ def ridgeline_run(app: str, *arguments: str) -> list[str]:
 
 
 def seconds_until(command: Sequence[str], there: Callable[[], bool], log: Path) -> float:
-    """Launch a command; seconds until `there()`, asked every 2 ms. The command then goes on to its end.
+    """Launch a command; seconds until `there()`, asked every 2 ms. The command then runs to its end.
 
     Raises RuntimeError with what it printed if it ends before, or with a failure, or takes more than a
     minute.

@@ -143,7 +143,7 @@ def run(context: Any, sink: type[Operator], variant: str, windows: int) -> float
     plan = plan_application(
         application(sink, timed=variant == "times"), {}, {"metrics_recording_level": level}
     )
-    told: list[RunEvent] = []
+    events: list[RunEvent] = []
     urls: list[str] = []
 
     def started(_run: Any, _watch: Any, url: str | None) -> None:
@@ -156,11 +156,11 @@ def run(context: Any, sink: type[Operator], variant: str, windows: int) -> float
             plan,
             Options(MASTER, windows=windows),
             service,
-            observe=told.append,
+            observe=events.append,
             context=context,
             started=started,
         )
-    began = [event.began for event in told if isinstance(event, WindowCommitted)]
+    began = [event.began for event in events if isinstance(event, WindowCommitted)]
     seconds = np.diff(began)[
         windows // 3 :
     ].tolist()  # from begin to begin: folding comes after a window's commit

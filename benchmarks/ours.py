@@ -33,12 +33,12 @@ def run(
     `checkpoint`: default is a fresh folder on the disk of the round. `windows` None: until its inputs have
     finished or `stop` is set.
     """
-    told: list[RunEvent] = []
+    events: list[RunEvent] = []
     folder = checkpoint or str(of_round.folder / "checkpoint")
     options = Options(MASTER, conf or {}, folder, windows)
     plan = plan_application(app, {}, attributes or {})
-    run_measured(plan, options, ServiceOptions(port=None), observe=told.append, context=context, stop=stop)
-    return told
+    run_measured(plan, options, ServiceOptions(port=None), observe=events.append, context=context, stop=stop)
+    return events
 
 
 def window_times(events: Sequence[RunEvent]) -> list[float]:
@@ -52,5 +52,5 @@ def phases(of_round: Round, events: Sequence[RunEvent]) -> str:
     table = phase_table(events, warm_up=of_round.first_warm)
     if table is None:
         return "no window was committed"
-    told = ", ".join(f"{phase.phase} {phase.mean * 1e3:.1f}" for phase in table.phases)
-    return f"ms a window: {told}; window {table.whole.mean * 1e3:.1f}, {table.explained:.1%} explained"
+    means = ", ".join(f"{phase.phase} {phase.mean * 1e3:.1f}" for phase in table.phases)
+    return f"ms a window: {means}; window {table.whole.mean * 1e3:.1f}, {table.explained:.1%} explained"

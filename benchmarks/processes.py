@@ -30,7 +30,7 @@ def run_contestant(
     data.mkdir(parents=True, exist_ok=True)
     for part in ("own", "spark"):
         (folder / part).mkdir(parents=True)
-    told = {
+    job = {
         "module": module,
         "benchmark": benchmark.name,
         "contestant": contestant,
@@ -53,7 +53,7 @@ def run_contestant(
     try:
         with (folder / "log.txt").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.contestant", json.dumps(told)],
+                [sys.executable, "-m", "benchmarks.contestant", json.dumps(job)],
                 cwd=folder / "own",
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -78,14 +78,18 @@ def _answer(folder: Path, contestant: str, number: int, ended: str, seconds: flo
     notes = folder / "own" / "notes.txt"
     said = notes.read_text(encoding="utf-8") if notes.exists() else ""
     try:
-        told = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        told = {"error": ended}
-    if "figures" in told:
-        return Ran(contestant, number, told["figures"], notes=said, seconds=seconds)
+        result = {"error": ended}
+    if "figures" in result:
+        return Ran(contestant, number, result["figures"], notes=said, seconds=seconds)
     log = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return Ran(
-        contestant, number, error=told["error"], notes="\n".join([said, *log[-12:]]).strip(), seconds=seconds
+        contestant,
+        number,
+        error=result["error"],
+        notes="\n".join([said, *log[-12:]]).strip(),
+        seconds=seconds,
     )
 
 

@@ -113,12 +113,12 @@ class Samples:
             taken["JVM heap MB"] = self.heap()
         taken |= {f"{kind} MB": size for kind, size in memory_by_kind().items()}
         self.rows.append((windows, taken))
-        told = ", ".join(
+        sample = ", ".join(
             f"{column.name} {taken[column.name] / column.unit:,.1f}"
             for column in COLUMNS
             if column.name in taken
         )
-        self.console.print(f"{windows:>7,} windows: {told}", highlight=False, soft_wrap=True)
+        self.console.print(f"{windows:>7,} windows: {sample}", highlight=False, soft_wrap=True)
 
 
 def grown(column: Column, values: list[float]) -> tuple[float, float, bool]:

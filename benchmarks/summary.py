@@ -67,13 +67,13 @@ def figures_of(rounds: Sequence[Ran], contestant: str) -> dict[str, Spread]:
         if ran.contestant == contestant:
             for figure, samples in ran.figures.items():
                 found.setdefault(figure, []).append(samples)
-    told = {}
+    spreads = {}
     for figure, samples_of_rounds in found.items():
         whole = spread([sample for samples in samples_of_rounds for sample in samples])
-        told[figure] = Spread(
+        spreads[figure] = Spread(
             statistics.median(map(statistics.median, samples_of_rounds)), whole.low, whole.high
         )
-    return told
+    return spreads
 
 
 def judge(goal: Goal, rounds: Sequence[Ran]) -> Judged:
@@ -135,7 +135,7 @@ def _short(value: float) -> str:
 
 
 def readable_limit(goal: Goal) -> str:
-    """The goal's limit as it stands in the table.
+    """The goal's limit as the table shows it.
 
     >>> (
     ...     readable_limit(Goal(figure="seconds", against="x", at_most=0.4)),

@@ -27,7 +27,7 @@ def show_ran(console: Console, benchmark: Benchmark, ran: Ran) -> None:
     if ran.error:
         console.print(f"{head}  [red]{escape(ran.error.splitlines()[0])}[/]", highlight=False, soft_wrap=True)
     elif ran.figures:
-        told = []
+        shown = []
         for figure, samples in ran.figures.items():
             found = spread(samples)
             around = (
@@ -35,9 +35,11 @@ def show_ran(console: Console, benchmark: Benchmark, ran: Ran) -> None:
                 if len(samples) > 1
                 else ""
             )
-            told.append(f"{figure} {readable(figure, found.median)}{around}")
+            shown.append(f"{figure} {readable(figure, found.median)}{around}")
         console.print(
-            f"{head}  {escape(', '.join(told))}  [dim]{ran.seconds:.0f} s[/]", highlight=False, soft_wrap=True
+            f"{head}  {escape(', '.join(shown))}  [dim]{ran.seconds:.0f} s[/]",
+            highlight=False,
+            soft_wrap=True,
         )
     if ran.notes:
         for line in ran.notes.splitlines():

@@ -47,24 +47,24 @@ class Keys(InputOperator):
 
 
 class Count(Operator):
-    """How often each key has come; the reader is told how many are held."""
+    """How often each key has come; reports how many are held."""
 
     data = InputPort(Key, key="key")
     counts = KeyedState(int, default=0)
 
     def setup(self, context: OperatorContext) -> None:
-        self.told: list[int] = []  # in this process
+        self.reported: list[int] = []  # in this process
 
     @data.process_batch
     def add(self, batch: pa.RecordBatch) -> None:
-        self.filling = batch.num_rows > TOUCHED or not self.told
+        self.filling = batch.num_rows > TOUCHED or not self.reported
         keys, times = np.unique(batch["key"].to_numpy(), return_counts=True)
         self.counts.put_many(keys, self.counts.get_many(keys) + times)
 
     def end_window(self) -> None:
         if self.filling:  # to count them costs what was touched since the last time
-            self.told.append(len(self.counts))
-            self.context.hand_over((self.context.partition, self.told[-1]))
+            self.reported.append(len(self.counts))
+            self.context.hand_over((self.context.partition, self.reported[-1]))
 
     def publisher(self) -> Publisher:
         return Held()

@@ -19,7 +19,7 @@ class SimpleMovingAverage(KeyValOperator[T]):
     one included. The average is the sum of all these values divided by their number, so each value has the
     same weight. The first averages cover fewer windows. A key without new values is still emitted, until all
     its values are too old; then it is forgotten. Keys are emitted in the order in which they first came. The
-    same operator of Apex Malhar goes on to emit 0 for such keys. Sums of integers are exact; sums of floats
+    same operator of Apex Malhar continues to emit 0 for such keys. Sums of integers are exact; sums of floats
     are computed again for each average, so rounding errors do not accumulate.
 
     `schema`: of the output; None: that of the input, whose values then must be floats.

@@ -39,7 +39,7 @@ def check_name(draft: Draft, noun: str, name: object, position: int | None = Non
             "give a text of letters, digits, `_` and `-`",
         )
     elif not _NAME.fullmatch(name):
-        wrong = sorted({letter for letter in name if not _NAME.fullmatch(letter)})
+        wrong = sorted({character for character in name if not _NAME.fullmatch(character)})
         what = f"the name of the {noun} has {', '.join(map(repr, wrong))} in it"
         draft.fault(
             where, what, "use letters, digits, `_` and `-` only: names go into files, metrics and addresses"

@@ -72,10 +72,10 @@ def _passed_on(draft: Draft, operator: DraftOperator, name: str, open_inputs: li
     for entry in open_inputs:
         if entry in operator.entered:
             return operator.inputs.get(entry)
-    told = operator.vague or any(
+    reported = operator.vague or any(
         entry in operator.touched or not operator.declared.inputs[entry].optional for entry in open_inputs
     )
-    if name in operator.touched and not told:
+    if name in operator.touched and not reported:
         remedy = f'declare it on the port, or call `self.declare_schema("{name}", ...)` in `__init__`'
         draft.fault(
             operator.port(name),

@@ -51,7 +51,7 @@ def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int |
         return None
     if len(counts) > 1:
         sources = {port: source for port, source in upstream.items() if source is not None}
-        told = ", ".join(
+        found = ", ".join(
             f"`{port}` follows `{source.name}` with {source.partitions}" for port, source in sources.items()
         )
         remedy = (
@@ -59,7 +59,7 @@ def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int |
             "parallel=True)` for one port only"
         )
         draft.fault(
-            operator.name, f"its parallel ports follow different numbers of partitions: {told}", remedy
+            operator.name, f"its parallel ports follow different numbers of partitions: {found}", remedy
         )
         return None
     count = counts.pop()

@@ -37,12 +37,12 @@ class Edge:
 
     @property
     def together(self) -> bool:
-        """True if the author wants both ends in one container."""
+        """True if both ends must be in one container."""
         return self.locality is not None and self.locality.together
 
     @property
     def apart(self) -> bool:
-        """True if the author wants the ends in separate containers."""
+        """True if the ends must be in separate containers."""
         return self.locality is not None and not self.locality.together
 
 

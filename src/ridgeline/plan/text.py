@@ -156,7 +156,7 @@ def _count(things: Sequence[object], noun: str) -> str:
 
 
 def _aligned(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    """A table, two spaces in; columns in which nothing stands are left out, numbers go to the right."""
+    """An indented table without empty columns; numbers are right-aligned."""
     table = list(rows)
     kept = [column for column in range(len(head)) if any(row[column] for row in table)]
     lines = [[line[column] for column in kept] for line in (head, *table)]
