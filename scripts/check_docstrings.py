@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LINES = 12
-NOT_YET = ("api", "cli", "measure", "service")
+NOT_YET = ("api",)
 """Packages in which some functions still lack one."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

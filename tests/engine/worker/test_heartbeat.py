@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import math
 import os
 import socket
@@ -17,6 +18,7 @@ from ridgeline.engine.worker import heartbeat
 from ridgeline.engine.worker.heartbeat import HEADER, MAXIMUM_BYTES, Heart, HeartbeatAddress, encode
 from ridgeline.measure.encoding import from_dict
 from ridgeline.measure.events import ContainerHeartbeat, RunningOperator
+from ridgeline.stram.watch import Watch
 
 CLOCK = SystemClock()
 INTERVAL = 0.02
@@ -170,6 +172,31 @@ def test_an_unreachable_stram_is_left_alone_for_a_while(wait_until):
         wait_until(lambda: len(beats) > 100, "a hundred beats")
     heart.stop()
     assert 1 <= heart.failures <= 10
+
+
+def test_heartbeats_that_cannot_be_sent_are_logged_once_and_counted(stram, heart, caplog):
+    class Failing(Busy):
+        def heartbeat(self):
+            if heart.failures < 3:
+                raise RuntimeError
+            return super().heartbeat()
+
+    with caplog.at_level(logging.INFO, "ridgeline"):
+        heart.start()
+        stram.beat()
+        with heart.working(Failing()):
+            while (beat := stram.beat()).container != 2:
+                pass
+            while (after := stram.beat()).container != 2:
+                pass
+    assert (beat.unsent, after.unsent) == (3, 0)
+    warning, info = caplog.records
+    assert (warning.levelname, info.levelname) == ("WARNING", "INFO")
+    assert warning.getMessage() == "heartbeats cannot be sent to 127.0.0.1: RuntimeError"
+    assert info.getMessage() == "connected to the driver again; 3 heartbeats were not sent"
+    watch = Watch(CLOCK.wall)
+    watch.observe(replace(beat, at=CLOCK.wall()))
+    assert watch.scrape().heartbeats_unsent == 3
 
 
 def test_figures_that_fail_do_not_stop_it(stram, heart):
