@@ -36,7 +36,7 @@ def _clean_imports(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _no_thread_is_left():
-    """A view's thread ends with its test: by a stepping clock it never waits, and would take the time of all tests after it."""
+    """End the thread of a view with its test: with a stepping clock it never waits, and runs on."""
     yield
     assert not [thread for thread in threading.enumerate() if thread.name == "ridgeline-long-windows"]
 
@@ -115,7 +115,7 @@ def ridgeline_process(tmp_path, environment):
 
 @pytest.fixture
 def write_app(tmp_path):
-    """`write_app("app.py", text)`: a file in the test's folder whose `APP` makes a small valid application named like its argument."""
+    """`write_app("app.py", text)`: a file whose `APP` makes a small valid application of that name."""
 
     def write(name, text):
         path = tmp_path / name

@@ -152,7 +152,10 @@ def test_a_script_that_exits(write_app):
 
 
 def test_errors_of_ridgeline_pass(write_app):
-    text = 'from ridgeline.api.errors import ValidationError\ndef application():\n    raise ValidationError("a", [])'
+    text = (
+        "from ridgeline.api.errors import ValidationError\n"
+        'def application():\n    raise ValidationError("a", [])'
+    )
     with pytest.raises(ValidationError):
         load_application(write_app("invalid.py", text))
 

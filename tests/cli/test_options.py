@@ -141,8 +141,8 @@ TAKES = (
         (
             ["--data=1", "--rows", "many"],
             (
-                "`--rows` does not take `many`: input should be a valid integer, unable to parse string as an "
-                "integer"
+                "`--rows` does not take `many`: input should be a valid integer, unable to parse string "
+                "as an integer"
             ),
         ),
         (

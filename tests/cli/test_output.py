@@ -25,7 +25,7 @@ def broken_pipe():
 
 @pytest.fixture
 def unread(environment, broken_pipe):
-    """`unread("plan", "app.py")`: exit code and standard error of a command whose standard output nobody reads."""
+    """`unread("plan", "app.py")`: exit code and standard error of a command whose output nobody reads."""
 
     def run(*words, **streams):
         command = [sys.executable, "-m", "ridgeline", *words]

@@ -1,4 +1,4 @@
-"""Escape sequences of data reach no terminal: neither in errors, nor in figures, nor in JSON, nor from the console operator."""
+"""Escape sequences of data reach no terminal: in errors, tables, JSON, and from the console operator."""
 
 from __future__ import annotations
 

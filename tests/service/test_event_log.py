@@ -154,8 +154,8 @@ def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch, na
         (
             "no/log.jsonl",
             (
-                "cannot be written: No such file or directory; give a path in a folder that exists and may be "
-                "written to"
+                "cannot be written: No such file or directory; give a path in a folder that exists and "
+                "may be written to"
             ),
         ),
         ("no/log.parquet", "cannot be written: No such file or directory; give a path in a folder"),

@@ -78,9 +78,8 @@ def test_nothing_answers():
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     message = refused(RidgelineError, Client(url))
-    assert (
-        message
-        == f"nothing answers at `{url}`; has the application ended? `ridgeline list-apps` shows those that run"
+    assert message == (
+        f"nothing answers at `{url}`; has the application ended? `ridgeline list-apps` shows those that run"
     )
 
 

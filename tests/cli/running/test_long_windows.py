@@ -55,7 +55,10 @@ def clock():
 
 
 def told(run, seconds, windows=None):
-    """The seconds at which there was a line, one look a second; `windows` are committed at these seconds, and the next ones begin."""
+    """The seconds at which there was a line, one look a second.
+
+    `windows` are committed at these seconds, and the next ones begin.
+    """
     lines = []
     long_windows = LongWindows(run.clock, run.progress, lines.append)
     found = []

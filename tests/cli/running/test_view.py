@@ -120,9 +120,9 @@ def test_who_stops_a_long_window_is_told_how_long_it_takes():
         "containers": [],
     }
     told = "window 3 runs for 1 min 0 s, 40% done, 1 min 30 s left: slow 24 of 60"
-    assert (
-        stopping_line(progress)
-        == f"stopping after this window ({told}); Ctrl-C again ends it at once, to be run again at the next start"
+    assert stopping_line(progress) == (
+        f"stopping after this window ({told}); Ctrl-C again ends it at once, to be run again at the "
+        "next start"
     )
     for short in ({**progress, "elapsedSeconds": 1.0}, {**progress, "running": False}):
         assert stopping_line(short).startswith("stopping after this window; Ctrl-C again")

@@ -22,7 +22,8 @@ def test_there_is_no_such_python(master, tmp_path, environment):
     )
     assert done.returncode == 1
     assert re.search(
-        r"^error: the workers have no Python: host `[\d.]+` has no `/nowhere/python` that it can run; unset PYSP",
+        r"^error: the workers have no Python: host `[\d.]+` has no `/nowhere/python` that it can run; "
+        r"unset PYSP",
         done.stderr,
     )
     assert "window 0" not in done.stdout
@@ -48,6 +49,7 @@ def test_its_python_has_no_ridgeline(tmp_path, environment):
     )
     assert done.returncode == 1
     assert re.search(
-        r"^error: the workers cannot run Ridgeline: host `[\d.]+`: its Python, `.*`, has no module `ridgeline`; ",
+        r"^error: the workers cannot run Ridgeline: host `[\d.]+`: its Python, `.*`, "
+        r"has no module `ridgeline`; ",
         done.stderr,
     )

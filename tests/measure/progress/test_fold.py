@@ -82,9 +82,16 @@ def test_a_window_of_sixty_seconds_after_twenty():
     assert found["window"]["expectedEndAt"] == pytest.approx(160.0, rel=0.02)
     operator = found["operators"][1]
     assert operator["remainingSeconds"]["basis"] == "estimated"
-    assert {name: operator[name] for name in ("operator", "id", "state", "consumed", "queued", "active", "produced")} == {
-        "operator": "split", "id": 2, "state": "running", "consumed": 19, "queued": 40.0, "active": 1, "produced": 19,
-    }  # fmt: skip
+    expected = {
+        "operator": "split",
+        "id": 2,
+        "state": "running",
+        "consumed": 19,
+        "queued": 40.0,
+        "active": 1,
+        "produced": 19,
+    }
+    assert {name: operator[name] for name in expected} == expected
     assert operator["secondsSpent"] == pytest.approx(20.2)
     assert operator["averageSecondsPerElement"] == pytest.approx(19.8 / 19.5)
     assert operator["inputRemaining"] == {"value": 40.0, "basis": "exact"}
@@ -162,9 +169,15 @@ def test_before_anything_has_happened():
     found = strict(made(), 5.0)
     assert (found["windowId"], found["running"], found["elapsedSeconds"]) == (None, False, None)
     assert found["application"] == {
-        "backlogRecords": None, "backlogSeconds": None, "basis": "unknown", "caughtUpAt": None, "verdict": "unknown", "windowsBehind": None,
-        "asOf": None, "unreachable": [],
-    }  # fmt: skip
+        "backlogRecords": None,
+        "backlogSeconds": None,
+        "basis": "unknown",
+        "caughtUpAt": None,
+        "verdict": "unknown",
+        "windowsBehind": None,
+        "asOf": None,
+        "unreachable": [],
+    }
     assert found["sources"][0]["verdict"] == "unknown"
 
 

@@ -63,8 +63,8 @@ def near(estimate, value, basis=ESTIMATED):
 def test_the_formulas_on_the_document_s_second_figure():
     """An SDF and its child.
 
-    The SDF: 2 elements processed, 2 active, 40 outputs of the former and 10 of the latter, 10 to come; 19 s. Its
-    child: 40 of 50 done.
+    The SDF: 2 elements processed, 2 active, 40 outputs of the former and 10 of the latter, 10 to come; 19 s.
+    Its child: 40 of 50 done.
     """
     fraction = formulas.active_fraction(10, known(10.0))
     assert fraction == known(0.5)

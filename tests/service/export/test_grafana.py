@@ -94,11 +94,17 @@ def test_brackets_of_queries_match(expression):
     [
         (
             Query("operator_compute_seconds_total", ("operator",), operators=True),
-            'sum by (operator) (rate(ridgeline_operator_compute_seconds_total{application="$application", operator=~"$operator"}[5m]))',
+            (
+                "sum by (operator) (rate(ridgeline_operator_compute_seconds_total"
+                '{application="$application", operator=~"$operator"}[5m]))'
+            ),
         ),
         (
             Query("window_latency_seconds", quantile=0.99),
-            'histogram_quantile(0.99, sum by (le) (rate(ridgeline_window_latency_seconds_bucket{application="$application"}[5m])))',
+            (
+                "histogram_quantile(0.99, sum by (le) (rate(ridgeline_window_latency_seconds_bucket"
+                '{application="$application"}[5m])))'
+            ),
         ),
         (Query("verdict"), 'ridgeline_verdict{application="$application"} == 1'),
         (
