@@ -1,10 +1,12 @@
 """The blocks of README and docs run: Python, files, commands and what they print."""
 
 import ast
+import json
 import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer.main
@@ -60,7 +62,13 @@ def test_the_blocks_on_kafka_run_with_a_broker(tmp_path, monkeypatch):
     broker.start()
     try:
         broker.create_topic("trades")
+        producer = broker.producer()
+        for symbol, shares in (("IBM", 100), ("AAPL", 5), ("IBM", 20)):
+            producer.produce("trades", key=symbol, value=str(shares))
+        producer.flush(30)
         pages.run(KAFKA, having={"kafka"}, replaced=_with(broker))
+        written = [json.loads(line) for path in Path("volumes").glob("*.jsonl") for line in path.open()]
+        assert {("IBM", 120), ("AAPL", 5)} <= {(row["symbol"], row["shares"]) for row in written}
     finally:
         broker.stop(kill=True)
 
