@@ -89,15 +89,15 @@ def _physical() -> Any:
 def _compact(folder: str, version: tuple[str, ...], number: int) -> tuple[tuple[str, ...], float]:
     """What the compactor process does: the names of the compacted version, and the CPU seconds it took."""
     from ridgeline.engine.state import state_files
-    from ridgeline.engine.state.compaction import Merge, Merger
+    from ridgeline.engine.state.compaction import CompactionTask, StateCompactor
     from ridgeline.engine.state.segment_files import SegmentFiles
     from ridgeline.engine.state.storage import LocalStorage
 
     began = time.process_time()
     operator = _physical()
-    compactor = Merger(SegmentFiles(LocalStorage(folder), "run"), [operator])
+    compactor = StateCompactor(SegmentFiles(LocalStorage(folder), "run"), [operator])
     stem = state_files.compacted_stem(version, operator.id, 1, number)
-    return compactor.merge(Merge(operator.id, version, stem)).names, time.process_time() - began
+    return compactor.compact(CompactionTask(operator.id, version, stem)).names, time.process_time() - began
 
 
 class Segments:

@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline import CheckpointError, StateError
 from ridgeline.engine.state import keyed_segments, state_files
-from ridgeline.engine.state.compaction import Merger
+from ridgeline.engine.state.compaction import StateCompactor
 from ridgeline.engine.state.storage import LocalStorage, MemoryStorage
 from ridgeline.measure.events import StateCompacted, StateWarning
 from ridgeline.stram import compaction
@@ -133,14 +133,14 @@ def test_a_broken_compacted_file_without_its_origin_ends_the_run_with_its_name(c
 
 def failing(monkeypatch, fails):
     """Compactions raise while `fails()` says so."""
-    merge, no = Merger.merge, StateError("no")
+    merge, no = StateCompactor.compact, StateError("no")
 
     def unreliable(self, job):
         if fails():
             raise no
         return merge(self, job)
 
-    monkeypatch.setattr(Merger, "merge", unreliable)
+    monkeypatch.setattr(StateCompactor, "compact", unreliable)
 
 
 def test_a_compaction_that_fails_is_reported_and_tried_again(monkeypatch, expected):

@@ -11,7 +11,7 @@ from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.compactions import Compactions
 from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.state import keyed_segments, state_files
-from ridgeline.engine.state.compaction import Merger
+from ridgeline.engine.state.compaction import StateCompactor
 from ridgeline.engine.state.storage import LocalStorage
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram import compaction
@@ -73,7 +73,7 @@ def merged(run):
 
 def test_windows_go_on_while_a_version_is_compacted(begin, monkeypatch, wait_until, expected):
     written, go_on = threading.Event(), threading.Event()
-    merge = Merger.merge
+    merge = StateCompactor.compact
 
     def slow(self, job):
         outcome = merge(self, job)
@@ -81,7 +81,7 @@ def test_windows_go_on_while_a_version_is_compacted(begin, monkeypatch, wait_unt
         assert go_on.wait(60)
         return outcome
 
-    monkeypatch.setattr(Merger, "merge", slow)
+    monkeypatch.setattr(StateCompactor, "compact", slow)
     run = begin(snapshot_interval=5, windows_kept=1)
     windows(run, 5)
     assert written.wait(60)

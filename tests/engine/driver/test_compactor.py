@@ -10,7 +10,7 @@ from ridgeline import StateError
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver.compactor import Compactor
 from ridgeline.engine.state import state_files
-from ridgeline.engine.state.compaction import Merge
+from ridgeline.engine.state.compaction import CompactionTask
 from ridgeline.engine.state.local_tier import folder_of
 from ridgeline.engine.state.storage import LocalStorage
 from ridgeline.engine.worker import plan_distribution
@@ -40,7 +40,7 @@ def compactor(hand):
 
 def merge(hand, number=1):
     version = hand.states[LEDGER]
-    return Merge(LEDGER, version, state_files.compacted_stem(version, LEDGER, 1, number))
+    return CompactionTask(LEDGER, version, state_files.compacted_stem(version, LEDGER, 1, number))
 
 
 def stopped(pid):
@@ -50,14 +50,14 @@ def stopped(pid):
 
 def test_it_merges_in_a_process_that_stays(hand, compactor):
     assert compactor.pid is None
-    merged = compactor.merge(merge(hand))
+    merged = compactor.compact(merge(hand))
     pid = compactor.pid
     hand.states[LEDGER] = merged.names
     hand.die()
     uninterrupted = ByHand(application())
     expected = [uninterrupted.window() for _ in range(12)]
     assert [hand.window() for _ in range(2)] == expected[10:]
-    assert compactor.merge(merge(hand, 2)).names[-1].startswith(hand.states[LEDGER][-1])
+    assert compactor.compact(merge(hand, 2)).names[-1].startswith(hand.states[LEDGER][-1])
     assert compactor.pid == pid
 
 
@@ -68,35 +68,35 @@ def test_its_errors_are_reported_as_if_it_were_here(hand, compactor):
         StateError,
         match=rf"^state file `{hand.storage.uri}/state/{name}` is corrupt \(4 bytes, checksum differs: ",
     ):
-        compactor.merge(merge(hand))
+        compactor.compact(merge(hand))
     assert compactor.pid is not None
 
 
 def test_killed_it_says_so_and_the_next_merge_is_done_by_another(hand, compactor):
-    compactor.merge(merge(hand))
+    compactor.compact(merge(hand))
     pid = compactor.pid
     os.kill(pid, signal.SIGKILL)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    compactor.merge(merge(hand, 2))
+    compactor.compact(merge(hand, 2))
     assert compactor.pid != pid
 
 
 def test_killed_in_a_merge_it_says_so(hand, compactor, wait_until):
     from concurrent.futures import ThreadPoolExecutor
 
-    compactor.merge(merge(hand))
+    compactor.compact(merge(hand))
     pid = compactor.pid
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: stopped(pid), "the compactor to stop")
     with ThreadPoolExecutor(1) as pool:
-        merging = pool.submit(compactor.merge, merge(hand, 2))
+        merging = pool.submit(compactor.compact, merge(hand, 2))
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(RidgelineError, match=r"^the compactor process ended with signal 9$"):
             merging.result()
 
 
 def test_it_ends_with_its_parent(hand, compactor, wait_until):
-    compactor.merge(merge(hand))
+    compactor.compact(merge(hand))
     pid = compactor.pid
     compactor._process.stdin.close()
     wait_until(lambda: compactor.pid is None, "the compactor to end")
@@ -105,10 +105,10 @@ def test_it_ends_with_its_parent(hand, compactor, wait_until):
 
 
 def test_closed_it_merges_no_more(hand, compactor):
-    compactor.merge(merge(hand))
+    compactor.compact(merge(hand))
     pid = compactor.pid
     compactor.close()
     assert not Path(f"/proc/{pid}").exists()
     assert not folder_of("run").exists()
     with pytest.raises(RidgelineError):
-        compactor.merge(merge(hand))
+        compactor.compact(merge(hand))

@@ -23,7 +23,7 @@ from ridgeline.engine.driver.compactor import Compactor
 from ridgeline.engine.driver.shared_folder import purge
 from ridgeline.engine.spark.java import _bundled_home
 from ridgeline.engine.state import state_files, trust
-from ridgeline.engine.state.compaction import Merge
+from ridgeline.engine.state.compaction import CompactionTask
 from ridgeline.engine.state.local_tier import LocalTier
 from ridgeline.engine.state.storage import LocalStorage, MemoryStorage
 from ridgeline.engine.worker import plan_distribution
@@ -373,6 +373,6 @@ def test_the_compactor_does_not_import_from_the_working_directory(
         str(tmp_path / "checkpoint"), lambda: plan_distribution.distribute(MemoryStorage(), specs()), "run"
     )
     with pytest.raises(RidgelineError, match=r"."):
-        compactor.merge(Merge(0, (STATE,), "x"))
+        compactor.compact(CompactionTask(0, (STATE,), "x"))
     compactor.close()
     assert not mark.exists()

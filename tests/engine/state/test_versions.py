@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ridgeline import StateError
 from ridgeline.engine.state import keyed_segments, state_files
-from ridgeline.engine.state.compaction import Merge, Merger
+from ridgeline.engine.state.compaction import CompactionTask, StateCompactor
 from ridgeline.engine.state.segment_files import SegmentFiles
 from support.engine.containers import ByHand, CountingStorage
 from support.engine.ledger import application
@@ -45,7 +45,7 @@ class Workers(ByHand):
         for _ in range(3):
             self.die()
             self.workers.append(self.containers)
-        self.merger = Merger(SegmentFiles(self.storage, "run"), self.plan.physical.operators)
+        self.compactor = StateCompactor(SegmentFiles(self.storage, "run"), self.plan.physical.operators)
         self.merged = None
 
     def step(self, what, worker, failures):
@@ -61,7 +61,7 @@ class Workers(ByHand):
             case "merge" if self.merged is None and LEDGER in self.states:
                 version = self.states[LEDGER]
                 stem = state_files.compacted_stem(version, LEDGER, 1, self.window_id)
-                self.merged = version, self.merger.merge(Merge(LEDGER, version, stem)).names
+                self.merged = version, self.compactor.compact(CompactionTask(LEDGER, version, stem)).names
             case "adopt" if self.merged is not None:
                 (replaced, names), self.merged = self.merged, None
                 assert self.states[LEDGER][: len(replaced)] == replaced

@@ -8,7 +8,7 @@ from typing import Any
 from ridgeline import Application, Operator
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.state import state_files
-from ridgeline.engine.state.compaction import Merge, Merger
+from ridgeline.engine.state.compaction import CompactionTask, StateCompactor
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import MemoryStorage, Storage
 from ridgeline.engine.worker.container import Container
@@ -96,9 +96,9 @@ class ByHand:
         operator = next(operator.id for operator in self.plan.physical.operators if operator.name == name)
         version = self.states[operator]
         self._merges += 1
-        merger = Merger(SegmentFiles(self.storage, "run"), self.plan.physical.operators)
+        compactor = StateCompactor(SegmentFiles(self.storage, "run"), self.plan.physical.operators)
         stem = state_files.compacted_stem(version, operator, 1, self._merges)
-        self.states[operator] = merger.merge(Merge(operator, version, stem)).names
+        self.states[operator] = compactor.compact(CompactionTask(operator, version, stem)).names
 
     def operators(self, reports: Sequence[WindowReport]) -> list[OperatorReport]:
         """The reports of all operators."""

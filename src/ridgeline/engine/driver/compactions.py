@@ -11,7 +11,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.compactor import Compactor
 from ridgeline.engine.state import state_files
-from ridgeline.engine.state.compaction import Merge, Merged, Merger
+from ridgeline.engine.state.compaction import CompactionResult, CompactionTask, StateCompactor
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.worker import plan_distribution
 from ridgeline.plan.container_spec import container_specs
@@ -26,8 +26,8 @@ Outcome = Compacted | CompactionFailed
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    task: Merge
-    future: Future[Merged]
+    task: CompactionTask
+    future: Future[CompactionResult]
 
 
 class Compactions:
@@ -39,7 +39,9 @@ class Compactions:
     def __init__(self, plan: Plan, checkpoint: Checkpoint, compactor: Compactor | None = None) -> None:
         self._checkpoint = checkpoint
         self._compactor = compactor
-        self._merger = Merger(SegmentFiles(checkpoint.storage, checkpoint.run_id), plan.physical.operators)
+        self._in_thread = StateCompactor(
+            SegmentFiles(checkpoint.storage, checkpoint.run_id), plan.physical.operators
+        )
         self._small: Executor = ThreadPoolExecutor(1, "ridgeline-compaction") if compactor else _AtOnce()
         self._large: Executor = ThreadPoolExecutor(1, "ridgeline-compactor") if compactor else _AtOnce()
         self._jobs: dict[int, _Job] = {}
@@ -60,7 +62,7 @@ class Compactions:
         """The id of the compactor process, None if none runs."""
         return self._compactor.pid if self._compactor is not None else None
 
-    def running(self, operator: int) -> Future[Merged] | None:
+    def running(self, operator: int) -> Future[CompactionResult] | None:
         """The outcome of an operator's compaction that has not been reported yet, None if there is none."""
         job = self._jobs.get(operator)
         return job.future if job is not None else None
@@ -72,12 +74,12 @@ class Compactions:
         stem = state_files.compacted_stem(version, operator, self._checkpoint.epoch, self._started)
         self._stems[operator] = stem
         self._checkpoint.expect(stem)
-        task = Merge(operator, version, stem)
+        task = CompactionTask(operator, version, stem)
         large = instruction.size_bytes > SMALL_BYTES or bool(state_files.segments_of(version))
         if large and self._compactor is not None:
-            future = self._large.submit(self._compactor.merge, task)
+            future = self._large.submit(self._compactor.compact, task)
         else:
-            future = self._small.submit(self._merger.merge, task)
+            future = self._small.submit(self._in_thread.compact, task)
         self._jobs[operator] = _Job(task, future)
 
     def finished(self) -> list[Outcome]:
@@ -91,12 +93,12 @@ class Compactions:
         if job is None:
             return []
         try:
-            merged = job.future.result()
+            result = job.future.result()
         except Exception as error:  # noqa: BLE001  STRAM decides what becomes of it
             self.discard(operator)
             cause = str(error) if isinstance(error, RidgelineError) else f"{type(error).__name__}: {error}"
             return [CompactionFailed(operator, cause)]
-        return [Compacted(operator, job.task.version, merged.names, merged.size_bytes)]
+        return [Compacted(operator, job.task.version, result.names, result.size_bytes)]
 
     def discard(self, operator: int) -> None:
         """Let the next purge remove the files of the operator's last compaction."""

@@ -1,8 +1,8 @@
 """The compactor: a process on the driver's host that compacts large states beside the windows.
 
 `python -m ridgeline.engine.driver.compactor` reads pickled objects from its standard input: where the
-checkpoint and the plan are, then one `Merge` after another. It answers each on its standard output with a
-`Merged` or an error. It ends when its input ends, so it ends with the driver, however the driver dies.
+checkpoint and the plan are, then one `CompactionTask` after another. It answers each on its standard output
+with a `CompactionResult` or an error. It ends with its input, so with the driver, however the driver dies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import ridgeline
 from ridgeline.api import files
 from ridgeline.api.errors import RidgelineError, StateError
-from ridgeline.engine.state.compaction import Merge, Merged, Merger
+from ridgeline.engine.state.compaction import CompactionResult, CompactionTask, StateCompactor
 from ridgeline.engine.state.local_tier import folder_of
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import explain, open_storage
@@ -50,10 +50,10 @@ class Compactor:
         process = self._process
         return process.pid if process is not None and process.poll() is None else None
 
-    def merge(self, job: Merge) -> Merged:
+    def compact(self, job: CompactionTask) -> CompactionResult:
         """Compact a version in the process; blocks.
 
-        Raises StateError as `Merger.merge`, RidgelineError if the process dies in it or cannot do it.
+        Raises StateError as `StateCompactor.compact` does, RidgelineError if the process dies or fails.
         """
         with self._busy:
             process = self._running()
@@ -78,7 +78,7 @@ class Compactor:
         shutil.rmtree(folder_of(self._run_id), ignore_errors=True)
 
     def _running(self) -> subprocess.Popen[bytes]:
-        """The process, started if none runs. `merge` calls it under the lock.
+        """The process, started if none runs. `compact` calls it under the lock.
 
         Raises RidgelineError once closed.
         """
@@ -139,17 +139,17 @@ def serve() -> None:
     ).start()
     uri, plan, run_id, s3 = requests.get()
     files.use_s3(s3)
-    merger: Merger | None = None
+    compactor: StateCompactor | None = None
     while True:
         job = requests.get()
         try:
-            if merger is None:
+            if compactor is None:
                 storage = open_storage(uri)
                 specs = plan_distribution.receive(storage, plan)
-                merger = Merger(
+                compactor = StateCompactor(
                     SegmentFiles(storage, run_id), [operator for spec in specs for operator in spec.operators]
                 )
-            _send(answers, merger.merge(job))
+            _send(answers, compactor.compact(job))
         except StateError as error:
             _send(answers, error)
         except OSError as error:

@@ -23,7 +23,7 @@ from ridgeline.plan.protocol import StateVersion
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class CompactionTask:
     """Compact this version of an operator's state (physical id) into files whose names begin with `stem`."""
 
     operator: int
@@ -32,7 +32,7 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class CompactionResult:
     """The same state in other files: segments, then the snapshot.
 
     `size_bytes` is the snapshot's, which every reader has to load.
@@ -42,18 +42,18 @@ class Merged:
     size_bytes: int
 
 
-class Merger:
-    """Merges versions for one process. Not thread-safe."""
+class StateCompactor:
+    """Compacts versions of states in one process. Not thread-safe."""
 
     def __init__(self, files: SegmentFiles, operators: Iterable[PhysicalOperator]) -> None:
         self._files = files
         self._operators = {operator.id: operator for operator in operators}
         self._segments: dict[
             int, list[Segment]
-        ] = {}  # kept open: who merges them again need not check them again
+        ] = {}  # kept open: the next compaction need not check them again
 
-    def merge(self, job: Merge) -> Merged:
-        """Write the merged files.
+    def compact(self, job: CompactionTask) -> CompactionResult:
+        """Write the compacted files.
 
         Raises StateError for a file that cannot be read, OSError, and what pickle raises.
         """
@@ -80,7 +80,7 @@ class Merger:
         written = state_files.write(
             self._files.storage, snapshot, {operator.state_key: changes, state_files.SEGMENT_SIZES: sizes}
         )
-        return Merged((*segments, snapshot), written[operator.state_key])
+        return CompactionResult((*segments, snapshot), written[operator.state_key])
 
     def _change(self, cell: StateCell, write: Any, segments: list[str]) -> Change:
         """Everything in a cell as a change; adds the segments that it needs to `segments`."""
