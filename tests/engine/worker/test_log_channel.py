@@ -165,7 +165,9 @@ def test_a_worker_logs_what_its_operators_log(tmp_path):
     assert path.read_text().endswith(" INFO users.operators: hello\n")
 
 
-def test_a_worker_without_settings_leaves_logging_alone():
+@pytest.mark.parametrize("environment", [{}, {VARIABLE: ""}, {VARIABLE: "debug"}, {VARIABLE: '{"level": 1}'}])
+def test_a_worker_without_settings_leaves_logging_alone(environment):
     before = list(logging.getLogger().handlers)
-    open_worker_channel({})
+    open_worker_channel(environment)
     assert logging.getLogger().handlers == before
+    assert not for_executors(same_host=True, environment=environment)

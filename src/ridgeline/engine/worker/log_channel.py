@@ -208,13 +208,23 @@ def open_channel(
         handler.close()
 
 
+def _given(environment: Mapping[str, str]) -> LogSettings | None:
+    """The settings in `VARIABLE`; None for none, and for a text that no driver has written."""
+    try:
+        return LogSettings.decode(environment.get(VARIABLE, "null"))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
 def for_executors(*, same_host: bool, environment: Mapping[str, str] = os.environ) -> str:
     """The value of `VARIABLE` for executors, "" for none.
 
     On other hosts they write to their own standard error.
     """
-    text = environment.get(VARIABLE, "")
-    return replace(LogSettings.decode(text), file=None).encode() if text and not same_host else text
+    settings = _given(environment)
+    if settings is None:
+        return ""
+    return (settings if same_host else replace(settings, file=None)).encode()
 
 
 def open_worker_channel(environment: Mapping[str, str] = os.environ) -> None:
@@ -222,10 +232,9 @@ def open_worker_channel(environment: Mapping[str, str] = os.environ) -> None:
 
     Does nothing without them. A file that cannot be written is replaced by standard error.
     """
-    text = environment.get(VARIABLE, "")
-    if not text:
+    settings = _given(environment)
+    if settings is None:
         return
-    settings = LogSettings.decode(text)
     try:
         handler = settings.handler
     except OSError:
