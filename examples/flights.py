@@ -28,7 +28,7 @@ import importlib.util
 import os
 import zipfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -92,23 +92,28 @@ class Departures(Operator):
         self.cancelled.emit_batch(batch.filter(pc.invert(gone)), rows=pc.invert(gone))
 
 
+def column(batch: pa.RecordBatch, name: str) -> "pa.Array[Any]":
+    return cast("pa.Array[Any]", batch[name])
+
+
 def delays(keys: "pa.Array[Any]", name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     """One flight each, with its delay, under a key."""
     ones = pa.repeat(1, batch.num_rows)
-    return pa.record_batch({name: keys, "flights": ones, "minutes": batch["dep_delay"]})
+    return pa.record_batch({name: keys, "flights": ones, "minutes": column(batch, "dep_delay")})
 
 
 def by_carrier(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return delays(batch["carrier"], "carrier", batch)
+    return delays(column(batch, "carrier"), "carrier", batch)
 
 
 def by_origin(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return delays(batch["origin"], "origin", batch)
+    return delays(column(batch, "origin"), "origin", batch)
 
 
 def by_route(batch: pa.RecordBatch) -> pa.RecordBatch:
     dashes = pa.repeat("-", batch.num_rows)
-    return delays(pc.binary_join_element_wise(batch["origin"], batch["dest"], dashes), "route", batch)
+    routes = pc.binary_join_element_wise(column(batch, "origin"), column(batch, "dest"), dashes)
+    return delays(routes, "route", batch)
 
 
 def with_mean(batch: pa.RecordBatch) -> pa.RecordBatch:
