@@ -28,7 +28,7 @@ import importlib.util
 import os
 import zipfile
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -92,28 +92,23 @@ class Departures(Operator):
         self.cancelled.emit_batch(batch.filter(pc.invert(gone)), rows=pc.invert(gone))
 
 
-def column(batch: pa.RecordBatch, name: str) -> "pa.Array[Any]":
-    return cast("pa.Array[Any]", batch[name])
-
-
-def delays(keys: "pa.Array[Any]", name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+def delays(batch: pa.RecordBatch, key: str) -> pa.RecordBatch:
     """One flight each, with its delay, under a key."""
-    ones = pa.repeat(1, batch.num_rows)
-    return pa.record_batch({name: keys, "flights": ones, "minutes": column(batch, "dep_delay")})
+    chosen = batch.select([key, "dep_delay"]).rename_columns([key, "minutes"])
+    return chosen.append_column("flights", pa.repeat(1, batch.num_rows))
 
 
 def by_carrier(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return delays(column(batch, "carrier"), "carrier", batch)
+    return delays(batch, "carrier")
 
 
 def by_origin(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return delays(column(batch, "origin"), "origin", batch)
+    return delays(batch, "origin")
 
 
 def by_route(batch: pa.RecordBatch) -> pa.RecordBatch:
-    dashes = pa.repeat("-", batch.num_rows)
-    routes = pc.binary_join_element_wise(column(batch, "origin"), column(batch, "dest"), dashes)
-    return delays(routes, "route", batch)
+    origins, targets = (batch[end].to_numpy(zero_copy_only=False) for end in ("origin", "dest"))
+    return delays(batch.append_column("route", pa.array(origins + "-" + targets)), "route")
 
 
 def with_mean(batch: pa.RecordBatch) -> pa.RecordBatch:
