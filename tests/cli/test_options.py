@@ -4,6 +4,7 @@ import pytest
 
 from ridgeline.cli import options
 from ridgeline.cli.errors import CommandError
+from ridgeline.engine.worker.log_channel import LogFormat, LogLevel, LogSettings
 
 
 def example(
@@ -159,3 +160,20 @@ def test_a_function_without_parameters():
     assert refused(options.application_arguments, "app.py", lambda: None, ["--x", "1"]).endswith(
         "`app.py` takes no options"
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((None, None, LogFormat.TEXT), None),
+        ((LogLevel.DEBUG, None, LogFormat.JSON), LogSettings(LogLevel.DEBUG, LogFormat.JSON, None)),
+        ((None, "run.log", LogFormat.TEXT), LogSettings(LogLevel.INFO, LogFormat.TEXT, "run.log")),
+    ],
+)
+def test_logs_are_written_if_asked_for(given, expected):
+    assert options.log_settings(*given) == expected
+
+
+def test_a_format_of_no_log():
+    text = refused(options.log_settings, None, None, LogFormat.JSON)
+    assert text == "`--log-format json` has no log to act on; give `--log-level` or `--log-file` too"

@@ -8,6 +8,7 @@ from ridgeline.cli.running.report import read_report
 from ridgeline.cli.running.summary import ended_line, print_summary, summary
 from ridgeline.cli.settings import RunSettings, Service
 from ridgeline.engine.driver.launch import Outcome
+from ridgeline.engine.worker.log_channel import LogFormat, LogLevel, LogSettings
 from ridgeline.measure.events import WindowCommitted
 from support.cli.windows import make_plan, watch_of, window
 
@@ -132,6 +133,13 @@ def test_the_summary_of_a_run_without_windows():
 def test_options_that_the_command_would_take_stay_behind_a_double_dash():
     settings = RunSettings("app.py", options=["--windows", "3"])
     assert settings.command("s") == "ridgeline run app.py --checkpoint s -- --windows 3"
+
+
+def test_where_logs_go_stays():
+    logged = RunSettings("app.py", service=None, log=LogSettings(LogLevel.DEBUG, LogFormat.JSON, "run.log"))
+    assert logged.command("s") == (
+        "ridgeline run app.py --log-level DEBUG --log-file run.log --log-format json --no-service --checkpoint s"
+    )
 
 
 def test_how_the_service_is_reached_stays_but_its_token_does_not():
