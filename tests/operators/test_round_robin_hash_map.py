@@ -67,10 +67,10 @@ def test_each_partition_groups_the_values_that_it_gets(partitions):
     for number, (window, pairs) in enumerate(zip(windows, got, strict=True)):
         expected = []
         for partition in range(partitions):
-            dealt = window[
+            in_turn = window[
                 (partition - number) % partitions :: partitions
             ]  # each window begins with the next partition
-            values = carried[partition] + [row.value for row in dealt]
+            values = carried[partition] + [row.value for row in in_turn]
             complete = len(values) - len(values) % 2
             expected += list(zip(values[:complete:2], values[1:complete:2], strict=True))
             carried[partition] = values[complete:]

@@ -149,8 +149,8 @@ def test_state_of_each_partition() -> None:
         f"`counting`: {alone.format('`count`, `recent`')}"
     ]
     assert notes((Merging(), "payments", "out"), partitions=2) == []
-    dealt = notes((Counting(), "payments", "out"), partitions=3, partitioner=RoundRobinPartitioner())
-    assert dealt == [
+    in_turn = notes((Counting(), "payments", "out"), partitions=3, partitioner=RoundRobinPartitioner())
+    assert in_turn == [
         f"`counting`: port `payments` {ROUND_ROBIN}",
         f"`counting`: {alone.format('`totals`, `count`, `recent`')}",
     ]

@@ -41,13 +41,13 @@ class Root(InputOperator):
 class Step(Operator):
     keyed = InputPort(Payment, key="account", optional=True)
     also_keyed = InputPort(Payment, key=lambda payment: payment.account, optional=True)
-    dealt = InputPort(Payment, optional=True)
+    in_turn = InputPort(Payment, optional=True)
     followed = InputPort(Payment, parallel=True, optional=True)
     out = OutputPort(Payment, optional=True)
 
     @keyed.process
     @also_keyed.process
-    @dealt.process
+    @in_turn.process
     @followed.process
     def go(self, payment: Payment) -> None: ...
 
@@ -67,7 +67,7 @@ def applications(draw: st.DrawFn) -> Application:
         attributes: dict[str, Any] = {"unifier_limit": draw(limits)}
         ports = draw(
             st.lists(
-                st.sampled_from(["keyed", "also_keyed", "dealt", "followed"]),
+                st.sampled_from(["keyed", "also_keyed", "in_turn", "followed"]),
                 min_size=1,
                 max_size=4,
                 unique=True,

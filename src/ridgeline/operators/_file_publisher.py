@@ -65,8 +65,8 @@ class FilePublisher(Publisher):
     def open(self, context: PublisherContext, state: Any) -> None:
         """Load the list of unpublished segments, and delete what a crash left.
 
-        Raises RidgelineError if the folder cannot be reached, if it is not the one of the checkpoint's run,
-        or, with `mode="error"`, if it is not empty at the first start.
+        Raises RidgelineError if the folder cannot be reached, or is not the one of the checkpoint's run. So
+        it does with `mode="error"` if the folder is not empty at the first start.
         """
         self._context = context
         self._files = OutputFiles(self._settings.path)

@@ -23,8 +23,8 @@ class ConsolidatorKeyVal(KeyValOperator[T]):
     Inputs: `in1` ... `in5`, each `(key, value, ...)`; `in2` to `in5` are optional. Output: `schema`, whose
     first column is the key. Each other column takes the input column of the same name; names must differ
     between inputs. At the end of the (application) window one tuple is emitted for each key that came on any
-    port in it, keys in the order in which they came. It holds the newest value of every column, also from
-    earlier windows, and None where no value has come yet. Raises SchemaError for an input column that
+    port. Keys are emitted in the order in which they came. A tuple has the newest value of every column, also
+    from earlier windows, and None where no value has come yet. Raises SchemaError for an input column that
     `schema` lacks.
 
     Partitions: by key, the same on all ports. Round robin is refused with RidgelineError: equal keys would

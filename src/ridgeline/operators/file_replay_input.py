@@ -81,8 +81,8 @@ class FileReplayInput(InputOperator, Generic[T]):
     - `event_time`, a column: rows are due as long after the first one as their times are, `speed_up` times
       faster; rows stay in order.
 
-    A window emits at most twice the rows that its width makes due. After a pause or slow windows the pace is
-    doubled until the delay is made up for, but only for the last 10 s of it. No window emits more than
+    A window emits at most twice the rows that its width makes due. After slow windows the pace is doubled
+    until the delay is made up for; of a longer pause only the last 10 s are. No window emits more than
     1,048,576 rows. Row i of all files belongs to partition i mod n. Every partition reads all files; of lines
     it parses only its own, unless `event_time` is set.
 

@@ -1,4 +1,4 @@
-"""Which operators must share a container because of a stream's locality, and whether they can."""
+"""Groups of operators that must share a container because of a stream's locality."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Operators that share their containers, in topological order; and why some that should cannot."""
+    """Groups of operators that share containers, in topological order; the faults of impossible groups."""
 
     groups: tuple[tuple[int, ...], ...]
     faults: tuple[Fault, ...]
 
 
 def one_to_one(nodes: Sequence[Node], edge: Edge) -> bool:
-    """True if each partition of the sink gets all it gets on this edge from one partition of the source."""
+    """True if each partition of the sink gets its tuples on this edge from one partition of the source."""
     counts = {nodes[edge.source].partitions, nodes[edge.sink].partitions}
     return len(counts) == 1 and (edge.parallel or counts == {1})
 
 
 def find_groups(nodes: Sequence[Node], edges: Sequence[Edge]) -> Groups:
-    """Merge operators along streams with a locality; what lies between two of a group belongs to it.
+    """Group operators along streams with a locality; operators between two of a group belong to it.
 
     The graph must have no cycle.
     """
@@ -129,7 +129,7 @@ def _conflict(
 ) -> Fault | None:
     """Why a group cannot be one container; None if it can.
 
-    `wanted` are those that a locality named, the others lie between them.
+    `wanted`: the operators that a locality names; the others are between them.
     """
     named = [edge for edge in edges if edge.together and edge.source in wanted and edge.sink in wanted]
     inside = [edge for edge in edges if edge.source in members and edge.sink in members]
@@ -170,7 +170,7 @@ def _conflict(
 
 
 def _detour(nodes: Sequence[Node], inside: Sequence[Edge], broken: Edge) -> str:
-    """The way through the group that contains an edge which cannot stay within one container."""
+    """The path through the group over an edge that cannot be within one container."""
     following = successors(len(nodes), [(edge.source, edge.sink) for edge in inside])
     ends = {edge.source: edge.sink for edge in inside if edge.together}
     way = [broken.source, broken.sink]

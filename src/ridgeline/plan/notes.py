@@ -27,7 +27,21 @@ class Note:
 
 
 def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]:
-    """The notes on a plan, in topological order of the operators; none on operators with one partition."""
+    """The notes on a plan, in topological order of the operators; none on operators with one partition.
+
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import RandomEventGenerator
+        >>> from ridgeline.plan import plan_application
+        >>> from ridgeline.testing import CollectorSink
+        >>> app = Application("dice")
+        >>> dice = app.add_operator("dice", RandomEventGenerator(), partitions=2)
+        >>> sink = app.add_operator("sink", CollectorSink())
+        >>> app.add_stream("rolls", dice.integer_data, sink.input)
+        >>> plan = plan_application(app)
+        >>> [note.where for note in find_notes(plan.logical, plan.physical)]
+        ['dice']
+    """
     first = {operator.name: operator for operator in reversed(physical.operators) if not operator.unifier}
     reader = _Reader(logical, first)
     return tuple(

@@ -24,6 +24,18 @@ def to_dict(plan: Plan) -> dict[str, Any]:
     """Convert all three plans, and the notes on them, to plain values.
 
     Properties and attributes without a JSON form appear as their shortened `repr`. Secrets are masked.
+
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import RandomEventGenerator
+        >>> from ridgeline.plan import plan_application
+        >>> from ridgeline.testing import CollectorSink
+        >>> app = Application("dice")
+        >>> dice = app.add_operator("dice", RandomEventGenerator(maximum=6))
+        >>> sink = app.add_operator("sink", CollectorSink())
+        >>> app.add_stream("rolls", dice.integer_data, sink.input)
+        >>> to_dict(plan_application(app))["execution"]
+        {'stages': [{'index': 0, 'containers': [{'id': 0, 'operators': [1, 2]}]}]}
     """
     return {
         "application": plan.logical.application,

@@ -25,11 +25,12 @@ _PLATFORMS = frozenset({"_given", "_schemas"})
 class Inspector:
     """Checks one operator after each window for what a crash would lose and a replay would not repeat.
 
-    It finds changes in place of undeclared values that `__init__`, `setup` or the class made, emissions from
-    other threads, and tuples and batches that were changed after they were emitted. It does not find changes
-    in values other than plain containers, numpy arrays and objects of the user's classes (files, iterators,
-    closures, objects of other packages), in module variables, in the middle of large containers, and changes
-    that are undone before the window ends.
+    It finds three things: changes in place of undeclared values that `__init__`, `setup` or the class made,
+    emissions from other threads, and tuples and batches that changed after they were emitted.
+
+    It does not look into values other than plain containers, numpy arrays and objects of the user's classes.
+    So it misses changes in files, iterators, closures and objects of other packages. It also misses changes
+    in module variables, in the middle of large containers, and those undone before the window ends.
     """
 
     def __init__(self, runtime: OperatorRuntime) -> None:

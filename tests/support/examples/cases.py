@@ -28,13 +28,13 @@ def shares(app, partitions, except_for=()):
     )
 
 
-def partition(app, partitions, *, dealt=(), except_for=()):
-    """Give the operators their partitions; those in `dealt` get their tuples in turn."""
+def partition(app, partitions, *, round_robin=(), except_for=()):
+    """Give the operators their partitions; those in `round_robin` are divided round robin."""
     given = shares(app, partitions, except_for)
     for added in app.operators:
         if added.name in given:
             added.attributes["partitions"] = given[added.name]
-        if added.name in dealt:
+        if added.name in round_robin:
             added.attributes["partitioner"] = RoundRobinPartitioner()
     return app
 

@@ -16,7 +16,7 @@ STORES = ("carriers", "origins", "routes", "cancelled")
 def build(partitions, folder, *, count=ALL, round_robin=False, stores=False):
     """The application, over the first `count` records.
 
-    `round_robin`: sums by carrier are dealt out too; `stores`: outputs are partitioned too.
+    `round_robin`: sums by carrier are divided so too; `stores`: outputs are partitioned too.
     """
     path = None
     if count < ALL:
@@ -26,7 +26,10 @@ def build(partitions, folder, *, count=ALL, round_robin=False, stores=False):
             path.write_text("".join(islice(source, count + 1)), encoding="utf-8")
     app = flights.application(output=str(folder), path=path and str(path))
     return partition(
-        app, partitions, dealt=("carrier_delays",) if round_robin else (), except_for=() if stores else STORES
+        app,
+        partitions,
+        round_robin=("carrier_delays",) if round_robin else (),
+        except_for=() if stores else STORES,
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def main(folder):
-    """Prove each example with two partitions of each operator, one with three, two dealt out.
+    """Prove each example with two partitions of each operator, one with three, two round robin.
 
     Returns the number of failures.
     """
@@ -29,7 +29,7 @@ def main(folder):
         for name, example, partitions in [
             *((name, example, 2) for name, example in EXAMPLES.items()),
             ("payments", EXAMPLES["payments"], 3),
-            *((f"{name} dealt", example, 2) for name, example in ROUND_ROBIN.items()),
+            *((f"{name} round robin", example, 2) for name, example in ROUND_ROBIN.items()),
         ]:
             began, told = time.monotonic(), "right"
             try:

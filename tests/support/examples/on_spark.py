@@ -65,7 +65,7 @@ EXAMPLES = {
         endless=True,
     ),
 }
-ROUND_ROBIN = {  # keyed tuples are dealt out in turn, where a unifier merges what comes out
+ROUND_ROBIN = {  # keyed tuples are divided round robin where a unifier merges what comes out
     "flights": Example(
         lambda partitions, folder: {
             "app": flights_case.build(partitions, folder, count=25_001, round_robin=True)

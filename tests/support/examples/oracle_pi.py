@@ -17,7 +17,7 @@ def estimates(seed, count, per_window, makers=1, pairers=1):
     """(points, inside, pi) at the end of every tenth window and of the last.
 
     `makers` make the numbers, `pairers` points of them. The makers share each window's numbers as runs. Each
-    run is dealt out to the pairers in turn, the first number of maker m in window w to pairer w + m; each
+    run goes to the pairers round robin, the first number of maker m in window w to pairer w + m; each
     makes a point of two that it got one after the other.
     """
     values = numbers(seed, count)

@@ -10,8 +10,8 @@ COUNT = 100_000
 def build(partitions, folder, *, count=COUNT, per_window=2_000):
     """The application.
 
-    Both keyed operators keep what belongs to a key, so only `check` and the outputs are dealt their tuples in
-    turn.
+    Both keyed operators keep what belongs to a key, so only `check` and the outputs are divided
+    round robin.
 
     Tuples that go to a wrong partition of `balances` show in the results; of `top` hardly: balances only
     grow, so older ones of the same account are not among the ten largest.

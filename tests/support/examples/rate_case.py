@@ -1,7 +1,7 @@
 """The rate example, built and checked.
 
 `total` keeps one sum without a key and has no unifier: with several partitions each would tell the sum of its
-own share. So only the others are partitioned: the source, and the console, to which sums are dealt in turn.
+own share. So only the others are partitioned: the source, and the console, which gets sums round robin.
 The console is the one output, so it is what is read.
 """
 

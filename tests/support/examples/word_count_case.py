@@ -12,7 +12,7 @@ TEXT = Path(word_count.__file__).with_name("words.txt")
 def build(partitions, folder, *, per_window=500):
     """The application.
 
-    Words are counted where their key leads them; lines are dealt out to `split` in turn.
+    Words are counted where their key leads them; lines go to `split` round robin.
     """
     return {
         "app": word_count.app,

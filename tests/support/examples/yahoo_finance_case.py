@@ -11,12 +11,12 @@ from support.examples.cases import add_sink, operator, partition, rows
 
 
 def build(partitions, folder, *, days=250, round_robin=False):
-    """The application. `round_robin`: where that is right, tuples are dealt out in turn."""
+    """The application. `round_robin`: where that is right, tuples are divided round robin."""
     app = yahoo_finance.application(output=str(folder))
     operator(app, "ticks").days = days
     years = app.add_operator("years_store", FileOutput(path=f"{folder}/years"))
     add_sink(app, "years", years.input)
-    return partition(app, partitions, dealt=("high_low", "minute_volume") if round_robin else ())
+    return partition(app, partitions, round_robin=("high_low", "minute_volume") if round_robin else ())
 
 
 def check(folder, *, days=250):
