@@ -1,8 +1,8 @@
 """mypy and pyright find each planted error on its line, and nothing in applications that are right.
 
-A line of `applications/` that must be an error ends in `# error: why`, or `# mypy error: why` if only mypy sees
-it. pyright is basedpyright here: the same checker, as a wheel with its own node.js, so nothing is downloaded
-when it runs.
+A line of `applications/` that must be an error ends in `# error: why`, or `# mypy error: why` if only mypy
+sees it. pyright is basedpyright here: the same checker, as a wheel with its own node.js, so nothing is
+downloaded when it runs.
 """
 
 from __future__ import annotations
