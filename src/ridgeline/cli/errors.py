@@ -72,7 +72,7 @@ def told(after: Callable[[], None] = lambda: None) -> Iterator[None]:
         raise typer.Exit(exit_code(error)) from None
     except (typer.Exit, typer.Abort):
         raise
-    except Exception as error:  # noqa: BLE001  told with its traceback
+    except Exception as error:  # noqa: BLE001  printed with its traceback
         tell_unexpected(error, make_console())
         after()
         raise typer.Exit(FAILED) from None

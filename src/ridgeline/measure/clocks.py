@@ -109,7 +109,7 @@ class ClockOffsets:
         they span. Where it cannot be trusted (`FEWEST_SAMPLES`, `SHORTEST_SECONDS`, `STEEPEST_SLOPE`), it is
         level through the lowest point.
 
-        Limits: a delay that all messages share counts as offset; that can only be told from an offset by an
+        Limits: a delay that all messages share counts as offset; that can only be distinguished by an
         answer. Of a clock that was set back, the old samples have to go first.
         """
         points = self._points.get(host)

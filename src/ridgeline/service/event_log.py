@@ -1,4 +1,4 @@
-"""Event logs: all that a run told, in files, to compute its figures again without it.
+"""Event logs: all events of a run, in files, to compute its figures again without it.
 
 `NAME.jsonl` (or `.json`) is JSON lines, an event a line, written line by line: a killed run leaves at most a
 torn last line, which readers skip. `NAME.parquet` is a folder of Parquet files, as Spark writes them, since a
@@ -98,7 +98,7 @@ class EventLogWriter:
 
 
 def read_event_log(path: str, note: Callable[[str], None] | None = None) -> Iterator[RunEvent]:
-    """The events of a log, in order; what was lost at the end of a killed run is skipped, `note` is told.
+    """The events of a log, in order. What a killed run lost at the end is skipped and reported to `note`.
 
     Raises:
         RidgelineError: If the log cannot be read, or naming the line that is no event.

@@ -71,7 +71,7 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
 
     `started(run, watch, url)` is called before the first window (`url` None: no web service), `observe` with
     every event once it is folded. Whatever watches the run cannot make it fail once Spark is started: what
-    breaks then is told on the console and left out.
+    breaks then is reported on the console and left out.
 
     Raises:
         RidgelineError: As `launch`; and before Spark is started if the event log cannot be written, a port is
@@ -102,7 +102,7 @@ class _Measured:
 
     def launch(self, stop: threading.Event | None, context: Any, started: Started | None) -> Outcome:
         """Start what watches the run, run it, and close all of it in the reverse order."""
-        with contextlib.ExitStack() as surroundings:  # closed in the reverse order, once the end is told
+        with contextlib.ExitStack() as surroundings:  # closed in the reverse order, once the end is reported
             self._master = self._master if context is None else str(context.master)
             if self._service.event_log is not None:
                 log = EventLogWriter(self._service.event_log, self._warn)
@@ -211,7 +211,7 @@ class _Measured:
                 self._tell(ApplicationEnded(self._clock.wall(), ended[0] if ended else "failed", reason))
 
     def _hear(self, event: RunEvent) -> None:
-        """What the heartbeat port says; before the plan is told, nobody knows what it is about."""
+        """Pass on an event of the heartbeat port; before the plan is reported it would refer to nothing."""
         if self._planned:
             self._tell(event)
 

@@ -33,7 +33,7 @@ class FlameGraphs:
 
     One thread at a time.
 
-    Whatever is not recorded is told by `finish`, and no recording is left running: each ends with the process
+    `finish` reports what is not recorded, and no recording is left running: each ends with the process
     that it looks at, after `seconds`, and with `finish`.
     """
 

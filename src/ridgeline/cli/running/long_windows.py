@@ -10,7 +10,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.cli.figures.running import running_line
 
 LONG_SECONDS = 5.0
-"""A window that runs for longer is told about."""
+"""A window that runs for longer gets lines."""
 EVERY_SECONDS = 10.0
 """There is at most one line in this time."""
 _LOOK_SECONDS = 1.0

@@ -52,7 +52,7 @@ class Run:
     def run(self) -> None:
         """Run to the end, then tell about it.
 
-        Raises what `run_measured` raises; OutputGoneError if not all of it could be told.
+        Raises what `run_measured` raises; OutputGoneError if not all of it could be printed.
         """
         settings = self._settings
         with self._stopper:

@@ -347,7 +347,7 @@ class PartitionedSource:
     window_ended: bool = True
 
     def add(self, event: SourceProgress) -> None:
-        """One partition has told, or the whole source; once all have told of a window, that is a sample."""
+        """Take a report of one partition or of the whole source; all partitions of a window make a sample."""
         self.unit = event.unit
         if event.whole:
             self.latest = {event.operator: event}
@@ -362,15 +362,15 @@ class PartitionedSource:
             self.flush(event.at)
 
     def flush(self, at: float) -> None:
-        """Make a sample of what has been told."""
+        """Make a sample of the latest reports."""
         if not self.waiting:
             return
         self.waiting = False
         whole = any(said.whole for said in self.latest.values())
-        told = [self.latest.get(one) for one in ([*self.latest] if whole else self.partitions)]
-        consumed = [None if said is None else said.consumed for said in told]
-        remaining = total(_amount(None if said is None else said.remaining) for said in told)
-        self.bytes = total(_amount(None if said is None else said.remaining_bytes) for said in told)
+        reports = [self.latest.get(one) for one in ([*self.latest] if whole else self.partitions)]
+        consumed = [None if said is None else said.consumed for said in reports]
+        remaining = total(_amount(None if said is None else said.remaining) for said in reports)
+        self.bytes = total(_amount(None if said is None else said.remaining_bytes) for said in reports)
         known = [value for value in consumed if value is not None]
         if at - self.asked_at <= ASKED_SECONDS:
             return

@@ -63,7 +63,7 @@ class Throughput:
     the last window. With windows that divide the interval this is Apex's figure, which goes back by whole
     windows until they cover it.
 
-    The interval ends with the last window, as the one that is running has not told its tuples yet. If that
+    The interval ends with the last window, as the running one has not reported its tuples yet. If that
     one takes longer than windows took of late, the interval ends one window's time before now instead: in a
     stall the rate falls, and after an idle interval it is 0.
 

@@ -1,6 +1,6 @@
 """Export of the registry's metrics by OTLP, as the extra `ridgeline[otel]`.
 
-OpenTelemetry has no observable histogram: an instrument would have to be told every single latency again. So
+OpenTelemetry has no observable histogram: an instrument would have to get every single latency again. So
 what is exported is made from the same readings as `/metrics`, in the SDK's own data model, with histograms as
 cumulative histograms.
 """

@@ -75,7 +75,7 @@ class HeartbeatReceiver:
     new one). A message of more than `maximum_bytes`, one that has not come to its end within
     `message_seconds`, and one that cannot be read ends its connection; so does silence of `idle_seconds`. Of
     connections above `maximum_connections` those that have not sent the secret go first. What is refused is
-    told as HeartbeatRejected, in one event a second and reason. Nothing that comes in or that `observe`
+    reported as HeartbeatRejected, in one event a second and reason. Nothing that comes in or that `observe`
     raises ends it. Raises OSError if the port cannot be bound.
     """
 
