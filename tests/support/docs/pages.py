@@ -58,7 +58,7 @@ def blocks(page):
 
 
 def run(page, *, having=(), replaced=()):
-    """Run the blocks of a page that need nothing but what there is; `replaced`: (old, new) in commands."""
+    """Run the blocks of a page that need only what there is. `replaced`: (old, new) in commands and files."""
     here, before = str(Path.cwd()), set(sys.modules)
     sys.path.insert(0, here)
     try:
@@ -76,7 +76,7 @@ def _run(chosen, replaced):
     for block in chosen:
         if name := block.marks.get("file"):
             Path(name).parent.mkdir(parents=True, exist_ok=True)
-            Path(name).write_text(block.text)
+            Path(name).write_text(_replaced(block.text, replaced))
         if block.language == "python":
             out = io.StringIO()
             with contextlib.redirect_stdout(out):
