@@ -1,0 +1,27 @@
+"""What the signatures of public classes name is public too."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import ridgeline
+
+ENGINE_ONLY = {"Held", "Kind", "KeyedBase", "Processing", "Times", "ValueCell"}
+"""Named by methods of cells, ports and tuples that the engine calls, never an author."""
+
+
+def test_what_signatures_name_is_exported():
+    files = (Path(ridgeline.__file__).parent / "api").glob("*.py")
+    trees = [ast.parse(file.read_text()) for file in files]
+    defined = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+    named = set()
+    for name in ridgeline.__all__:
+        for member, function in (
+            vars(getattr(ridgeline, name)).items() if inspect.isclass(getattr(ridgeline, name)) else ()
+        ):
+            if inspect.isfunction(function) and (not member.startswith("_") or member == "__init__"):
+                named |= set(re.findall(r"\w+", " ".join(map(str, function.__annotations__.values()))))
+    assert (named & defined) - set(ridgeline.__all__) == ENGINE_ONLY
