@@ -18,11 +18,15 @@ def exact_rank(values, quantile):
     return sorted(values)[max(1, math.ceil(Fraction(quantile) * len(values))) - 1]
 
 
+def times_of(true_ages):
+    """The times of records of that age at NOW, in microseconds."""
+    return np.round((NOW - np.array(true_ages)) * 1e6).astype(np.int64)
+
+
 def figures(true_ages, skew, windows=1):
     """The figures of records of that age, from a host whose clock is `skew` ahead, once that is known."""
     ages = RecordAges()
-    times = np.round((NOW - np.array(true_ages)) * 1e6).astype(np.int64)
-    for part in np.array_split(times, windows):
+    for part in np.array_split(times_of(true_ages), windows):
         found = sample("emit", "INFO", part, None, NOW + skew)
         if found is not None:
             ages.add(1, found, NOW, -skew)
@@ -78,4 +82,4 @@ def test_without_skew_records_from_the_future_cost_the_others_nothing(true_ages)
         exact = exact_rank(true_ages, quantile)
         ahead = 0.0 if exact >= 0 else -min(true_ages)
         assert getattr(found, name) == pytest.approx(exact, rel=0.01, abs=2.2e-4 + 0.005 * ahead), name
-    assert found.negative == sum(round(age * 1e6) < 0 for age in true_ages)
+    assert found.negative == np.count_nonzero(times_of(true_ages) > NOW * 1e6)
