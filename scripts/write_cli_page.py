@@ -15,12 +15,12 @@ HEAD = """# The command `ridgeline`
 Made from the commands' own help by `python scripts/write_cli_page.py`. What the figures mean stands in
 [measurement.md](measurement.md).
 
-Errors go to standard error as "what is wrong; what was found; what to do". Exit codes: 0 done, 1 it failed, 2
+Errors go to standard error as "what is wrong; what was found; what to do". Exit codes: 0 done, 1 failed, 2
 the application or the command is not valid, 130 killed, 141 nobody reads its output any more (`| head`).
 
-The commands about a running application find it in a registry of this user's applications on this machine
-(`$RIDGELINE_HOME/applications`, else `$XDG_RUNTIME_DIR/ridgeline`, else `~/.ridgeline/applications`), or by
-`--url`. Their `--json` is what the web service answers.
+The commands about a running application find it by `--url`, or in a registry of this user's applications on
+this machine. The registry is `$RIDGELINE_HOME/applications`, else `$XDG_RUNTIME_DIR/ridgeline`, else
+`~/.ridgeline/applications`. Their `--json` is what the web service answers.
 """
 
 

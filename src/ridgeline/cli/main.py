@@ -237,7 +237,8 @@ def run(  # noqa: PLR0913, PLR0917  options
     on Ctrl-C.
 
     Exit codes: 0 finished or stopped, 1 the application failed, 2 the application or the command is not
-    valid, 130 killed by a second Ctrl-C, 143 by a second SIGTERM, 141 nobody reads its output any more.
+    valid. A second Ctrl-C ends it with 130, a second SIGTERM with 143. If nobody reads its output any more it
+    ends with 141.
     """
     with told():
         from ridgeline.cli.load import load_application

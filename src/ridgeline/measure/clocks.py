@@ -1,13 +1,13 @@
 """How far the hosts' clocks are from STRAM's, from messages that go one way.
 
-A message that was sent at s (the host's clock) and received at r (STRAM's) says r - s = offset + delay, and a
+Each message gives r - s = offset + delay: it was sent at s (the host's clock) and received at r (STRAM's). A
 delay is never negative.
 
 The average of that over the last messages is Apex's estimate: it takes the mean delay for a part of the
-offset. The minimum-delay estimate draws a line below all points (s, r - s), as near to them as it can be: its
-height is the offset and the smallest delay, its slope the drift (V. Paxson, "On Calibrating Measurements of
-Packet Transit Times", 1998; S. Moon, P. Skelly, D. Towsley, "Estimation and Removal of Clock Skew from
-Network Delay Measurements", 1999).
+offset. The minimum-delay estimate draws a line below all points (s, r - s), as near to them as possible. Its
+height is the offset plus the smallest delay, its slope the drift. See V. Paxson, "On Calibrating Measurements
+of Packet Transit Times", 1998. See also S. Moon, P. Skelly, D. Towsley, "Estimation and Removal of Clock Skew
+from Network Delay Measurements", 1999.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ridgeline.measure.events import ContainerWindow, HostTime, OperatorWindow
 STEEPEST_SLOPE = 1e-2
 """The greatest drift that is believed: 10 ms per second.
 
-A quartz drifts by less than 0.1 ms per second and NTP slews by at most 0.5, virtual machines by some more;
-twice 5 ms per second passes. A steeper line comes of delays, or of a clock that was set, and would be far off
-where there are no points.
+A quartz drifts by less than 0.1 ms per second. NTP slews by at most 0.5, virtual machines by some more. Twice
+5 ms per second passes. A steeper line comes of delays, or of a clock that was set, and would be far off where
+there are no points.
 """
 FEWEST_SAMPLES = 5
 SHORTEST_SECONDS = 2.0
@@ -104,7 +104,7 @@ class ClockOffsets:
 
         It contains the smallest delay.
 
-        The line is the edge of the points' lower convex hull that spans their mean time: of all lines below
+        The line is the edge of the points' lower convex hull that spans their mean time. Of all lines below
         the points it has the least sum of distances. It is followed beyond the samples for no longer than
         they span. Where it cannot be trusted (`FEWEST_SAMPLES`, `SHORTEST_SECONDS`, `STEEPEST_SLOPE`), it is
         level through the lowest point.

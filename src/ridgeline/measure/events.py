@@ -81,11 +81,16 @@ class ContainerWindow:
 
     Its container fills it in. Once it is reported nobody changes it.
 
-    In this order: `task_began` (Spark's task entered Python), `began` (this container's turn in the task),
-    `restored` (state is at the version asked for), `ran` (its operators are done), `written` (state file
-    written), `sent` (its messages were handed to Spark: the report's last clock read). `received`: STRAM's
-    clock when the report was there. `worker_began`, `daemon_began`: the task's process and the daemon that it
-    was forked from began to run. 0: not known.
+    The readings, in this order:
+    - `task_began`: Spark's task entered Python
+    - `began`: this container's turn in the task
+    - `restored`: state is at the version asked for
+    - `ran`: its operators are done
+    - `written`: the state file is written
+    - `sent`: its messages were handed to Spark (the report's last clock reading)
+
+    `received`: STRAM's clock when the report arrived. `worker_began`, `daemon_began`: the task's process and
+    the daemon that it was forked from began to run. 0: not known.
     """
 
     at: float
@@ -119,11 +124,11 @@ class AgeSample:
 
     `place`: `source`, `state`, `emit`, or `commit`.
 
-    Seconds. At `commit` they are as of `as_of`, the host's clock (0: the operator's end-window timestamp);
-    whoever folds them adds the time from there to the commit. `oldest_maximum`: the greatest age of the
-    oldest record that went into a result. `buckets`: (bucket, count) pairs of a
-    `ridgeline.measure.age.histogram.Histogram` with `TRANSPORT_BITS`, of the ages that are not negative, less
-    `base`, the least of them; `ahead`: of the negative ones, less `minimum`.
+    All ages are in seconds. At `commit` they are as of `as_of`, by the host's clock (0: the operator's
+    end-window timestamp). The fold adds the time from there to the commit. `oldest_maximum`: the greatest age
+    of the oldest record that went into a result. `buckets`: (bucket, count) pairs of a
+    `ridgeline.measure.age.histogram.Histogram` with `TRANSPORT_BITS`. They hold the ages that are not
+    negative, less `base`, the least of them. `ahead`: those of the negative ages, less `minimum`.
     """
 
     place: str
@@ -147,11 +152,15 @@ class OperatorWindow:
     Its container fills it in. Once it is reported nobody changes it.
 
     `began`, `ended` (the end-window timestamp: `end_window()` has returned and the output is routed): clock
-    of its host. Within its container: `wait_seconds` from the restored state to its turn (its siblings ran),
-    `compute_seconds` in its own callbacks, `transfer_seconds` the rest between `began` and `ended` (decode,
-    encode, route), of which `encode_seconds` went into blocks of its output and `state_seconds` into what of
-    its state had changed. Of `compute_seconds`, `end_seconds` were spent in `end_window`. `queue`: tuples
-    that waited when its turn came.
+    of its host. The times within its container:
+    - `wait_seconds`: from the restored state to its turn (its siblings ran)
+    - `compute_seconds`: in its own callbacks
+    - `transfer_seconds`: the rest between `began` and `ended` (decode, encode, route)
+    - `encode_seconds`: the part of the transfer spent on blocks of its output
+    - `state_seconds`: the part of the transfer spent on changes of its state
+
+    Of `compute_seconds`, `end_seconds` were spent in `end_window`. `queue`: tuples that waited when its turn
+    came.
     """
 
     at: float
@@ -183,11 +192,17 @@ class OperatorWindow:
 class WindowCommitted:
     """The window is committed and published. All times are STRAM's wall clock, in this order.
 
-    `began`: `foreachBatch` or the tick entered Ridgeline; `planned`: the attempt that counts was begun
-    (earlier ones had failed before); `launched`: its job was given to Spark; `returned`: its reports were
-    there; `staged`: outputs had staged; `committed`: the manifest is durable; `published`: outputs had
-    published. `tasks_retried`: how often Spark had repeated tasks of the attempt that counts, since their
-    processes were lost.
+    The readings, in this order:
+    - `began`: `foreachBatch` or the trigger entered Ridgeline
+    - `planned`: the attempt that counts began (earlier ones had failed)
+    - `launched`: its job was given to Spark
+    - `returned`: its reports arrived
+    - `staged`: outputs had staged
+    - `committed`: the manifest is durable
+    - `published`: outputs had published
+
+    `tasks_retried`: how often Spark had repeated tasks of the attempt that counts, since their processes were
+    lost.
     """
 
     at: float
@@ -209,7 +224,7 @@ class OutputPublished:
 
     `operator` is its name: all partitions are published at once.
 
-    With a window it comes after the window's `OperatorWindow` and before its `WindowCommitted`; results that
+    With a window it comes after the window's `OperatorWindow` and before its `WindowCommitted`. Results that
     were held back may also be published between windows, and when the run ends.
     """
 
@@ -261,9 +276,9 @@ class SourceAsked:
 
     In records; `operator` is its first partition.
 
-    `taken` since the run's start, into windows that are done or run; `held` of these are in the window that
-    runs (`window_id`, -1: none does); `waiting` are there and in no window. None: unknown. `problem`: why the
-    source could not be asked; the last answer stays then.
+    `taken`: since the run's start, into windows that are done or run. `held`: the part of these in the window
+    that runs (`window_id`, -1: none does). `waiting`: arrived and in no window. None: unknown. `problem`: why
+    the source could not be asked; the last answer stays then.
     """
 
     at: float
@@ -279,12 +294,18 @@ class SourceAsked:
 class RunningOperator:
     """One operator in a window that runs, for heartbeats. `state` is `waiting`, `running` or `done`.
 
-    Beam's figures: `seconds` spent in its own callbacks so far; per input port `consumed` tuples and `queued`
-    ones (delivered to it and not consumed, active ones left out); `active` tuples being processed; per output
-    port `produced` for consumed tuples, `active_produced` for active ones, `active_remaining` expected for
-    active ones (missing: not reported; negative: infinite); `work` (consumed, remaining or None) as an input
-    operator's `progress()` says; `watermarks` the lowest time of the records in flight per output, seconds
-    since 1970; `end_seconds` how many of `seconds` were spent in `end_window`, None before it.
+    These are Beam's metrics:
+    - `seconds`: spent in its own callbacks so far
+    - `consumed`: tuples per input port
+    - `queued`: tuples per input port that are delivered and not consumed, without active ones
+    - `active`: tuples being processed
+    - `produced`: per output port, for consumed tuples
+    - `active_produced`: per output port, for active tuples
+    - `active_remaining`: per output port, expected for active tuples (missing: not reported; negative:
+      infinite)
+    - `work`: consumed, and remaining or None, as an input operator's `progress()` returns
+    - `watermarks`: per output, the lowest time of the records in flight, seconds since 1970
+    - `end_seconds`: the part of `seconds` spent in `end_window`, None before it
     """
 
     id: int

@@ -1,8 +1,13 @@
 """Arrow columns as JSON values and back.
 
-A timestamp is ISO 8601 text (`2026-01-01T00:00:00.000000Z`; without `Z` if the column has no time zone), so
-are dates and times of day; a duration is a number of seconds; a decimal is text; bytes are base64 text; NaN
-and the infinities, which JSON does not have, are null; a map is an object with its keys as text.
+The forms of values:
+- a timestamp: ISO 8601 text (`2026-01-01T00:00:00.000000Z`; without `Z` if the column has no time zone)
+- a date or a time of day: ISO 8601 text
+- a duration: a number of seconds
+- a decimal: text
+- bytes: base64 text
+- NaN and the infinities, which JSON does not have: null
+- a map: an object with its keys as text
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _WILDCARDS = frozenset("*?[")
 class ReplayFile(NamedTuple):
     """One file of a replay.
 
-    `entry`: the entry of the property `path` that led to it; `path`: its path in that entry's file system;
+    `entry`: the entry of the property `path` that led to it. `path`: its path in that entry's file system.
     `bytes`: its size when it was found.
     """
 

@@ -27,7 +27,7 @@ class FileOutput(WindowOutput):
     `path` is a folder that every host reaches: a path (relative: to the folder in which the command runs) or
     a URI that pyarrow knows. `format`: `parquet` (zstd) or `jsonl`, one object a line, fields in the order of
     the schema. Types that JSON lacks: a timestamp, date or time of day is ISO 8601 text
-    (`2026-01-01T00:00:00.000000Z`), a duration a number of seconds, a decimal text, bytes are base64 text,
+    (`2026-01-01T00:00:00.000000Z`). A duration is a number of seconds, a decimal text, bytes are base64 text,
     NaN and the infinities null.
 
     Each window and partition writes a hidden segment. After the commit, all unpublished segments become one
@@ -38,8 +38,8 @@ class FileOutput(WindowOutput):
     The hidden folder `.ridgeline` stays, with one empty file for each run. A restarted run that does not find
     it ends with an error: the folder is not mounted, or it is another one (docs/outputs.md).
 
-    `mode` says what a run on a fresh checkpoint does if the folder is not empty: `append` leaves the files
-    that are there, `overwrite` removes the `.parquet` and `.jsonl` files directly in it, `error` refuses. A
+    `mode` says what a run on a fresh checkpoint does if the folder is not empty. `append` leaves the files
+    that are there. `overwrite` removes the `.parquet` and `.jsonl` files directly in it. `error` refuses. A
     run that continues from its checkpoint always appends.
 
     Example:

@@ -53,9 +53,9 @@ class Pace(NamedTuple):
 class FileReplayInput(InputOperator, Generic[T]):
     r"""Emit the rows of files in order; finish in the window that emits the last row.
 
-    `path` is a file, a folder (the files in it), a pattern (`data/*.csv`) or a list of them: paths (relative:
-    to the folder in which the command runs) or URIs that pyarrow knows. The list of files is made in the
-    first window; the files must not change until the end.
+    `path` is a file, a folder (the files in it), a pattern (`data/*.csv`) or a list of them. Each is a path
+    (relative: to the folder in which the command runs) or a URI that pyarrow knows. The list of files is made
+    in the first window; the files must not change until the end.
 
     `schema` is the rows' type, `format` that of the files:
 
@@ -68,10 +68,10 @@ class FileReplayInput(InputOperator, Generic[T]):
       null;
     - `parquet`: columns by name, cast where every value stays equal.
 
-    Data that do not fit the schema stop the application with an error that names file, line and field: text
-    that is not UTF-8, a number out of range, a null where the type is not a union with None. So does a column
-    that is missing or doubled, and a file whose size has changed since the first window. With `jsonl` the
-    first 256 KiB of a file are searched for a misspelt name of an optional field.
+    Data that do not fit the schema stop the application with an error that names file, line and field. Such
+    data are text that is not UTF-8, a number out of range, a null where the type is not a union with None. So
+    does a column that is missing or doubled, and a file whose size has changed since the first window. With
+    `jsonl` the first 256 KiB of a file are searched for a misspelt name of an optional field.
 
     A time without a zone is UTC. `timestamp` names the column that holds the records' times, a `datetime`. At
     most one of these sets the pace; without any, 65,536 rows a window are emitted as fast as possible:

@@ -28,9 +28,9 @@ class RandomInteger(NamedTuple):
 def random_integers(seed: int, start: int, stop: int, minimum: int, maximum: int) -> npt.NDArray[np.int64]:
     """Return the random integers with the numbers `start` to `stop` - 1 of a seed.
 
-    Each lies between `minimum` and `maximum`, both included. Number i is a hash of seed and i: SplitMix64
-    (Steele, Lea and Flood, OOPSLA 2014), advanced to its i-th value, modulo the size of the range. The bias
-    is less than size / 2^64. So each number can be computed without those before it.
+    Each lies between `minimum` and `maximum`, both included. Number i is a hash of seed and i, modulo the
+    size of the range. The hash is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), advanced to its i-th
+    value. The bias is less than size / 2^64. So each number can be computed without those before it.
     """
     with np.errstate(over="ignore"):
         values = np.arange(start + 1, stop + 1, dtype=np.uint64) * _GAMMA + np.uint64(seed % 2**64)
@@ -45,7 +45,7 @@ class RandomEventGenerator(InputOperator):
 
     `tuples_per_window`: tuples a window, over all partitions. `count`: tuples in all; None: without end. The
     sequence depends on `seed` only. Each window's part of it is divided among the partitions in contiguous
-    ranges: read in the order of partitions they are the same sequence, whatever their number.
+    ranges. Read in the order of partitions they are the same sequence, whatever their number.
 
     Example:
         >>> from ridgeline import Application

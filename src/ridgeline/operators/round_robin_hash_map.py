@@ -20,7 +20,7 @@ class RoundRobinHashMap(Operator, Generic[T]):
 
     Input: tuples of one column. Output: `schema`, whose columns must be named as `keys`; default: int64
     columns with these names. A tuple has the time of its last value. A group that is incomplete at the end of
-    a window is completed in the next one; one that is incomplete at the end of the input is not emitted.
+    a window is completed in the next one. One that is incomplete at the end of the input is not emitted.
     Raises SchemaError if `keys` and `schema` disagree, or for tuples of more than one column. Partitions:
     round robin; each groups the values that it gets.
 

@@ -55,8 +55,8 @@ class TopN(KeyValOperator[T]):
     """Emit the `size` largest tuples by the column `by`, the largest first.
 
     Input: tuples with at least the columns of the output. Output: at the end of the (application) window, if
-    there are any tuples. Rows with equal `by` are ordered by the other columns, ascending; a NaN is less than
-    any number; rows whose `by` is null are left out. Raises SchemaError if columns are missing.
+    there are any tuples. Rows with equal `by` are ordered by the other columns, ascending. A NaN is less than
+    any number. Rows whose `by` is null are left out. Raises SchemaError if columns are missing.
 
     `schema`: the columns of the output; None: those of the input. `keyed`: the first column is a key, and a
     newer tuple replaces the older one of the same key, even if it is smaller. `cumulative`: the largest of

@@ -117,7 +117,7 @@ class _Builder:
         """Add the intermediate unifiers of an output port, if a sink needs its partitions merged.
 
         A pass-through unifier is added before each partition of the sink and gets that partition's tuples
-        only. A unifier of the author's must see all tuples, else it would merge parts: if a sink has
+        only. A unifier of the author's must see all tuples, else it would merge parts. If a sink has
         partitions, one unifier merges for all sinks, and its output is divided.
         """
         count = len(output.partitions)

@@ -1,10 +1,10 @@
 """Event logs: all events of a run, in files, to compute its figures again without it.
 
-`NAME.jsonl` (or `.json`) is JSON lines, an event a line, written line by line: a killed run leaves at most a
-torn last line, which readers skip. `NAME.parquet` is a folder of Parquet files, as Spark writes them, since a
-Parquet file can be read only once its end is written: a part is finished every `PART_SECONDS`, so a killed
-run loses at most its last seconds. Numbers that are not finite are written as Python's `json` does (`NaN`,
-`Infinity`).
+`NAME.jsonl` (or `.json`) is JSON lines, an event a line, written line by line. A killed run leaves at most a
+torn last line, which readers skip. `NAME.parquet` is a folder of Parquet files, as Spark writes them. A
+Parquet file can be read only once its end is written. So a part is finished every `PART_SECONDS`, and a
+killed run loses at most its last seconds. Numbers that are not finite are written as Python's `json` does
+(`NaN`, `Infinity`).
 """
 
 from __future__ import annotations

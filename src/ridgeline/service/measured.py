@@ -74,8 +74,8 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
     breaks then is reported on the console and left out.
 
     Raises:
-        RidgelineError: As `launch`; and before Spark is started if the event log cannot be written, a port is
-            in use, or metrics cannot be sent for lack of OpenTelemetry.
+        RidgelineError: As `launch`. Before Spark is started: the event log cannot be written, a port is in
+            use, or OpenTelemetry is missing to send metrics.
     """
     run = _Measured(plan, options, service or ServiceOptions(), console or Console(), clock or SystemClock())
     if observe is not None:

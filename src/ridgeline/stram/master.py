@@ -154,7 +154,7 @@ Instruction = RunWindow | CheckStates | Commit | Publish | GiveUp | Skip | Compa
 class Master:
     """The state of an application between windows. Only `handle` changes it.
 
-    One thread reports each event once, in the order in which events happen, and carries out all instructions
+    One thread reports each event once, in the order in which events happen. It carries out all instructions
     that it gets before the next window is due.
     """
 

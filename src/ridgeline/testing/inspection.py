@@ -25,8 +25,10 @@ _PLATFORMS = frozenset({"_given", "_schemas"})
 class Inspector:
     """Checks one operator after each window for what a crash would lose and a replay would not repeat.
 
-    It finds three things: changes in place of undeclared values that `__init__`, `setup` or the class made,
-    emissions from other threads, and tuples and batches that changed after they were emitted.
+    It finds three things:
+    - changes in place of undeclared values that `__init__`, `setup` or the class made
+    - emissions from other threads
+    - tuples and batches that changed after they were emitted
 
     It does not look into values other than plain containers, numpy arrays and objects of the user's classes.
     So it misses changes in files, iterators, closures and objects of other packages. It also misses changes

@@ -33,8 +33,8 @@ class FlameGraphs:
 
     One thread at a time.
 
-    `finish` reports what is not recorded, and no recording is left running: each ends with the process
-    that it looks at, after `seconds`, and with `finish`.
+    `finish` reports what is not recorded and stops all recordings. A recording also ends with the process
+    that it looks at, and after `seconds`.
     """
 
     def __init__(self, py_spy: str, folder: Path, seconds: int) -> None:

@@ -25,9 +25,9 @@ class Stopper:
 
     `stop` does as the first signal without being one.
 
-    For `with` in the main thread. The run itself belongs into another one (see `in_thread`): then a signal
-    never meets a lock that the code below it holds, and Spark, which takes over SIGINT in the main thread
-    only, leaves it to us.
+    For `with` in the main thread. The run itself belongs into another thread (see `in_thread`): then a signal
+    never meets a lock that the code below it holds. Spark takes over SIGINT in the main thread only, so it
+    does not interfere.
     """
 
     def __init__(self, announce: Callable[[], None], kill: Callable[[], None]) -> None:

@@ -39,7 +39,7 @@ from ridgeline.plan.execution import Plan
 class Options:
     """How to run: `windows` stops after so many committed in this run.
 
-    `checkpoint` None makes a fresh folder, which is removed at the end if there is nothing to go on with: all
+    `checkpoint` None makes a fresh folder. It is removed at the end if there is nothing to continue: all
     inputs have finished, or no window was committed.
     """
 

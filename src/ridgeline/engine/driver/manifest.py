@@ -21,9 +21,9 @@ _NAME = re.compile(r"\d{12}\.json")
 class SourceOffsets:
     """Where the Spark sources of a window ended: what Spark's own log must say after it (see `spark_log`).
 
-    `sources`: the operators' names in the query's order; `entry`: the text of the window's file in Spark's
-    `offsets`; `metadata`: that of Spark's `metadata`; `files`: of the files in Spark's `sources` that the
-    next window depends on, their checksums by name; `texts`: what stands in the small ones of them.
+    `sources`: the operators' names in the query's order. `entry`: the text of the window's file in Spark's
+    `offsets`. `metadata`: that of Spark's `metadata`. `files`: checksums, by name, of the files in Spark's
+    `sources` that the next window depends on. `texts`: contents of the small ones of them.
     """
 
     sources: Sequence[str]
@@ -37,9 +37,9 @@ class SourceOffsets:
 class Manifest:
     """What is durable as of a window.
 
-    `states`: names of state files by state key; `finished`: state keys of inputs that have finished;
-    `publishers`: the publishers' states by operator name; `ended`: the application has come to its end;
-    `reports`: a digest of the containers' reports; `offsets`: where the window's Spark sources ended, None
+    `states`: names of state files by state key. `finished`: state keys of inputs that have finished.
+    `publishers`: the publishers' states by operator name. `ended`: the application has come to its end.
+    `reports`: a digest of the containers' reports. `offsets`: where the window's Spark sources ended, None
     without one.
     """
 

@@ -11,13 +11,13 @@ from typing import Any
 class SourceReading:
     """One source of a query, batch by batch: `read` its part of each progress, then look at the figures.
 
-    `consumed`: records read since the run began. `remaining`: records that were there and not read when the
-    batch was planned; None where Spark does not say, or not in a unit that can be turned into records.
+    `consumed`: records read since the run began. `remaining`: records that were available and not read when
+    the batch was planned. None: Spark does not say, or not in a unit that can be converted to records.
     `remaining_bytes` likewise.
 
-    How many records make one offset is learnt from the batches read so far: of Kafka it is one, or less where
-    a topic is compacted or has transactions; of `rate`, whose offsets are seconds, it is the records of a
-    second. Kafka's count as one until then.
+    The number of records per offset is estimated from the batches read so far. For Kafka it is one, or less
+    where a topic is compacted or has transactions; until the first batch it is one. For `rate`, whose offsets
+    are seconds, it is the records of a second.
     """
 
     def __init__(self) -> None:

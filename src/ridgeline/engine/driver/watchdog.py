@@ -1,8 +1,8 @@
 """The watchdog: ends workers that hang, and the attempt at a window that waits for them.
 
 Two rules. A worker that is connected and has sent nothing for `heartbeat_timeout` is frozen: stopped, or in
-native code that holds Python's lock. An operator with a `callback_timeout` is stuck if its callback takes in
-no tuple and emits none for that long, while its worker still sends heartbeats. Without heartbeats there is no
+native code that holds Python's lock. An operator with a `callback_timeout` is stuck if its callback processes
+no tuple and emits none for that long. Its worker still sends heartbeats. Without heartbeats there is no
 watchdog.
 """
 

@@ -1,7 +1,7 @@
 """RDDs of bytes between Python functions, made and collected with few calls to the JVM and little work in it.
 
-The same objects as PySpark's `mapPartitionsWithIndex`, `partitionBy` and `collect` make, less what they cost
-a small job (measured, warm, two stages on two cores: 52 ms with theirs, 23 ms with these):
+The same objects as PySpark's `mapPartitionsWithIndex`, `partitionBy` and `collect` make, at less cost for a
+small job. Measured warm, with two stages on two cores: 52 ms with theirs, 23 ms with these.
 
 - what was made once can be run again: a function is pickled once, a whole chain of stages is kept
 - records are bytes already: they are not batched, pickled and bucketed a second time on their way into a
@@ -70,9 +70,9 @@ class ByteRdds:
 
         Raises Py4JJavaError, or what PySpark makes of it.
 
-        How they are fetched depends on what the job before has brought: the gateway's answers are text, and
-        one of more than a buffer's size waits 40 ms for an acknowledgement (Nagle's algorithm); a stream
-        costs a thread and a connection, 1 ms.
+        How they are fetched depends on the size of the previous job's results. The gateway's answers are
+        text: one of more than a buffer's size waits 40 ms for an acknowledgement (Nagle's algorithm). A
+        stream costs a thread and a connection, 1 ms.
         """
         self._job = rdd.toJavaRDD().collectAsync()
         try:

@@ -1,9 +1,8 @@
 """An archive of Spark's loaded classes, kept from one JVM start to the next: a start takes half the time.
 
-The JVM writes such an archive (dynamic class data sharing, Java 13 and newer) when it ends, if it was started
-without one, and maps it when it starts. It lies in the user's cache folder, some 70 MB, one for each Java,
-PySpark and set of options. A JVM that finds that an archive is not of its class path or build goes on without
-it.
+The JVM maps such an archive when it starts. Started without one, it writes one when it ends (dynamic class
+data sharing, Java 13 and newer). It lies in the user's cache folder, some 70 MB, one for each Java, PySpark
+and set of options. A JVM ignores an archive that is not of its class path or build.
 """
 
 from __future__ import annotations

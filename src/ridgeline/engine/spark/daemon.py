@@ -1,9 +1,9 @@
 """The worker daemon (`spark.python.daemon.module`): preloaded imports, frozen heap, no full collections.
 
 Stock `pyspark.daemon` collects all garbage after every task, which with pyarrow and numpy loaded takes about
-20 ms that the next task waits for. Python's own generational collection stays on; it looks at new objects
-every 10,000, not every 700, since a window's tuples are objects too: that is a tenth of an operator's time
-for a tuple.
+20 ms that the next task waits for. Python's own generational collection stays on. It looks at new objects
+every 10,000, not every 700, since a window's tuples are objects too. That saves a tenth of an operator's time
+per tuple.
 """
 
 import gc

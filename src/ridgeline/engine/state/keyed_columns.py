@@ -1,8 +1,8 @@
 """Columns of keys or values: typed arrays where all are of one plain type, else a pickle each.
 
 A kind is a code: `i` int (of 64 bits), `f` float, `b` bool, `s` str, `y` bytes, `p` pickles, `-` nothing at
-all; or, in brackets, the type codes of a tuple's items. A column is made of leaves, one for each code; a leaf
-lies in the file as one array, or as offsets and bytes.
+all. The kind of a tuple is the codes of its items in brackets. A column is made of leaves, one for each code;
+a leaf lies in the file as one array, or as offsets and bytes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,16 @@
 """A segment: one immutable file of entries of a keyed state, sorted by the hashes of their keys.
 
-Magic; streams of bytes, each from a multiple of 8 on: hashes (uint64), places in the order of insertion
-(int64; -1: the key was removed), the leaves of the keys, the leaves of the values, and for each bucket, which
-is so many upper bits of the hash, where its entries begin (uint32); a description as JSON, in which the
-file's own name stands; then its length, the CRC-32 of all before that, and the magic again. Numbers are
-little-endian.
+The parts of the file, in this order:
+- the magic
+- hashes (uint64)
+- places in the order of insertion (int64; -1: the key was removed)
+- the leaves of the keys
+- the leaves of the values
+- for each bucket (so many upper bits of the hash) where its entries begin (uint32)
+- a description as JSON, which contains the file's own name
+- its length, the CRC-32 of all before that, and the magic again
+
+Each stream of bytes begins at a multiple of 8. Numbers are little-endian.
 """
 
 from __future__ import annotations

@@ -199,9 +199,9 @@ def compact(cell: KeyedCell[Any], write: Write) -> SegmentsChange | None:
     `names`, with `application_window` and `changed`. `names` are what `write` returned and, of segments that
     stay, what stands after the last `/` of their `name`.
 
-    Returns None, having written nothing, if the cell has less than `SEGMENT_KEYS` keys, or a key that has not
-    the same hash in every process: then `cell.snapshot()` is what to write. Nothing is written either if
-    nothing changed since the segments: then `names` are theirs. Raises what `write` raises.
+    Returns None and writes nothing in two cases. The cell has less than `SEGMENT_KEYS` keys, or a key whose
+    hash differs between processes. Then write `cell.snapshot()`. Nothing is written either if nothing changed
+    since the segments: then `names` are theirs. Raises what `write` raises.
 
     Memory: for each key held beside the segments some 100 bytes and its value encoded; for each key merged 12
     bytes; and some 100 MB.

@@ -81,7 +81,7 @@ class Merge:
     ) -> npt.NDArray[np.bool_]:
         """Select sorted entries without a newer one of the same key; `later`: same hash as the entry before.
 
-        All entries of a hash are compared with the first one, and those that are of another key with the
+        All entries of a hash are compared with the first one. Those of another key are then compared with the
         first one of them, and so on.
         """
         everything = np.arange(len(kept))

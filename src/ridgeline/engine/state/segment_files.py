@@ -26,8 +26,8 @@ class SegmentFiles:
     def open(self, name: str, epoch: int = 0) -> Segment:
         """A segment by the name of its state file.
 
-        It is read as a whole, for its checksum, unless the driver of this `epoch` had it written: then the
-        compactor has just read it back. Raises StateError naming the file if it is missing or corrupt,
+        It is read as a whole, for its checksum. A file that the driver of this `epoch` had written is not:
+        the compactor has just read it back. Raises StateError naming the file if it is missing or corrupt,
         OSError.
         """
         segment = self._open.get(name)

@@ -1,8 +1,11 @@
 """State files: the changes of one container in one window, or their compaction; never changed once written.
 
-A version of an operator's state is a tuple of names, in order: runs (sorted entries of large keyed states,
-see `keyed_runs`), the snapshot that says how they belong together, and the deltas since, one per window in
-which something changed. Where nothing was merged yet there are deltas only.
+A version of an operator's state is a tuple of names, in this order:
+- segments: sorted entries of large keyed states (see `keyed_segments`)
+- the snapshot, which lists the segments
+- the deltas since, one per window in which something changed
+
+A version that was never compacted has deltas only.
 """
 
 from __future__ import annotations

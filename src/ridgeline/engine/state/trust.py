@@ -1,8 +1,8 @@
 """Whose files may become code: pickles, modules and programs are read only where no other user can write.
 
-A file or folder is trusted if it belongs to this user, to root or to an owner that was named, and if neither
-its group nor others may write to it. Whoever may write to a folder on the way to it could put another one in
-its place, so none of them may be written to by others, unless it is sticky (`/tmp`).
+A file or folder is trusted if it belongs to this user, to root or to an owner that was named. Neither its
+group nor others may write to it. Who may write to a folder on the way to it could replace it. So no such
+folder may be writable by others, unless it is sticky (`/tmp`).
 """
 
 from __future__ import annotations

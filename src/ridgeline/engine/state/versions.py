@@ -23,9 +23,9 @@ def restore(
 ) -> None:
     """Bring cells to the version `wanted`; `held`: their version, None if unknown. `epoch`: the driver's.
 
-    A version that was merged meanwhile is the same state, so what is held stays and only later deltas are
-    read. If it was merged into other segments the cells are loaded anew: that is cheap, since segments are
-    mapped, and keeps small what the cells hold beside them. Raises StateError naming a file that is missing
+    A version that was compacted meanwhile is the same state, so the cells stay and only later deltas are
+    read. If it was compacted into other segments the cells are loaded anew. That is cheap, since segments are
+    mapped, and keeps what the cells hold beside them small. Raises StateError naming a file that is missing
     or corrupt, OSError.
     """
     missing = _missing(wanted, held)

@@ -98,11 +98,11 @@ class Container:
     ) -> tuple[dict[int, Message], WindowReport]:
         """Run a window: messages for the consuming containers (by id; all of them get one) and the report.
 
-        `tag` is unique to the task that runs it, `task_attempt` counts those of the task within STRAM's
-        attempt, `task_began` is when the task entered Python (wall clock), `place` is where blocks may lie by
-        reference. Raises OperatorError for a failing callback or a block that is lost, StateError or OSError
-        for state that cannot be read or written; whatever is raised, nothing of the attempt counts, and the
-        next request starts from the version that it names.
+        `tag` is unique to the task that runs it. `task_attempt` counts those of the task within STRAM's
+        attempt. `task_began` is when the task entered Python (wall clock). `place` is where blocks may lie by
+        reference. Raises OperatorError for a failing callback or a block that is lost. Raises StateError or
+        OSError for state that cannot be read or written. After an error nothing of the attempt counts, and
+        the next request starts from the version that it names.
         """
         outgoing = Outgoing(self.spec, f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}", place)
         try:

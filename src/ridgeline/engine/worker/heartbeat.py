@@ -56,9 +56,9 @@ class Beating(Protocol):
 class Heart:
     """Sends the heartbeats of this process from a daemon thread; `failures` counts failed attempts.
 
-    A container that works on its window for longer than the interval sends its figures; in shorter windows,
-    and by an idle worker, only the clock is sent, so a worker that is silent is frozen or gone. Work never
-    waits for it: a window costs an attribute.
+    A container that works on its window for longer than the interval sends its running metrics. In shorter
+    windows, and by an idle worker, only the clock is sent. So a worker that is silent is frozen or gone. Work
+    never waits for it: a window costs an attribute.
     """
 
     def __init__(self, address: HeartbeatAddress, clock: Clock) -> None:

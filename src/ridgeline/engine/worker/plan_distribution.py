@@ -1,7 +1,7 @@
 """How the plan and the user's own code reach the workers: as one file in the checkpoint folder.
 
-Modules that are not installed (the application's file, its neighbours, a test) travel as source text and are
-imported by name in the worker, so classes are the same everywhere and plain pickle works on their instances.
+Modules that are not installed (the application's file, its neighbours, a test) travel as source text. The
+worker imports them by name. So classes are the same everywhere, and plain pickle works on their instances.
 """
 
 from __future__ import annotations

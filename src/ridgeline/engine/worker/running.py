@@ -17,9 +17,9 @@ from ridgeline.measure.events import RunningOperator
 class _Snapshot(NamedTuple):
     """Where an operator is in its window.
 
-    `part`: the port whose tuples are being processed, how many they are, and the iterator that hands them out
-    one by one (None: all at once). `before`: what had been emitted when these began. `runs`: all runs of
-    tuples that came, of which so many have `begun`.
+    `part`: the port whose tuples are being processed, their number, and the iterator that yields them one by
+    one (None: all at once). `before`: what had been emitted when these began. `runs`: all runs of tuples that
+    came, of which so many have `begun`.
     """
 
     state: str
@@ -36,7 +36,7 @@ class Running:
 
     Keeping them costs two clock readings a callback or batch and nothing a tuple.
 
-    All methods but `figures` belong to the operator's thread; `figures` may be called from any thread at any
+    All methods but `figures` belong to the operator's thread. `figures` may be called from any thread at any
     moment: what it reads is replaced as a whole, never changed in place.
     """
 

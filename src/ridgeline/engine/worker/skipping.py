@@ -1,7 +1,7 @@
 """Operators with `on_error=SKIP`: tuples on which they fail are left out, with all effects of these tuples.
 
-What a tuple made the operator emit and hand over is taken back. If the operator has state, or has set
-attributes in the window, that cannot be taken back by itself: its window is run again from the state before,
+What the operator emitted and handed over for the tuple is undone. State and attributes set in the window
+cannot be undone by themselves. If the operator has any, its window is run again from the state before,
 without the tuple. A batch that fails is delivered row by row.
 """
 

@@ -1,8 +1,8 @@
 """Stacks of a worker's threads: of this process, and of another process of this host that does not answer.
 
 A worker that is silent may hold Python's lock in native code, so that none of its threads runs. It then still
-dumps its stacks when it gets SIGUSR1: `faulthandler` writes them from the signal handler, to a file in a
-folder of this user, which the driver on the same host reads.
+dumps its stacks when it gets SIGUSR1. `faulthandler` writes them from the signal handler to a file in a
+folder of this user. The driver on the same host reads it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The functions that Spark runs in Python workers. What changes with the window is a local property.
 
-A record between stages is the id of the container that it is for (64 bits; -1 is the driver) and what it
-gets; before each goes the number of the task that it is sent to. What is addressed further down the chain of
-stages is handed on. The last stage's tasks give all reports that they have as one pickled list. A container
-that fails reports its failure (see `failures`), and its consumers do not run. A task runs one container, or
-several one after the other where a stage has more containers than Spark has slots: a task more would only
-wait, and costs milliseconds.
+A record between stages is the id of the container that it is for (64 bits; -1 is the driver) and its content.
+The number of the task that it is sent to precedes each. What is addressed further down the chain of stages is
+handed on. The last stage's tasks give all reports that they have as one pickled list. A container that fails
+reports its failure (see `failures`), and its consumers do not run. A task runs one container, or several one
+after the other where a stage has more containers than Spark has slots. An additional task would only wait,
+and costs milliseconds.
 """
 
 from __future__ import annotations

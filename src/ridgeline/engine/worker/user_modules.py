@@ -1,8 +1,8 @@
 """The user's own modules: those that are loaded, and those that their functions may import in a worker.
 
-What a function imports is found by its `import` statements, without running anything. A name means what it
-would mean in the importing file's own folder, whichever folder the command runs in: first its neighbours (and
-the packages above it), then the path. Installed packages and Python's own modules are not the user's; modules
+What a function imports is found by its `import` statements, without running anything. A name is resolved as
+in the importing file's own folder, whichever folder the command runs in. First come its neighbours (and the
+packages above it), then the path. Installed packages and Python's own modules are not the user's; modules
 that are found by a computed name, and data files, are not seen.
 """
 

@@ -1,7 +1,7 @@
 """A histogram of seconds that can be merged, with a bounded relative error and a bounded size.
 
-The buckets are those of HDR histograms: each octave is cut into `2 ** bits` equal parts, so that a bucket's
-number is the bit pattern of the float64 without its lower mantissa bits. Merging adds counts (DDSketch), so
+The buckets are those of HDR histograms. Each octave is cut into `2 ** bits` equal parts. So a bucket's number
+is the bit pattern of the float64 without its lower mantissa bits. Merging adds counts (DDSketch), so
 percentiles are always taken after the merge, never averaged.
 """
 
@@ -76,12 +76,11 @@ class Histogram:
     A quantile is off by at most 0.79 % of the nearest-rank value (with `BITS`), or 0.1 ms below
     `SMALLEST_SECONDS`. At `BITS` it takes at most 8 KiB, whatever it holds; each further bit doubles that.
 
-    Counts lie in one array from the lowest used bucket to the highest: 16 bit wide as long as they fit, then
-    32, then 64. The array has 60, 30 or 15 octaves at most, counted from the highest value down. What lies
-    below goes into the lowest bucket that is kept (as in DDSketch): quantiles at the very low end are then
-    too high, all others stay right. 60 octaves are more than 0.1 ms to a million years; 30 octaves below 26
-    years end at 0.8 s. The result depends only on the values, not on the order in which they were added or
-    merged.
+    Counts lie in one array from the lowest used bucket to the highest: 16 bits wide as long as they fit, then
+    32, then 64. The array has 60, 30 or 15 octaves at most, counted from the highest value down. Lower values
+    go into the lowest bucket that is kept (as in DDSketch). Quantiles at the very low end are then too high,
+    all others stay right. 60 octaves are more than 0.1 ms to a million years; 30 octaves below 26 years end
+    at 0.8 s. The result depends only on the values, not on the order in which they were added or merged.
     """
 
     __slots__ = ("_base", "_counts", "_zero", "bits", "count")
@@ -296,7 +295,7 @@ class Histogram:
     def _fit(self, base: int, counts: Integers) -> None:
         """Keep counts in the narrowest integers that hold them, and as many buckets as these allow.
 
-        A value that was collapsed at some moment would be collapsed into the same bucket at the end: the
+        A value that was collapsed at some moment would be collapsed into the same bucket at the end. The
         highest bucket and the width of the counts only rise, so the lowest bucket that is kept only rises
         too. That is why order does not matter.
         """

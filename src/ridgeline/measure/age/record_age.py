@@ -13,13 +13,13 @@ An age is a clock's reading less the record's timestamp. How this differs from w
   `histogram`.
 - State has an age per operator and batch, where Kafka has one per state store and `put`.
 - An output has two ages: at `emit`, as in Kafka, and at `commit`, when a reader can see the record.
-- Negative ages (a clock behind STRAM's, a timestamp in the future) are in minimum, average, percentiles and
-  count as they are, as in Kafka; here they are also counted apart.
+- Negative ages come from a clock behind STRAM's or a timestamp in the future. They are in minimum, average,
+  percentiles and count as they are, as in Kafka. Here they are also counted apart.
 
-A container's clock may be off, and by how much is known on the driver only. Buckets of ages would not survive
-the correction: their error is a part of the age as it was read. So buckets hold how much older a record is
-than the youngest one of its sample, and that one's age is exact: after the correction the error is still a
-part of the age.
+A container's clock may be off, and only the driver knows the offset. Buckets of ages would not survive the
+correction, since their error is relative to the uncorrected age. So buckets hold how much older a record is
+than the youngest one of its sample. The age of that one is exact, so the error after the correction is still
+relative to the age.
 """
 
 from __future__ import annotations
@@ -347,10 +347,10 @@ class RecordAges:
 
     One thread at a time.
 
-    Memory: per operator and place a slot for each second that had records (twice as many for a while after
-    the clock was set back), each with a histogram of at most 8 KiB; so half a MiB at most, and about 60 KiB
-    for ages within a factor of ten. The histograms' sum is kept, so figures cost the same however many
-    windows there were.
+    Memory: per operator and place a slot for each second that had records. It is twice as many for a while
+    after the clock was set back. A slot has a histogram of at most 8 KiB. So it is at most half a MiB, and
+    about 60 KiB for ages within a factor of ten. The histograms' sum is kept, so figures cost the same
+    however many windows there were.
     """
 
     def __init__(self, window_seconds: float = 60.0) -> None:
@@ -380,8 +380,8 @@ class RecordAges:
         All are older by the time from the operator's end-window timestamp to that moment.
 
         Minimum, maximum and sum are shifted exactly. `delay_seconds` is the time of the commit (or
-        publication) on STRAM's clock less the end-window timestamp as its host read it: the host's clock is
-        in both that and the ages, so what comes out is STRAM's. Below 0 if the host's clock is ahead.
+        publication) on STRAM's clock less the end-window timestamp as its host read it. The host's clock is
+        in both that and the ages, so the result is by STRAM's clock. Below 0 if the host's clock is ahead.
 
         Raises:
             ValueError: For ages at another place.

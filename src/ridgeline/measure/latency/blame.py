@@ -21,13 +21,23 @@ SMALLEST_STEP = 1e-6
 class BlameStep:
     """A stretch of a window's time. `operator`: the title of whose time it is, empty where it is nobody's.
 
-    `what`, in the order of a window: `offsets`, `log`, `planning`, `trigger` (Spark's micro-batch before
-    Ridgeline's turn: latest offsets, offset log, query planning, the rest); `retries` (attempts that did not
-    count), `planning` (of the job); then `launch` (Spark starts a stage, shuffle), `read` (the task reads
-    what was sent to it), `slot` (another container of the same task ran), `restore` (state), `compute` and
-    `transfer` of an operator, `sibling` (compute of one in the same container that was not waited for),
-    `barrier` (a task of the stage before that was not waited for but by Spark), `state` (state file), `other`
-    (between operators); then `results` (to the driver), `stage` (outputs), `commit`.
+    `what`, in the order of a window:
+    - `offsets`, `log`, `planning`, `trigger`: Spark's micro-batch before Ridgeline's turn (latest offsets,
+      offset log, query planning, the rest)
+    - `retries`: attempts that did not count
+    - `planning`: that of the job
+    - `launch`: Spark starts a stage, shuffle
+    - `read`: the task reads what was sent to it
+    - `slot`: another container of the same task ran
+    - `restore`: state
+    - `compute`, `transfer`: of an operator
+    - `sibling`: compute of one in the same container that was not waited for
+    - `barrier`: a task of the stage before that only Spark waited for
+    - `state`: state file
+    - `other`: between operators
+    - `results`: to the driver
+    - `stage`: outputs
+    - `commit`: the commit
     """
 
     what: str
@@ -95,10 +105,10 @@ def explain(
 
     `windowLatencyMs` is `criticalPathMs` plus the sum of `rest`, milliseconds by name.
 
-    The names in `rest` are those of the blame chain; `launch` is here all between the job's launch and the
-    turn of the path's first operator, `wait` what the path's operators waited for stages, slots and siblings,
-    `barrier` the time from the path's end to the end of the last container. `other` is what no name has; it
-    is negative only where clocks disagree by more than that.
+    The names in `rest` are those of the blame chain, with three differences. `launch` is all between the
+    job's launch and the turn of the path's first operator. `wait` is what the path's operators waited for
+    stages, slots and siblings. `barrier` is the time from the path's end to the end of the last container.
+    `other` is what no name has; it is negative only where clocks disagree by more than that.
     """
     rest = spark_phases(times, max(0.0, min(times.began, times.committed) - times.triggered))
     rest |= {"retries": times.planned - times.began}

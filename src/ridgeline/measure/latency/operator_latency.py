@@ -68,8 +68,8 @@ def operator_latencies(
     reported are left out; if none has, or the operator is more than `lag` windows behind, it is
     `behind[operator] * window_seconds`, estimated.
 
-    Of the time from the slowest upstream's end to the operator's turn, launch, shuffle, restoring state and
-    decoding blocks are transfer; the rest is wait: for the stage before, for a slot, for siblings.
+    The time from the slowest upstream's end to the operator's turn has two parts. Launch, shuffle, restoring
+    state and decoding blocks are transfer. The rest is wait: for the stage before, for a slot, for siblings.
     """
     ended = {operator: found.ended for operator, found in times.operators.items()}
     pieces = _transfer_pieces(topology, times)
@@ -102,9 +102,9 @@ def logical_latencies(
 ) -> dict[str, LogicalLatency]:
     """The latency of every logical operator of which a partition is in `latencies`, by name.
 
-    The greatest over its partitions of the partition's latency and that of the slowest chain of its unifiers
-    behind it (Apex, `StreamingContainerManager.fillLogicalOperatorInfo`): unifiers are charged to whom they
-    unify.
+    It is the greatest over its partitions, each with the slowest chain of its unifiers added. This is Apex's
+    `StreamingContainerManager.fillLogicalOperatorInfo`: a unifier is charged to the operator whose output it
+    unifies.
     """
     chains: dict[int, LogicalLatency] = {}
     found: dict[str, LogicalLatency] = {}

@@ -7,16 +7,16 @@ A source is watched through samples (at, consumed, remaining), `consumed` cumula
 - arrival rate = increase of (consumed + remaining) / time; growth = arrival - drain = increase of remaining /
   time;
 - backlog seconds = remaining / drain rate;
-- caught up at = time of the last sample + remaining / (drain - arrival), while it catches up. These rates are
-  taken since the catching up began, where that is less than an interval ago, and over three intervals, where
-  they scatter by more than 2 % otherwise.
+- caught up at = time of the last sample + remaining / (drain - arrival), while it catches up. These rates
+  cover the time since the catching up began, where that is less than an interval ago. They cover three
+  intervals where they scatter by more than 2 % otherwise.
 
 A verdict follows the evidence (`ridgeline.measure.progress.trend`): a change shows as soon as it stands out
-of the noise, without noise at the next sample. The growth is taken for 0 (`holding`) as soon as it is within
-5 % of the drain rate, or within 1.5 times its own standard error, which the scatter of its samples gives;
-`holding` ends when it is beyond 7.5 % and beyond 4 standard errors, and it takes 2 of them to go from falling
-to catching up at once. Likewise `keeping up` begins when what is left is at most what two windows drain, and
-ends at four.
+of the noise, without noise at the next sample. The growth counts as 0 (`holding`) as soon as it is within 5 %
+of the drain rate. It also does within 1.5 times its own standard error, which follows from the scatter of its
+samples. `holding` ends when it is beyond 7.5 % and beyond 4 standard errors. A direct change from falling to
+catching up takes 2 standard errors. Likewise `keeping up` begins when what is left is at most what two
+windows drain, and ends at four.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Verdict(StrEnum):
 
     `keeping up`: nothing is left, or what two windows drain. `catching up`: the backlog falls. `holding`: it
     neither falls nor grows. `falling behind`: it grows. `stuck`: there is a backlog and nothing has been
-    consumed for three windows (or three times the samples' distance, where that is longer), at least 5
-    seconds. `unreachable`: it does not answer. `unknown`: the backlog is not known, is infinite, or was not
-    seen for long enough.
+    consumed for three windows, at least 5 seconds. (If the samples' distance is longer than a window, three
+    of these count.) `unreachable`: it does not answer. `unknown`: the backlog is not known, is infinite, or
+    was not seen for long enough.
     """
 
     KEEPING_UP = "keeping up"
@@ -383,7 +383,7 @@ class PartitionedSource:
 
         `done`: which part of what the running window holds is processed; `late`: that window will be late;
         `known`: False if nobody knows what it does. While a window is in time only the first answer after its
-        end counts for the trend: until the next one is due, records wait anyway.
+        end counts for the trend. Until the next window is due, records wait anyway.
         """
         self.problem = event.problem
         if event.problem or event.waiting is None or event.taken is None:

@@ -1,6 +1,6 @@
 """Progress and backlog of a running application, as a fold over its events.
 
-Between two heartbeats the operator that ran is taken to run on: what it has spent grows and what it has left
+Between two heartbeats the operator that ran is assumed to run on. The time spent grows and the time left
 falls by the time since, for at most `heartbeat_timeout`. Counts stay as they were reported. All times are
 STRAM's clock.
 """

@@ -2,8 +2,8 @@
 
 The formulas are those of the Apache Beam Fn API's progress report
 (https://s.apache.org/beam-fn-api-progress-reporting) with their slips corrected; F1 to F7 number them. C are
-consumed tuples, A active ones, P and AP what was produced for consumed and for active ones, AR what is
-expected for active ones, T the seconds spent:
+consumed tuples, A active ones. P and AP were produced for consumed and for active ones, AR is expected for
+active ones. T are the seconds spent:
 
 - F1 `active_fraction`: f = AP / (AP + AR), both over all outputs;
 - F2 `seconds_per_element`: T / (C + A f);
@@ -17,10 +17,10 @@ What Beam leaves open is decided so:
 
 - An AR that is not reported is an average: max(0, A P / C - AP). A negative AR is infinite, and so is the
   time left then.
-- Where nothing tells how far the active tuples are (no output yet, or no output port), f is unknown and
-  counts as a half, if other tuples were consumed. If none were, the averages of earlier windows decide, and
+- Where nothing shows how far the active tuples are (no output yet, or no output port), f is unknown. It
+  counts as a half if other tuples were consumed. If none were, the averages of earlier windows decide, and
   without them the time is unknown.
-- An input operator has one active element, the window. `progress()` speaks of the whole source: the window's
+- An input operator has one active element, the window. `progress()` is about the whole source. The window's
   share of what remains is the average work of a window less the work done in this one. Without earlier
   windows all that remains counts, an upper bound.
 - An operator that runs and has nothing left is in `end_window`: it still takes what it takes on average less
@@ -29,7 +29,7 @@ What Beam leaves open is decided so:
 - The containers of a stage begin when the stage before is done: what reports from a later stage says that
   earlier ones are done.
 - Sums over operators are CPU seconds. The wall time left is, stage after stage, that of the container with
-  the most left: a container works with one thread and those of a stage run side by side, as far as there are
+  the most left. A container works with one thread, and those of a stage run side by side as far as there are
   slots.
 """
 
@@ -55,8 +55,8 @@ class History:
     `end_seconds` of `seconds` were spent in `end_window`.
 
     `elements` consumed and `seconds` spent per window; an input operator consumes one element, the window.
-    `work` per window and `work_before`, the work done up to the end of the last window, of an input operator,
-    in the unit of its `progress()`.
+    `work` per window is that of an input operator, in the unit of its `progress()`. `work_before` is its work
+    up to the end of the last window.
     """
 
     seconds_per_element: float | None = None

@@ -57,15 +57,15 @@ class Throughput:
     """Tuples per second over `interval_seconds` (`throughput_calculation_interval`). One thread at a time.
 
     A window's tuples count as spread evenly over the time since the window before ended. A rate is the tuples
-    of the last interval over the interval, so of a window that began before it only the share within it
-    counts. Where less is known (the application has just begun, or more than `maximum_samples` windows fit
-    into the interval), it is over what is known. If windows are longer than the interval, it is the rate of
-    the last window. With windows that divide the interval this is Apex's figure, which goes back by whole
-    windows until they cover it.
+    of the last interval over the interval. Of a window that began before it only the share within it counts.
+    Where less is known (the application has just begun, or more than `maximum_samples` windows fit into the
+    interval), it is over what is known. If windows are longer than the interval, it is the rate of the last
+    window. With windows that divide the interval this is Apex's figure, which goes back by whole windows
+    until they cover it.
 
-    The interval ends with the last window, as the running one has not reported its tuples yet. If that
-    one takes longer than windows took of late, the interval ends one window's time before now instead: in a
-    stall the rate falls, and after an idle interval it is 0.
+    The interval ends with the last window, as the running one has not reported its tuples yet. If that one
+    takes longer than recent windows, the interval ends one window's time before now instead. So the rate
+    falls in a stall, and is 0 after an idle interval.
 
     `window_seconds`: the time that a first window is taken for, having none before it; so no time is 0.
     """

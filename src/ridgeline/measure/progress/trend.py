@@ -1,12 +1,12 @@
 """Whether a backlog grows or falls now, and how sure that is.
 
-The backlog's samples are taken for a straight line with noise: between two of them dt apart it changes by g
+The backlog's samples are modelled as a straight line with noise: between two of them dt apart it changes by g
 dt + s sqrt(dt) e. The noise s comes from the differences between neighbouring slopes, of the backlog and of
-what has arrived (whose noise shows while nothing waits), by their median, so that a change of the slope does
-not count as noise. Before g is taken, the samples are cut where the slope has changed: where the slopes on
-both sides differ by more than the noise explains (after A. Bifet, R. Gavaldà, "Learning from Time-Changing
-Data with Adaptive Windowing", 2007). So without noise a change shows at the next sample, and with noise as
-soon as it stands out.
+the arrivals (whose noise shows while nothing waits). It is their median, so a change of the slope does not
+count as noise. Before g is estimated, the samples are cut where the slope has changed. That is where the
+slopes on both sides differ by more than the noise explains (after A. Bifet, R. Gavaldà, "Learning from
+Time-Changing Data with Adaptive Windowing", 2007). So without noise a change shows at the next sample, and
+with noise as soon as it stands out.
 """
 
 from __future__ import annotations

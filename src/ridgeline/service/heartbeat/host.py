@@ -15,8 +15,8 @@ _LOOPBACK = "127.0.0.1"
 def heartbeat_host(master: str, conf: Mapping[str, Any]) -> tuple[str, str]:
     """(the host to bind to, the host that workers connect to), as Spark chooses them for its own driver.
 
-    With `local` masters, `local-cluster` too, loopback: no worker is elsewhere. On a cluster
-    `spark.driver.host` and `spark.driver.bindAddress` (default: the same) of the settings; without them
+    With `local` masters, `local-cluster` too, loopback: no worker is elsewhere. On a cluster it is
+    `spark.driver.host` and `spark.driver.bindAddress` (default: the same) of the settings. Without them it is
     `SPARK_LOCAL_IP` or `SPARK_PUBLIC_DNS`, else this machine's address on the way to the master.
     """
     if master.startswith("local"):

@@ -1,7 +1,7 @@
 """STRAM's half of heartbeats: a port that takes them from workers, and from nobody else.
 
-Everything that comes in is bounded: messages, connections, what they hold back, how long they may take, and
-the events that tell of what was refused. Wire format: `ridgeline.engine.worker.heartbeat`.
+All input is bounded: messages, connections, their buffers and durations. So are the events that report what
+was refused. Wire format: `ridgeline.engine.worker.heartbeat`.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class HeartbeatReceiver:
 
     `now`: STRAM's wall clock. `host` is what the port is bound to (a free one, or `port`), `advertised` what
     workers connect to (default: `host`); see `heartbeat_host`. Every message must carry `secret` (default: a
-    new one). A message of more than `maximum_bytes`, one that has not come to its end within
-    `message_seconds`, and one that cannot be read ends its connection; so does silence of `idle_seconds`. Of
-    connections above `maximum_connections` those that have not sent the secret go first. What is refused is
-    reported as HeartbeatRejected, in one event a second and reason. Nothing that comes in or that `observe`
-    raises ends it. Raises OSError if the port cannot be bound.
+    new one). A message ends its connection if it has more than `maximum_bytes`, is not complete within
+    `message_seconds`, or cannot be read. So does silence of `idle_seconds`. Of connections above
+    `maximum_connections` those that have not sent the secret go first. What is refused is reported as
+    HeartbeatRejected, in one event a second and reason. Nothing that comes in or that `observe` raises ends
+    it. Raises OSError if the port cannot be bound.
     """
 
     def __init__(  # noqa: PLR0913  limits with defaults

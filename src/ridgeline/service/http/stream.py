@@ -24,9 +24,9 @@ MOST_CLIENTS = 100
 class Frames:
     """Frames of one application for all clients of its service.
 
-    The application's thread only sets flags. A client that is slower than windows are gets the newest frame
-    when it is ready for one, and never sees those in between; frames are read under the lock of the watch, so
-    none is half of one window and half of another.
+    The application's thread only sets flags. A client that is slower than the windows gets the newest
+    snapshot when it is ready for one, and never those in between. Snapshots are read under the lock of the
+    watch, so none mixes two windows.
     """
 
     def __init__(self, watch: Watch, keep_alive_seconds: float = KEEP_ALIVE_SECONDS) -> None:
