@@ -1,4 +1,4 @@
-"""How the command tells what went wrong, and with which exit code it ends."""
+"""How the command reports errors, and with which exit code it ends."""
 
 from __future__ import annotations
 

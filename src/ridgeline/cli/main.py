@@ -227,7 +227,7 @@ def run(  # noqa: PLR0913, PLR0917  options
     """Run an application on Spark until its inputs have finished.
 
     Ctrl-C or SIGTERM ends it after the window that runs: all results are published, and the same command with
-    `--checkpoint` goes on from there. While it runs, `ridgeline top`, `critical-path`, `progress` and other
+    `--checkpoint` continues from there. While it runs, `ridgeline top`, `critical-path`, `progress` and other
     commands show where its time goes.
 
     Example: `ridgeline run payments.py --master local[2] --checkpoint state -D payments.count=1000 --windows

@@ -79,10 +79,10 @@ class RunSettings:
     log: LogSettings | None = None
 
     def command(self, checkpoint: str) -> str:
-        """The same command that goes on from a checkpoint.
+        """The same command, continuing from a checkpoint.
 
         Secrets are masked: give them again. Without the token, which belongs into no log, and without the
-        event log and the profile, which are there already.
+        event log and the profile, which exist already.
         """
         words = ["ridgeline", "run", self.target]
         if self.master != DEFAULT_MASTER:

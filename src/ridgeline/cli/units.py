@@ -61,7 +61,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def percentile(value: float | None) -> str:
-    """A percentile in milliseconds, which a histogram gives: it does not tell times below 0.1 ms apart.
+    """A percentile in milliseconds, from a histogram, which does not distinguish times below 0.1 ms.
 
     >>> percentile(0.0), percentile(41.3)
     ('<0.1 ms', '41 ms')

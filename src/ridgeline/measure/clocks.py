@@ -24,8 +24,8 @@ STEEPEST_SLOPE = 1e-2
 """The greatest drift that is believed: 10 ms per second.
 
 A quartz drifts by less than 0.1 ms per second. NTP slews by at most 0.5, virtual machines by some more. Twice
-5 ms per second passes. A steeper line comes of delays, or of a clock that was set, and would be far off where
-there are no points.
+5 ms per second passes. A steeper line is caused by delays, or by a clock that was set, and would be far off
+where there are no points.
 """
 FEWEST_SAMPLES = 5
 SHORTEST_SECONDS = 2.0
@@ -44,7 +44,7 @@ Reported = TypeVar("Reported", ContainerWindow, OperatorWindow)
 class _Line:
     """A clock's offset as a function of its time.
 
-    Outside of `first` to `last` the line goes on for as long again, then it is level.
+    Outside of `first` to `last` the line continues for the same length, then it is level.
     """
 
     at: float

@@ -84,7 +84,7 @@ class ContainerWindow:
     The readings, in this order:
     - `task_began`: Spark's task entered Python
     - `began`: this container's turn in the task
-    - `restored`: state is at the version asked for
+    - `restored`: the state has the requested version
     - `ran`: its operators are done
     - `written`: the state file is written
     - `sent`: its messages were handed to Spark (the report's last clock reading)

@@ -248,7 +248,7 @@ class Measurement:
                 del self._folded[next(iter(self._folded))]
 
     def _trigger(self, event: SparkTrigger) -> None:
-        """Spark's account of a window comes after it: the window is folded anew."""
+        """Spark's progress report comes after its window: fold the window again."""
         events = self._folded.get(event.window_id)
         if events is None:
             self._open.append(event)

@@ -88,7 +88,7 @@ class Statuses:
         self.failed_containers = 0
 
     def planned(self, topology: Topology) -> list[int]:
-        """Go on with a plan.
+        """Replace the plan.
 
         Returns the ids of the operators that are forgotten: those that it has not, or has given to another.
         """

@@ -52,7 +52,7 @@ class RunTotals:
     # Events in ----------------------------------------------------------------------------------------------
 
     def planned(self, topology: Topology) -> None:
-        """Go on with a plan."""
+        """Replace the plan."""
         self._topology = topology
         for row in self._rows.values():
             row["partitions"] = 0

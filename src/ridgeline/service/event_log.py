@@ -55,8 +55,8 @@ class EventLogWriter:
 
     Args:
         path: Ends in `.jsonl`, `.json` or `.parquet`; its folder must exist.
-        failed: Told once, with the reason, if writing fails later (disk full): the log ends there and the run
-            goes on.
+        failed: Called once, with the reason, if writing fails later (disk full). The log ends there, the run
+            continues.
 
     Raises:
         RidgelineError: If the suffix is another, the file exists, or it cannot be made.

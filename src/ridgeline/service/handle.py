@@ -87,7 +87,7 @@ class Handle(MetricTables):
                     context=context,
                     started=self._started,
                 )
-            except BaseException as error:  # noqa: BLE001  raised by whoever waits
+            except BaseException as error:  # noqa: BLE001  raised in the thread that waits
                 self._error = error
                 if isinstance(error, OperatorError) and (line := users_line(error.failure.traceback)):
                     error.args = (
@@ -196,7 +196,7 @@ class Handle(MetricTables):
 
         Raises:
             RidgelineError: If the application failed.
-            TimeoutError: If it still runs; it goes on.
+            TimeoutError: If it still runs; it continues to run.
         """
         self._thread.join(timeout)
         if self._thread.is_alive():

@@ -70,7 +70,7 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
     """Run a plan as `ridgeline.engine.driver.launch.launch`, watched; blocks until it has ended.
 
     `started(run, watch, url)` is called before the first window (`url` None: no web service), `observe` with
-    every event once it is folded. Whatever watches the run cannot make it fail once Spark is started: what
+    every event once it is folded. Observers cannot make the run fail once Spark is started: what
     breaks then is reported on the console and left out.
 
     Raises:
@@ -171,7 +171,7 @@ class _Measured:
     def _begin(
         self, run: ApplicationRun, server: WebServer | None, surroundings: contextlib.ExitStack
     ) -> None:
-        """Tell the plan; make the application known to this user's other commands."""
+        """Report the plan; register the application for this user's other commands."""
         uri = run.checkpoint.storage.uri
         at, number = self._clock.wall(), f"{run.checkpoint.run_id}-{run.checkpoint.epoch}"
         info = run_info(self._master, uri)
@@ -198,7 +198,7 @@ class _Measured:
 
     @contextlib.contextmanager
     def _until_the_end(self) -> Iterator[list[str]]:
-        """Tell how the run ended: as the list that is given says, or by an error."""
+        """Report how the run ended: as the yielded list says, or by an error."""
         ended: list[str] = []
         reason = ""
         try:

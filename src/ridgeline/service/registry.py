@@ -30,7 +30,7 @@ class Entry:
 
     `url` is where its web service answers, without a slash at the end; `token` what it asks for.
 
-    `process`: what tells the driver's process from a later one with the same `pid`; empty: not known.
+    `process`: distinguishes the driver's process from a later one with the same `pid`; empty: not known.
     `started`: seconds since 1970.
     """
 

@@ -180,7 +180,7 @@ class CompactionScheduler:
     ) -> Iterator[CompactionInstruction]:
         """What follows from a compaction that has ended well.
 
-        `installed`: the present `version` begins with its files. It does not if the state began anew since.
+        `installed`: the present `version` begins with its files. It does not if the state was reset since.
         """
         growth = self._growth[event.operator]
         compacted_bytes = growth.compacting_bytes or 0

@@ -377,7 +377,7 @@ class Master:
         return logical.attributes[attribute] if logical is not None else None
 
     def _has_open_windows(self, window_id: int) -> bool:
-        """True if an operator's application window goes on after this streaming window."""
+        """True if an operator's application window continues after this streaming window."""
         return any(
             (window_id + 1) % operator.attributes["application_window_count"]
             for operator in self.plan.physical.operators

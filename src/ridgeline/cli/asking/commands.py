@@ -284,7 +284,7 @@ def windows(
 
 
 def top(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
-    """Watch an application as `ridgeline run` shows it, until Ctrl-C; the application goes on.
+    """Watch an application as `ridgeline run` shows it, until Ctrl-C; the application continues.
 
     With `--json`, or where there is no terminal, it prints a frame or a few lines for every window.
 

@@ -1,6 +1,6 @@
 """Views of a running application that go on: `top` and `--watch`.
 
-Ctrl-C leaves them; the application goes on.
+Ctrl-C leaves them; the application continues.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def top(client: Client, *, as_json: bool) -> None:
     title = Text.assemble((name, "bold"), (f"  {_LEAVE}", "dim"))
     with _leaving(), Live(title, console=console, refresh_per_second=4, screen=True) as live:
         while not frames.ended.is_set():
-            with contextlib.suppress(RidgelineError):  # the stream of frames tells what happened
+            with contextlib.suppress(RidgelineError):  # the stream of snapshots reports what happened
                 live.update(Group(title, *_screen(client, frames.newest(), console)))
             frames.news.wait(_SECOND)
             frames.news.clear()

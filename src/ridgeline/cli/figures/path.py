@@ -83,7 +83,7 @@ def _shortened(titles: Sequence[str], costs: Sequence[float], most: int) -> list
 
 
 def _shown(costs: Sequence[float], most: int) -> list[int]:
-    """Which steps to show if only so many fit: both ends, then the costliest, of equal ones the outer."""
+    """Which steps to show if not all fit: both ends, then the costliest, of equal ones the outer."""
     last = len(costs) - 1
     inner = sorted(range(1, last), key=lambda number: (-costs[number], min(number, last - number)))
     return sorted({0, last, *inner[: max(0, most - 2)]})

@@ -1,4 +1,4 @@
-"""The plans of a running application, as the service tells them."""
+"""The plans of a running application, as the service answers them."""
 
 from __future__ import annotations
 

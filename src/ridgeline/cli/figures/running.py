@@ -1,4 +1,4 @@
-"""What a window that takes long is at."""
+"""The progress of a window that takes long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flame graphs of running Python processes, by py-spy if it is there."""
+"""Flame graphs of running Python processes, by py-spy if it is installed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Recording:
 
 
 class FlameGraphs:
-    """Records processes of this host into a folder: `WHO.svg` each, for at most so many seconds.
+    """Records processes of this host into a folder: `WHO.svg` each, for at most `seconds`.
 
     One thread at a time.
 
@@ -47,7 +47,7 @@ class FlameGraphs:
     def record(self, who: str, pid: int) -> None:
         """Begin to record a process. Returns at once."""
         path = self._folder / f"{who}.svg"
-        path.unlink(missing_ok=True)  # of a run before: it would be taken for this one's
+        path.unlink(missing_ok=True)  # of an earlier run: it would look like this one's
         words = [
             self._py_spy,
             "record",

@@ -25,7 +25,7 @@ _FRAME_SECONDS = 0.5
 
 
 class LiveView(View):
-    """A screen that is drawn anew four times a second, from figures that are read at most twice a second."""
+    """A screen that is redrawn four times a second, from figures that are read at most twice a second."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class LiveView(View):
             self._console.print(Text(service, "dim"), soft_wrap=True)
 
     def committed(self) -> None:
-        """The next drawing reads the figures anew."""
+        """Make the next drawing read the figures again."""
 
     def retried(self, window_id: int, attempt: int, reason: str) -> None:
         """One line above the screen."""
@@ -114,7 +114,7 @@ class LiveView(View):
         return parts
 
     def _read_metrics(self) -> tuple[FrameAnswer, RunAnswer] | None:
-        """What is shown: read anew if it is old enough; None before the run has started."""
+        """What is shown: read again if it is old enough; None before the run has started."""
         if self._metrics is not None:
             now = self._clock.monotonic()
             if self._shown is None or now - self._read >= _FRAME_SECONDS:

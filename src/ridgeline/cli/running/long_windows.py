@@ -12,7 +12,7 @@ from ridgeline.cli.figures.running import running_line
 LONG_SECONDS = 5.0
 """A window that runs for longer gets lines."""
 EVERY_SECONDS = 10.0
-"""There is at most one line in this time."""
+"""At most one line is printed in this time."""
 _LOOK_SECONDS = 1.0
 _CLOSE_SECONDS = 1.0
 

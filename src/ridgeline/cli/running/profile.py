@@ -21,7 +21,7 @@ from ridgeline.measure.topology import Topology
 PHASES_FILE = "window-phases.json"
 _WARM_WINDOWS = 10
 _WARM_SECONDS = 5.0
-"""Flame graphs begin after so many windows, or so long after the first one: until then processes start."""
+"""Flame graphs begin after this number of windows or this time: until then processes start."""
 
 
 class Profile:

@@ -50,7 +50,7 @@ class Run:
         self._over = False
 
     def run(self) -> None:
-        """Run to the end, then tell about it.
+        """Run to the end, then print the summary.
 
         Raises what `run_measured` raises; OutputGoneError if not all of it could be printed.
         """
@@ -76,7 +76,7 @@ class Run:
             raise OutputGoneError
 
     def tell_going_on(self) -> None:
-        """To standard error: what is committed, and the command that goes on from it."""
+        """To standard error: what is committed, and the command that continues from it."""
         if self._checkpoint:
             console = make_console()
             console.print()
@@ -156,7 +156,7 @@ class Run:
                 pass
 
     def _nobody_reads(self) -> None:
-        """Whoever read what the run prints has gone away: it ends as on Ctrl-C, so that nothing is lost."""
+        """The reader of the run's output is gone: end as on Ctrl-C, so that nothing is lost."""
         self._unread = True
         if not self._over:
             self._stopper.stop("the end of its output")

@@ -62,7 +62,7 @@ class Stopper:
             try:
                 self._announce()
             finally:
-                self.event.set()  # last, so that whoever waits for it finds it announced
+                self.event.set()  # last, so that a thread that waits for it finds it announced
             return
         if not self._killing:
             self._killing = True

@@ -1,4 +1,4 @@
-"""What a run shows while it goes on: nothing, or plain lines. `live` has the table for terminals."""
+"""What a run shows while it runs: nothing, or plain lines. `live` has the table for terminals."""
 
 from __future__ import annotations
 

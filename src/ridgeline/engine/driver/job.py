@@ -46,7 +46,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 
 _PROCESSES_KEPT = 10_000
-"""So many worker processes are remembered, to tear their containers down at the end of the run."""
+"""How many worker processes are remembered at most, to tear their containers down at the end of the run."""
 
 
 class SparkExecutor:

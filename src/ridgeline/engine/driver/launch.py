@@ -37,7 +37,7 @@ from ridgeline.plan.execution import Plan
 
 @dataclass(frozen=True)
 class Options:
-    """How to run: `windows` stops after so many committed in this run.
+    """How to run: `windows` is the number of windows after which this run stops.
 
     `checkpoint` None makes a fresh folder. It is removed at the end if there is nothing to continue: all
     inputs have finished, or no window was committed.
@@ -78,7 +78,7 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
     SparkContext to use (it stays); else that of this process is shared, or one started and stopped.
     `heartbeats`: where containers send what they do while a window takes long (never at recording level OFF);
     `workers`: their last heartbeats, for the watchdog. Raises RidgelineError and its subclasses;
-    what was committed stays, and a run with the same checkpoint goes on.
+    what was committed stays, and a run with the same checkpoint continues.
     """
     clock = clock or SystemClock()
     stop = stop or threading.Event()

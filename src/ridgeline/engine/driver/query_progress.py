@@ -18,7 +18,7 @@ _RETRY_SECONDS = 0.02
 class QueryProgress:
     """Reports for each window how long Spark's phases took and how far each source is.
 
-    Spark's account of a micro-batch is there once the batch is over, so after `foreachBatch`. The thread
+    Spark reports the progress of a micro-batch when the batch is over, so after `foreachBatch`. The thread
     that waits for the query reads it; no window waits. `sources`: the physical operators of the query's
     sources, in its order. A failure in here loses metrics and never fails the run.
     """

@@ -204,7 +204,7 @@ class ApplicationRun:
                 instructions.extend(self.master.handle(result))
 
     def _carry_out(self, instruction: Instruction) -> Iterable[ControlEvent]:
-        """Carry out one instruction; blocks. Returns the events that come of it. Takes no decision."""
+        """Carry out one instruction; blocks. Returns the resulting events. Takes no decision."""
         match instruction:
             case RunWindow():
                 return (self._run_attempt(instruction),)

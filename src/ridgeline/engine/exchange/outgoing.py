@@ -36,7 +36,7 @@ class Outgoing:
     ) -> None:
         """Route what an operator emitted by port; what siblings get is added to `delivered`.
 
-        `start`: the partition dealt to first.
+        `start`: the partition with which round robin starts.
         """
         for port, parts in emitted.items():
             routes = [

@@ -16,7 +16,7 @@ from ridgeline.plan.physical import RoundRobin
 _Keyed = list[tuple[int, PartitionKeys]]
 """Numbers of routes, and the keys that each takes."""
 _FEW = 8
-"""So many routes are looked for one by one: faster than sorting."""
+"""Up to this number of routes a search for each is faster than sorting."""
 
 
 class Splitter:

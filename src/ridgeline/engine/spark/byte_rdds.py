@@ -26,7 +26,7 @@ StageFunction = Callable[[int, Iterable[Any]], Iterator[bytes]]
 """Partition number and records in, bytes out; for a shuffle, partition (int64, big-endian), then record."""
 _FEW = 8
 _FEW_BYTES = 4096
-"""So many results of so many bytes are fetched one by one; more come as a stream."""
+"""Up to these numbers of results and bytes, results are fetched one by one; more come as a stream."""
 
 
 class ByteRdds:

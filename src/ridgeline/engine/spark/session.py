@@ -39,7 +39,7 @@ _SETTINGS = {
     SOCKETS: "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Spark remembers jobs, stages and tasks for its UI: by default so many that the heap grows over 25,000
+    # Spark remembers jobs, stages and tasks for its UI: by default enough for the heap to grow over 25,000
     # windows.
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",

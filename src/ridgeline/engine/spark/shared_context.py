@@ -18,7 +18,7 @@ _users: dict[int, int] = {}
 def borrow(master: str, conf: Mapping[str, str], start: Callable[[], Any]) -> Any:
     """The context that this process has already, else a new one. `give_back` it.
 
-    Raises RidgelineError if the one that is there is on another master or has other settings, and what
+    Raises RidgelineError if the existing one is on another master or has other settings, and what
     `start` raises.
     """
     with _lock:

@@ -22,7 +22,7 @@ class Shuffles:
 
     @property
     def can_drop(self) -> bool:
-        """False if Spark was told to drop nothing (`spark.cleaner.referenceTracking=false`)."""
+        """False if Spark is configured to drop nothing (`spark.cleaner.referenceTracking=false`)."""
         return self._cleaner is not None
 
     @staticmethod

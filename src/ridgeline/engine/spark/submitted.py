@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
-"""The environment variable by which `spark-submit` tells a Python program where its JVM listens."""
+"""The environment variable in which `spark-submit` passes the port of its JVM to a Python program."""
 DEFAULT_MASTER = "local[*]"
 
 

@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = 20.0
 
 
 class WorkerError(RidgelineError):
-    """The workers cannot run Ridgeline, whatever the window: no use in trying again."""
+    """The workers cannot run Ridgeline in any window: a retry is useless."""
 
 
 class Environment(NamedTuple):
@@ -103,7 +103,7 @@ class WorkerCheck:
             asked = looker(None if self._checkpoint is None else f"{self._checkpoint}/{run_description.NAME}")
             found = self._context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(asked).collect()
             self._found = [Environment(*fields) for fields in found]
-        except Exception as error:  # noqa: BLE001  raised by whoever waits
+        except Exception as error:  # noqa: BLE001  raised in the thread that waits
             self._error = error
 
     def wait(self, stop: threading.Event) -> None:

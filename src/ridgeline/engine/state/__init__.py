@@ -1,1 +1,1 @@
-"""Files of state: how they are written, found, checked and merged."""
+"""Files of state: how they are written, found, checked and compacted."""

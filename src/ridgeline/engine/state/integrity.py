@@ -16,7 +16,7 @@ class FileCheck:
 
     Deltas and snapshots are read, of segments the size is compared with what the snapshot says; `thoroughly`:
     segments are read too. Where files are not on a local disk a check that is not thorough only sees to it
-    that they are there.
+    that they exist.
     """
 
     def __init__(self, files: SegmentFiles, *, thoroughly: bool) -> None:

@@ -67,7 +67,7 @@ class Segment:
         about = self._description(checked)
         self.keys: int = about["keys"]
         self.live: int = about["live"]
-        """Number of keys that are there according to this segment and those before it."""
+        """Number of keys that exist according to this segment and those before it."""
         self.next_order: int = about["next_order"]
         """The place of the next new key."""
         streams = iter([self._view[start : start + length] for start, length in about["streams"]])
@@ -119,7 +119,7 @@ class Segment:
         return NOT_FOUND
 
     def places_of(self, wanted: Wanted, which: Places) -> Places:
-        """The place of the entry of each of those keys, whatever it says; `NOT_FOUND` where there is none."""
+        """The row index of each key's entry, a tombstone included; `NOT_FOUND` where there is none."""
         found = np.full(len(which), NOT_FOUND, np.int64)
         hashes = wanted.hashes[which]
         buckets = (hashes >> np.uint64(self._shift)).astype(np.int64)
@@ -182,7 +182,7 @@ class Wanted:
 
 
 def bucket_bits(keys: int) -> int:
-    """So many upper bits of the hash are the bucket: about one entry a bucket."""
+    """The number of upper bits of the hash that are the bucket: about one entry a bucket."""
     return max(1, (keys - 1).bit_length())
 
 

@@ -26,7 +26,7 @@ __all__ = ["SEGMENT_KEYS", "Segment", "Segments", "SegmentsChange", "Write", "co
 SEGMENT_KEYS = 50_000
 """A cell with fewer keys stays a dict; one that lies in segments becomes a dict again with half as many."""
 _TIER = 4  # a segment is merged into a newer one that has more than this part of its keys
-_CHUNK = 1 << 14  # so many entries are looked at at once
+_CHUNK = 1 << 14  # entries that are examined at once
 
 Write = Callable[[Callable[[str], Iterable[bytes]]], str]
 """Writes one new file and returns its name.
@@ -85,14 +85,14 @@ class Segments(KeyedBase):
         return default
 
     def has_many(self, keys: Keys) -> Mask:
-        """For each key, whether it is there."""
+        """For each key, whether it exists."""
         there = np.zeros(len(keys), np.bool_)
         for _, which, _ in self._entries(keys):
             there[which] = True
         return there
 
     def find_many(self, keys: Keys) -> tuple[Mask, npt.NDArray[Any]]:
-        """For each key, whether it is there, and its value."""
+        """For each key, whether it exists, and its value."""
         there = np.zeros(len(keys), np.bool_)
         parts = []
         for segment, which, places in self._entries(keys):

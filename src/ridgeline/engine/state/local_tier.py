@@ -1,7 +1,7 @@
 """Copies of files of a distant checkpoint on this host's disk, so that they can be mapped into memory.
 
 Files never change, so a copy is as good as the file while it is whole. The folder may be removed at any time:
-what is missing is copied anew.
+what is missing is copied again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LocalTier:
             return _map(path)
 
     def forget(self, name: str) -> None:
-        """Remove the copy of a file; whoever has it mapped keeps it."""
+        """Remove the copy of a file; processes that have it mapped keep it."""
         self._path(name).unlink(missing_ok=True)
 
     def retain(self, wanted: Callable[[str], bool]) -> None:

@@ -1,4 +1,4 @@
-"""Checksums over a file's content and name: a file copied over another one is not taken for it."""
+"""Checksums over a file's content and name: a file copied over another one is detected."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def compacted_stem(version: StateVersion, operator: int, epoch: int, number: int
 
 
 def window_of(name: str) -> int:
-    """The window that a state file belongs to; of a merged one, the last window in it."""
+    """The window that a state file belongs to; of a compacted one, the last window in it."""
     return int(name[:12])
 
 
@@ -72,12 +72,12 @@ def last_part(name: str) -> str:
 
 
 def belongs_to(name: str, operator: int) -> bool:
-    """True for a merged file of an operator."""
+    """True for a compacted file of an operator."""
     return f"-m{operator}." in name
 
 
 def compaction_epoch(name: str) -> int:
-    """The epoch of the driver that had a merged file written; -1 for a delta."""
+    """The epoch of the driver that had a compacted file written; -1 for a delta."""
     found = _MERGED.search(name)
     return int(found.group(1)) if found else -1
 
@@ -101,7 +101,7 @@ def segments_of(version: StateVersion) -> tuple[str, ...]:
 
 
 def base_of(version: StateVersion) -> StateVersion:
-    """What of a version is merged: runs and snapshot."""
+    """The compacted part of a version: segments and snapshot."""
     return tuple(name for name in version if is_compacted(name))
 
 

@@ -24,9 +24,9 @@ def restore(
     """Bring cells to the version `wanted`; `held`: their version, None if unknown. `epoch`: the driver's.
 
     A version that was compacted meanwhile is the same state, so the cells stay and only later deltas are
-    read. If it was compacted into other segments the cells are loaded anew. That is cheap, since segments are
-    mapped, and keeps what the cells hold beside them small. Raises StateError naming a file that is missing
-    or corrupt, OSError.
+    read. If it was compacted into other segments the cells are loaded again. That is cheap, since segments
+    are mapped, and keeps what the cells hold beside them small. Raises StateError naming a file that is
+    missing or corrupt, OSError.
     """
     missing = _missing(wanted, held)
     segments: dict[str, Segment] = {}
@@ -34,7 +34,7 @@ def restore(
         missing = tuple(name for name in wanted if not state_files.is_segment(name))
         segments = {
             name: files.open(name, epoch) for name in state_files.segments_of(wanted)
-        }  # before those are let go that are the same
+        }  # before the same ones are released
         for cell in cells.values():
             cell.reset()
         files.retire(operator.id, wanted)

@@ -308,7 +308,7 @@ class Container:
     # Tuples -------------------------------------------------------------------------------------------------
 
     def _receive(self, messages: Sequence[Message], report: WindowReport) -> Emitted:
-        """The tuples of all blocks by input port, in the order of producers, in whatever order they came."""
+        """The tuples of all blocks by input port, in the order of producers, not of arrival."""
         delivered: Emitted = {}
         reader = SharedReader()
         for message in sorted(messages, key=lambda message: (message.producer, message.part)):

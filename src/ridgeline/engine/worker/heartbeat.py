@@ -243,7 +243,7 @@ def working(
             stacks.register()
         try:
             _heart.start()
-        except RuntimeError:  # the host has no thread to spare: no heartbeats, the work goes on
+        except RuntimeError:  # the host has no thread to spare: no heartbeats, the work continues
             _heart.failures += 1
     return _heart.working(container)
 

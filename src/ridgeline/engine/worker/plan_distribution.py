@@ -121,7 +121,7 @@ def _pickled(specs: Sequence[ContainerSpec], numbers: Mapping[int, int]) -> byte
 def _can_be_pickled(value: Any) -> bool:
     try:
         cloudpickle.dumps(value, 5)
-    except Exception:  # noqa: BLE001  whatever it is, it cannot
+    except Exception:  # noqa: BLE001  pickling runs code of users, which may raise anything
         return False
     return True
 

@@ -19,7 +19,7 @@ class _Snapshot(NamedTuple):
 
     `part`: the port whose tuples are being processed, their number, and the iterator that yields them one by
     one (None: all at once). `before`: what had been emitted when these began. `runs`: all runs of tuples that
-    came, of which so many have `begun`.
+    came. `begun`: the number of those that have begun.
     """
 
     state: str
@@ -144,7 +144,7 @@ class Running:
         return marked
 
     def figures(self) -> RunningOperator:
-        """What it is doing now, as a heartbeat tells it."""
+        """What it is doing now, as a heartbeat reports it."""
         now, mark, (seconds, since) = self._now, self._mark, self._spent
         state, queued, done, part, before, _, _ = now
         produced = self._pending() if state == "running" else dict(before)

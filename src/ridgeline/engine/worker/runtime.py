@@ -156,7 +156,7 @@ class OperatorRuntime:
             self._call("teardown", self.operator.teardown)
 
     def committed(self, window_id: int) -> None:
-        """Tell the operator that a window is committed; its cells must be at that window.
+        """Call `committed` of the operator; its cells must have the state of that window.
 
         Raises OperatorError.
         """

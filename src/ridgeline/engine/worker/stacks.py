@@ -39,7 +39,7 @@ def of_thread(thread: int) -> str:
 
     Empty if there is no such thread.
 
-    Frames of the engine and of Spark are left out, unless nothing else is there.
+    Frames of the engine and of Spark are left out, unless there are no others.
     """
     frame = sys._current_frames().get(thread)  # noqa: SLF001  the only way
     if frame is None:

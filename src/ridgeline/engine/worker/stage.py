@@ -57,9 +57,9 @@ Envelope: TypeAlias = tuple[int, bytes]
 class Task:
     """What a stage's tasks need, as Spark's local property: the plan's place, the request, tasks per stage.
 
-    `source_containers` (of each Spark source) and `source_schema` (an Arrow IPC schema) tell the tasks whose
-    rows they read, and as what. `heartbeats`: where to, None for none. `place`: where blocks may lie by
-    reference, None for nowhere. `s3`: how S3 is reached.
+    `source_containers` (of each Spark source): the containers that get its rows. `source_schema`: the schema
+    of these rows, as an Arrow IPC schema. `heartbeats`: where to, None for none. `place`: where blocks may
+    lie by reference, None for nowhere. `s3`: how S3 is reached.
     """
 
     checkpoint: str

@@ -74,7 +74,7 @@ class Histogram:
     """A log-bucketed histogram of non-negative seconds.
 
     A quantile is off by at most 0.79 % of the nearest-rank value (with `BITS`), or 0.1 ms below
-    `SMALLEST_SECONDS`. At `BITS` it takes at most 8 KiB, whatever it holds; each further bit doubles that.
+    `SMALLEST_SECONDS`. At `BITS` it takes at most 8 KiB; each further bit doubles that.
 
     Counts lie in one array from the lowest used bucket to the highest: 16 bits wide as long as they fit, then
     32, then 64. The array has 60, 30 or 15 octaves at most, counted from the highest value down. Lower values
@@ -176,12 +176,12 @@ class Histogram:
         return self._counts.size == self._kept(self._counts.itemsize)
 
     def subtract(self, other: Histogram) -> None:
-        """Take out again what was merged, as if it had never been in.
+        """Subtract a histogram that was merged before; the result is as if it never was.
 
         Only for a histogram that is not, and was not since, `full`.
 
         Raises:
-            ValueError: If it is `full`, or does not hold what is to be taken out.
+            ValueError: If it is `full`, or does not contain `other`.
         """
         start = other._base - self._base if other._counts.size else 0
         rest = self._counts.astype(np.int64)

@@ -9,7 +9,7 @@ from ridgeline.measure.age.record_age import merged, older
 from ridgeline.measure.events import AgeSample, OutputPublished
 
 PENDING_SAMPLES = 512
-"""Samples of an operator partition that may wait to be published; beyond, the two oldest are merged."""
+"""How many samples of a partition wait to be published at most; above, the two oldest are merged."""
 
 
 @dataclass(slots=True)

@@ -142,7 +142,7 @@ def sample(
 
 
 def _known(times: Microseconds) -> tuple[Microseconds, int, int]:
-    """The timestamps that are there, with the first and the last of them; zeros if there are none."""
+    """The known timestamps, with the first and the last of them; zeros if none is known."""
     if not times.size:
         return times, 0, 0
     first = int(times.min())
@@ -189,7 +189,7 @@ def _total(times: Microseconds, last: int) -> int:
 
 
 def older(sample: AgeSample, seconds: float) -> AgeSample:
-    """The same records so many seconds later."""
+    """The same records, `seconds` later."""
     return replace(
         sample,
         minimum=sample.minimum + seconds,
@@ -208,7 +208,7 @@ def merged(first: AgeSample, second: AgeSample) -> AgeSample:
         values, counts = _values(one, 0.0)
         buckets.add(
             np.maximum(values - base, 0.0), counts
-        )  # from the least on, be it negative: `_values` tells them apart
+        )  # from the least on, be it negative: `_values` separates them
     return AgeSample(
         second.place,
         second.level,
@@ -282,7 +282,7 @@ class _Series:
         self.level = ""
         self.slots: dict[int, _Slot] = {}
         self.recent: Histogram | None = Histogram()
-        """All slots' histograms, merged; None if that must be done anew."""
+        """All slots' histograms, merged; None: merge them again."""
         self.counts = np.zeros(len(AGE_BOUNDS_SECONDS) + 1, np.int64)
         self.sum_seconds = 0.0
 

@@ -61,7 +61,7 @@ class _Piece:
 class _Walk:
     """Time taken off a window's end piece by piece.
 
-    No step is negative and their sum is what was walked, whatever the clocks say.
+    No step is negative and their sum is the time walked, also if clocks disagree.
     """
 
     def __init__(self, end: float, floor: float) -> None:

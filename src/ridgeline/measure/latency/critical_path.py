@@ -11,7 +11,7 @@ from itertools import islice
 from ridgeline.measure.topology import Topology
 
 _PER_SECOND = 10**12
-"""Paths are compared in whole picoseconds, so that equal sums are equal in whatever order they are added."""
+"""Paths are compared in whole picoseconds, so that the order of additions does not change a sum."""
 
 
 @dataclass(frozen=True, slots=True)

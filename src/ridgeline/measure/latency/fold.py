@@ -133,7 +133,7 @@ class LatencyFold:
         return latencies
 
     def _adopt(self, topology: Topology) -> None:
-        """Go on with another plan; one that is equal to the last is no other."""
+        """Replace the plan; one that is equal to the last changes nothing."""
         if topology == self._last:
             return
         self._count()

@@ -44,7 +44,7 @@ def window_phases(topology: Topology, times: WindowTimes) -> dict[str, float]:
 
     The end is the publication, with Spark sources the end of the micro-batch. Where tasks ran side by side it
     is the time of each stage's slowest, as in the blame chain. But it is named by what was done in any
-    process, so it has no waiting for a slot or a sibling. Whatever the clocks say, no phase is negative and
+    process, so it has no waiting for a slot or a sibling. Even if clocks disagree, no phase is negative and
     all of them add up.
     """
     over = max(times.published, times.committed)

@@ -50,7 +50,7 @@ class WindowTimes:
 
     @property
     def triggered(self) -> float:
-        """When the window's time begins: Spark's trigger if Spark drives, else the tick."""
+        """When the window's time begins: Spark's trigger if Spark drives, else Ridgeline's own."""
         return self.began if self.trigger is None else self.trigger.triggered
 
     @property

@@ -41,7 +41,7 @@ ASKED_SECONDS = 10.0
 _FEWEST = 4  # samples that are kept however old they are
 _MOST = 1e18  # amounts above are read as this: their squares do not overflow
 _ROUNDING = 1e-9  # of what was consumed
-_SLICES = 100  # samples of an interval are merged to at most about so many
+_SLICES = 100  # samples of an interval are merged to about this number
 
 
 class Verdict(StrEnum):
@@ -129,8 +129,8 @@ class SourceBacklog:
 
         Args:
             at: STRAM's wall clock; samples that are older than the last one are ignored.
-            consumed: Since the run's start; None if unknown. If it falls, the source began anew and is judged
-                anew.
+            consumed: Since the run's start; None if unknown. If it falls, the source has restarted and is
+                judged from its beginning.
             remaining: None if unknown; infinite or negative if there is no end.
             basis: Of `remaining`: `lower bound` if only a part of the source has reported.
             counts: False for a sample that says nothing of the trend: what arrives until the next window is
@@ -164,7 +164,7 @@ class SourceBacklog:
             self._say(Verdict.UNKNOWN, at)  # more waits than it was ever seen to work off in that time
 
     def _drained_in(self, windows: float) -> float:
-        """How much is worked off in so many windows; 0 if nothing was seen to be."""
+        """How much is drained in this number of windows; 0 if nothing was drained yet."""
         return windows * self._window * (self._drain(since_change=False) or 0.0)
 
     def begin_anew(self, at: float) -> None:
@@ -215,7 +215,7 @@ class SourceBacklog:
         return max(now, end) if math.isfinite(end) else None
 
     def _fall(self, intervals: float) -> Trend | None:
-        """The growth since it catches up, over so many intervals at most."""
+        """The growth since it catches up, over at most this number of intervals."""
         return self._samples.trend(
             self._samples.since(max(self._verdict_since, self._as_of - intervals * self._interval))
         )
@@ -240,7 +240,7 @@ class SourceBacklog:
         return self._direction(growth, drain or 0.0)
 
     def _direction(self, growth: Trend, drain: float) -> Verdict:
-        """Whether a backlog that is there falls, grows or holds."""
+        """Whether a backlog above 0 falls, grows or holds."""
         before = self._verdict
         found = Verdict.FALLING_BEHIND if growth.rate > 0 else Verdict.CATCHING_UP
         if before is Verdict.HOLDING:

@@ -498,7 +498,7 @@ class _Averages:
                 means[port] = means.get(port, 0.0) + weight * (counts.get(port, 0) - means.get(port, 0.0))
 
     def add_work(self, consumed: float) -> None:
-        """The cumulative work at the end of a window; if it falls, the source has begun anew."""
+        """The cumulative work at the end of a window; if it falls, the source has restarted."""
         if self.work_before is not None and consumed >= self.work_before:
             self.works += 1
             self.work += (consumed - self.work_before - self.work) / min(self.works, _WINDOWS)

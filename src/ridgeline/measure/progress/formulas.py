@@ -45,7 +45,7 @@ from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 
 _MOST = 1e18  # counts and seconds above are read as this: no product of them overflows by accident
 _UNSEEN_FRACTION = 0.5
-_TELLING_OUTPUTS = 2.0  # of an active tuple: with fewer, what is emitted so far does not tell how far it is
+_TELLING_OUTPUTS = 2.0  # of an active tuple: with fewer, the output so far does not show how far it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class WindowProgress:
 
 
 def active_fraction(active_produced: float, active_remaining: Estimate) -> Estimate:
-    """F1: how much of the active elements is done, from 0 to 1; unknown if no output tells."""
+    """F1: how much of the active elements is done, from 0 to 1; unknown if no output shows it."""
     expected = active_remaining.value
     if expected is None or active_produced + expected == 0:
         return UNKNOWN
@@ -152,8 +152,8 @@ def output_remaining(elements: Estimate, average: Estimate, active_remaining: Es
 def even_shares(topology: Topology) -> dict[StreamEdge, Estimate]:
     """The share of its source port's tuples that each stream carries, as long as nothing better is known.
 
-    A port that feeds n partitions of one operator, or the unifiers before them, deals its tuples among them:
-    an nth each, estimated.
+    A port that feeds n partitions of one operator, or the unifiers before them, divides its tuples among
+    them: an nth each, estimated.
     """
     behind: dict[int, frozenset[str]] = {}
     for node in reversed(topology.operators):
@@ -189,9 +189,9 @@ def window_progress(
             missing.
         history: Averages of earlier windows, by operator id.
         shares: What part of its source port's tuples each stream carries; `even_shares` where missing.
-        ages: By container, how many seconds ago it said so: its running operator is taken to have worked
+        ages: By container, how many seconds ago it said so: its running operator is assumed to have worked
             since.
-        finished: Containers that are known to be done, whatever they said last.
+        finished: Containers that are known to be done; their last heartbeat is ignored.
     """
     reporting = [topology.by_id[identity].stage for identity in running if identity in topology.by_id]
     stage = max(reporting, default=-1)
@@ -306,7 +306,7 @@ class _Pass:
         )
 
     def state(self, node: OperatorNode) -> str:
-        """An operator's state, with what the stages tell."""
+        """An operator's state, with what follows from the stages."""
         said = self.running.get(node.id)
         if (
             node.stage < self.stage
@@ -353,7 +353,7 @@ class _Pass:
     def elements(
         self, node: OperatorNode, waiting: Estimate, element: _Element, history: History
     ) -> Estimate:
-        """F5; where parents do not tell, what the operator consumes in a window on average."""
+        """F5; if the parents do not report, the operator's average consumption in a window."""
         parents = (self.shares[edge] * self.expected(edge) for edge in self.topology.streams_into[node.id])
         found = input_remaining(waiting, parents)
         if found.basis in {Basis.EXACT, Basis.ESTIMATED} or history.elements is None:
@@ -405,7 +405,7 @@ def _element(said: RunningOperator, history: History, ports: Iterable[str]) -> _
 
 
 def _input_element(said: RunningOperator, history: History, ports: Iterable[str], state: str) -> _Element:
-    """An input operator: one element, the window; how far it is, its work tells."""
+    """An input operator: one element, the window; its work says how far it is."""
     produced = {
         port: _number(said.produced.get(port, 0)) + _number(said.active_produced.get(port, 0))
         for port in ports
@@ -468,7 +468,7 @@ def _window_work(work: tuple[float, float | None] | None, history: History) -> t
 def _seconds_left(
     state: str, element: _Element, average: Estimate, elements: Estimate, history: History
 ) -> Estimate:
-    """F7, with the averages of earlier windows where this one does not tell."""
+    """F7, with the averages of earlier windows where this one is unknown."""
     if any(expected.infinite for expected in element.remaining.values()):
         return Estimate(math.inf, Basis.ESTIMATED)
     left = _left(elements, element.active, element.fraction)

@@ -53,7 +53,7 @@ def window_row(figures: WindowProgress, elapsed: float | None, now: float | None
 def _fraction_done(elapsed: float | None, left: Estimate) -> float | None:
     """The elapsed part of the window's whole time; None if it is not known.
 
-    A window that runs on although nothing is left by estimate is at an unknown place.
+    A window that runs longer than estimated has an unknown position.
     """
     if elapsed is None or left.value is None:
         return None

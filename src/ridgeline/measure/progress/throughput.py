@@ -40,7 +40,7 @@ Counts = dict[str, int]
 class _Operator:
     """When windows ended, and the tuples by port since the start as of then.
 
-    What came before the first window is at its begin.
+    Tuples of before the first window count at its beginning.
     """
 
     ends: list[float]
@@ -67,7 +67,7 @@ class Throughput:
     takes longer than recent windows, the interval ends one window's time before now instead. So the rate
     falls in a stall, and is 0 after an idle interval.
 
-    `window_seconds`: the time that a first window is taken for, having none before it; so no time is 0.
+    `window_seconds`: the assumed time of the first window, which has none before it; so no time is 0.
     """
 
     def __init__(

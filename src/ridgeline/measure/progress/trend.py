@@ -41,7 +41,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Growth per second since the last change, its standard error, over so many `steps` and `seconds`.
+    """Growth per second since the last change, its standard error, over `steps` and `seconds`.
 
     `changed`: there was a change.
     """
@@ -53,7 +53,7 @@ class Trend:
     changed: bool = False
 
     def beyond(self, tolerance: float, errors: float) -> bool:
-        """True if it is not 0: beyond a tolerance (per second) and so many standard errors."""
+        """True if it is not 0: beyond a tolerance (per second) and `errors` standard errors."""
         return abs(self.rate) > max(tolerance, errors * self.error)
 
 

@@ -1,4 +1,4 @@
-"""`/metrics`: the registry of metrics in Prometheus' text format, read anew at every scrape."""
+"""`/metrics`: the registry of metrics in Prometheus' text format, read at every scrape."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _own_address(master: str) -> str:
     found = re.search(r"://(?:https?://)?(\[[^]]+\]|[^:/,]+)", master)
     for target in ([_plain(found.group(1))] if found else []) + [
         "198.51.100.1"
-    ]:  # the last: no such host; whatever the default route is
+    ]:  # the last: no such host; it selects the default route
         with contextlib.suppress(OSError):
             family, kind, protocol, _, address = socket.getaddrinfo(target, 9, type=socket.SOCK_DGRAM)[0]
             with socket.socket(family, kind, protocol) as probe:

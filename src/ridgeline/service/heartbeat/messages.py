@@ -89,7 +89,7 @@ class Rejections:
         self._untold[reason] = (self._untold.get(reason, (0, ""))[0] + 1, peer)
 
     def report(self, monotonic: float = math.inf) -> None:
-        """Tell of what it is time for; of everything by default."""
+        """Report the reasons that are due; all by default."""
         for reason, (count, peer) in list(self._untold.items()):
             if monotonic - self._told.get(reason, -math.inf) >= _REPORT_SECONDS:
                 self._told[reason] = monotonic

@@ -52,7 +52,7 @@ def _half_the_descriptors() -> int:
 class _Connection:
     """`trusted`: it has sent the secret.
 
-    `since` (monotonic): when the message that it is at was to begin, or its first byte came.
+    `since` (monotonic): when its current message was due, or its first byte arrived.
 
     `last`: its last heartbeat, and when that came (monotonic).
     """
@@ -130,7 +130,7 @@ class HeartbeatReceiver:
         return HeartbeatAddress(*self.address, self.secret, interval_seconds)
 
     def committed(self, window_id: int) -> None:
-        """A window is committed: what still comes of it or of earlier ones is late. From any thread."""
+        """A window is committed: heartbeats of it and of earlier ones are late. From any thread."""
         self._committed = max(self._committed, window_id)
 
     def follow(self, event: RunEvent) -> None:

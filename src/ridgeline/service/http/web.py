@@ -61,7 +61,7 @@ def create_app(
     """The web service of one application.
 
     It answers GET and HEAD only. Handlers run in threads, so that a client never holds up another, nor the
-    application. Whoever ends the server calls `app.state.frames.close()` first, which ends all streams.
+    application. Call `app.state.frames.close()` before ending the server: it ends all streams.
 
     Args:
         watch: The figures.
