@@ -1,4 +1,4 @@
-"""Arrow columns of one type as columns of another one, where every value stays equal to what it was."""
+"""Casts of Arrow columns to another type that keep every value equal."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import pyarrow.compute as pc
 
 
 def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """An array as `kind`.
+    """Cast an array to `kind`, with every value equal.
 
-    Raises ArrowInvalid if a value would change, or become text, a number or a moment that it only stands for.
+    Raises ArrowInvalid if a value would change, or if the types are of different families: a number never
+    becomes text or a time.
     """
     if array.type == kind:
         return array
@@ -48,9 +49,11 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 
 _EXACT = {("bool", "number"), ("date", "time"), ("time", "date")}
+"""Pairs of different families between which values can be cast and stay equal."""
 
 
 def _family(kind: pa.DataType) -> str:
+    """The family of an Arrow type: types that differ in width, unit or layout only have the same one."""
     types = pa.types
     families = {
         "null": types.is_null,

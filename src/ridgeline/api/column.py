@@ -1,6 +1,6 @@
-"""One column of a port: how its Python values become an Arrow array, and come back.
+"""One column of a port: conversion of Python values to an Arrow array and back.
 
-Worked out once a port, not once a value.
+The conversion is chosen once per port, not per value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EXACT: dict[pa.DataType, type] = {
     pa.binary(): bytes,
     TIMESTAMP: datetime,
 }
-"""Columns whose Python values come back from Arrow just as they went in, if they are of this very type."""
+"""Arrow types that return Python values unchanged, if these are of exactly this type."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCHS: dict[Any, Any] = {TIMESTAMP: _EPOCH, pa.date32(): date(1970, 1, 1)}
 _PASSED = pa.duration("us")
@@ -42,7 +42,7 @@ _TIMES = (_DATES[0] * _DAY, (_DATES[1] + 1) * _DAY - 1)
 class Column:
     """A column of one Arrow type and, in a record, of the declared Python type.
 
-    `exact`: the type of values that come back from Arrow just as they went in; None if there is none.
+    `exact`: the type of values that Arrow returns unchanged; None if there is none.
     """
 
     __slots__ = ("_build", "_epoch", "_nested", "exact", "name", "type")
@@ -56,10 +56,10 @@ class Column:
         self._build = None if declared is None or self._epoch is not None else builder(declared)
 
     def settle(self, values: list[Any]) -> tuple[bool, pa.Array | list[Any]]:
-        """Whether Arrow gives these values back just as they are; and they themselves if so, or the array that was made to find it out.
+        """Check values: whether Arrow returns them unchanged, and what `to_array` needs to convert them.
 
-        Raises what Arrow raises, and for what Arrow would take but change: 1.5 as an integer, a number as a
-        time.
+        The second item is the values, or the array if the check had to make it. Raises what Arrow raises, and
+        for values that Arrow would accept but change: 1.5 as an integer, a number as a time.
         """
         if self._nested:
             values = [_plain(value, self.type) for value in values]
@@ -67,21 +67,21 @@ class Column:
             _check_values(values, self.type)
             return False, _in_range(pa.array(values, self.type))
         if self.exact is int:
-            return True, pa.array(values, self.type)  # so that it is known that 64 bits are enough
+            return True, pa.array(values, self.type)  # raises if 64 bits are not enough
         if self.exact is datetime and not all(value.tzinfo is UTC for value in values):
             return False, _in_range(pa.array(values, self.type))
         if self.exact is str and not (text := "".join(values)).isascii():
-            text.encode()  # half a character is none
+            text.encode()  # raises for half of a surrogate pair
         if (
             self.exact is float
             and (total := sum(values)) != total
             and any(value != value and value is not NAN for value in values)  # noqa: PLR0124
         ):
-            return False, pa.array(values, self.type)  # so that all NaN are one
+            return False, pa.array(values, self.type)  # `read` puts `NAN` in the place of other NaN
         return True, values
 
     def to_array(self, settled: pa.Array | list[Any]) -> pa.Array:
-        """What `settle` returned, as an array. Raises what Arrow raises."""
+        """Convert what `settle` returned into an array. Raises what Arrow raises."""
         if not isinstance(settled, list):
             return settled
         if self.exact is datetime:
@@ -91,7 +91,7 @@ class Column:
         return pa.array(settled, self.type)
 
     def read(self, array: pa.Array) -> list[Any]:
-        """An array's values, of the declared type."""
+        """The values of an array, in the declared type."""
         if self._epoch is not None:
             return _since(self._epoch, array)
         values: list[Any] = array.to_pylist()
@@ -102,7 +102,7 @@ class Column:
 
 
 def _in_range(array: pa.Array) -> pa.Array:
-    """An array, if it is one of dates or times one that Python's classes can hold. Raises OverflowError."""
+    """Return the array; raise OverflowError if Python cannot represent one of its dates or times."""
     if pa.types.is_date32(array.type):
         numbers, (least, most) = array.cast(pa.int32()), _DATES
     elif pa.types.is_timestamp(array.type) and array.type.unit in _PER_UNIT:
@@ -119,9 +119,9 @@ def _in_range(array: pa.Array) -> pa.Array:
 
 
 def _since(epoch: Any, array: pa.Array) -> list[Any]:
-    """An array of dates or times, by what has passed since 1970: thirty times as fast as `to_pylist`.
+    """The values of an array of dates or times: thirty times as fast as `to_pylist`.
 
-    Raises OverflowError.
+    Adds the time passed since 1970 to `epoch`. Raises OverflowError.
     """
     moments = array.to_numpy(zero_copy_only=False)
     passed = moments.view(moments.dtype.str.replace("M8", "m8")).tolist()
@@ -131,7 +131,7 @@ def _since(epoch: Any, array: pa.Array) -> list[Any]:
 
 
 def builder(kind: Any) -> Callable[[Any], Any] | None:
-    """What turns Arrow's Python value back into the declared type; None where it is that already."""
+    """The function that converts Arrow's Python value into the declared type; None if none is needed."""
     kind = without_none(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is datetime:
@@ -159,8 +159,9 @@ def builder(kind: Any) -> Callable[[Any], Any] | None:
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:
-    """A value in the form that Arrow takes for a nested type: records as dictionaries, dictionaries as pairs where the type is a map.
+    """Convert a value into the form that Arrow accepts for a nested type.
 
+    Records become dictionaries; dictionaries become lists of pairs if the type is a map.
     Raises TypeError for a value of another shape, ValueError for a record with other fields.
     """
     if value is None or not pa.types.is_nested(kind):
@@ -179,7 +180,7 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
 
 
 def _fields(value: Any, kind: pa.DataType) -> dict[str, Any]:
-    """The fields of a record."""
+    """The fields of a record. Raises TypeError for another value, ValueError for wrong fields."""
     if is_named_tuple(type(value)):
         fields = dict(zip(value._fields, value, strict=True))
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -196,6 +197,7 @@ def _fields(value: Any, kind: pa.DataType) -> dict[str, Any]:
 
 
 def _items(value: Any, kind: pa.DataType) -> Any:
+    """Return a list, tuple or numpy array; raise TypeError for any other value."""
     if isinstance(value, (list, tuple, np.ndarray)):
         return value
     raise _misshapen(value, kind)
@@ -206,7 +208,7 @@ def _misshapen(value: Any, kind: pa.DataType) -> TypeError:
 
 
 def _check_values(column: Sequence[Any], kind: pa.DataType) -> None:
-    """Refuse values that Arrow would take but change."""
+    """Raise TypeError or ValueError for a value that Arrow would accept but change."""
     if pa.types.is_nested(kind):
         _check_nested([value for value in column if value is not None], kind)
         return
@@ -237,6 +239,7 @@ def _check_values(column: Sequence[Any], kind: pa.DataType) -> None:
 
 
 def _check_nested(column: Sequence[Any], kind: pa.DataType) -> None:
+    """`_check_values` of the parts of nested values."""
     if pa.types.is_map(kind):
         pairs = [pair for value in column for pair in value]
         _check_values([key for key, _ in pairs], kind.key_type)
@@ -249,7 +252,7 @@ def _check_nested(column: Sequence[Any], kind: pa.DataType) -> None:
 
 
 def _in_utc(value: datetime | None) -> datetime | None:
-    """Arrow's time with the time zone object that every author writes."""
+    """Replace the time zone object of Arrow's by `datetime.UTC`."""
     return None if value is None else value.replace(tzinfo=UTC)
 
 

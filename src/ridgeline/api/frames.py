@@ -1,4 +1,4 @@
-"""The part of a traceback that its reader wrote."""
+"""The frames of a traceback that lie in the user's own code."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _OURS = str(Path(ridgeline.__file__).parent)
 
 
 def users_frames(text: str, limit: int = 12) -> str:
-    """A traceback's text without the frames of Ridgeline, Spark, Python and installed packages; at most `limit` frames, the last ones.
+    """Cut a traceback's text down to the last `limit` frames of the user's code.
 
-    Frames of packages that stand between the user's code and the exception are counted, not shown.
+    Frames of Ridgeline, Spark, Python and installed packages are left out. Those between the user's frames,
+    or between them and the exception, are counted. Returns "" if no frame is the user's.
     """
     blocks = _blocks(text)
     frames = [block for block in blocks if block[0]]
@@ -49,16 +50,17 @@ def users_frames(text: str, limit: int = 12) -> str:
 
 
 def last_frames(error: BaseException) -> str:
-    """The user's frames of an exception that was caught here."""
+    """`users_frames` of an exception that the caller caught."""
     return users_frames(
         "".join(traceback.format_exception(type(error), error, _without_ours(error.__traceback__)))
     )
 
 
 def users_line(text: str) -> str:
-    """The last frame of a traceback's text that the user wrote, with its source line where it can be had; "" if there is none.
+    """The last frame of the user's code in a traceback's text, with its source line if it is known.
 
-    A worker does not know the lines of a notebook's cells: they are looked up here.
+    Returns "" if no frame is the user's. A worker does not know the lines of a notebook's cells; they are
+    looked up here, on the driver.
     """
     frames = [(path, block) for path, block in _blocks(text) if path and _is_users(path)]
     if not frames:
@@ -73,7 +75,7 @@ def users_line(text: str) -> str:
 
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:
-    """Drop the frames that led from here to the user's code."""
+    """Drop the frames before the first one of the user's code."""
     start = trace
     while start is not None and not _is_users(start.tb_frame.f_code.co_filename):
         start = start.tb_next
@@ -81,7 +83,7 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _blocks(text: str) -> list[tuple[str, str]]:
-    """Cut a traceback into frames (path, lines) and what lies between ("", lines)."""
+    """Split a traceback's text into frames, (path, lines), and other text, ("", lines)."""
     blocks: list[tuple[str, str]] = []
     for line in text.splitlines(keepends=True):
         match = _FRAME.match(line)
@@ -98,7 +100,7 @@ def _blocks(text: str) -> list[tuple[str, str]]:
 
 
 def _is_users(path: str) -> bool:
-    """True unless the file belongs to Ridgeline, Python or an installed package, on this machine or on a worker's."""
+    """True unless the file belongs to Ridgeline, Python or an installed package, here or on a worker."""
     if (path.startswith("<") and not path.startswith(_CELLS)) or any(
         part in path for part in ("/site-packages/", "/dist-packages/", "/pyspark/", "/pyspark.zip/")
     ):

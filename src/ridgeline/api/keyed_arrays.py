@@ -1,4 +1,4 @@
-"""Between arrays and Python values: what goes into keyed state, and what comes out."""
+"""Conversion of arrays to Python values and back, for the vectorised methods of keyed state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ARRAY_TYPES: dict[Any, Any] = {int: np.int64, float: np.float64, bool: np.bool_}
 
 
 def listed(values: Arrays) -> Sequence[Any]:
-    """Python values of an array or any iterable."""
+    """The Python values of an array or any iterable."""
     if isinstance(values, np.ndarray):
         return list(values.tolist())
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
@@ -28,7 +28,7 @@ def listed(values: Arrays) -> Sequence[Any]:
 
 
 def listed_keys(keys: Arrays) -> Sequence[Any]:
-    """Python values of an array or any iterable of keys, with one NaN for all but those in tuples."""
+    """The Python values of an array or iterable of keys; every NaN outside of a tuple becomes `NAN`."""
     if isinstance(keys, np.ndarray):
         plain = keys.dtype.kind in "iubSU" or (keys.dtype.kind == "f" and not np.isnan(keys).any())
     else:
@@ -40,9 +40,9 @@ def listed_keys(keys: Arrays) -> Sequence[Any]:
 
 
 def listed_values(values: Arrays, kind: Kind, keys: Sequence[Any]) -> Sequence[Any]:
-    """Python values of an array or any iterable, one for each key.
+    """The Python values of an array or any iterable, one for each key.
 
-    Raises StateError for one that is not of the kind, ValueError.
+    Raises StateError for a value that is not of the kind, ValueError if there are not as many as keys.
     """
     typed = isinstance(values, np.ndarray) and values.dtype != object
     values = listed(values)
@@ -54,11 +54,14 @@ def listed_values(values: Arrays, kind: Kind, keys: Sequence[Any]) -> Sequence[A
 
 
 def array_of(values: Sequence[Any], kind: Any) -> npt.NDArray[Any]:
-    """Values as an array of the declared kind; without one, of their own if all have the same that numpy knows, else of objects."""
+    """Values as an array of the declared kind, if numpy has it.
+
+    Otherwise the array is of the values' own type if all are int, float or bool, else of objects.
+    """
     if kind in ARRAY_TYPES:
         return np.array(values, dtype=ARRAY_TYPES[kind])
     kinds = set(map(type, values))
     if len(kinds) == 1 and (only := kinds.pop()) in ARRAY_TYPES:
-        with contextlib.suppress(OverflowError):  # an int that needs more than 64 bits stays what it is
+        with contextlib.suppress(OverflowError):  # an int of more than 64 bits stays a Python object
             return np.array(values, dtype=ARRAY_TYPES[only])
     return np.fromiter(values, dtype=object, count=len(values))

@@ -1,4 +1,4 @@
-"""What changed in a big mapping, over a base that never changes: together they read as a dict."""
+"""Changes of a big mapping over an immutable base; together they read as a dict."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ Mask = npt.NDArray[np.bool_]
 
 
 class KeyedBase(Protocol):
-    """An immutable mapping with an order, such as runs in files.
+    """An immutable mapping in insertion order, such as sorted segments in files.
 
-    A key of a kind that it cannot hold is not in it.
+    A key of a type that it cannot hold counts as missing.
     """
 
     def __len__(self) -> int:
         """Number of keys."""
 
     def __contains__(self, key: object) -> bool:
-        """Whether it has a key."""
+        """Whether the key is there."""
 
     def find(self, key: Any, default: Any) -> Any:
-        """The value of a key, a new object if it can change in place; `default` if there is none."""
+        """The value of a key; `default` if it is missing. A mutable value is a new object each time."""
 
     def has_many(self, keys: Sequence[Any] | npt.NDArray[Any]) -> Mask:
         """For each key, whether it is there."""
 
     def find_many(self, keys: Sequence[Any] | npt.NDArray[Any]) -> tuple[Mask, npt.NDArray[Any]]:
-        """For each key, whether it is there, and its value: int64, float64, bool or objects; anything where there is none."""
+        """For each key, whether it is there, and its value.
+
+        Values are int64, float64, bool or objects; those of missing keys are arbitrary.
+        """
 
     def __iter__(self) -> Iterator[Any]:
         """All keys, in the order of insertion."""
@@ -45,9 +48,9 @@ class KeyedBase(Protocol):
 
 
 class Overlay(MutableMapping[Any, Any]):
-    """A dict whose beginning lies in a base.
+    """A dict whose first items lie in a base.
 
-    Costs what is written to it; reads of the base are not kept, save values that can change.
+    Takes memory only for what is set or removed, and for mutable values that were read.
     """
 
     __slots__ = ("_held", "_unplaced", "_updated", "base", "removed", "values_set")
@@ -55,14 +58,15 @@ class Overlay(MutableMapping[Any, Any]):
     def __init__(self, base: KeyedBase) -> None:
         self.base = base
         self.values_set: dict[Any, Any] = {}
-        """What was set since: new keys in order, and keys of the base."""
+        """Values set since the base was written: of new keys, in order, and of keys of the base."""
         self.removed: dict[Any, None] = {}
-        """Keys of the base that were removed; those that were set again are new ones."""
-        self._updated: set[Any] = set()  # keys set that keep their place in the base, as far as it is known
-        self._unplaced: list[
-            Any
-        ] = []  # keys set of which it may not be known, removed ones and repetitions included
-        self._held: dict[Any, Any] = {}  # values of the base that can change in place and were read
+        """Keys of the base that were removed; one that is set again counts as a new key."""
+        self._updated: set[Any] = set()
+        """Set keys that keep their place in the base, without those that `_unplaced` still has."""
+        self._unplaced: list[Any] = []
+        """Set keys that were not yet looked up in the base; may repeat keys, or hold removed ones."""
+        self._held: dict[Any, Any] = {}
+        """Mutable values of the base that were read."""
 
     def __getitem__(self, key: Any) -> Any:
         value = self.get(key, MISSING)
@@ -71,7 +75,7 @@ class Overlay(MutableMapping[Any, Any]):
         return value
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The value of a key; the same object each time until `release` if it can change in place."""
+        """The value of a key. A mutable value is the same object each time until `release`."""
         value = self.values_set.get(key, MISSING)
         if value is not MISSING:
             return value
@@ -83,7 +87,7 @@ class Overlay(MutableMapping[Any, Any]):
         return value if type(value) in IMMUTABLE else self._hold(key, value)
 
     def _hold(self, key: Any, value: Any) -> Any:
-        """A value of the base: the one that was read before if it can change in place, which is kept then."""
+        """Keep a mutable value of the base; return the object that was read first."""
         return (
             self._held.setdefault(key, value) if type(value) not in IMMUTABLE and is_mutable(value) else value
         )
@@ -136,7 +140,7 @@ class Overlay(MutableMapping[Any, Any]):
 
     @property
     def updated(self) -> set[Any]:
-        """The keys set that keep their place in the base."""
+        """The set keys that keep their place in the base; looks up those set since the last call."""
         if self._unplaced:
             there, placed, removed = self.values_set, self._updated, self.removed
             keys = [
@@ -149,22 +153,23 @@ class Overlay(MutableMapping[Any, Any]):
         return self._updated
 
     def update(self, pairs: Mapping[Any, Any]) -> None:  # type: ignore[override]  # of what a mapping's may take, what cells use
-        """Set many."""
+        """Set the values of many keys."""
         self.values_set.update(pairs)
         self._note_unplaced(pairs)
 
     def set_many(self, keys: Sequence[Any], values: Iterable[Any]) -> None:
-        """Set many; later ones win."""
+        """Set the values of many keys; of equal keys the last wins."""
         self.values_set.update(zip(keys, values, strict=True))
         self._note_unplaced(keys)
 
     def _note_unplaced(self, keys: Iterable[Any]) -> None:
+        """Add keys to `_unplaced`; drop repetitions when it gets long."""
         self._unplaced += keys
         if len(self._unplaced) > 4 * len(self.values_set) + 1_000:
             self._unplaced = list(set(self._unplaced))
 
     def remove_many(self, keys: Sequence[Any]) -> None:
-        """Remove keys, those that are there."""
+        """Remove those of the keys that are there."""
         for key in compress(keys, self.base.has_many(keys)):
             self.removed[key] = None
         for key in keys:
@@ -173,7 +178,7 @@ class Overlay(MutableMapping[Any, Any]):
         self._updated.difference_update(keys)
 
     def find_all(self, keys: Sequence[Any]) -> list[Any]:
-        """The values of many keys; `MISSING` where there is none."""
+        """The values of many keys; `MISSING` for a missing key."""
         values = list(map(self.values_set.get, keys, repeat(MISSING)))
         places = [
             place
@@ -190,7 +195,7 @@ class Overlay(MutableMapping[Any, Any]):
         return values
 
     def get_array(self, keys: Any, default: Any, dtype: Any) -> npt.NDArray[Any]:
-        """The values of many keys as an array of numbers; `default` where there is none."""
+        """The values of many keys as an array of numbers; `default` for a missing key."""
         names = listed(keys)
         values = np.full(len(names), default, dtype)
         if not self.values_set and not self.removed:
@@ -211,5 +216,5 @@ class Overlay(MutableMapping[Any, Any]):
         return values
 
     def release(self) -> None:
-        """Let go of values that were read: what changed of them has been set."""
+        """Drop the mutable values that were read; the caller has set those that changed."""
         self._held.clear()

@@ -46,7 +46,8 @@ class Kind:
         name = self.type.__name__ if isinstance(self.type, type) else str(self.type)
         where = "" if key is None else f" for the key {shorten(key)}"
         what = f"{shorten(value)}, a `{type(value).__name__}`,{where}"
-        msg = f"{self.state} holds values of type `{name}`; got {what.removesuffix(',')}; convert it, or declare another type"
+        holds = f"{self.state} holds values of type `{name}`"
+        msg = f"{holds}; got {what.removesuffix(',')}; convert it, or declare another type"
         raise StateError(msg)
 
 

@@ -1,4 +1,4 @@
-"""What others may see of values and texts: secrets masked, control characters shown instead of obeyed by a terminal."""
+"""Texts of values that are safe to show: secrets are masked, control characters escaped."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from ridgeline.api.secret_names import is_secret
 
 MASK = "***"
 _LONGEST_TEXT = 100_000
-"""Characters of a `repr` that is searched for secrets."""
+"""Length, in characters, to which a `repr` is cut before it is searched for secrets."""
 _SECRET_TYPES = (pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)
 
 _NAME = re.compile(
-    r"(?<![\w.$-])(?P<name>(?:(?:account|access|api|private|secret|shared|shared access|signing)[ ])?[\w.$-]++)"
+    r"(?<![\w.$-])"
+    r"(?P<name>(?:(?:account|access|api|private|secret|shared|shared access|signing)[ ])?[\w.$-]++)"
     r"(?:\\*['\"])?[ \t]*(?:=>|[=:])[ \t]*",
     re.IGNORECASE,
 )
-"""A name of one or two words, in quotes or not, and what makes the following its value."""
+"""A name of one or two words, in quotes or not, and the sign that a value follows."""
 _QUOTED = (
     r"[bu]?(?P<quote>\\*['\"])(?P<inner>(?:(?!(?P=quote))(?:\\.|.))*)"  # to the end of the line if it was cut
 )
@@ -45,7 +46,7 @@ _FORMS = re.compile(
     r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{35}|ya29\.[\w-]{20,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}"
     r"|xox[abeprs]-[\w-]{10,}|sk_live_\w{10,}|dapi[0-9a-f]{32}|eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*)"
 )
-"""Tokens that show by their form what they are: of AWS, Google, GitHub, GitLab, Slack, Stripe, Databricks; JSON web tokens."""
+"""Tokens that are known by their form, of AWS, Google, GitHub, GitLab, Slack, Stripe, Databricks; JWTs."""
 _URL_USER = re.compile(r"\w://[^\s/:'\"]{0,500}+:")
 _URL_REST = re.compile(r"[^\s'\"<>]{0,500}")
 _PORT = re.compile(r"\d+(?:[/?#,]|$)")
@@ -61,17 +62,16 @@ _CONTROLS |= {
     code: f"\\u{code:04x}"
     for code in (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF)
 }
-_CONTROLS |= {
-    code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)
-}  # halves of surrogate pairs, which no terminal can be sent
+# Halves of surrogate pairs, which cannot be sent to a terminal.
+_CONTROLS |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 _JSON_CONTROLS = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= ord(" ")}
 
 
 def mask(name: str, value: Any) -> Any:  # noqa: PLR0911  a case each
-    """A property's or option's value without secrets: `***` if its name is a secret's, else secrets within it masked.
+    """Mask the secrets in the value of a property or option.
 
-    Lists, tuples and mappings keep their form; of other objects it is the text of their `repr`, with secrets
-    masked.
+    Returns `***` if its name is a secret's; otherwise the value with the secrets in it masked. Lists, tuples
+    and mappings keep their form. Other objects become the text of their `repr`.
 
     >>> mask("options", {"user": "ann", "password": "x", "nothing": None})
     {'user': 'ann', 'password': '***', 'nothing': None}
@@ -97,7 +97,7 @@ def mask(name: str, value: Any) -> Any:  # noqa: PLR0911  a case each
 
 
 def _parts(name: str, value: Any) -> Any:
-    """Of a list or tuple; the second part of a pair has the first for its name: `("Authorization", "Bearer x")`."""
+    """`mask` of a collection. The first part of a pair names the second: `("Authorization", "Bearer x")`."""
     parts = list(value)
     if len(parts) == 2 and isinstance(parts[0], str) and is_secret(parts[0]):  # noqa: PLR2004  a pair
         parts = [parts[0], mask(parts[0], parts[1])]
@@ -109,7 +109,7 @@ def _parts(name: str, value: Any) -> Any:
 def shown(name: str, value: Any) -> str:
     """A property's or option's value in an error text: its shortened `repr` without secrets.
 
-    `name` may lead to a part of a property: `options.password.str`, as pydantic names it.
+    `name` may be the path of a part of a property, as pydantic writes it: `options.password.str`.
 
     >>> shown("limit", -1), shown("password", "x"), shown("options.pass.str", "x")
     ('-1', "'***'", "'***'")
@@ -124,26 +124,30 @@ def shown(name: str, value: Any) -> str:
 
 
 class _AsItIs(str):
-    """A text that is a `repr` already."""
+    """A text whose `repr` is itself."""
 
     __slots__ = ()
     __repr__ = str.__str__
 
 
 def is_secret_type(kind: Any) -> bool:
-    """True if values of an annotated type are secrets, or hold some: `SecretStr`, `dict[str, SecretStr] | None`."""
+    """True if values of a type are or contain secrets: `SecretStr`, `dict[str, SecretStr] | None`."""
     return (isinstance(kind, type) and issubclass(kind, _SECRET_TYPES)) or any(
         map(is_secret_type, get_args(kind))
     )
 
 
 def _within(name: str, key: object) -> str:
-    """The name of a part of a mapping: all of a mapping called `credentials` is secret, but for what says that it is harmless."""
+    """The name of a part of a mapping.
+
+    In a mapping with a secret's name, such as `credentials`, every part is secret unless its own name is
+    harmless.
+    """
     return f"{name}.{key}" if is_secret(name) else str(key)
 
 
 def secrets_in(name: str, value: Any) -> Iterator[str | bytes]:
-    """The texts within a value that `mask` would not show as they are."""
+    """The texts within a value that `mask` would mask."""
     if isinstance(value, _SECRET_TYPES):
         yield from secrets_in("secret", value.get_secret_value())
     elif isinstance(value, dict):
@@ -159,10 +163,11 @@ def secrets_in(name: str, value: Any) -> Iterator[str | bytes]:
 
 
 def mask_text(text: str) -> str:
-    """A text without the secrets that it names or that show their form. Time is linear in the text's length.
+    """Mask the secrets in a text: values after a secret's name, and tokens known by their form.
 
-    `password=x`, `"apiKey": "x"`, `--token x`, `Authorization: ...`, `scheme://user:x@host` (with `@` in the
-    password too), `?sig=x`, private keys, tokens of well-known services.
+    Finds `password=x`, `"apiKey": "x"`, `--token x`, `Authorization: ...`, `?sig=x`, private keys and tokens
+    of well-known services. Of `scheme://user:x@host` it finds a password with `@`, too. Takes time linear in
+    the text's length.
 
     >>> mask_text("jdbc:postgresql://ann:p@ss@db/sales?sslpassword=y&ssl=true")
     'jdbc:postgresql://ann:***@db/sales?sslpassword=***&ssl=true'
@@ -182,9 +187,9 @@ def mask_text(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""A text whose control characters are shown instead of obeyed by a terminal; lines and tabs stay.
+    r"""Escape the characters by which a text could control a terminal; newlines and tabs stay.
 
-    Escape sequences, carriage returns, marks that turn the direction of writing, halves of surrogate pairs.
+    Escapes control characters, bidirectional marks and halves of surrogate pairs.
 
     >>> printable("a\x1b[2Jb\r\u202ec")
     'a\\x1b[2Jb\\r\\u202ec'
@@ -193,14 +198,14 @@ def printable(text: str) -> str:
 
 
 def printable_json(document: str) -> str:
-    """JSON for a terminal: the same document, with escapes for the control characters that JSON allows as they are."""
+    """Escape the control characters that JSON allows unescaped; the document's meaning stays the same."""
     return document.translate(_JSON_CONTROLS)
 
 
 def _spans_hidden(
     text: str, head: re.Pattern[str], span_of: Callable[[str, re.Match[str]], tuple[int, int]]
 ) -> str:
-    """Mask the spans that `span_of` gives for each `head`; empty ones are nothing."""
+    """Mask the span that `span_of` returns for each match of `head`, unless it is empty."""
     parts, done, found = [], 0, head.search(text)
     while found is not None:
         start, end = span_of(text, found)
@@ -212,7 +217,7 @@ def _spans_hidden(
 
 
 def _named_value(text: str, found: re.Match[str]) -> tuple[int, int]:
-    """The value that follows a name, if the name is a secret's; without its quotes."""
+    """The span of the value after a name, without quotes; empty if the name is not a secret's."""
     start = found.end()
     if not is_secret(found["name"]):
         return start, start
@@ -224,9 +229,9 @@ def _named_value(text: str, found: re.Match[str]) -> tuple[int, int]:
 
 
 def _password_in_url(text: str, found: re.Match[str]) -> tuple[int, int]:
-    """The password that follows `scheme://user:`, if there is one.
+    """The span of the password after `scheme://user:`; empty if there is none.
 
-    It may hold an `@`, and a `/` where no `@` stands before.
+    A password may contain `@`, and `/` if there is no `@` before it.
     """
     start = found.end()
     found_rest = _URL_REST.match(text, start)

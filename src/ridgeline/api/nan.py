@@ -1,6 +1,6 @@
-"""One NaN for all: a dict finds a NaN by its identity only, so one float object stands for every NaN that is a key.
+"""`NAN`, the one float object for every NaN that is a key: a dict finds a NaN by identity only.
 
-Floats of columns come back from Arrow with it, and keyed state puts it in the place of a NaN that is a key.
+Columns of floats are read from Arrow with it. Keyed state replaces every NaN that is a key by it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 NAN = math.nan
-"""The NaN that stands for all."""
+"""The object that replaces every NaN."""
 _FLOATS = (float, complex, Decimal, np.floating)
 
 
 def one_nan(values: Sequence[Any], *, inside: bool = True) -> Sequence[Any]:
-    """These values, with `NAN` in the place of every NaN; those in tuples too, if `inside`."""
+    """Replace every NaN by `NAN`; if `inside`, in tuples too. Returns `values` itself if there is none."""
     kinds = set(map(type, values))
     return (
         list(map(one, values))
@@ -31,7 +31,7 @@ def one_nan(values: Sequence[Any], *, inside: bool = True) -> Sequence[Any]:
 
 
 def one(value: Any) -> Any:
-    """A value, with `NAN` in the place of every NaN, those in tuples included."""
+    """Replace a NaN, or every NaN in a tuple, by `NAN`."""
     if not _is_odd(value):
         return value
     if not isinstance(value, tuple):
@@ -41,20 +41,20 @@ def one(value: Any) -> Any:
 
 
 def odd_tuple(values: Collection[Any]) -> Any:
-    """The first of these values that is a tuple in which another NaN than `NAN` stands; None if there is none."""
+    """The first tuple that contains a NaN other than `NAN`; None if there is none."""
     found = (value for value in values if isinstance(value, tuple) and _is_odd(value))
     return next(found, None) if _may_hold_nan(values, set(map(type, values))) else None
 
 
 def nan_places(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Where an array of floats has a NaN."""
+    """The positions of NaN in an array of floats."""
     if array.null_count:
         array = array.fill_null(0.0)
     return np.flatnonzero(np.isnan(array.to_numpy(zero_copy_only=False)))
 
 
 def _may_be_nan(values: Iterable[Any], kinds: set[type]) -> bool:
-    """False if none of these values, which are of these types, is a NaN; costs some nanoseconds a value."""
+    """False if none of the values, of these types, is a NaN. Some nanoseconds per value."""
     if kinds == {float}:
         total = sum(values)
         return bool(total != total)  # noqa: PLR0124
@@ -62,7 +62,7 @@ def _may_be_nan(values: Iterable[Any], kinds: set[type]) -> bool:
 
 
 def _may_hold_nan(values: Iterable[Any], kinds: set[type]) -> bool:
-    """False if none of these values, which are of these types, is a tuple with a NaN; costs some nanoseconds a value."""
+    """False if none of the values, of these types, is a tuple with a NaN. Some nanoseconds per value."""
     if not any(issubclass(kind, tuple) for kind in kinds):
         return False
     flat = list(
@@ -75,7 +75,7 @@ def _may_hold_nan(values: Iterable[Any], kinds: set[type]) -> bool:
 
 
 def _is_odd(value: Any) -> bool:
-    """Whether it is a NaN other than `NAN`, or a tuple that holds one."""
+    """True for a NaN other than `NAN`, or a tuple that contains one."""
     if isinstance(value, tuple):
         return any(map(_is_odd, value))
     if value is NAN or not isinstance(value, _FLOATS):

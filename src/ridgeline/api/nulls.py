@@ -1,4 +1,4 @@
-"""Where a batch has nulls that the declared types do not allow: for data from outside, which nobody has checked yet."""
+"""Checks for nulls that the declared types do not allow, in batches from outside of Ridgeline."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ Rows = npt.NDArray[np.int64]
 class MisplacedNullError(ValueError):
     """A null in a column that is not optional.
 
-    `field`: its name (`address.street`), `row`: the number of the row in the batch.
+    `field`: the column's name (`address.street`). `row`: the row index in the batch.
     """
 
     def __init__(self, field: str, row: int, kind: str) -> None:
         self.field, self.row = field, row
         super().__init__(
-            f"field `{field}` is null, which its type does not allow: declare it optional, such as `{kind} | None`"
+            f"field `{field}` is null, which its type does not allow: "
+            f"declare it optional, such as `{kind} | None`"
         )
 
 
 def refuse_nulls(schema: Schema, batch: pa.RecordBatch) -> None:
-    """Raise MisplacedNullError for the first null of the first column that must not have any.
+    """Raise MisplacedNullError for the first null in the first column that must not have one.
 
-    A field of a NamedTuple or dataclass may be null if its type is a union with None, one of a
-    `pyarrow.Schema` if it is nullable.
+    A field of a NamedTuple or dataclass may be null if its type is a union with None. A field of a
+    `pyarrow.Schema` may be null if it is nullable.
     """
     for array, (name, kind) in zip(batch.columns, _declared(schema), strict=True):
         _check(array, kind, name, None)
@@ -46,7 +47,7 @@ def optional_columns(schema: Schema) -> set[str]:
 
 
 def _declared(schema: Schema) -> list[tuple[str, Any]]:
-    """Columns with their Python types, or with their Arrow fields where the schema is one of Arrow."""
+    """Names of the columns with their Python types, or with their Arrow fields for a `pyarrow.Schema`."""
     fields = (
         zip(schema.arrow.names, schema.arrow, strict=True)
         if isinstance(schema.type, pa.Schema)
@@ -56,7 +57,7 @@ def _declared(schema: Schema) -> list[tuple[str, Any]]:
 
 
 def _is_optional(declared: Any) -> bool:
-    """Whether a field of this Python type or of this Arrow field may be null."""
+    """True if a column of this Python type or Arrow field may be null."""
     if isinstance(declared, pa.Field):
         return bool(declared.nullable)
     return typing.get_origin(declared) in (typing.Union, types.UnionType) and type(None) in typing.get_args(
@@ -65,7 +66,10 @@ def _is_optional(declared: Any) -> bool:
 
 
 def _check(array: pa.Array, declared: Any, name: str, rows: Rows | None) -> None:
-    """`rows`: the rows of the batch that the values of `array` belong to; None if each belongs to its own."""
+    """Check one column and what is nested in it.
+
+    `rows[i]`: the row of the batch to which `array[i]` belongs; None: row `i`.
+    """
     kind = without_none(declared)
     if array.null_count:
         null = pc.is_null(array).to_numpy(zero_copy_only=False)
@@ -81,6 +85,7 @@ def _check(array: pa.Array, declared: Any, name: str, rows: Rows | None) -> None
 
 
 def _check_inside(array: pa.Array, kind: Any, name: str, rows: Rows | None) -> None:
+    """`_check` the fields of a struct, the values of a map, or the items of a list."""
     inner = kind.type if isinstance(kind, pa.Field) else kind
     if pa.types.is_struct(array.type):
         fields = (

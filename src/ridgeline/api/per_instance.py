@@ -1,4 +1,4 @@
-"""Names in a class body that stand for something that each instance has its own of: ports, state."""
+"""Descriptors in a class body of which each instance has its own object: ports, state, caches."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from operator import attrgetter
 from typing import Any
 
 OWN = "_own_"
-"""How the names begin under which an instance keeps its own."""
+"""Prefix of the attributes in which an instance keeps its own objects."""
 
 
 class PerInstance(property):
-    """A descriptor that gives each instance its own, made by `make` when it is first asked for; the class itself gives the descriptor.
+    """A descriptor whose value is an object per instance, made by `make` on first access.
 
-    Ports and state are read for every tuple. A property whose getter is an `attrgetter` is read without a
-    Python call, in a third of the time. The instance's class calls `make_own` where the getter finds nothing,
-    in its `__getattr__`.
+    Read on the class, it is the descriptor itself. Ports and state are read for every tuple. A property whose
+    getter is an `attrgetter` is read without a Python call, in a third of the time. If the getter finds
+    nothing, Python calls the instance's `__getattr__`, which calls `make_own`.
     """
 
     name = ""
@@ -34,14 +34,14 @@ class PerInstance(property):
         super().__init__(attrgetter(OWN + self.name), doc=type(self).__doc__)
 
     def make(self, instance: Any) -> Any:
-        """What this instance has."""
+        """Make the object of this instance."""
         raise NotImplementedError
 
 
 def make_own(instance: Any, name: str) -> Any:
-    """Make what `instance` keeps under `name`, which begins with `OWN`.
+    """Make the object that `instance` keeps under `name`, which begins with `OWN`.
 
-    Raises AttributeError if its class has nothing of that name.
+    Raises AttributeError if its class has no such descriptor.
     """
     made = vars(instance)[name] = getattr(type(instance), name.removeprefix(OWN)).make(instance)
     return made

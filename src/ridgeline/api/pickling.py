@@ -1,4 +1,4 @@
-"""Pickle for values of users' classes: plain pickle first, cloudpickle for what cannot be imported by name."""
+"""Pickling of values of users' classes: by pickle, or by cloudpickle if a class cannot be imported."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ loads = pickle.loads
 
 
 def dumps(value: Any) -> bytes:
-    """Bytes that `loads` turns back.
+    """Pickle a value, for `loads`.
 
-    Raises what cloudpickle raises for a value that cannot be pickled at all.
+    Raises what cloudpickle raises if the value cannot be pickled.
     """
     try:
         return pickle.dumps(value, 5)

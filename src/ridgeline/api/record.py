@@ -1,4 +1,4 @@
-"""Records: NamedTuples and dataclasses, their fields, and the Arrow types of these."""
+"""Records: NamedTuples and dataclasses, their fields, and the fields' Arrow types."""
 
 from __future__ import annotations
 
@@ -49,13 +49,15 @@ def record_fields(kind: Any) -> Mapping[str, Any]:
     Raises SchemaError for anything else, or a field without a type.
     """
     if not is_record(kind):
-        msg = f"{shorten(kind)} cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
+        remedy = "give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
+        msg = f"{shorten(kind)} cannot be a schema; {remedy}"
         raise SchemaError(msg)
     return _record_fields(kind)
 
 
 @lru_cache(maxsize=1024)
 def _record_fields(kind: Any) -> Mapping[str, Any]:
+    """`record_fields` of a class that is a record. Raises SchemaError for a field without a type."""
     names = (
         kind._fields
         if is_named_tuple(kind)
@@ -77,7 +79,10 @@ def _record_fields(kind: Any) -> Mapping[str, Any]:
 
 
 def _settle_annotations(kind: type, hints: Mapping[str, Any]) -> None:
-    """In classes of a script or notebook, put types in the place of their names: a worker's `__main__` does not know these names."""
+    """Replace the names of types by the types in annotations of classes of `__main__`.
+
+    A worker's `__main__` does not have the names that a script or notebook defines.
+    """
     for base in kind.__mro__:
         if base.__module__ == "__main__":
             annotations = vars(base).get("__annotations__", {})
@@ -85,7 +90,7 @@ def _settle_annotations(kind: type, hints: Mapping[str, Any]) -> None:
 
 
 def without_none(kind: Any) -> Any:
-    """The other type, of a union of one with None."""
+    """The type `T` of a union `T | None`; any other type unchanged."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         rest = [part for part in typing.get_args(kind) if part is not type(None)]
         if len(rest) == 1:
@@ -94,11 +99,9 @@ def without_none(kind: Any) -> Any:
 
 
 def to_arrow(kind: Any, where: str, within: tuple[Any, ...] = ()) -> pa.DataType:
-    """The Arrow type of a field's Python type; `where` names the field in errors.
+    """The Arrow type of a field's Python type. Raises SchemaError if there is none.
 
-    Raises SchemaError if there is none.
-
-    `within`: the records that the field lies in.
+    `where`: the field's name, for errors. `within`: the records that contain the field.
     """
     kind = without_none(kind)
     if isinstance(kind, pa.DataType):
@@ -111,7 +114,8 @@ def to_arrow(kind: Any, where: str, within: tuple[Any, ...] = ()) -> pa.DataType
     if origin is dict and arguments:
         return pa.map_(to_arrow(arguments[0], where, within), to_arrow(arguments[1], where, within))
     if kind in within:
-        msg = f"`{where}` has type `{kind.__name__}`, which contains itself, so it has no column type; use a port of `object`"
+        what = f"has type `{kind.__name__}`, which contains itself, so it has no column type"
+        msg = f"`{where}` {what}; use a port of `object`"
         raise SchemaError(msg)
     if is_record(kind):
         inside = (*within, kind)

@@ -1,20 +1,20 @@
-"""The times of records: when what they tell of happened, by which ages are measured.
+"""The times of records: when their events happened. Ages are measured by them.
 
-Where a record's time comes from, strongest first:
+Sources of a record's time; the first that applies is used:
 
 1. `emit(value, timestamp=...)`;
 2. the column that the output port declares (`OutputPort(..., timestamp="column")`) or the operator names
    (`Operator.timestamp_of`);
-3. inheritance: what is emitted while a tuple is processed has that tuple's time. Of a batch that is emitted
-   while a batch is processed, each tuple has the time of the row from which it came: by `emit_batch(batch,
-   rows=...)`; without `rows`, row by row if both batches are equally long. Everything else that is emitted
-   while a batch is processed has the newest time of that batch, and its oldest beside it. What is emitted in
-   `end_window` has the newest and the oldest time of all that came in the (application) window;
+3. inheritance. A record emitted while a tuple is processed has that tuple's time. A batch emitted while a
+   batch is processed inherits row by row: as `emit_batch(batch, rows=...)` says, or without `rows` if both
+   batches are equally long. All other records emitted while a batch is processed have the newest and the
+   oldest time of that batch. Records emitted in `end_window` have the newest and the oldest time of all
+   records of the (application) window;
 4. otherwise a record has no time: input operators without a column, `begin_window`, a null in the column.
 
-The range of an open application window is kept in memory: if its container is moved to another worker, the
-range starts anew there, while state is kept. An operator's first result after that may therefore seem younger
-than the oldest record in it.
+The range of times of an open application window is kept in memory. If its container moves to another worker,
+state moves along, but the range starts anew. An operator's first result after that may therefore seem younger
+than its oldest record.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ridgeline.api.errors import SchemaError, shorten
 from ridgeline.api.schema import TIMESTAMP, Schema
 
 Microseconds = npt.NDArray[np.int64]
-"""Times, one a record: microseconds since 1970-01-01 UTC, `NO_TIME` for none."""
+"""Times, one per record: microseconds since 1970-01-01 UTC, `NO_TIME` for none."""
 Positions = npt.NDArray[np.int64]
 NO_TIME: int = np.iinfo(np.int64).min
 """The time of a record that has none; Arrow's and numpy's `NaT`."""
@@ -42,13 +42,13 @@ _MICROSECONDS = {"s": 1_000_000, "ms": 1_000}
 
 
 class Span(NamedTuple):
-    """The newest and the oldest time of some records that have one."""
+    """The newest and the oldest time of a set of records."""
 
     newest: int
     oldest: int
 
     def of_each(self, count: int) -> Times:
-        """These times for `count` records; they take no memory."""
+        """These times for each of `count` records; the arrays are views of one value."""
         newest = np.broadcast_to(np.int64(self.newest), count)
         return Times(
             newest, None if self.oldest == self.newest else np.broadcast_to(np.int64(self.oldest), count)
@@ -57,7 +57,11 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Times:
-    """The times of a run of records: of each, and of the oldest record that went into each (None: they are the same)."""
+    """The times of a sequence of records.
+
+    `newest`: the time of each record. `oldest`: the time of the oldest record that it was made from; None:
+    the same as `newest`.
+    """
 
     newest: Microseconds
     oldest: Microseconds | None = None
@@ -70,7 +74,7 @@ class Times:
         return Times(self.newest[positions], None if self.oldest is None else self.oldest[positions])
 
     def span(self) -> Span | None:
-        """Their newest and oldest; None if no record has a time."""
+        """The newest and the oldest time of all; None if no record has a time."""
         if not len(self.newest) or (newest := int(self.newest.max())) == NO_TIME:
             return None
         times = self.newest if self.oldest is None else self.oldest
@@ -78,7 +82,7 @@ class Times:
         return Span(newest, oldest if oldest != NO_TIME else int(times[times != NO_TIME].min()))
 
     def overwritten(self, positions: Positions, newest: Microseconds) -> Times:
-        """The same, but for the records at these positions, which have times of their own."""
+        """A copy with the times of the records at these positions replaced by `newest`."""
         changed = Times(self.newest.copy(), None if self.oldest is None else self.oldest.copy())
         changed.newest[positions] = newest
         if changed.oldest is not None:
@@ -87,14 +91,14 @@ class Times:
 
 
 def no_times(count: int) -> Microseconds:
-    """The times of records that have none."""
+    """`NO_TIME` for each of `count` records."""
     return np.full(count, NO_TIME, np.int64)
 
 
 def joined_times(parts: Sequence[tuple[int, Times | None]]) -> Times | None:
-    """The times of runs of records as those of one run: (number of records, their times) each.
+    """Concatenate the times of sequences of records: (number of records, their times) each.
 
-    None if none has any.
+    None if no record has a time.
     """
     parts = [part for part in parts if part[0]]
     if all(times is None for _, times in parts):
@@ -111,30 +115,31 @@ def joined_times(parts: Sequence[tuple[int, Times | None]]) -> Times | None:
 
 
 def joined_spans(first: Span | None, second: Span | None) -> Span | None:
-    """The newest and the oldest of both."""
+    """The newest and the oldest time of both spans."""
     if first is None or second is None:
         return first or second
     return Span(max(first.newest, second.newest), min(first.oldest, second.oldest))
 
 
 def check_timestamp(value: Any, port: str) -> None:
-    """Raise SchemaError if what an author gave as the time of a tuple on `port` is none."""
+    """Raise SchemaError if the `timestamp` of a tuple emitted on `port` is not a datetime."""
     if not isinstance(value, datetime):
         remedy = "give a `datetime`; one without a zone is UTC"
-        msg = f"the `timestamp` of a tuple is a time; got {shorten(value)} in `{port}.emit(..., timestamp=...)`; {remedy}"
+        found = f"got {shorten(value)} in `{port}.emit(..., timestamp=...)`"
+        msg = f"the `timestamp` of a tuple is a time; {found}; {remedy}"
         raise SchemaError(msg)
 
 
 def to_times(values: Sequence[datetime | None]) -> Microseconds:
-    """Python's times as ours; None is none, and one without a zone is UTC."""
+    """Convert datetimes; None becomes `NO_TIME`, and a datetime without a zone is UTC."""
     return column_times(pa.array(values, TIMESTAMP))
 
 
 def column_times(column: pa.Array) -> Microseconds:
-    """A timestamp column's times, of any unit, with a zone or in UTC; null is none, nanoseconds are rounded down.
+    """The times in a timestamp column of any unit, with a zone or in UTC.
 
-    Times beyond the years that microseconds can tell are the last of them. A column of another type has no
-    times.
+    Null becomes `NO_TIME`. Nanoseconds are rounded down. Times out of the range of microseconds become the
+    nearest time in it. A column of another type has no times.
     """
     kind = column.type
     if not pa.types.is_timestamp(kind):
@@ -153,7 +158,10 @@ def column_times(column: pa.Array) -> Microseconds:
 
 
 def row_times(schema: Schema, rows: Sequence[Any], name: str) -> Microseconds:
-    """The times in a field of Python tuples that fit the schema; where these are any objects, of those that have such a field."""
+    """The times in the field `name` of Python tuples of a schema.
+
+    In a stream of `object`, tuples without such a field have no time.
+    """
     if schema.pickled:
         found = [getattr(row, name, None) for row in rows]
         return to_times([value if isinstance(value, datetime) else None for value in found])
@@ -162,9 +170,10 @@ def row_times(schema: Schema, rows: Sequence[Any], name: str) -> Microseconds:
 
 
 def to_positions(rows: Any, emitted: int, processed: int, port: str) -> Positions:
-    """The `rows` of `emit_batch` as positions: a mask over the rows processed, or positions in them.
+    """Convert the `rows` of `emit_batch`, a mask over the processed rows or positions in them, to positions.
 
-    Raises SchemaError if they are neither, are not as many as were emitted, or lie outside.
+    Raises SchemaError for anything else, for another number of positions than `emitted`, and for a position
+    outside of the `processed` rows.
     """
     if isinstance(rows, (pa.Array, pa.ChunkedArray)):
         if pa.types.is_boolean(rows.type):
@@ -175,24 +184,28 @@ def to_positions(rows: Any, emitted: int, processed: int, port: str) -> Position
         found = np.flatnonzero(found)
     if found.ndim != 1 or found.dtype.kind not in "iu":
         remedy = f"give a mask of {processed} values or {emitted} positions"
-        msg = f"`rows` of `{port}.emit_batch` says from which rows the tuples came; got {found.dtype} of shape {found.shape}; {remedy}"
+        what = f"`rows` of `{port}.emit_batch` says from which rows the tuples came"
+        msg = f"{what}; got {found.dtype} of shape {found.shape}; {remedy}"
         raise SchemaError(msg)
     if len(found) != emitted:
         remedy = "give one a tuple"
-        msg = f"`rows` of `{port}.emit_batch` says for each tuple from which row it came; got {len(found)} for {emitted} tuples; {remedy}"
+        what = f"`rows` of `{port}.emit_batch` says for each tuple from which row it came"
+        msg = f"{what}; got {len(found)} for {emitted} tuples; {remedy}"
         raise SchemaError(msg)
     if len(found) and not (found.min() >= 0 and found.max() < processed):
-        msg = f"`rows` of `{port}.emit_batch` are positions in the batch of {processed} being processed; got {found.min()} to {found.max()}"
+        what = f"`rows` of `{port}.emit_batch` are positions in the batch of {processed} being processed"
+        msg = f"{what}; got {found.min()} to {found.max()}"
         raise SchemaError(msg)
     return found.astype(np.int64, copy=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Processing:
-    """What an operator processes while it emits: a batch of `size` rows, as many tuples one by one, or a window as a whole (`size` 0).
+    """The input that an operator processes while it emits.
 
-    `times` is asked for the times of what is processed, only if something is emitted. `remaining` tells how
-    many tuples remain after the one being processed; None if they are not processed one by one.
+    It is a batch of `size` rows, `size` tuples one by one, or a whole window (`size` 0). `times` returns the
+    times of the input; called only if something is emitted. `remaining` returns the number of tuples after
+    the one being processed; None if they are not processed one by one.
     """
 
     times: Callable[[], Times | None]
@@ -200,7 +213,7 @@ class Processing:
     remaining: Callable[[], int] | None = None
 
     def of_tuples(self, emitted: Positions | None) -> Times | None:
-        """The times of tuples that were emitted tuple by tuple: so many for each of them, None for one each."""
+        """The times of rows emitted per input row; `emitted[i]` rows came from row `i` (None: one each)."""
         times = self.times()
         return (
             times
@@ -209,20 +222,21 @@ class Processing:
         )
 
     def of_all(self, count: int) -> Times | None:
-        """The times of `count` tuples, each made from all that is processed."""
+        """The times of `count` tuples, each made from the whole input."""
         times = self.times()
         span = None if times is None else times.span()
         return None if span is None else span.of_each(count)
 
     def of_batch(self, count: int, rows: Any, port: str) -> Times | None:
-        """The times of a batch of `count` tuples, emitted by now; `rows` as in `emit_batch`.
+        """The times of a batch of `count` tuples that is emitted now; `rows` as in `emit_batch`.
 
-        Raises SchemaError.
+        Raises SchemaError for `rows` that do not fit, or if no batch is being processed.
         """
         if rows is not None and (self.remaining is not None or not self.size):
             what = "no batch is" if self.remaining is None else "tuples are"
             remedy = "leave `rows` out"
-            msg = f"`rows` of `{port}.emit_batch` are positions in the batch being processed; got them while {what} processed; {remedy}"
+            rule = f"`rows` of `{port}.emit_batch` are positions in the batch being processed"
+            msg = f"{rule}; got them while {what} processed; {remedy}"
             raise SchemaError(msg)
         if rows is not None:
             times = self.times()
@@ -232,7 +246,7 @@ class Processing:
                 and len(rows) == self.size
                 and rows.true_count == count
             ):
-                return None  # a filter's mask over records without times: it fits, and where they came from does not matter
+                return None  # fast path: a mask that fits, over records without times
             positions = to_positions(rows, count, self.size, port)
             return None if times is None else times.take(positions)
         if self.remaining is not None:
