@@ -4,10 +4,11 @@ import inspect
 
 import pytest
 
+import ridgeline.api
 import ridgeline.operators
 import ridgeline.testing
 
-PACKAGES = [ridgeline.operators, ridgeline.testing]  # every package in which each public name has an example
+PACKAGES = [ridgeline.api, ridgeline.operators, ridgeline.testing]
 PUBLIC = [
     pytest.param(value, id=f"{package.__name__}.{name}")
     for package in PACKAGES

@@ -110,26 +110,28 @@ class Application:
         quiet: bool = False,
         context: SparkContext | None = None,
     ) -> Handle:
-        """Run the application on Spark in a thread of this process; returns when its first window is about to run.
+        """Run the application on Spark, in a thread of this process.
+
+        Returns when the first window is about to run.
 
         Args:
             master: Spark's master. Default: that of `spark-submit`, if it started this program; else
                 `local[*]`.
-            checkpoint: The checkpoint folder; it is gone on from if it holds a run. Default: a fresh one.
-            windows: Stop after so many windows. Default: when all inputs have finished, or at `stop()`.
+            checkpoint: The checkpoint folder; a run that it holds is resumed. Default: a fresh one.
+            windows: Stop after this many windows. Default: when all inputs have finished, or at `stop()`.
             conf: Settings of Spark.
             properties: Properties of operators, as `-D`: `{"range.count": "5"}`.
             attributes: Attributes, as `--attribute`: `{"sum.partitions": "2"}`.
             port: Of the web service; 0: a free one, None: no web service.
             event_log: A file ending in `.jsonl` or `.parquet` for all events.
             quiet: Console outputs print nothing.
-            context: A SparkContext to use; it stays. Then `master` and `conf` are its own.
+            context: A SparkContext to use; it is not stopped. Leave out `master` and `conf`: it has its own.
 
         Returns:
-            The handle: figures as tables, `wait()`, `stop()`.
+            The handle: metrics as tables, `wait()`, `stop()`.
 
         Raises:
-            ValidationError: If the application is not valid, naming all faults.
+            ValidationError: If the application is not valid; it names all faults.
             RidgelineError: If it cannot be started.
         """
         # By name at call time: what authors write imports nothing of what runs it.

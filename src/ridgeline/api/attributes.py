@@ -17,11 +17,18 @@ from ridgeline.api.partitioner import Partitioner
 
 _LEAST_SECONDS = 0.001
 MOST_SECONDS = 365 * 86_400.0
-"""The longest duration that can be asked for: what threads and clocks can wait for is not much more."""
+"""The longest duration that an attribute may have; threads and clocks cannot wait for much longer."""
 
 
 class ProcessingMode(enum.StrEnum):
-    """What happens to a window in which an operator fails."""
+    """What happens to a window in which an operator fails.
+
+    >>> from ridgeline import Application, ProcessingMode
+    >>> from ridgeline.testing import ListInput
+    >>> app = Application("payments")
+    >>> once = ListInput(object, [1])
+    >>> source = app.add_operator("source", once, processing_mode=ProcessingMode.EXACTLY_ONCE)
+    """
 
     AT_LEAST_ONCE = "AT_LEAST_ONCE"
     EXACTLY_ONCE = "EXACTLY_ONCE"
@@ -29,7 +36,15 @@ class ProcessingMode(enum.StrEnum):
 
 
 class OnError(enum.StrEnum):
-    """What happens to a tuple on which an operator fails: the application fails, the tuple is left out, or it is tried again."""
+    """What happens to a tuple on which an operator fails.
+
+    STOP: the application fails. SKIP: the tuple is left out. RETRY: the tuple is tried again.
+
+    >>> from ridgeline import Application, OnError
+    >>> from ridgeline.operators import Map
+    >>> app = Application("numbers")
+    >>> parse = app.add_operator("parse", Map(int, schema=object), on_error=OnError.SKIP)
+    """
 
     STOP = "STOP"
     SKIP = "SKIP"
@@ -37,7 +52,13 @@ class OnError(enum.StrEnum):
 
 
 class RecordingLevel(enum.StrEnum):
-    """How much is measured, as in Kafka: nothing while a window runs, what everybody needs, and what costs more."""
+    """How much is measured; the levels are named as Kafka's.
+
+    OFF: nothing while a window runs. INFO: what everybody needs. TRACE: also what costs more.
+
+    >>> from ridgeline import Application, RecordingLevel
+    >>> app = Application("payments", metrics_recording_level=RecordingLevel.TRACE)
+    """
 
     OFF = "OFF"
     INFO = "INFO"
@@ -45,7 +66,12 @@ class RecordingLevel(enum.StrEnum):
 
 
 class Locality(enum.StrEnum):
-    """Where the operators of a stream run: the first two in one container, the next two in separate ones."""
+    """Where the operators of a stream run: the first two in one container, the next two in separate ones.
+
+    >>> from ridgeline import Locality
+    >>> Locality.THREAD_LOCAL.together, Locality.NODE_LOCAL.together
+    (True, False)
+    """
 
     THREAD_LOCAL = "THREAD_LOCAL"
     CONTAINER_LOCAL = "CONTAINER_LOCAL"
@@ -60,10 +86,12 @@ class Locality(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute: its `scope` is `operator` or `application`, `kind` its type, `minimum` and `maximum` the numbers allowed.
+    """One attribute.
 
-    Of kind `float` are durations in seconds: from a millisecond to a year, as a number or a text such as
-    "500ms".
+    `scope`: `operator` or `application`. `kind`: its type. `minimum` and `maximum`: the numbers allowed.
+
+    Attributes of kind `float` are durations in seconds, from a millisecond to a year. They are given as a
+    number or a text such as "500ms".
     """
 
     name: str
@@ -75,7 +103,7 @@ class Attribute:
     maximum: int = 2**31 - 1
 
     def check(self, value: Any) -> tuple[Any, str | None]:
-        """The value in the attribute's type and None, or the value as it is and the rule that it breaks."""
+        """Return the value in the attribute's type and None, or unchanged and the rule that it breaks."""
         if value is None and self.default is None:
             return None, None
         if self.kind is Partitioner:
@@ -90,6 +118,7 @@ class Attribute:
         return _check_duration(value) if self.kind is float else self._check_number(value)
 
     def _check_number(self, value: Any) -> tuple[Any, str | None]:
+        """`check` of a whole number: an int, an object that can be an index, or a text of digits."""
         try:
             number = int(value) if isinstance(value, str) else operator.index(value)
         except (TypeError, ValueError):
@@ -104,6 +133,7 @@ class Attribute:
 
 
 def _check_duration(value: Any) -> tuple[Any, str | None]:
+    """`Attribute.check` of a duration; returns seconds."""
     try:
         seconds = parse_duration(value)
     except ValueError:

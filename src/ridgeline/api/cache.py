@@ -30,7 +30,8 @@ class Cache(PerInstance, Generic[T]):
 
     def __init__(self, make: Callable[[], T]) -> None:
         if not callable(make):
-            msg = f"`Cache` takes a callable without arguments that makes what is missing; got {make!r}; such as `Cache(dict)`"
+            takes = "a callable without arguments that makes what is missing"
+            msg = f"`Cache` takes {takes}; got {make!r}; such as `Cache(dict)`"
             raise TypeError(msg)
         self.make_one = make
 

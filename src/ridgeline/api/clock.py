@@ -1,4 +1,4 @@
-"""The one place where time comes from."""
+"""The one module that reads the machine's clocks; all other code asks a `Clock`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,23 @@ from datetime import UTC, datetime
 
 
 class Clock(ABC):
-    """Where all times come from: durations from `monotonic`, timestamps from `wall`. Thread-safe."""
+    """Source of all times: durations come from `monotonic`, timestamps from `wall`. Thread-safe.
+
+    Operators read `self.context.clock`. Tests give a `SteppingClock`.
+
+    >>> from ridgeline import Clock
+    >>> class NoonClock(Clock):
+    ...     def wall(self) -> float:
+    ...         return 43_200.0
+    ...
+    ...     def monotonic(self) -> float:
+    ...         return 0.0
+    ...
+    ...     def wait(self, seconds, stop=None) -> bool:
+    ...         return stop is not None and stop.is_set()
+    >>> NoonClock().now().isoformat()
+    '1970-01-01T12:00:00+00:00'
+    """
 
     @abstractmethod
     def wall(self) -> float:
@@ -17,13 +33,13 @@ class Clock(ABC):
 
     @abstractmethod
     def monotonic(self) -> float:
-        """Seconds since some fixed moment; never goes back."""
+        """Seconds since some fixed moment; never decreases."""
 
     @abstractmethod
     def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:
-        """Block until `seconds` have passed or `stop` is set; True if it was set.
+        """Block until `seconds` have passed or `stop` is set; return True if it was set.
 
-        `seconds` <= 0 returns at once.
+        Returns at once if `seconds` <= 0.
         """
 
     def now(self) -> datetime:
@@ -32,7 +48,10 @@ class Clock(ABC):
 
 
 class Timeline:
-    """Timestamps of one stretch of work: one reading of the wall clock, then the monotonic one, so that they never go back."""
+    """Timestamps that never decrease, for one stretch of work.
+
+    Reads the wall clock once, then adds what the monotonic clock measures.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -40,12 +59,19 @@ class Timeline:
         self._start = clock.monotonic()
 
     def now(self) -> float:
-        """Seconds since 1970-01-01 UTC; one clock reading."""
+        """Seconds since 1970-01-01 UTC; reads one clock."""
         return self._wall + (self._clock.monotonic() - self._start)
 
 
 class SystemClock(Clock):
-    """The machine's clocks."""
+    """The machine's clocks.
+
+    >>> from ridgeline import SystemClock
+    >>> clock = SystemClock()
+    >>> before = clock.monotonic()
+    >>> clock.wait(0.001), clock.monotonic() > before
+    (False, True)
+    """
 
     def wall(self) -> float:
         """Seconds since 1970-01-01 UTC."""
@@ -56,7 +82,7 @@ class SystemClock(Clock):
         return time.perf_counter()
 
     def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:
-        """Block until `seconds` have passed or `stop` is set; True if it was set."""
+        """Block until `seconds` have passed or `stop` is set; return True if it was set."""
         if stop is None:
             if seconds > 0:
                 time.sleep(seconds)

@@ -1,4 +1,4 @@
-"""Which partition a tuple belongs to: hashes that are the same in every process, on every machine."""
+"""Hashes that assign tuples to partitions; the same in every process, on every machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
 
 
 def _mix(values: Hashes) -> Hashes:
-    """Spread the bits of 64-bit integers: the finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+    """Spread the bits of 64-bit integers: the finaliser of splitmix64 (Steele et al., OOPSLA 2014)."""
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -35,6 +35,7 @@ def _mix(values: Hashes) -> Hashes:
 
 
 def _mix_one(value: int) -> int:
+    """`_mix` of one value."""
     value = (value + 0x9E3779B97F4A7C15) & _MASK64
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK64
@@ -46,7 +47,7 @@ def _bits(value: float) -> int:
 
 
 def _decimal_bits(value: Decimal) -> int:
-    """64 bits of a Decimal, the same as of an int or float that equals it."""
+    """64 bits of a Decimal; those of the int or float that equals it, if there is one."""
     if not value.is_finite():
         return _bits(float("nan") if value.is_nan() else float(value))
     sign, digits, exponent = value.normalize(_EXACT).as_tuple()
@@ -62,9 +63,15 @@ def _decimal_bits(value: Decimal) -> int:
 def stable_hash(value: Any) -> int:  # noqa: PLR0911  one return per kind of value
     """A 64-bit hash of a key that never depends on process, machine or PYTHONHASHSEED.
 
-    Equal numbers have equal hashes: 1, 1.0, True, `Decimal("1.00")`; all NaN are one number. Equal to what
-    `hash_columns` gives for the same key in an Arrow column. Raises TypeError for a value that cannot be a
+    Equal numbers have equal hashes: 1, 1.0, True, `Decimal("1.00")`. All NaN have one hash. `hash_columns`
+    returns the same hash for the same key in an Arrow column. Raises TypeError for a value that cannot be a
     key.
+
+    >>> from ridgeline import stable_hash
+    >>> stable_hash("account 7") % 4
+    1
+    >>> stable_hash(1) == stable_hash(1.0)
+    True
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -91,7 +98,8 @@ def stable_hash(value: Any) -> int:  # noqa: PLR0911  one return per kind of val
         for part in value[1:]:
             total = _mix_one((total * 31 + stable_hash(part)) & _MASK64)
         return total
-    msg = f"a {type(value).__name__} cannot be a key; use int, str, bytes, float, bool, Decimal, date, datetime or a tuple of them"
+    known = "int, str, bytes, float, bool, Decimal, date, datetime or a tuple of them"
+    msg = f"a {type(value).__name__} cannot be a key; use {known}"
     raise TypeError(msg)
 
 
@@ -158,14 +166,26 @@ def hash_columns(batch: pa.RecordBatch, names: Sequence[str]) -> Hashes:
 
 
 class StreamCodec(ABC):
-    """Decides the partition key of a port's tuples.
+    """Assigns the tuples of an input port to partitions by a hash: `InputPort(Payment, codec=ByAccount())`.
 
-    Write `hash`; override `hashes` where whole batches are faster.
+    Implement `hash`. Override `hashes` if whole batches can be hashed faster.
+
+    >>> from typing import NamedTuple
+    >>> from ridgeline import StreamCodec, stable_hash
+    >>> class Payment(NamedTuple):
+    ...     account: str
+    ...     cents: int
+    >>> class ByBank(StreamCodec):
+    ...     def hash(self, tuple: Payment) -> int:
+    ...         return stable_hash(tuple.account[:2])
+    >>> by_bank = ByBank()
+    >>> by_bank.hash(Payment("DE12", 1)) == by_bank.hash(Payment("DE34", 2))
+    True
     """
 
     @abstractmethod
     def hash(self, tuple: Any) -> int:
-        """Any integer; equal for tuples that must meet, the same in every process. `stable_hash` helps."""
+        """Any integer, the same in every process; equal for tuples of one partition. See `stable_hash`."""
 
     def hashes(self, tuples: Tuples) -> Hashes:
         """One 64-bit hash per tuple. Raises RidgelineError for a tuple that `hash` raises for."""
@@ -178,15 +198,16 @@ class StreamCodec(ABC):
             raise RidgelineError(msg) from error
 
     def key_columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
-        """The columns of the key, if these are what `hash` hashes, with `stable_hash`; None if that is not known.
+        """The columns that `hash` hashes with `stable_hash`; None if it hashes anything else.
 
-        So that the plan can tell whether equal keys of two ports of an operator meet. `schema`: of the port.
+        The plan uses them to check that equal keys of two ports go to the same partition. `schema`: the
+        port's.
         """
         return None
 
 
 class ColumnCodec(StreamCodec):
-    """The hash of one or several columns: what a port with `key="account"` uses."""
+    """Hashes one or several columns; the codec of a port with `key="account"`."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self.columns = tuple(columns)
@@ -197,16 +218,16 @@ class ColumnCodec(StreamCodec):
         return stable_hash(values[0] if len(values) == 1 else values)
 
     def hashes(self, tuples: Tuples) -> Hashes:
-        """Vectorised over the Arrow columns."""
+        """The hash of each row, vectorised over the Arrow columns."""
         return hash_columns(tuples.batch, self.columns)
 
     def key_columns(self, schema: pa.Schema) -> tuple[str, ...]:
-        """The columns that were given."""
+        """The columns passed to the constructor."""
         return self.columns
 
 
 class FunctionCodec(StreamCodec):
-    """The stable hash of what a function makes of a tuple: what a port with `key=lambda tuple: ...` uses."""
+    """Hashes the result of a function of the tuple; the codec of a port with `key=lambda tuple: ...`."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function

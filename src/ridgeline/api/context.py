@@ -9,16 +9,42 @@ from ridgeline.api.clock import Clock
 
 
 class OperatorContext:
-    """`self.context` of a running operator.
+    """`self.context` of a running operator: where and when it runs.
 
-    `name` (logical), `application`, `partition` (0 to `partitions` - 1), `window_id` (of the streaming window
-    that runs; -1 before the first), `window_seconds` (the width of one), `clock`; `attempt` counts how often
-    this window has been tried before, `container_attempt` is unique to the attempt; `run_id` is the same for
-    all runs on one checkpoint; `staging` is the URI of a folder inside of the checkpoint for files that wait
-    for the commit.
+    Attributes:
+        application: The name of the application.
+        name: The operator's name in the logical plan.
+        partition: The operator's partition, from 0 to `partitions` - 1.
+        partitions: How many partitions the operator has.
+        window_id: The streaming window that runs; -1 before the first.
+        window_seconds: The width of a streaming window.
+        clock: The source of all times.
+        attempt: How many attempts at this window were made before.
+        container_attempt: A text that is unique to the attempt.
+        run_id: The same for all runs on one checkpoint.
+        staging: The URI of a folder in the checkpoint, for files that wait for the commit.
+
+    >>> from ridgeline import Application, Operator, OperatorContext, InputPort
+    >>> from ridgeline.testing import ListInput, run_local
+    >>> class Greet(Operator):
+    ...     names = InputPort(object)
+    ...
+    ...     def setup(self, context: OperatorContext) -> None:
+    ...         print(f"{context.application}.{context.name}: {context.partition} of {context.partitions}")
+    ...
+    ...     @names.process
+    ...     def greet(self, name: str) -> None:
+    ...         print(f"hello {name} in window {self.context.window_id}")
+    >>> app = Application("hello")
+    >>> names = app.add_operator("names", ListInput(object, ["Ann"]))
+    >>> greet = app.add_operator("greet", Greet())
+    >>> app.add_stream("names", names.output, greet.names)
+    >>> run = run_local(app)
+    hello.greet: 0 of 1
+    hello Ann in window 0
     """
 
-    def __init__(  # noqa: PLR0913  all that the engine tells
+    def __init__(  # noqa: PLR0913  all that the engine passes
         self,
         *,
         application: str,
@@ -45,35 +71,35 @@ class OperatorContext:
         self.container_attempt = ""
         self._handed_over: list[Any] = []
         self.on_expected: Callable[[str, float], None] | None = None
-        """What the platform does with `expect_outputs`."""
+        """Called by `expect_outputs`; set by the engine."""
 
     def hand_over(self, value: Any) -> None:
-        """Give a picklable value to this operator's `Publisher` on the driver; it gets it if and only if the window is committed.
+        """Send a picklable value to this operator's `Publisher` on the driver.
 
-        Raises nothing; call it in a window.
+        It is published if and only if the window is committed. Call it in a window. Raises nothing.
         """
         self._handed_over.append(value)
 
     @property
     def handed_over_count(self) -> int:
-        """How many values were handed over and not taken."""
+        """How many values were passed to `hand_over` and not yet taken by the engine."""
         return len(self._handed_over)
 
     def take_back(self, count: int) -> None:
-        """Forget all values handed over but the first `count`."""
+        """Drop all values of `hand_over` but the first `count`; the engine calls it for a skipped tuple."""
         del self._handed_over[count:]
 
     def expect_outputs(self, port: str, remaining: float) -> None:
-        """Say how many tuples are still to come on an output port for what is being processed: the tuple, the batch, or an input's window.
+        """Estimate how many more tuples the running callback emits on an output port.
 
-        For callbacks that take long: progress and seconds left follow from it. Say it again as the estimate
-        gets better; what is emitted afterwards is subtracted. Negative: there is no end. Costs about a
-        microsecond. Raises nothing.
+        For callbacks that take long: progress and remaining seconds are computed from it. It counts for the
+        tuple, the batch or the input's window being processed. Tuples emitted afterwards are subtracted; call
+        it again for a better estimate. Negative: without end. Costs about a microsecond. Raises nothing.
         """
         if self.on_expected is not None:
             self.on_expected(port, remaining)
 
     def take_handed_over(self) -> list[Any]:
-        """What was handed over since the last call."""
+        """The values of `hand_over` since the last call; the engine calls it at the window's end."""
         values, self._handed_over = self._handed_over, []
         return values

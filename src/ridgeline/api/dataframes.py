@@ -11,7 +11,17 @@ from ridgeline.api.errors import SchemaError, described
 
 
 class ArrowStream(Protocol):
-    """A table that exports its columns by the Arrow PyCapsule interface: `pyarrow.Table`, a DataFrame of pandas or polars."""
+    """A table that exports its columns by the Arrow PyCapsule interface, for annotations.
+
+    Such are `pyarrow.Table` and the DataFrames of pandas and polars.
+
+    >>> import pyarrow as pa
+    >>> from ridgeline import ArrowStream
+    >>> def count(table: ArrowStream) -> int:
+    ...     return pa.table(table).num_rows
+    >>> count(pa.table({"account": [1, 2]}))
+    2
+    """
 
     def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object:
         """The table as a stream of Arrow batches, in a PyCapsule."""
@@ -34,7 +44,8 @@ def table_of(value: object, port: str) -> pa.Table:
         return _of_pandas(value) if _is_pandas(value) else pa.table(value)
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError, OverflowError) as error:
         kind = type(value).__name__
-        msg = f"`{port}.emit_batch` cannot make Arrow columns of the {kind}: {described(error)}; convert its columns"
+        what = f"cannot make Arrow columns of the {kind}: {described(error)}"
+        msg = f"`{port}.emit_batch` {what}; convert its columns"
         raise SchemaError(msg) from error
 
 
@@ -46,7 +57,7 @@ def _has_columns(value: object) -> TypeGuard[ArrowStream]:
 
 
 def _is_pandas(value: object) -> bool:
-    """True for a pandas DataFrame. Does not import pandas: who has one has imported it."""
+    """True for a pandas DataFrame. Does not import pandas: where there is one, it is imported already."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, pandas.DataFrame)
 

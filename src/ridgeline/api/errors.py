@@ -1,4 +1,4 @@
-"""Every error that a user of Ridgeline can meet. Texts say: what is wrong; what was found; what to do."""
+"""Errors that Ridgeline raises. Their texts say: what is wrong; what was found; what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 
 
 class RidgelineError(Exception):
-    """Base class of all errors that Ridgeline raises on purpose."""
+    """Base class of all errors that Ridgeline raises on purpose.
+
+    >>> from ridgeline import RidgelineError, SchemaError, ValidationError
+    >>> issubclass(SchemaError, RidgelineError), issubclass(ValidationError, RidgelineError)
+    (True, True)
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,10 @@ class Fault:
 
     `where` is the operator, port, stream or attribute (`balances.payments`); `what` is what is wrong;
     `remedy` is what to do.
+
+    >>> from ridgeline import Fault
+    >>> str(Fault("sum.partitions", "must be at least 1; got 0", "give a greater number"))
+    '`sum.partitions`: must be at least 1; got 0; give a greater number'
     """
 
     where: str
@@ -37,7 +46,15 @@ class Fault:
 
 
 class ValidationError(RidgelineError):
-    """The application is not valid: all of its faults at once, in `faults`."""
+    """The application is not valid; `faults` has all of its faults.
+
+    >>> from ridgeline import Application
+    >>> from ridgeline.plan import validate
+    >>> validate(Application("payments"))
+    Traceback (most recent call last):
+    ridgeline.api.errors.ValidationError: application `payments` is not valid; 1 fault:
+      - `payments`: the application has no operators; add one with `app.add_operator(name, operator)`
+    """
 
     def __init__(self, application: str, faults: Sequence[Fault]) -> None:
         self.application = application
@@ -51,19 +68,40 @@ class ValidationError(RidgelineError):
 
 
 class SchemaError(RidgelineError):
-    """A type that cannot be the schema of a port or state, or a value that does not fit its schema."""
+    """A type that cannot be the schema of a port or state, or a value that does not fit its schema.
+
+    >>> from ridgeline import Schema
+    >>> Schema(int)
+    Traceback (most recent call last):
+    ridgeline.api.errors.SchemaError: <class 'int'> cannot be a schema; give a NamedTuple, ...
+    """
 
 
 class StateError(RidgelineError):
-    """State that was not declared, or that cannot be restored."""
+    """State that was not declared or cannot be restored, or a value that is not of the state's type.
+
+    >>> from ridgeline import KeyedState, Operator
+    >>> class Count(Operator):
+    ...     totals = KeyedState(int, key=str)
+    >>> Count().totals["word"] = "one"
+    Traceback (most recent call last):
+    ridgeline.api.errors.StateError: `totals` holds values of type `int`; got 'one', a `str`, ...
+    """
 
 
 class CheckpointError(RidgelineError):
-    """The checkpoint folder cannot be used: in use by another driver, unreadable, unwritable, or of another application."""
+    """The checkpoint folder cannot be used.
+
+    It is in use by another driver, unreadable, unwritable, or of another application.
+
+    >>> from ridgeline import CheckpointError, RidgelineError
+    >>> issubclass(CheckpointError, RidgelineError)
+    True
+    """
 
 
 class UntrustedError(RidgelineError):
-    """A file or folder whose content would become code could have been written by somebody else."""
+    """A file or folder that would be run as code could have been written by another user."""
 
 
 class FencedError(CheckpointError):
@@ -71,16 +109,21 @@ class FencedError(CheckpointError):
 
 
 class ContainerAbortError(RidgelineError):
-    """A test asked for the death of a container (`ABORT` in a list input). The window is replayed."""
+    """A test ended a container by `ABORT` in a list input. The window is replayed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt at a window failed: picklable, so that it travels from a container to STRAM.
+    """Why an attempt at a window failed: picklable, since a container sends it to STRAM.
 
-    `callback` is what ran (`process`, `emit_tuples`, `end_window`, ...), `tuple` the shortened text of the
-    tuple being processed or "". `raised`: the operator's own code raised it, so the same tuple is expected to
-    fail again.
+    `callback` is what ran (`process`, `emit_tuples`, `end_window`, ...). `tuple` is the shortened text of the
+    tuple being processed, or "". `raised`: the operator's own code raised the error, so the same tuple is
+    expected to fail again.
+
+    >>> from ridgeline import Failure
+    >>> failure = Failure("payments", "check", 0, 7, "process", "ValueError: no", tuple="(1, -5)")
+    >>> failure.operator, failure.window_id, failure.tuple
+    ('check', 7, '(1, -5)')
     """
 
     application: str
@@ -94,8 +137,8 @@ class Failure:
     raised: bool = False
 
     def __post_init__(self) -> None:
-        """Cap the texts, and mask the secrets of drivers and clients in them."""
-        from ridgeline.api.masking import mask_text  # stands upon this module
+        """Cap the texts, and mask secrets in the error and the traceback."""
+        from ridgeline.api.masking import mask_text  # which imports this module
 
         for name, limit in (("error", TEXT_LIMIT), ("tuple", TEXT_LIMIT), ("traceback", TRACEBACK_LIMIT)):
             text = capped(getattr(self, name), limit)
@@ -104,19 +147,20 @@ class Failure:
     def same_as(self, other: Failure | None) -> bool:
         """True if the operator's code failed in the same way on the same tuple.
 
-        Addresses of objects in the texts do not count.
+        Addresses of objects in the texts are not compared.
         """
         return other is not None and self.raised and other.raised and self.cause == other.cause
 
     @property
     def cause(self) -> Sequence[Any]:
-        """What failed, on which tuple and how; equal for failures that are the same."""
+        """The parts of the failure that `same_as` compares."""
         texts = (_ADDRESS.sub("", self.error), _ADDRESS.sub("", self.tuple))
         return self.operator, self.partition, self.window_id, self.callback, *texts
 
     def __str__(self) -> str:
         who = f"operator `{self.operator}` (partition {self.partition}) of " if self.operator else ""
-        text = f"{who}application `{self.application}` failed in window {self.window_id} in `{self.callback}`: {self.error}"
+        where = f"window {self.window_id} in `{self.callback}`"
+        text = f"{who}application `{self.application}` failed in {where}: {self.error}"
         return text + (f"; the tuple was {self.tuple}" if self.tuple else "")
 
     def to_dict(self) -> dict[str, str | int]:
@@ -125,7 +169,22 @@ class Failure:
 
 
 class OperatorError(RidgelineError):
-    """An operator's callback raised; `failure` names application, operator, partition, window and tuple."""
+    """An operator's callback raised; `failure` names application, operator, partition, window and tuple.
+
+    >>> from ridgeline import Application
+    >>> from ridgeline.operators import Map
+    >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+    >>> app = Application("numbers")
+    >>> source = app.add_operator("source", ListInput(object, ["one"]))
+    >>> parse = app.add_operator("parse", Map(int, schema=object))
+    >>> sink = app.add_operator("sink", CollectorSink(object))
+    >>> app.add_stream("texts", source.output, parse.data)
+    >>> app.add_stream("numbers", parse.output, sink.input)
+    >>> run_local(app)
+    Traceback (most recent call last):
+    ridgeline.api.errors.OperatorError: operator `parse` (partition 0) of application `numbers` failed in
+    window 0 in `process of port data`: ValueError: ...; the tuple was 'one'
+    """
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -136,9 +195,10 @@ class OperatorError(RidgelineError):
 
 
 class CallbackInterrupt(BaseException):
-    """A callback raised what is no Exception (KeyboardInterrupt and the like), its cause; `failure` as of an OperatorError.
+    """A callback raised a BaseException that is no Exception, such as KeyboardInterrupt.
 
-    In process the cause goes on to the caller; in a worker it is the operator's failure as any other.
+    `__cause__` is what it raised; `failure` as in OperatorError. An in-process run raises the cause to its
+    caller. A worker reports it like any other failure of the operator.
     """
 
     def __init__(self, failure: Failure) -> None:
@@ -147,7 +207,7 @@ class CallbackInterrupt(BaseException):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`did you mean `x`?` for the nearest known name, else the list of what is known."""
+    """`did you mean `x`?` for the nearest known name, else the list of known names."""
     names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if close:
@@ -159,7 +219,7 @@ def shorten(value: object, limit: int = 200) -> str:
     """`repr(value)`, cut in the middle if it is longer than `limit` characters."""
     try:
         text = _encodable(repr(value))
-    except BaseException as error:  # noqa: BLE001  a broken __repr__ must not hide the error that is being told
+    except BaseException as error:  # noqa: BLE001  a broken __repr__ must not hide the error being reported
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
     if len(text) <= limit:
         return text
@@ -168,9 +228,10 @@ def shorten(value: object, limit: int = 200) -> str:
 
 
 def capped(text: str, limit: int = TEXT_LIMIT) -> str:
-    """The text in at most `limit` (at least 80) characters: head, tail, and how many characters are left out between them.
+    """The text in at most `limit` (at least 80) characters.
 
-    What cannot be encoded (half of a surrogate pair) is written as an escape.
+    Of a longer text the head and the tail, with the number of characters left out between them. What cannot
+    be encoded (half of a surrogate pair) is written as an escape.
     """
     if len(text) <= limit:
         whole = _encodable(text)
@@ -182,11 +243,11 @@ def capped(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 def described(error: BaseException, limit: int = TEXT_LIMIT) -> str:
-    """`ValueError: text` of an exception, whatever its `__str__` does; capped."""
+    """`ValueError: text` of an exception, capped; its `__str__` may raise."""
     name = type(error).__name__
     try:
         text = str(error)
-    except BaseException as broken:  # noqa: BLE001  the error that is being told comes first
+    except BaseException as broken:  # noqa: BLE001  the error being reported comes first
         text = f"<its text cannot be had: {type(broken).__name__}>"
     if isinstance(error, ModuleNotFoundError) and error.name:
         text += f"; {_missing(error.name)}"
@@ -194,11 +255,12 @@ def described(error: BaseException, limit: int = TEXT_LIMIT) -> str:
 
 
 def _missing(module: str) -> str:
-    """What to do about a module that an operator does not find where it runs."""
+    """The remedy for a module that cannot be imported where an operator runs."""
     top = module.partition(".")[0]
     return (
-        f"install the package that has `{top}` where operators run, put `{top}` beside the application's file and import it by an "
-        f"`import` statement, or name its file in `--conf spark.submit.pyFiles=...`"
+        f"install the package that has `{top}` where operators run, "
+        f"put `{top}` beside the application's file and import it by an `import` statement, "
+        f"or name its file in `--conf spark.submit.pyFiles=...`"
     )
 
 

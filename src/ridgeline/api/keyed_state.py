@@ -37,7 +37,9 @@ D = TypeVar("D")
 
 
 class KeyedState(Declaration, Generic[K, V]):
-    """A value per key: `totals = KeyedState(int, key=str, default=0)`; a mutable mapping, split by key on repartition.
+    """A value per key: `totals = KeyedState(int, key=str, default=0)`.
+
+    A mutable mapping, split by key on repartition.
 
     `type` is the values' type. `key`, the keys' type, is for type checkers: keys are not checked when the
     operator runs. `default` (a value, copied, or a callable without arguments) is what a missing key starts
@@ -112,10 +114,19 @@ class Held(NamedTuple):
 
 
 class KeyedCell(StateCell, MutableMapping[K, V]):
-    """The cell of `KeyedState`: a mapping that knows what the window changed, with a vectorised side.
+    """The value of a `KeyedState` in one operator: a mapping that tracks what the window changed.
 
-    Arrays: keys and values go in as numpy arrays, Arrow arrays or sequences and come out as numpy arrays
-    (int64, float64, bool for those value types; objects otherwise).
+    `get_many` and `put_many` are vectorised. They take keys and values as numpy arrays, Arrow arrays or
+    sequences. They return numpy arrays: int64, float64 or bool for these value types, else of objects.
+
+    >>> from ridgeline import KeyedState, Operator
+    >>> class Count(Operator):
+    ...     totals = KeyedState(int, key=str, default=0)
+    >>> totals = Count().totals
+    >>> totals.put_many(["a", "b"], [1, 2])
+    >>> totals["a"] += 10
+    >>> totals.get_many(["a", "b", "c"]).tolist()
+    [11, 2, 0]
     """
 
     __slots__ = (
@@ -261,7 +272,10 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             yield key, value
 
     def changed(self) -> Iterator[tuple[K, V]]:
-        """Keys and values that this window (the application window, if the operator has one) set or changed and did not remove."""
+        """Keys and values that this window set or changed and did not remove.
+
+        The window is the application window, if the operator has one.
+        """
         return zip(*self._changed_lists(), strict=True)
 
     def get_many(self, keys: Arrays) -> npt.NDArray[Any]:
@@ -326,7 +340,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         there = [value is not MISSING for value in values]
         return list(compress(keys, there)), list(compress(values, there))
 
-    # The engine's side ---------------------------------------------------------------------------------------------
+    # The engine's side --------------------------------------------------------------------------------------
 
     def begin(self, application_window: int) -> None:
         """A streaming window begins."""
@@ -344,7 +358,8 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         if not self._touched:
             return None
         if (bad := odd_tuple(self._touched)) is not None:
-            msg = f"{self._kind.state} has the key {shorten(bad)}, in which a NaN stands that equals no other; use `math.nan` for it, or None"
+            what = "in which a NaN stands that equals no other; use `math.nan` for it, or None"
+            msg = f"{self._kind.state} has the key {shorten(bad)}, {what}"
             raise StateError(msg)
         own = self._own
         touched = [key for key in self._touched if key in own] if self._removed else self._touched
@@ -392,7 +407,10 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
                 self._data = self._data.values_set
 
     def attach(self, base: KeyedBase, application_window: int, changed: Iterable[Any]) -> None:
-        """Bring an empty cell to what a base holds, as a snapshot does; `changed`: the keys that the application window changed."""
+        """Fill an empty cell from a base, as a snapshot does.
+
+        `changed`: the keys that the application window changed so far.
+        """
         self._data, self._changed = Overlay(base), dict.fromkeys(one_nan(list(changed)))
         self._start(application_window)
 
@@ -424,7 +442,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             self._data.release()
 
     def _in_order(self) -> dict[Any, None]:
-        """The keys that this streaming window set, then those that it removed: as `apply` finds them in its changes."""
+        """The keys that this streaming window set, then those that it removed: the order of its changes."""
         own = self._own
         return dict.fromkeys([*(key for key in self._touched if key in own), *self._removed])
 

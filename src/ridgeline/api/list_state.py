@@ -59,7 +59,19 @@ class ListState(Declaration, Generic[T]):
 
 
 class ListCell(StateCell, MutableSequence[T]):
-    """The cell of `ListState`. Items that change in place are not noticed: replace them."""
+    """The value of a `ListState` in one operator: a mutable sequence.
+
+    Items that change in place are not noticed: replace them.
+
+    >>> from ridgeline import ListState, Operator
+    >>> class Remember(Operator):
+    ...     recent = ListState(float)
+    >>> recent = Remember().recent
+    >>> recent.extend([1.5, 2.5])
+    >>> recent[0] = 0.5
+    >>> recent == [0.5, 2.5]
+    True
+    """
 
     _items: list[T]
     _length: int  # when the window began

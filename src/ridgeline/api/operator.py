@@ -51,7 +51,7 @@ REQUIRED: Any = type("Required", (), {"__repr__": lambda _self: "<required>"})()
 
 
 def operator_type(cls: type[Operator]) -> OperatorType:
-    """Return what an operator class declares, its bases included. Computed once a class."""
+    """What an operator class declares, its bases included. Computed once per class."""
     known = _TYPES.get(cls)
     if known is None:
         found: dict[str, Any] = {}
@@ -89,7 +89,7 @@ def operator_type(cls: type[Operator]) -> OperatorType:
 
 
 def port_schema(operator: Operator, port: str) -> Schema | None:
-    """Return the schema of a port of one operator; None if it takes any stream that it is connected to.
+    """The schema of a port of one operator; None if it takes any stream that it is connected to.
 
     Raises SchemaError if what was declared cannot be a schema, KeyError for an unknown port.
     """
@@ -98,13 +98,13 @@ def port_schema(operator: Operator, port: str) -> Schema | None:
 
 
 def state_cells(operator: Operator) -> dict[str, StateCell]:
-    """Return the state cells of one operator, by name; empty if its class declares no state."""
+    """The state cells of one operator, by name; empty if its class declares no state."""
     states = operator_type(type(operator)).states
     return {name: cell_of(operator, declaration) for name, declaration in states.items()}
 
 
 def is_stateless(operator: Operator) -> bool:
-    """Tell whether the operator's class declares no state."""
+    """True if the operator's class declares no state."""
     return not operator_type(type(operator)).states
 
 
@@ -115,7 +115,7 @@ _NOT_DECLARED = (
 
 
 def _stored_names(cls: type) -> set[str]:
-    """Attributes that methods of an operator class assign, in whichever window or worker that may be."""
+    """Attributes that methods of an operator class assign."""
     functions = [
         value
         for base in cls.__mro__
@@ -144,6 +144,36 @@ class Operator:
     the end of its window; what `setup` makes lives until the container goes, which may be between any two
     windows, and is made again. `known = Cache(dict)` declares what windows may change and lose.
     `docs/values.md` says what is checked, and where.
+
+    >>> from typing import NamedTuple
+    >>> from pydantic import Field
+    >>> from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort
+    >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+    >>> class Payment(NamedTuple):
+    ...     account: int
+    ...     cents: int
+    >>> class Large(Operator):
+    ...     payments = InputPort(Payment, key="account")
+    ...     large = OutputPort(Payment)
+    ...     totals = KeyedState(int, key=int, default=0)
+    ...     least: int = Field(100, ge=0)
+    ...
+    ...     @payments.process
+    ...     def add(self, payment: Payment) -> None:
+    ...         self.totals[payment.account] += payment.cents
+    ...
+    ...     def end_window(self) -> None:
+    ...         for account, cents in self.totals.changed():
+    ...             if cents >= self.least:
+    ...                 self.large.emit(Payment(account, cents))
+    >>> app = Application("payments")
+    >>> source = app.add_operator("source", ListInput(Payment, [(1, 60), (2, 5), (1, 50)]))
+    >>> large = app.add_operator("large", Large(least=50), partitions=2)
+    >>> sink = app.add_operator("sink", CollectorSink(Payment))
+    >>> app.add_stream("payments", source.output, large.payments)
+    >>> app.add_stream("large", large.large, sink.input)
+    >>> run_local(app).collected("sink")
+    [Payment(account=1, cents=110)]
     """
 
     partitioner_default: ClassVar[Partitioner | None] = None
@@ -151,7 +181,10 @@ class Operator:
     parallelizable: ClassVar[bool] = True
     """False: the operator cannot have more than one partition."""
     needs_order: ClassVar[bool] = False
-    """True: results depend on the order of a key's tuples, so a plan that loses it before the operator, by round robin, is refused."""
+    """True: results depend on the order of a key's tuples.
+
+    A plan that loses this order before the operator, by round robin, is refused.
+    """
 
     context: OperatorContext
 
@@ -181,7 +214,7 @@ class Operator:
         its own need not call this.
         """
 
-    # What authors override -----------------------------------------------------------------------------------------
+    # What authors override ----------------------------------------------------------------------------------
 
     def setup(self, context: OperatorContext) -> None:
         """Make what is not state: connections, files, caches.
@@ -217,35 +250,35 @@ class Operator:
         return None
 
     def property_faults(self) -> list[tuple[str, Any, str]]:
-        """What is wrong with properties together, beyond their types: (property, value, rule) each, such as ("speed_up", 2.0, "needs ...").
+        """Faults of properties in combination: (property, value, rule) each.
 
-        Called when the application is validated, on a copy with validated properties, only if each of them is
-        right by itself. No I/O; raises nothing.
+        Such as `("speed_up", 2.0, "needs `event_time`")`. Called when the application is validated, on a copy
+        with validated properties, and only if each property is valid by itself. No I/O; raises nothing.
         """
         return []
 
     def settle_properties(self) -> None:
-        """Settle what depends on the driver's surroundings, such as relative paths: they are relative to the folder the command runs in.
+        """Resolve properties that depend on the driver, such as paths relative to its working directory.
 
-        Called on the driver, once the application is valid, on the copy that is shipped to the containers;
-        again if it is validated again, so it must be idempotent. No I/O; raises nothing.
+        Called on the driver when the application is valid, on the copy that is sent to the containers. It is
+        called again if the application is validated again, so it must be idempotent. No I/O; raises nothing.
         """
 
     def unifier_of(self, port: str) -> Unifier | type[Unifier] | None:
-        """What merges the partitions' outputs on a port: what the port declares.
+        """The unifier of the partitions' outputs on a port; the one that the port declares.
 
-        Override it where it depends on properties.
+        Override it if the unifier depends on properties.
         """
         return operator_type(type(self)).outputs[port].unifier
 
     def timestamp_of(self, port: str) -> str | None:
-        """The column that holds the records' times on an output port: what the port declares.
+        """The column that holds the tuples' times on an output port; the one that the port declares.
 
-        Override it where properties say so.
+        Override it if the column depends on properties.
         """
         return operator_type(type(self)).outputs[port].timestamp
 
-    # What the platform uses ----------------------------------------------------------------------------------------
+    # What the platform uses ---------------------------------------------------------------------------------
 
     def declare_schema(self, port: str, schema: object) -> None:
         """Give a port declared as `typing.Any` the schema of this instance.
@@ -258,6 +291,11 @@ class Operator:
         self.__dict__.setdefault("_schemas", {})[port] = schema
 
     def __getattr__(self, name: str) -> Any:
+        """Make a port or state on first access; for all other names raise the error that says what to do.
+
+        Python calls it for attributes that it does not find. Raises StateError for an attribute that a window
+        set and that was dropped at its end, AttributeError for any other.
+        """
         if name.startswith(OWN):
             return make_own(self, name)
         if name.startswith("__"):
@@ -277,7 +315,8 @@ class Operator:
             msg = f"property `{name}` of `{kind}` was not given; pass `{name}=...`"
             raise AttributeError(msg)
         names = [*declared.inputs, *declared.outputs, *declared.states, *declared.properties, *vars(self)]
-        msg = f"`{kind}` has no attribute `{name}`; {did_you_mean(name, [known for known in names if not known.startswith('_')])}"
+        public = [known for known in names if not known.startswith("_")]
+        msg = f"`{kind}` has no attribute `{name}`; {did_you_mean(name, public)}"
         raise AttributeError(msg)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -337,14 +376,17 @@ class InputOperator(Operator):
         self.__dict__["_finished"] = True
 
     def progress(self) -> tuple[float, float | None] | None:
-        """(work consumed, work remaining or None if unknown), in `progress_unit`, after the window; None if nothing is known."""
+        """Progress after the window, in `progress_unit`: (work consumed, work remaining or None if unknown).
+
+        None if nothing is known.
+        """
         return None
 
 
 class SparkSource(InputOperator, Generic[T]):
-    """An input operator whose tuples Spark reads: one of the sources of the application's Structured Streaming query.
+    """An input operator whose tuples are read by Spark, as a source of the Structured Streaming query.
 
-    The engine calls `frame` once, on the driver; in the containers it emits the rows of each micro-batch on
+    The engine calls `frame` once, on the driver. In the containers it emits the rows of each micro-batch on
     `output`.
     """
 
@@ -363,12 +405,33 @@ class SparkSource(InputOperator, Generic[T]):
 
 
 class Unifier(Operator):
-    """Merges the outputs of an operator's partitions: one input port, one output port, of the schema of the port that it unifies.
+    """Merges the outputs of an operator's partitions.
 
-    It works in the application window of the operator whose partitions it merges. One that overrides
-    `begin_window` or `end_window` gets all tuples of an application window at its end: `begin_window`, the
-    tuples, `end_window`, all in its last streaming window, so that what it keeps meanwhile need not be state.
-    Any other gets them as they come.
+    It has one input port and one output port, both of the schema of the port that it unifies. It runs in the
+    application window of the operator whose partitions it merges.
+
+    A unifier that overrides `begin_window` or `end_window` gets all tuples of an application window in its
+    last streaming window: `begin_window`, the tuples, `end_window`. What it keeps between these calls need
+    not be state. Any other unifier gets the tuples of each streaming window in that window.
+
+    >>> from typing import NamedTuple
+    >>> from ridgeline import InputPort, OutputPort, Unifier
+    >>> class Count(NamedTuple):
+    ...     value: int
+    >>> class Add(Unifier):
+    ...     counts = InputPort(Count)
+    ...     total = OutputPort(Count)
+    ...
+    ...     def begin_window(self, window_id: int) -> None:
+    ...         self.sum = 0
+    ...
+    ...     @counts.process
+    ...     def add(self, count: Count) -> None:
+    ...         self.sum += count.value
+    ...
+    ...     def end_window(self) -> None:
+    ...         self.total.emit(Count(self.sum))
+    >>> counts = OutputPort(Count, unifier=Add)
     """
 
     _waiting = ListState()

@@ -1,4 +1,4 @@
-"""Who gets which tuples when an operator has several partitions."""
+"""Partitioners: which tuples each partition of an operator receives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PartitionKeys:
-    """A partition takes the tuples of a port with `hash & mask` in `keys`."""
+    """The keys of one partition on one port: it receives the tuples with `hash & mask` in `keys`.
+
+    >>> from ridgeline import PartitionKeys, stable_hash
+    >>> odd = PartitionKeys(mask=1, keys=frozenset({1}))
+    >>> [number for number in range(8) if stable_hash(number) & odd.mask in odd.keys]
+    [0, 1, 3, 7]
+    """
 
     mask: int
     keys: frozenset[int]
@@ -18,7 +24,14 @@ class PartitionKeys:
 
 @dataclass(frozen=True, slots=True)
 class PortInfo:
-    """An input port as a partitioner sees it: `keyed` if it has a key or codec, `connected` if a stream leads to it."""
+    """An input port as a partitioner sees it.
+
+    `keyed`: it has a key or codec. `connected`: a stream leads to it.
+
+    >>> from ridgeline import PortInfo
+    >>> PortInfo("payments", keyed=True, connected=True).keyed
+    True
+    """
 
     name: str
     keyed: bool
@@ -27,10 +40,15 @@ class PortInfo:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """What one partition gets of each input port.
+    """What one partition receives from each input port.
 
-    Ports in `keys` are sticky; ports in `round_robin` are dealt out tuple by tuple; all others are broadcast:
-    every partition gets all.
+    Ports in `keys` are sticky: it receives the tuples with its keys. Ports in `round_robin` are divided among
+    the partitions tuple by tuple. All other ports are broadcast: every partition receives all tuples.
+
+    >>> from ridgeline import Partition, PartitionKeys
+    >>> first = Partition({"payments": PartitionKeys(mask=1, keys=frozenset({0}))}, frozenset({"events"}))
+    >>> first.keys["payments"].mask, sorted(first.round_robin)
+    (1, ['events'])
     """
 
     keys: Mapping[str, PartitionKeys] = field(default_factory=dict)
@@ -38,45 +56,67 @@ class Partition:
 
 
 class Partitioner(ABC):
-    """Defines the partitions of an operator. Pure: the same arguments always give the same partitions."""
+    """Defines the partitions of an operator. Pure: the same arguments always give the same partitions.
+
+    Given as the attribute `partitioner`, or as `partitioner_default` of an operator class.
+
+    >>> from ridgeline import Partition, Partitioner
+    >>> class Broadcast(Partitioner):
+    ...     def define_partitions(self, count, ports):
+    ...         return [Partition() for _ in range(count)]
+    >>> len(Broadcast().define_partitions(3, []))
+    3
+    """
 
     @abstractmethod
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> Sequence[Partition]:
-        """`count` partitions for an operator with these input ports, in declaration order.
+        """Define `count` partitions of an operator; `ports`: its input ports, in declaration order.
 
-        Raises ValueError if it cannot; the text becomes a fault of the application.
+        Raises ValueError if that is not possible; its text becomes a fault of the application.
         """
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in sorted(vars(self).items()))})"
+        values = ", ".join(f"{name}={value!r}" for name, value in sorted(vars(self).items()))
+        return f"{type(self).__name__}({values})"
 
     def merge_state(self, states: Sequence[Any]) -> Any:
-        """What becomes of state that has no key when partitions change.
+        """Merge states without a key when partitions change.
 
-        Repartitioning while running is not there yet.
+        Raises NotImplementedError: repartitioning while running is not available yet.
         """
         msg = "repartitioning while running is not available yet"
         raise NotImplementedError(msg)
 
 
 def assign_keys(count: int) -> list[PartitionKeys]:
-    """Keys of `count` partitions: mask = 2^ceil(log2 count) - 1, key k goes to partition k mod count (Apex, DefaultPartition)."""
+    """Keys of `count` partitions: key k goes to partition k mod count (Apex, DefaultPartition).
+
+    The mask is 2^ceil(log2 count) - 1.
+    """
     mask = (1 << (count - 1).bit_length()) - 1
     return [PartitionKeys(mask, frozenset(range(partition, mask + 1, count))) for partition in range(count)]
 
 
 class StickyPartitioner(Partitioner):
-    """Sticky by key on the named ports, round robin on those of them without a key; the rest is broadcast.
+    """Sticky by key on the named ports, round robin on those of them without a key; all others are broadcast.
 
-    Without names, the default of operators: sticky on every connected port that has a key, so that equal keys
-    meet. If none has one, the first connected port is divided round robin.
+    Without names it is the default partitioner: sticky on every connected port that has a key, so equal keys
+    go to the same partition. If no port has a key, the first connected port is divided round robin.
+
+    >>> from ridgeline import PortInfo, StickyPartitioner
+    >>> payments = PortInfo("payments", keyed=True, connected=True)
+    >>> rates = PortInfo("rates", keyed=False, connected=True)
+    >>> for partition in StickyPartitioner().define_partitions(2, [payments, rates]):
+    ...     dict(partition.keys)
+    {'payments': PartitionKeys(mask=1, keys=frozenset({0}))}
+    {'payments': PartitionKeys(mask=1, keys=frozenset({1}))}
     """
 
     def __init__(self, *ports: str) -> None:
         self.ports = ports
 
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:
-        """The same keys on all sticky ports."""
+        """Assign the same keys on all sticky ports. Raises ValueError for the name of no input port."""
         unknown = [name for name in self.ports if name not in {port.name for port in ports}]
         if unknown:
             msg = f"there is no input port `{unknown[0]}`"
@@ -94,13 +134,21 @@ class StickyPartitioner(Partitioner):
 
 
 class KeyedPartitioner(Partitioner):
-    """Sticky by key on every port that has a key, as the default, but refuses an operator none of whose ports has one.
+    """Sticky by key on every port that has a key, like the default; refuses an operator without such a port.
 
-    Given for an operator, it also says that its ports' keys need not be of one type.
+    An operator with this partitioner may have ports with keys of different types.
+
+    >>> from ridgeline import KeyedPartitioner, PortInfo
+    >>> payments = PortInfo("payments", keyed=True, connected=True)
+    >>> [
+    ...     sorted(partition.keys["payments"].keys)
+    ...     for partition in KeyedPartitioner().define_partitions(3, [payments])
+    ... ]
+    [[0, 3], [1], [2]]
     """
 
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:
-        """The same keys on all keyed ports, so that equal keys meet."""
+        """Assign the same keys on all keyed ports. Raises ValueError if no port has a key."""
         if not any(port.keyed for port in ports):
             msg = "no input port has a key"
             raise ValueError(msg)
@@ -108,12 +156,18 @@ class KeyedPartitioner(Partitioner):
 
 
 class RoundRobinPartitioner(Partitioner):
-    """Deal the tuples of the first connected port out in turn, whatever its key; the rest is broadcast.
+    """Round robin on the first connected port, even if it has a key; all other ports are broadcast.
 
-    Needs a unifier that merges.
+    Tuples with equal keys go to different partitions, so results per key need a unifier that merges them.
+
+    >>> from ridgeline import PortInfo, RoundRobinPartitioner
+    >>> payments = PortInfo("payments", keyed=True, connected=True)
+    >>> first, second = RoundRobinPartitioner().define_partitions(2, [payments])
+    >>> first == second, sorted(first.round_robin)
+    (True, ['payments'])
     """
 
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:
-        """Round robin on the first connected port."""
+        """Divide the first connected port among all partitions."""
         connected = [port.name for port in ports if port.connected][:1]
         return [Partition({}, frozenset(connected)) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""The ports of one operator instance: what `add_stream` connects, and where the operator emits."""
+"""The ports of one operator instance: `add_stream` connects them; the operator emits on its outputs."""
 
 from __future__ import annotations
 
@@ -30,9 +30,15 @@ Rows: TypeAlias = "Sequence[int] | npt.NDArray[Any] | pa.Array[Any]"
 
 
 class InputPoint(Generic[T_contra]):
-    """An input port of one operator instance, `check.payments`: what `add_stream` connects.
+    """An input port of one operator instance, `check.payments`: a sink for `add_stream`.
 
-    It is contravariant in its element type: where payments are streamed, a port of `object` may read them.
+    It is contravariant in its element type: a port of `object` may read a stream of payments.
+
+    >>> from ridgeline import InputPort, Operator
+    >>> class Check(Operator):
+    ...     payments = InputPort(object)
+    >>> Check().payments.name, Check().payments.schema.describe()
+    ('payments', 'object')
     """
 
     def __init__(self, operator: Operator, port: InputPort[T_contra]) -> None:
@@ -47,11 +53,32 @@ class InputPoint(Generic[T_contra]):
 
 
 class OutputPoint(Generic[T]):
-    """An output port of one operator instance, `check.valid`: what `add_stream` connects, and where the operator emits.
+    """An output port of one operator instance, `check.valid`: a source for `add_stream`.
 
-    `connected`: some stream reads it. `timed`: someone asks for the times of its tuples. `port_schema`: the
-    schema that the plan resolved. `time_column`: the column with the tuples' times. `thread`: the thread that
-    runs the operator. `stray`: the error with which an emission of another thread was refused.
+    The operator emits tuples on it, by `emit` and `emit_batch`.
+
+    >>> import pyarrow as pa
+    >>> from ridgeline import Application, InputOperator, OutputPort
+    >>> from ridgeline.testing import CollectorSink, run_local
+    >>> NUMBERS = pa.schema([("number", pa.int64())])
+    >>> class Numbers(InputOperator):
+    ...     numbers = OutputPort(NUMBERS)
+    ...
+    ...     def emit_tuples(self) -> None:
+    ...         self.numbers.emit({"number": 1})
+    ...         self.numbers.emit_batch(pa.table({"number": [2, 3]}))
+    ...         self.finish()
+    >>> app = Application("numbers")
+    >>> source = app.add_operator("source", Numbers())
+    >>> sink = app.add_operator("sink", CollectorSink(NUMBERS))
+    >>> app.add_stream("numbers", source.numbers, sink.input)
+    >>> run_local(app).collected("sink")
+    [{'number': 1}, {'number': 2}, {'number': 3}]
+
+    For the engine: `connected`: a stream reads it. `timed`: the times of its tuples are needed.
+    `port_schema`: the schema that the plan resolved. `time_column`: the column with the tuples' times.
+    `thread`: the thread that runs the operator. `stray`: the text of the error that refused an emission by
+    another thread.
     """
 
     def __init__(self, operator: Operator, port: OutputPort[T]) -> None:
@@ -69,9 +96,10 @@ class OutputPoint(Generic[T]):
     def _clear(self) -> None:
         """Drop everything that was emitted. Emission is closed until `open`.
 
-        `_batches`: each with the number of single tuples before it. `_start`: the number of the first single
-        tuple emitted while `_processing` is processed. `_inherited`: times of runs of single tuples, each with
-        its first tuple's number. `_stamped`: numbers of the tuples whose times the author gave, in `_stamps`.
+        `_batches`: each with the number of single tuples before it. `_start`: the index of the first single
+        tuple emitted while `_processing` is processed. `_inherited`: times of ranges of single tuples, each
+        with the index of its first one. `_stamped`: the indices of the tuples with a `timestamp`, which is in
+        `_stamps`.
         """
         self._open = False
         self._rows: list[T] = []
@@ -84,7 +112,7 @@ class OutputPoint(Generic[T]):
 
     @property
     def schema(self) -> Schema:
-        """The schema of the tuples: the plan's where it was resolved, else the declared one."""
+        """The schema of the tuples: the one that the plan resolved, else the declared one."""
         return self.port_schema or self.port.schema_of(self.operator) or self.port.schema
 
     def emit(self, value: T, timestamp: datetime | None = None) -> None:
@@ -161,37 +189,37 @@ class OutputPoint(Generic[T]):
     def _refuse(self) -> NoReturn:
         if get_ident() != self.thread:
             remedy = "hand its tuples over, such as in a `queue.Queue` that `emit_tuples` empties"
-            self.stray = msg = (
-                f"`{self.name}` was emitted to by another thread than the operator's, `{current_thread().name}`; {remedy}"
-            )
+            what = f"was emitted to by another thread than the operator's, `{current_thread().name}`"
+            self.stray = msg = f"`{self.name}` {what}; {remedy}"
             raise RidgelineError(msg)
-        msg = f"`{self.name}` cannot emit outside of a window; emit in `begin_window`, `process`, `emit_tuples` or `end_window`"
+        remedy = "emit in `begin_window`, `process`, `emit_tuples` or `end_window`"
+        msg = f"`{self.name}` cannot emit outside of a window; {remedy}"
         raise RidgelineError(msg)
 
-    # For the container that runs the operator ----------------------------------------------------------------------
+    # For the container that runs the operator ---------------------------------------------------------------
 
     @property
     def inherits(self) -> bool:
-        """True if tuples take the times of what was processed when they were emitted."""
+        """True if tuples inherit the times of the tuples being processed."""
         return self.timed and self.time_column is None
 
     def open(self) -> None:
-        """A callback that may emit is about to run."""
+        """Allow emission: a callback that may emit is about to run."""
         self.time_column = self.operator.timestamp_of(self.name) if self.timed else None
         self.thread = get_ident()
         self._open = True
 
     def refuse_strays(self) -> None:
-        """Raise RidgelineError if another thread tried to emit, also between windows: its own exception may be lost."""
+        """Raise RidgelineError if another thread tried to emit: the exception in that thread may be lost."""
         if self.stray is not None:
             raise RidgelineError(self.stray)
 
     def close(self) -> None:
-        """No emission from here on."""
+        """Refuse emission until `open`."""
         self._open = False
 
     def begin(self, processing: Processing) -> Sized:
-        """Begin to process: what is emitted until `end` inherits the times of `processing`.
+        """Begin to process: tuples emitted until `end` inherit the times of `processing`.
 
         Returns the output buffer, which grows by one with each `emit`.
         """
@@ -220,7 +248,7 @@ class OutputPoint(Generic[T]):
         return sum(len(part) for _, part in list(self._batches)) + len(self._rows)
 
     def drain(self) -> list[Tuples]:
-        """What was emitted since the last call, in order.
+        """Return what was emitted since the last call, in order, and drop it.
 
         Raises SchemaError for the first tuple that does not fit.
         """
@@ -248,7 +276,7 @@ class OutputPoint(Generic[T]):
         return parts
 
     def _row_times(self) -> Times | str | None:
-        """The times of the tuples that were emitted one by one, as far as the author gave none."""
+        """The times of the tuples emitted one by one, before those given as `timestamp` are put in."""
         if not self.timed or self.time_column is not None:
             return self.time_column
         runs: list[tuple[int, Times | None]] = []
@@ -259,13 +287,13 @@ class OutputPoint(Generic[T]):
         return joined_times([*runs, (len(self._rows) - stop, None)])
 
     def mark(self) -> tuple[int, int, int]:
-        """How much was emitted so far, for `roll_back`."""
+        """A mark of what was emitted so far, for `roll_back`."""
         return len(self._rows), len(self._batches), len(self._stamped)
 
     def roll_back(self, mark: tuple[int, int, int]) -> None:
-        """Forget what was emitted since the mark."""
+        """Drop what was emitted since the mark."""
         del self._rows[mark[0] :], self._batches[mark[1] :], self._stamped[mark[2] :], self._stamps[mark[2] :]
 
     def discard(self) -> None:
-        """Forget what was emitted and not drained."""
+        """Drop what was emitted and not drained."""
         self._clear()

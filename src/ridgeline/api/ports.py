@@ -140,12 +140,12 @@ class InputPort(Port, Generic[T]):
     def process_batch(
         self, function: Callable[[Op, pa.RecordBatch], None]
     ) -> Callable[[Op, pa.RecordBatch], None]:
-        """Decorate the method that takes one Arrow batch at a time; the engine prefers it if both are given."""
+        """Decorate the method that takes one Arrow batch at a time; preferred to `process` if both exist."""
         self._register("process_batch_name", function)
         return function
 
     def _register(self, attribute: str, function: Callable[..., None]) -> None:
-        """Note the handler's name; in a subclass on the function, where `operator_type` finds it."""
+        """Store the handler's name; in a subclass on the function, where `operator_type` finds it."""
         if self.name:  # the class that declares the port is made already
             vars(function).setdefault("_processes", []).append((self, attribute))
         else:

@@ -1,4 +1,4 @@
-"""The driver's half of an output operator: what it does once a window is committed."""
+"""The driver's half of an output operator: it publishes results once their window is committed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,23 @@ if TYPE_CHECKING:
 class PublisherContext:
     """What a publisher may use.
 
-    `spark` returns the SparkSession (RidgelineError in process). `console` takes text for the user. `run_id`
-    is the same for all runs on one checkpoint. `staging` is the URI of a folder in the checkpoint, for files
-    that wait. `epoch` is the number of this driver: each driver that opens the checkpoint gets a greater one.
-    `check_owner` raises FencedError if a later driver has opened the checkpoint; call it before anything that
-    others see, or that deletes.
+    Attributes:
+        application: The name of the application.
+        operator: The name of the output operator.
+        run_id: The same for all runs on one checkpoint.
+        clock: The source of all times.
+        console: Prints text for the user.
+        staging: The URI of a folder in the checkpoint, for files that wait for the commit.
+        spark: Returns the SparkSession. Raises RidgelineError in an in-process run.
+        epoch: The number of this driver; each driver that opens the checkpoint gets a greater one.
+        check_owner: Raises FencedError if a later driver has opened the checkpoint. Call it before anything
+            that others see, or that deletes.
+
+    >>> from ridgeline import Publisher, PublisherContext
+    >>> class Named(Publisher):
+    ...     def open(self, context: PublisherContext, state: str | None) -> None:
+    ...         self.folder = f"{context.staging}/{context.run_id}"
+    ...         self.check_owner = context.check_owner
     """
 
     application: str
@@ -35,47 +47,73 @@ class PublisherContext:
 
 
 class Publisher:
-    """Makes an output operator's results official, exactly once, on the driver, in the order of windows.
+    """Publishes an output operator's results, exactly once, on the driver, in the order of windows.
 
-    One thread.
+    Its methods are never called concurrently.
 
-    The protocol of window w: `stage` (before the commit; its result is written into the manifest with the
-    window), the commit, `publish`. A crash between commit and publish is repaired: at the next start `open`
-    gets the state of the last committed window and `publish` is called for it again, so `publish` must be
-    idempotent. A window that fails is never staged, or staged again.
+    The protocol of a window: `stage`, the commit, `publish`. The result of `stage` is written into the
+    manifest with the window. After a crash between commit and publish, the next start passes the state of the
+    last committed window to `open` and calls `publish` for it again. So `publish` must be idempotent. A
+    window that fails is not staged, or staged again when it is replayed.
+
+    >>> from ridgeline import Application, InputPort, Operator, Publisher
+    >>> from ridgeline.testing import ListInput, run_local
+    >>> class Printed(Publisher):
+    ...     def stage(self, window_id, values):
+    ...         self.staged = values
+    ...
+    ...     def publish(self, window_id):
+    ...         print(f"window {window_id}:", *self.staged)
+    >>> class Print(Operator):
+    ...     words = InputPort(object)
+    ...
+    ...     @words.process
+    ...     def show(self, word: str) -> None:
+    ...         self.context.hand_over(word)
+    ...
+    ...     def publisher(self) -> Publisher:
+    ...         return Printed()
+    >>> app = Application("words")
+    >>> words = app.add_operator("words", ListInput(object, ["a", "b"]))
+    >>> output = app.add_operator("output", Print())
+    >>> app.add_stream("words", words.output, output.words)
+    >>> run = run_local(app)
+    window 0: a b
     """
 
     def open(self, context: PublisherContext, state: Any) -> None:
-        """The driver starts; `state` is what `stage` returned for the last committed window, None before the first."""
+        """Start on a driver.
+
+        `state`: what `stage` returned for the last committed window; None before the first.
+        """
 
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
-        """What the partitions handed over in window `window_id`, in the order of partitions.
+        """Prepare the results of a window, before its commit. Must not make them visible yet.
 
-        Must not yet show anything to anybody. Returns the publisher's state after this window:
-        JSON-serialisable, small, or None.
+        `values`: what the partitions passed to `hand_over` in the window, in the order of partitions. Returns
+        the publisher's state after this window: JSON-serialisable, small, or None.
         """
 
     def publish(self, window_id: int) -> None:
-        """The window is committed: show its results.
+        """Make the results of a committed window visible.
 
         May be called again for the same window after a crash.
         """
 
     def idle(self) -> None:
-        """Publish what has waited long enough.
+        """Publish results that are due by time.
 
-        Called between windows, at least once a second, in the thread or under the lock of windows.
-
-        A micro-batch that arrives meanwhile waits, so return at once when nothing is due.
+        Called between windows, at least once a second, in the thread or under the lock of windows. A
+        micro-batch that arrives meanwhile waits, so return at once if nothing is due.
         """
 
     @property
     def visible(self) -> int | None:
-        """The last window whose results readers may see; None: the last one that `publish` was called for."""
+        """The last window whose results are visible; None: the last one that `publish` was called for."""
         return None
 
     def close(self) -> None:
-        """Orderly end (finish, `--windows`, Ctrl-C), after the last `publish`: show what is still held back.
+        """Publish what is still held back, at an orderly end (finish, `--windows`, Ctrl-C).
 
-        Not called after a failure.
+        Called after the last `publish`. Not called after a failure.
         """

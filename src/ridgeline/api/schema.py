@@ -1,4 +1,4 @@
-"""What the tuples of a port look like: a NamedTuple, a dataclass, a `pyarrow.Schema`, or `object`."""
+"""Schemas of ports: a NamedTuple, a dataclass, a `pyarrow.Schema`, or `object`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,28 @@ _MARK = b"ridgeline"
 PICKLED = pa.schema([pa.field("value", pa.binary())], metadata={_MARK: b"pickled"})
 """The Arrow schema of a port of `object`: one column of pickled values."""
 _MISFITS = (pa.ArrowException, TypeError, ValueError, AttributeError, KeyError, OverflowError)
-"""What is raised for tuples that do not fit."""
+"""Errors that a conversion raises for tuples that do not fit."""
 
 
 class Schema:
-    """The type of a stream's tuples, and how they become Arrow batches and come back.
+    """The type of a stream's tuples, with their conversion to Arrow batches and back.
 
     `type` is what the author gave, `arrow` its Arrow schema. Tuples of a `pyarrow.Schema` port are plain
     dictionaries. Raises SchemaError for a type that cannot be a schema.
+
+    >>> from typing import NamedTuple
+    >>> from ridgeline import Schema
+    >>> class Payment(NamedTuple):
+    ...     account: int
+    ...     cents: int
+    >>> schema = Schema(Payment)
+    >>> schema.describe()
+    'Payment(account: int64, cents: int64)'
+    >>> batch = schema.encode([Payment(1, 100), Payment(2, 5)])
+    >>> batch.column("cents").to_pylist()
+    [100, 5]
+    >>> schema.decode(batch)
+    [Payment(account=1, cents=100), Payment(account=2, cents=5)]
     """
 
     def __init__(self, declared: Any) -> None:
@@ -72,11 +86,9 @@ class Schema:
         return f"{self.name}({', '.join(f'{field.name}: {field.type}' for field in self.arrow)})"
 
     def difference(self, consumer: Schema) -> str | None:
-        """What differs, seen from the consumer of this schema's tuples; None if nothing does.
+        """Why a consumer cannot read tuples of this schema; None if it can.
 
-        `object` consumers take anything.
-
-        Columns are compared by position: name, then type.
+        Columns are compared by position: name, then type. A consumer of `object` reads any schema.
         """
         if consumer.pickled or self == consumer:
             return None
@@ -91,16 +103,20 @@ class Schema:
         field = longer.arrow[min(len(self.arrow), len(consumer.arrow))]
         return f"field `{field.name}` is only {where}" if len(self.arrow) != len(consumer.arrow) else None
 
-    # Tuples to batches and back ------------------------------------------------------------------------------------
+    # Tuples to batches and back -----------------------------------------------------------------------------
 
     def encode(self, rows: Sequence[Any]) -> pa.RecordBatch:
-        """Tuples as one Arrow batch. Raises SchemaError naming the tuple and the column that do not fit."""
+        """Convert tuples into one Arrow batch.
+
+        Raises SchemaError naming the tuple and the column that do not fit.
+        """
         return self.assemble(rows, self.settle(rows)[1])
 
     def settle(self, rows: Sequence[Any]) -> tuple[bool, Sequence[Any]]:
-        """Whether encoding and decoding `rows` would give back equal values of the very same types; and their columns, checked.
+        """Check tuples: whether encoding and decoding keeps them unchanged; their columns for `assemble`.
 
-        Raises SchemaError naming the tuple and the column that do not fit.
+        Unchanged are equal values of exactly the same types. Raises SchemaError naming the tuple and the
+        column that do not fit.
         """
         if self.pickled:
             return True, ()
@@ -116,7 +132,7 @@ class Schema:
         return canonical, [values for _, values in settled]
 
     def assemble(self, rows: Sequence[Any], settled: Sequence[Any]) -> pa.RecordBatch:
-        """The batch of `rows` from what `settle` made of them. Raises SchemaError as `encode` does."""
+        """Make the batch of `rows` from what `settle` returned. Raises SchemaError like `encode`."""
         if self.pickled:
             return pa.RecordBatch.from_arrays(
                 [pa.array(list(map(_pickled, rows)), pa.binary())], schema=self.arrow
@@ -128,7 +144,7 @@ class Schema:
             raise self._misfit(rows, error) from error
 
     def decode(self, batch: pa.RecordBatch) -> list[Any]:
-        """The tuples of an Arrow batch, as the declared type.
+        """Convert an Arrow batch into tuples of the declared type.
 
         Raises OverflowError or ValueError naming the column with a value that Python's types cannot hold.
         """
@@ -154,12 +170,15 @@ class Schema:
         try:
             return column.read(array)
         except (OverflowError, ValueError) as error:
-            msg = f"column `{column.name}` of {self.describe()} has a value that Python's types cannot hold: {error}; read it in batches"
+            what = f"column `{column.name}` of {self.describe()} has a value that Python's types cannot hold"
+            msg = f"{what}: {error}; read it in batches"
             kind = OverflowError if isinstance(error, OverflowError) else ValueError
             raise kind(msg) from error
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch that an author made, in exactly this schema: columns by name, cast where that loses nothing.
+        """Convert a batch of an author into exactly this schema.
+
+        Columns are taken by name, and cast if every value stays equal.
 
         Raises SchemaError naming the column that is missing, extra, or of another type.
         """
@@ -170,14 +189,13 @@ class Schema:
             remedy = "emit tuples one by one, or give the port a schema with columns"
             msg = f"a batch with columns {batch.schema.names} was emitted; {what}; {remedy}"
             raise SchemaError(msg)
-        if holds_pickles(
-            batch
-        ):  # says the file that it was read from, say: its bytes must not be taken for pickles
+        if holds_pickles(batch):  # the mark comes from a file, for example: its bytes must not be unpickled
             batch = batch.replace_schema_metadata(self.arrow.metadata)
         if batch.schema.equals(self.arrow):
             return batch
         if set(batch.schema.names) != set(self.arrow.names) or len(batch.schema) != len(self.arrow):
-            msg = f"a batch with columns {batch.schema.names} was emitted; the port's schema is {self.describe()}; name its columns"
+            what = f"a batch with columns {batch.schema.names} was emitted"
+            msg = f"{what}; the port's schema is {self.describe()}; name its columns"
             raise SchemaError(msg)
         arrays = []
         for field in self.arrow:
@@ -186,16 +204,17 @@ class Schema:
                 try:
                     array = cast_exactly(array, field.type)
                 except pa.ArrowException as error:
-                    msg = f"column `{field.name}` of an emitted batch is {array.type}; the port's schema says {field.type}; {error}"
+                    what = f"column `{field.name}` of an emitted batch is {array.type}"
+                    msg = f"{what}; the port's schema says {field.type}; {error}"
                     raise SchemaError(msg) from error
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
 
     @cached_property
     def _restorable(self) -> bool:
-        """Whether tuples are all that is in their columns."""
+        """True if a tuple can be restored from its columns alone, and cannot change afterwards."""
         if isinstance(self.type, pa.Schema):
-            return False  # a dictionary may be changed by whoever holds it
+            return False  # a dictionary can be changed by each consumer
         return is_named_tuple(self.type) or all(field.init for field in dataclasses.fields(self.type))
 
     @cached_property
@@ -206,15 +225,15 @@ class Schema:
 
     @cached_property
     def _getters(self) -> list[Callable[[Any], Any]]:
-        """What reads each column's value in a tuple."""
+        """For each column, the function that reads its value in a tuple."""
         if is_named_tuple(self.type):
             return list(map(itemgetter, range(len(self.arrow))))
         return list(map(itemgetter if isinstance(self.type, pa.Schema) else attrgetter, self.arrow.names))
 
     def _values(self, rows: Sequence[Any], kinds: set[type]) -> list[list[Any]]:
-        """The columns of tuples of these types.
+        """Split tuples into columns; `kinds`: the types of the tuples.
 
-        Raises ValueError, TypeError or AttributeError for what is no such tuple.
+        Raises ValueError, TypeError or AttributeError for a row that is no tuple of this schema.
         """
         if isinstance(self.type, pa.Schema):
             names = set(self.arrow.names)
@@ -233,7 +252,7 @@ class Schema:
         return [list(map(get, rows)) for get in self._getters]
 
     def _misfit(self, rows: Sequence[Any], error: Exception) -> SchemaError:
-        """Find the first tuple that does not fit, for the error's text."""
+        """The error that names the first tuple that does not fit; `error`: the one raised for all rows."""
         for row in rows:
             try:
                 for column, values in zip(self._columns, self._values([row], {type(row)}), strict=True):
@@ -254,14 +273,15 @@ def _pickled(row: Any) -> bytes:
     try:
         return dumps(row)
     except Exception as error:
-        msg = f"{shorten(row)} cannot be pickled on its way to another container: {described(error)}; emit plain values"
+        what = f"cannot be pickled on its way to another container: {described(error)}"
+        msg = f"{shorten(row)} {what}; emit plain values"
         raise SchemaError(msg) from error
 
 
 def holds_pickles(batch: pa.RecordBatch) -> bool:
     """True for a batch of a stream of `object`.
 
-    What comes from outside is not marked so: `conform` sees to that.
+    Batches from outside never have the mark: `conform` removes it.
     """
     return _is_marked(batch.schema)
 

@@ -1,4 +1,4 @@
-"""Types for annotations: what a schema may be, as type checkers see it."""
+"""Types for annotations: schemas as type checkers see them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ if TYPE_CHECKING:
 
 
 class ArrowSchema(Protocol):
-    """A `pyarrow.Schema`: what exports column names and types by the Arrow PyCapsule interface."""
+    """An object that exports column names and types by the Arrow PyCapsule interface: a `pyarrow.Schema`.
+
+    >>> import pyarrow as pa
+    >>> from ridgeline import ArrowSchema
+    >>> def names(schema: ArrowSchema) -> list[str]:
+    ...     return pa.schema(schema).names
+    >>> names(pa.schema([("account", pa.int64())]))
+    ['account']
+    """
 
     def __arrow_c_schema__(self) -> object:
         """The schema, in a PyCapsule."""
@@ -33,9 +41,22 @@ else:
     class SchemaType:
         """The type of a property that says which schema a port has: `schema: SchemaType[T]`.
 
-        Property validation passes any value: faults of schemas are found with the port.
+        Property validation accepts any value; faults of schemas are reported with the port.
+
+        >>> from typing import Any, NamedTuple
+        >>> from ridgeline import InputOperator, OutputPort, SchemaType
+        >>> class Payment(NamedTuple):
+        ...     account: int
+        >>> class Source(InputOperator):
+        ...     schema: SchemaType[Any]
+        ...     output = OutputPort(Any)
+        ...
+        ...     def __post_init__(self) -> None:
+        ...         self.declare_schema("output", self.schema)
+        >>> Source(schema=Payment).output.schema.describe()
+        'Payment(account: int64)'
         """
 
         def __class_getitem__(cls, element: object) -> object:
-            """`Any`, which is all that is known at run time."""
+            """Return `Any`: the element type is not known at run time."""
             return Any

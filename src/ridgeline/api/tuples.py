@@ -1,4 +1,7 @@
-"""A run of tuples of one stream, as Python objects, as an Arrow batch, or as both: made from one another only when asked for."""
+"""A sequence of tuples of one stream: Python objects, an Arrow batch, or both.
+
+Each form is made from the other on first access.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,18 @@ from ridgeline.api.times import (
 
 
 class Tuples:
-    """Tuples of one schema, in order.
+    """Tuples of one schema, in order. Immutable: several consumers may hold it by reference.
 
-    Not to be changed once made: several consumers may hold it by reference.
+    `times`: when the tuples' events happened, as `Times` or the name of a timestamp column.
 
-    `times`: when they happened, as `Times`, or the name of the column that tells it.
+    >>> from typing import NamedTuple
+    >>> from ridgeline import Schema, Tuples
+    >>> class Payment(NamedTuple):
+    ...     account: int
+    ...     cents: int
+    >>> tuples = Tuples.of_rows(Schema(Payment), [Payment(1, 100), Payment(2, 5)])
+    >>> len(tuples), tuples.batch.column("cents").to_pylist()
+    (2, [100, 5])
     """
 
     __slots__ = ("_batch", "_rows", "_settled", "_times", "schema", "time_column")
@@ -40,16 +50,16 @@ class Tuples:
         self._rows = rows
         self._batch = batch
         self._settled: Sequence[Any] | None = None
-        """The columns of `rows`, if they are known."""
+        """The columns of `rows`, if `settle` made them and `batch` has not used them."""
         self.time_column = times if isinstance(times, str) else None
         self._times = None if isinstance(times, str) else times
 
     @classmethod
     def of_rows(cls, schema: Schema, rows: list[Any], times: Times | str | None = None) -> Tuples:
-        """From Python tuples that an operator emitted. Raises SchemaError for the first that does not fit.
+        """Take Python tuples that an operator emitted. Raises SchemaError for the first that does not fit.
 
-        Values that Arrow would change (an int in a float column, a naive datetime) are changed here, so that
-        a consumer sees the same whether or not a container border lies between.
+        Values that Arrow would change (an int in a float column, a naive datetime) are converted here. So a
+        consumer gets the same values within a container and across a container border.
         """
         canonical, settled = schema.settle(rows)
         if not canonical:
@@ -60,7 +70,7 @@ class Tuples:
 
     @classmethod
     def of_batch(cls, schema: Schema, batch: pa.RecordBatch, times: Times | str | None = None) -> Tuples:
-        """From an Arrow batch of exactly this schema."""
+        """Take an Arrow batch of exactly this schema."""
         return cls(schema, None, batch, times)
 
     def __len__(self) -> int:
@@ -68,14 +78,14 @@ class Tuples:
 
     @property
     def rows(self) -> list[Any]:
-        """As Python tuples of the declared type."""
+        """The tuples as Python objects of the declared type."""
         if self._rows is None:
             self._rows = self.schema.decode(self._batch)
         return self._rows
 
     @property
     def batch(self) -> pa.RecordBatch:
-        """As one Arrow batch."""
+        """The tuples as one Arrow batch."""
         if self._batch is None:
             settled, self._settled = self._settled, None
             self._batch = (
@@ -84,19 +94,19 @@ class Tuples:
         return self._batch
 
     def last(self, count: int) -> Tuples:
-        """The last `count` of them, without their times, made from what is there already."""
+        """The last `count` tuples, without their times; converts nothing."""
         if self._rows is not None:
             return Tuples(self.schema, self._rows[-count:], None)
         return Tuples(self.schema, None, self.batch.slice(max(0, len(self) - count)))
 
     @property
     def timed(self) -> bool:
-        """True if they may have times."""
+        """True if the tuples may have times."""
         return self._times is not None or self.time_column is not None
 
     @property
     def times(self) -> Times | None:
-        """Their times, taken from their column when they are first asked for; None if they have none."""
+        """The times of the tuples, read from their column on first access; None if they have none."""
         if self._times is None and self.time_column is not None:
             self._times = Times(self._column(self.time_column))
         return self._times
@@ -108,7 +118,7 @@ class Tuples:
         return column_times(self._batch.column(index)) if index >= 0 else no_times(len(self))
 
     def restamped(self, positions: Positions, newest: Microseconds) -> Tuples:
-        """The same tuples, those at these positions with other times."""
+        """The same tuples; those at `positions` have the times `newest`."""
         times = self.times
         changed = (Times(no_times(len(self))) if times is None else times).overwritten(positions, newest)
         return Tuples(self.schema, self._rows, self._batch, changed)
@@ -122,7 +132,10 @@ class Tuples:
         return Tuples(self.schema, None, self._batch.take(pa.array(indices)), times)
 
     def read_as(self, schema: Schema) -> Tuples:
-        """The same tuples for a consumer whose port declares `schema` (same columns, perhaps another class; or `object`)."""
+        """The same tuples for a consumer whose port declares `schema`.
+
+        It has the same columns, perhaps in another class, or it is `object`.
+        """
         if schema.type is self.schema.type:
             return self
         if schema.pickled:
@@ -131,7 +144,7 @@ class Tuples:
 
 
 def concatenate(schema: Schema, parts: Sequence[Tuples]) -> Tuples:
-    """All parts as one, in order."""
+    """Concatenate the parts, in order."""
     if len(parts) == 1:
         return parts[0]
     columns = {part.time_column for part in parts}
