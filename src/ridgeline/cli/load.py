@@ -194,7 +194,7 @@ def _attribute(module: ModuleType, name: str, where: str) -> Any:
 # The user's code --------------------------------------------------------------------------------------------
 
 
-def _call(target: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Application:
+def _call(target: str, function: Callable[..., object], arguments: Mapping[str, object]) -> Application:
     made = _guarded(target, lambda: function(**arguments))
     if isinstance(made, Application):
         return made

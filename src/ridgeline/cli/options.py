@@ -88,7 +88,9 @@ def log_settings(level: LogLevel | None, file: str | None, form: LogFormat) -> L
 # Options of an application ----------------------------------------------------------------------------------
 
 
-def application_arguments(target: str, function: Callable[..., Any], texts: Sequence[str]) -> dict[str, Any]:
+def application_arguments(
+    target: str, function: Callable[..., object], texts: Sequence[str]
+) -> dict[str, Any]:
     """Keyword arguments for the function, by its annotations.
 
     From `--name value`, `--name=value`, `--flag` and `--no-flag`.
@@ -140,7 +142,7 @@ Parameters = Mapping[str, tuple[Any, Any]]
 """Type and default of a function's parameters by name."""
 
 
-def _parameters(function: Callable[..., Any]) -> Parameters:
+def _parameters(function: Callable[..., object]) -> Parameters:
     """The function's parameters that options can set; a default stands in for a missing annotation."""
     try:
         hints = typing.get_type_hints(function)
@@ -172,7 +174,7 @@ def _name(option: str, parameters: Parameters) -> tuple[str, bool]:
     return name, False
 
 
-def _convert(option: str, kind: Any, text: str) -> Any:
+def _convert(option: str, kind: Any, text: str) -> object:
     """The text as the annotated type; as it is where pydantic does not know the type."""
     try:
         return pydantic.TypeAdapter(kind).validate_python(text)
@@ -200,7 +202,7 @@ def _takes(target: str, parameters: Parameters) -> str:
     )
 
 
-def _shown(name: str, parameter: tuple[Any, Any]) -> str:
+def _shown(name: str, parameter: tuple[object, object]) -> str:
     kind, _ = parameter
     option = f"--{name.replace('_', '-')}"
     return option if kind is bool else f"{option} {name.upper()}"

@@ -129,7 +129,7 @@ def windows_table(answer: Iterable[Mapping[str, Any]]) -> pa.Table:
     return _table(answer, _WINDOW)
 
 
-def _table(rows: Iterable[Mapping[str, Any]], columns: _Columns, **more: Any) -> pa.Table:
+def _table(rows: Iterable[Mapping[str, object]], columns: _Columns, **more: object) -> pa.Table:
     rows = [{**row, **more} for row in rows]
     return pa.table(
         {name: pa.array([_value(row, field, kind) for row in rows], kind) for name, field, kind in columns}

@@ -83,7 +83,7 @@ def check_application(draft: Draft, app: Application, overrides: Overrides) -> N
 
 
 def check_attributes(
-    draft: Draft, owner: str, given: Mapping[str, Any], known: Mapping[str, Attribute]
+    draft: Draft, owner: str, given: Mapping[str, object], known: Mapping[str, Attribute]
 ) -> tuple[dict[str, Any], set[str]]:
     """All attributes with defaults filled in, and the names of those whose values are faulty.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from ridgeline.api.application import AddedOperator, Application
 from ridgeline.api.attributes import OPERATOR_ATTRIBUTES
@@ -88,7 +87,7 @@ def _read(draft: Draft, where: str, added: AddedOperator, overrides: Overrides) 
     return operator
 
 
-def _check_properties(draft: Draft, operator: DraftOperator, overrides: Mapping[str, Any]) -> None:
+def _check_properties(draft: Draft, operator: DraftOperator, overrides: Mapping[str, object]) -> None:
     """Apply the overrides to an operator of the draft, then validate its properties."""
     known = set(operator.declared.properties) - {"context"}
     values = vars(operator.operator)

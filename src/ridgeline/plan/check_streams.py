@@ -132,7 +132,7 @@ class _Reader:
         )
         self.draft.fault(where, what, remedy)
 
-    def no_port(self, where: str, role: str, point: Any) -> None:
+    def no_port(self, where: str, role: str, point: object) -> None:
         """Report an end that is no port, and mark the operator that it may have meant.
 
         A marked operator gets no further faults about unconnected ports.

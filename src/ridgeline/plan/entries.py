@@ -23,7 +23,7 @@ class NoEntryError(Exception):
         self.remedy = remedy
 
 
-def with_entry(operator: Operator, operator_name: str, path: str, value: Any) -> tuple[str, Any]:
+def with_entry(operator: Operator, operator_name: str, path: str, value: object) -> tuple[str, Any]:
     """Return the property that `path` begins with, and its value with the entry added or replaced.
 
     The rest of the path is a key of a dictionary, dots included, or names fields of models. The operator is
@@ -73,7 +73,7 @@ def _with(annotation: Any, current: Any, key: str, value: Any, where: str) -> di
     return values
 
 
-def _kinds(annotation: Any) -> Iterator[Any]:
+def _kinds(annotation: object) -> Iterator[Any]:
     """The classes that a value may be of."""
     origin = typing.get_origin(annotation)
     if origin in {typing.Union, types.UnionType, typing.Annotated}:

@@ -17,9 +17,9 @@ WINDOW = "window"
 class Overrides:
     """Properties and attributes from outside, by operator; `application` is for the application itself."""
 
-    properties: dict[str, dict[str, Any]] = field(default_factory=dict)
+    properties: dict[str, dict[str, object]] = field(default_factory=dict)
     attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    application: dict[str, Any] = field(default_factory=dict)
+    application: dict[str, object] = field(default_factory=dict)
 
 
 def operator_names(app: Application) -> list[str]:
@@ -28,7 +28,7 @@ def operator_names(app: Application) -> list[str]:
 
 
 def read_overrides(
-    draft: Draft, app: Application, properties: Mapping[str, Any], attributes: Mapping[str, Any]
+    draft: Draft, app: Application, properties: Mapping[str, object], attributes: Mapping[str, object]
 ) -> Overrides:
     """Sort overrides by operator; those that name no operator of the application are faults."""
     found = Overrides()

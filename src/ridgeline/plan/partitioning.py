@@ -22,7 +22,7 @@ class PartitioningError(ValueError):
 
 
 def parallel_ports(
-    operator: Operator, attributes: Mapping[str, Any], connected: Collection[str]
+    operator: Operator, attributes: Mapping[str, object], connected: Collection[str]
 ) -> list[str]:
     """The connected input ports at which every partition follows one partition upstream."""
     inputs = operator_type(type(operator)).inputs

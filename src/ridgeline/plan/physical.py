@@ -72,7 +72,7 @@ class PhysicalStream:
     sink_port: str
     schema: Schema
     route: PartitionKeys | RoundRobin | None
-    codec: Any
+    codec: object
     """The `StreamCodec` that hashes the tuples for `PartitionKeys`; None otherwise."""
 
 

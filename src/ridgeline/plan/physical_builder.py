@@ -103,7 +103,7 @@ class _Builder:
         if port in self.followed[operator.name]:
             return [[(head, None, None)] for head in output.partitions]
         codec = operator_type(type(operator.operator)).inputs[port].codec
-        sources: list[list[tuple[_Head, Any, Any]]] = []
+        sources: list[list[tuple[_Head, Any, object]]] = []
         for partition, part in enumerate(divided):
             route = _route(part, port, partition, len(divided))
             hashed = codec if isinstance(route, PartitionKeys) else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ridgeline.api.application import Application
 from ridgeline.plan.execution import Plan
@@ -12,11 +11,11 @@ from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.physical_builder import build_physical
 from ridgeline.plan.validation import validate
 
-_NONE: Mapping[str, Any] = {}
+_NONE: Mapping[str, object] = {}
 
 
 def plan_application(
-    app: Application, properties: Mapping[str, Any] = _NONE, attributes: Mapping[str, Any] = _NONE
+    app: Application, properties: Mapping[str, object] = _NONE, attributes: Mapping[str, object] = _NONE
 ) -> Plan:
     """Validate an application and build its three plans.
 

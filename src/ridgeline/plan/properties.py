@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any
 
 from ridgeline.api.masking import mask_text, shown
 from ridgeline.api.operator import REQUIRED, Operator
@@ -47,7 +46,7 @@ def property_faults(operator: Operator) -> list[tuple[str, str, str]]:
     return faults
 
 
-def decoded(operator: Operator, name: str, value: Any) -> Any:
+def decoded(operator: Operator, name: str, value: object) -> object:
     """Decode a text from the command line: as JSON if only that suits the property, else as it is."""
     if not isinstance(value, str) or _suits(operator, name, value):
         return value
@@ -58,7 +57,7 @@ def decoded(operator: Operator, name: str, value: Any) -> Any:
     return decoded if _suits(operator, name, decoded) else value
 
 
-def decoded_entry(operator: Operator, operator_name: str, path: str, value: Any) -> tuple[str, Any]:
+def decoded_entry(operator: Operator, operator_name: str, path: str, value: object) -> tuple[str, object]:
     """Return the property that `path` (`options.key`) begins with, and its value with the decoded entry.
 
     The entry is decoded as in `decoded`. Raises NoEntryError.
@@ -73,7 +72,7 @@ def decoded_entry(operator: Operator, operator_name: str, path: str, value: Any)
     return name, with_json if _suits(operator, name, with_json) else with_text
 
 
-def _suits(operator: Operator, name: str, value: Any) -> bool:
+def _suits(operator: Operator, name: str, value: object) -> bool:
     trial = copy.copy(operator)
     vars(trial)[name] = value
     return all(problem.partition(".")[0] != name for problem, _, _ in check_properties(trial)[1])

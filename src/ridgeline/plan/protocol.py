@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, SourceProgress
 
@@ -42,7 +42,7 @@ class OperatorReport:
     window: OperatorWindow
     source: SourceProgress | None = None
     state_version: StateVersion = ()
-    handed_over: list[Any] = field(default_factory=list)
+    handed_over: list[object] = field(default_factory=list)
     tails: dict[str, bytes] = field(default_factory=dict)
 
     @classmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES
 from ridgeline.api.partitioner import PartitionKeys
@@ -147,7 +146,7 @@ def _describe_execution(physical: PhysicalPlan, execution: ExecutionPlan) -> lis
     ]
 
 
-def _settings(values: Mapping[str, Any]) -> str:
+def _settings(values: Mapping[str, object]) -> str:
     return " ".join(f"{name}={value}" for name, value in values.items())
 
 

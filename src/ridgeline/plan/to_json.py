@@ -20,7 +20,7 @@ from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStre
 _LONG = 200
 
 
-def to_dict(plan: Plan) -> dict[str, Any]:
+def to_dict(plan: Plan) -> dict[str, object]:
     """Convert all three plans, and the notes on them, to plain values.
 
     Properties and attributes without a JSON form appear as their shortened `repr`. Secrets are masked.
@@ -49,7 +49,7 @@ def to_dict(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _logical(logical: LogicalPlan) -> dict[str, Any]:
+def _logical(logical: LogicalPlan) -> dict[str, object]:
     """The logical plan as plain values."""
     return {
         "window_seconds": logical.window_seconds,
@@ -68,7 +68,7 @@ def _logical(logical: LogicalPlan) -> dict[str, Any]:
     }
 
 
-def _logical_operator(operator: LogicalOperator) -> dict[str, Any]:
+def _logical_operator(operator: LogicalOperator) -> dict[str, object]:
     kind = type(operator.operator)
     partitions = {"partitions": operator.attributes["partitions"]}
     return {
@@ -81,7 +81,7 @@ def _logical_operator(operator: LogicalOperator) -> dict[str, Any]:
     }
 
 
-def shown_properties(operator: LogicalOperator) -> dict[str, Any]:
+def shown_properties(operator: LogicalOperator) -> dict[str, object]:
     """All properties of an operator as plain values, secrets masked."""
     values = vars(operator.operator)
     names = operator_type(type(operator.operator)).properties
@@ -92,7 +92,7 @@ def shown_properties(operator: LogicalOperator) -> dict[str, Any]:
     }
 
 
-def set_attributes(attributes: Mapping[str, Any], known: Mapping[str, Attribute]) -> dict[str, Any]:
+def set_attributes(attributes: Mapping[str, object], known: Mapping[str, Attribute]) -> dict[str, object]:
     """The attributes that differ from their defaults, as plain values."""
     return {
         name: plain(mask(name, attributes[name]))
@@ -101,7 +101,7 @@ def set_attributes(attributes: Mapping[str, Any], known: Mapping[str, Attribute]
     }
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """Return a value that JSON supports as it is; others, and long ones, as a shortened text."""
     if isinstance(value, str):
         return str(value) if len(value) <= _LONG else shorten(str(value), _LONG)
@@ -110,7 +110,7 @@ def plain(value: Any) -> Any:
     return value if _is_plain(value) and len(repr(value)) <= _LONG else shorten(value, _LONG)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     if isinstance(value, dict):
         return all(type(key) is str and _is_plain(part) for key, part in value.items())
     if type(value) is list:
@@ -118,14 +118,14 @@ def _is_plain(value: Any) -> bool:
     return value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value))
 
 
-def _physical(physical: PhysicalPlan) -> dict[str, Any]:
+def _physical(physical: PhysicalPlan) -> dict[str, object]:
     return {
         "operators": [_physical_operator(operator) for operator in physical.operators],
         "streams": [_physical_stream(stream) for stream in physical.streams],
     }
 
 
-def _physical_operator(operator: PhysicalOperator) -> dict[str, Any]:
+def _physical_operator(operator: PhysicalOperator) -> dict[str, object]:
     return {
         "id": operator.id,
         "name": operator.name,
@@ -138,17 +138,17 @@ def _physical_operator(operator: PhysicalOperator) -> dict[str, Any]:
     }
 
 
-def _share(operator: PhysicalOperator, port: str) -> dict[str, Any]:
+def _share(operator: PhysicalOperator, port: str) -> dict[str, object]:
     if port in operator.keys:
         return _keys(operator.keys[port])
     return {"round_robin": True} if port in operator.round_robin else {}
 
 
-def _keys(keys: PartitionKeys) -> dict[str, Any]:
+def _keys(keys: PartitionKeys) -> dict[str, object]:
     return {"mask": keys.mask, "keys": sorted(keys.keys)}
 
 
-def _physical_stream(stream: PhysicalStream) -> dict[str, Any]:
+def _physical_stream(stream: PhysicalStream) -> dict[str, object]:
     """One physical stream as plain values."""
     route: dict[str, Any] | None = None
     if isinstance(stream.route, PartitionKeys):
@@ -165,7 +165,7 @@ def _physical_stream(stream: PhysicalStream) -> dict[str, Any]:
     }
 
 
-def _execution(execution: ExecutionPlan) -> dict[str, Any]:
+def _execution(execution: ExecutionPlan) -> dict[str, object]:
     return {
         "stages": [
             {

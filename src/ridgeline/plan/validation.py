@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
@@ -19,11 +18,11 @@ from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, 
 from ridgeline.plan.overrides import read_overrides
 from ridgeline.plan.properties import settle
 
-_NONE: Mapping[str, Any] = {}
+_NONE: Mapping[str, object] = {}
 
 
 def validate(
-    app: Application, properties: Mapping[str, Any] = _NONE, attributes: Mapping[str, Any] = _NONE
+    app: Application, properties: Mapping[str, object] = _NONE, attributes: Mapping[str, object] = _NONE
 ) -> LogicalPlan:
     """Return the logical plan of an application. Raises ValidationError with all faults.
 
@@ -49,7 +48,7 @@ def validate(
 
 
 def find_faults(
-    app: Application, properties: Mapping[str, Any] = _NONE, attributes: Mapping[str, Any] = _NONE
+    app: Application, properties: Mapping[str, object] = _NONE, attributes: Mapping[str, object] = _NONE
 ) -> list[Fault]:
     """Find all faults of an application; empty if it is valid. Arguments as for `validate`.
 
@@ -68,7 +67,7 @@ def find_faults(
     return _examine(app, properties, attributes).faults
 
 
-def _examine(app: Application, properties: Mapping[str, Any], attributes: Mapping[str, Any]) -> Draft:
+def _examine(app: Application, properties: Mapping[str, object], attributes: Mapping[str, object]) -> Draft:
     """Run all checks on a draft of the application. Later checks use what earlier ones added to the draft."""
     draft = Draft(str(app.name))
     overrides = read_overrides(draft, app, properties, attributes)

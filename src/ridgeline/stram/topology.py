@@ -12,7 +12,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.to_json import plain
 
-_NOTHING: Mapping[str, Any] = {}
+_NOTHING: Mapping[str, object] = {}
 
 
 def topology_of(plan: Plan) -> Topology:

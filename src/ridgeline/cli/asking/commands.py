@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -296,7 +296,7 @@ def top(app: App = None, url: Url = None, token: Token = None, as_json: AsJson =
         watching.top(remote.connect(app, url, token), as_json=as_json)
 
 
-def matches(row: dict[str, Any], pattern: str, names: Iterable[str]) -> bool:
+def matches(row: dict[str, object], pattern: str, names: Iterable[str]) -> bool:
     """True if one of the fields of these names is like the pattern."""
     return any(fnmatch.fnmatchcase(str(row[name]), escape(pattern)) for name in names)
 

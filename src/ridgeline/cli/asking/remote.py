@@ -60,7 +60,7 @@ def print_json(answer: Any, *, indent: int | None = 2) -> None:
     write(printable_json(json.dumps(answer, indent=indent, ensure_ascii=False)))
 
 
-def describe(entry: registry.Entry) -> dict[str, Any]:
+def describe(entry: registry.Entry) -> dict[str, object]:
     """A running application as `list-apps --json` gives it; its token stays where it is."""
     names = ("id", "name", "url", "user", "host", "pid", "checkpoint")
     return {**{name: getattr(entry, name) for name in names}, "startTime": entry.started}

@@ -28,19 +28,19 @@ class AsOf:
 
     measurement: Measurement
 
-    def latency(self, window_id: int | None = None) -> Mapping[str, Any]:
+    def latency(self, window_id: int | None = None) -> Mapping[str, object]:
         """As `/latency`."""
         return self.measurement.latency(self.measurement.at, window_id)
 
-    def critical_path(self, window_id: int | None = None) -> Mapping[str, Any]:
+    def critical_path(self, window_id: int | None = None) -> Mapping[str, object]:
         """As `/criticalPath`."""
         return self.measurement.critical_path(window_id)
 
-    def record_age(self, operator: str | None = None) -> Mapping[str, Any]:
+    def record_age(self, operator: str | None = None) -> Mapping[str, object]:
         """As `/recordAge`."""
         return self.measurement.record_age(self.measurement.at, operator)
 
-    def progress(self) -> Mapping[str, Any]:
+    def progress(self) -> Mapping[str, object]:
         """As `/progress`."""
         return self.measurement.progress(self.measurement.at)
 
@@ -81,7 +81,7 @@ def _read(path: str) -> Measurement:
     return measurement
 
 
-def _window(path: str, measurement: Measurement, window_id: int) -> Mapping[str, Any]:
+def _window(path: str, measurement: Measurement, window_id: int) -> Mapping[str, object]:
     try:
         return measurement.window(window_id)
     except KeyError as error:
@@ -110,7 +110,7 @@ def _print_run(measurement: Measurement) -> None:
     print_figures(console, run, read_report(AsOf(measurement), measurement.at))
 
 
-def _print_window(window: Mapping[str, Any], path: Mapping[str, Any]) -> None:
+def _print_window(window: Mapping[str, Any], path: Mapping[str, object]) -> None:
     console = make_output()
     width = min(console.width, WIDEST)
     attempts = f", {plural(window['attempts'], 'attempt')}" if window["attempts"] > 1 else ""

@@ -55,7 +55,7 @@ def _screen(client: Client, frame: Mapping[str, Any] | None, console: Console) -
     return screen({**frame, "progress": progress}, console.width, console.height - 2)
 
 
-def each_window(client: Client, choose: Callable[[Any], Any], draw: Draw, *, as_json: bool) -> None:
+def each_window(client: Client, choose: Callable[[Any], object], draw: Draw, *, as_json: bool) -> None:
     """Print a part of every frame, or redraw it on a terminal, until the application ends or Ctrl-C."""
     console = make_console()
     with _leaving(), _redrawn(console, as_json=as_json) as show:
@@ -151,5 +151,5 @@ def _print(console: Console, parts: Iterable[RenderableType]) -> None:
     console.print()
 
 
-def _frame_lines(frame: Mapping[str, Any], width: int) -> Iterable[RenderableType]:
+def _frame_lines(frame: Mapping[str, object], width: int) -> Iterable[RenderableType]:
     return screen(frame, width)

@@ -67,7 +67,7 @@ def _ports(operator: Mapping[str, Any], kind: str) -> str:
     )
 
 
-def _end(end: Mapping[str, Any]) -> str:
+def _end(end: Mapping[str, object]) -> str:
     return f"{end['operatorName']}.{end['portName']}"
 
 

@@ -79,7 +79,7 @@ def _window(progress: Mapping[str, Any]) -> Text:
     return line.append(f", {left}") if left else line
 
 
-def _running(progress: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _running(progress: Mapping[str, Any]) -> list[Mapping[str, object]]:
     return [operator for operator in progress["operators"] if operator["state"] == "running"]
 
 

@@ -46,7 +46,7 @@ def average_phases(windows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {what: ms / len(windows) for what, ms in sums.items()}
 
 
-def window_time_table(windows: Sequence[Mapping[str, Any]], width: int) -> Table:
+def window_time_table(windows: Sequence[Mapping[str, object]], width: int) -> Table:
     """What a window's time goes to on average, the most first; the last row is the sum."""
     found = sorted(average_phases(windows).items(), key=lambda part: -part[1])
     whole = sum(ms for _, ms in found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ridgeline.api.clock import Clock
 from ridgeline.cli.figures.running import running_line
@@ -25,7 +24,7 @@ class LongWindows:
     """
 
     def __init__(
-        self, clock: Clock, progress: Callable[[], Mapping[str, Any]], say: Callable[[str], None]
+        self, clock: Clock, progress: Callable[[], Mapping[str, object]], say: Callable[[str], None]
     ) -> None:
         self._clock = clock
         self._progress = progress

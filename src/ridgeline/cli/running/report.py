@@ -26,13 +26,13 @@ class RunAnswers(Protocol):
     def latency(self, window_id: int | None = None) -> Mapping[str, Any]:
         """As `/latency`."""
 
-    def critical_path(self, window_id: int | None = None) -> Mapping[str, Any]:
+    def critical_path(self, window_id: int | None = None) -> Mapping[str, object]:
         """As `/criticalPath`."""
 
-    def record_age(self, operator: str | None = None) -> Mapping[str, Any]:
+    def record_age(self, operator: str | None = None) -> Mapping[str, object]:
         """As `/recordAge`."""
 
-    def progress(self) -> Mapping[str, Any]:
+    def progress(self) -> Mapping[str, object]:
         """As `/progress`."""
 
     def windows(self, limit: int | None = None) -> Sequence[Mapping[str, Any]]:
@@ -46,9 +46,9 @@ class Report:
     at: float
     windows: Sequence[Mapping[str, Any]]
     own_ms: Mapping[str, float]
-    path: Mapping[str, Any]
-    ages: Mapping[str, Any]
-    progress: Mapping[str, Any]
+    path: Mapping[str, object]
+    ages: Mapping[str, object]
+    progress: Mapping[str, object]
 
 
 def read_report(answers: RunAnswers, at: float) -> Report:

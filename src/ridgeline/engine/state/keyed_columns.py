@@ -25,7 +25,7 @@ NOTHING = "-"
 _LETTERS = {int: "i", float: "f", bool: "b", str: "s", bytes: "y"}
 _DTYPES: dict[str, Any] = {"i": np.int64, "f": np.float64, "b": np.bool_}
 _ZEROS = {"i": 0, "f": 0.0, "b": False, "s": "", "y": b"", "p": None}
-_DECODERS: dict[str, Callable[[memoryview], Any]] = {
+_DECODERS: dict[str, Callable[[memoryview], object]] = {
     "s": lambda raw: str(raw, "utf-8"),
     "y": bytes,
     "p": loads,
@@ -132,7 +132,7 @@ class VaryingLeaf(Leaf):
         self._decode = _DECODERS[code]
 
     @classmethod
-    def over(cls, code: str, offsets: Any, data: Any) -> VaryingLeaf:
+    def over(cls, code: str, offsets: Any, data: object) -> VaryingLeaf:
         """A leaf that lies in a file: offsets (int64, one more than there are values) and bytes."""
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
         return cls(code, pa.Array.from_buffers(_arrow(code), len(offsets) // 8 - 1, buffers))
@@ -201,7 +201,7 @@ class Column:
             [one.same(places, leaf, others) for one, leaf in zip(self.leaves, other.leaves, strict=True)]
         )
 
-    def equal(self, places: Places, values: Sequence[Any]) -> npt.NDArray[np.bool_]:
+    def equal(self, places: Places, values: Sequence[object]) -> npt.NDArray[np.bool_]:
         """Whether what stands at some places is equal to these values, as Python says."""
         return np.fromiter(map(bool, map(eq, self.many(places).tolist(), values)), np.bool_, len(values))
 
@@ -224,12 +224,12 @@ class Column:
         )
 
 
-def zero(kind: str) -> Any:
+def zero(kind: str) -> object:
     """A value of a kind that takes little room, where there is none."""
     return tuple(_ZEROS[code] for code in codes(kind)) if kind.startswith("(") else _ZEROS.get(kind)
 
 
-def encode(values: Sequence[Any], kind: str) -> Column:
+def encode(values: Sequence[object], kind: str) -> Column:
     """A column of values that are of that kind."""
     parts = zip(*values, strict=True) if kind.startswith("(") and values else [values] * len(codes(kind))
     return Column(kind, [_leaf(code, part) for code, part in zip(codes(kind), parts, strict=True)])

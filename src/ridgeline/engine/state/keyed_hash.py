@@ -41,7 +41,7 @@ class UnstableKeyError(TypeError):
         )
 
 
-def hash_one(key: Any) -> int:
+def hash_one(key: object) -> int:
     """The hash of a key, of 64 bits. Raises UnstableKeyError if it has none."""
     kind = type(key)
     return (_HASHERS.get(kind) or _learn(kind))(key)  # type: ignore[arg-type]  # classes are hashable
@@ -65,7 +65,7 @@ def hash_wanted(keys: Keys) -> Hashes:
         return np.fromiter(map(_hash_wanted, keys), np.uint64, len(keys))
 
 
-def _hash_wanted(key: Any) -> int:
+def _hash_wanted(key: object) -> int:
     try:
         return hash_one(key)
     except UnstableKeyError:
@@ -118,7 +118,7 @@ def _instant(key: datetime) -> int:
     return _duration(unfolded - _EPOCHS[unfolded.utcoffset() is not None])
 
 
-def _tuple(key: tuple[Any, ...]) -> int:
+def _tuple(key: tuple[object, ...]) -> int:
     total = len(key)
     for part in key:
         total = (total ^ hash_one(part)) * _SPREAD & _MASK
@@ -146,7 +146,7 @@ _PLAIN = tuple(_HASHERS)
 _SCALARS = (np.bool_, np.integer, np.float16, np.float32, np.float64, np.str_, np.bytes_)
 
 
-def _unstable(key: Any) -> int:
+def _unstable(key: object) -> int:
     raise UnstableKeyError(key)
 
 

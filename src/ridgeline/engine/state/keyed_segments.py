@@ -41,7 +41,7 @@ class SegmentsChange(NamedTuple):
     application_window: int
     names: tuple[str, ...]
     """The files of its segments, oldest first."""
-    changed: list[Any]
+    changed: list[object]
     """The keys that the application window changed so far."""
 
 
@@ -72,7 +72,7 @@ class Segments(KeyedBase):
                 return place != TOMBSTONE
         return False
 
-    def find(self, key: Any, default: Any) -> Any:
+    def find(self, key: object, default: object) -> object:
         """The value of a key, a new object if it can change in place; `default` if there is none."""
         try:
             hashed = keyed_hash.hash_one(key)
@@ -112,7 +112,7 @@ class Segments(KeyedBase):
                 yield segment, rest[here], places[here]
             rest = rest[~found]
 
-    def orders_and_keys(self, keys: Sequence[Any]) -> tuple[npt.NDArray[np.int64], list[Any]]:
+    def orders_and_keys(self, keys: Sequence[Any]) -> tuple[npt.NDArray[np.int64], list[object]]:
         """Row indexes of keys, which must exist, in the order of insertion, and the keys as first set."""
         orders, exact = np.empty(len(keys), np.int64), list(keys)
         kind = kind_of(keys)
@@ -170,7 +170,7 @@ class Segments(KeyedBase):
 
     def _gathered(
         self, numbers: Places, places: Places, columns: Sequence[Callable[[Places], npt.NDArray[Any]]]
-    ) -> list[Any]:
+    ) -> list[object]:
         parts = [
             (which, many(places[which]))
             for number, many in enumerate(columns)
@@ -190,7 +190,7 @@ def _merged(parts: Sequence[tuple[Places, npt.NDArray[Any]]], size: int) -> npt.
     return whole
 
 
-def compact(cell: KeyedCell[Any], write: Write) -> SegmentsChange | None:
+def compact(cell: KeyedCell[object], write: Write) -> SegmentsChange | None:
     """Write what a cell holds beside its segments as a new segment, merged with the small ones of them.
 
     The cell stays as it is.

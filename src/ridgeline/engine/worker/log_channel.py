@@ -77,7 +77,7 @@ class LogSettings:
 # Lines ------------------------------------------------------------------------------------------------------
 
 
-def _fields(record: logging.LogRecord) -> dict[str, Any]:
+def _fields(record: logging.LogRecord) -> dict[str, object]:
     """The record's extra fields without secrets; in a callback also the operator that logs."""
     fields: dict[str, Any] = {}
     current = current_operator()

@@ -118,7 +118,7 @@ def _pickled(specs: Sequence[ContainerSpec], numbers: Mapping[int, int]) -> byte
         raise RidgelineError(msg) from error
 
 
-def _can_be_pickled(value: Any) -> bool:
+def _can_be_pickled(value: object) -> bool:
     try:
         cloudpickle.dumps(value, 5)
     except Exception:  # noqa: BLE001  pickling runs code of users, which may raise anything

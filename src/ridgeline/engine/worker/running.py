@@ -88,7 +88,7 @@ class Running:
             self._spent = (seconds + (self._clock.monotonic() - start), None)
 
     @contextmanager
-    def part(self, port: str, size: int, rows: Iterator[Any] | None) -> Iterator[None]:
+    def part(self, port: str, size: int, rows: Iterator[object] | None) -> Iterator[None]:
         """A run of tuples is delivered: one by one by an iterator, or all at once."""
         self._now = self._now._replace(
             part=(port, size, rows), before=self._pending(), begun=self._now.begun + 1
@@ -133,10 +133,10 @@ class Running:
                 )
         return found
 
-    def marking(self, handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def marking(self, handler: Callable[[Any], Any]) -> Callable[[Any], object]:
         """Wrap a method for one tuple: note the output after each call; later output is the next tuple's."""
 
-        def marked(one: Any) -> None:
+        def marked(one: object) -> None:
             handler(one)
             self._mark = self._pending()
 

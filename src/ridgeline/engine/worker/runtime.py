@@ -429,11 +429,11 @@ class OperatorRuntime:
         for point in self.outputs.values():
             self._call("emit", point.refuse_strays)
 
-    def _timed(self, callback: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _timed(self, callback: str, function: Callable[..., object], *arguments: object) -> Any:
         with self.running.callback():
             return self._call(callback, function, *arguments)
 
-    def _call(self, callback: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _call(self, callback: str, function: Callable[..., object], *arguments: object) -> Any:
         try:
             return function(*arguments)
         except BaseException as error:
@@ -469,7 +469,7 @@ def _decoded(part: Tuples, schema: Schema, by_batch: bool) -> Tuples:  # noqa: F
 
 
 def _one_by_one(
-    handler: Callable[[Any], Any], tuples: Iterator[Any], outputs: Sequence[Sized]
+    handler: Callable[[Any], Any], tuples: Iterator[object], outputs: Sequence[Sized]
 ) -> list[Sequence[int] | None]:
     """Call `handler` for each tuple.
 
@@ -489,7 +489,7 @@ def _one_by_one(
     return list(lengths)
 
 
-def _noted(handler: Callable[[Any], Any], tuples: Iterator[Any], output: Sized) -> Sequence[int] | None:
+def _noted(handler: Callable[[Any], Any], tuples: Iterator[object], output: Sized) -> Sequence[int] | None:
     """The same for one output; notes nothing as long as it grows by one."""
     start = length = len(output)
     for one in tuples:

@@ -113,7 +113,13 @@ class Delivery:
                     point.end()
 
     def _one(
-        self, place: Place, position: int, callback: str, handler: Callable[[Any], Any], value: Any, row: Any
+        self,
+        place: Place,
+        position: int,
+        callback: str,
+        handler: Callable[[Any], Any],
+        value: object,
+        row: object,
     ) -> None:
         """Call a handler for one tuple; if it fails, take its effects back and leave the tuple out."""
         marks = self._marks()
@@ -131,7 +137,7 @@ class Delivery:
             self._roll_back(marks)
             self._leave_out(place[0], row, text)
 
-    def _leave_out(self, port: str, row: Any, text: str) -> None:
+    def _leave_out(self, port: str, row: object, text: str) -> None:
         """Give it to the first error port that takes such tuples, else note it."""
         schema = self._runtime.spec.inputs[port]
         taking = (
@@ -143,7 +149,7 @@ class Delivery:
         else:
             self.left_out.append(f"{shorten(row)}: {text}")
 
-    def _marks(self) -> Sequence[Any]:
+    def _marks(self) -> Sequence[object]:
         return [*(point.mark() for point in self._points), self._context.handed_over_count]
 
     def _roll_back(self, marks: Sequence[Any]) -> None:

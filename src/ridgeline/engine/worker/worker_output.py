@@ -70,7 +70,7 @@ class MarkedStream:
         self._begun = False
         """Whether the beginning of the unfinished line is written already."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:

@@ -68,7 +68,7 @@ class PhaseTable:
     phases: Sequence[PhaseTime]
     whole: PhaseTime
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """As plain data for JSON; times in milliseconds."""
         return {
             "windows": self.windows,
@@ -229,7 +229,7 @@ def _time(phase: str, seconds: np.ndarray[Any, Any], total: float, first: float)
     return PhaseTime(phase, median, float(seconds.mean()), p95, float(seconds.sum()) / total, first)
 
 
-def _plain(time: PhaseTime) -> Mapping[str, Any]:
+def _plain(time: PhaseTime) -> Mapping[str, object]:
     return {
         "phase": time.phase,
         "medianMs": as_ms(time.median),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ridgeline.measure.metrics import BY_NAME, Kind, Metric
 
@@ -285,12 +284,12 @@ ROWS: dict[str, tuple[Panel, ...]] = {
 """The panels of the dashboard, row by row."""
 
 
-def dashboard() -> dict[str, Any]:
+def dashboard() -> dict[str, object]:
     """The dashboard as Grafana (10 or newer) imports it.
 
     Its variables ask for data source, application and operators.
     """
-    panels: list[dict[str, Any]] = []
+    panels: list[dict[str, object]] = []
     top = 0
     for row, members in ROWS.items():
         panels.append(
@@ -334,7 +333,7 @@ def _place(x: int, y: int, width: int, height: int) -> dict[str, int]:
     return {"x": x, "y": y, "w": width, "h": height}
 
 
-def _variables() -> list[dict[str, Any]]:
+def _variables() -> list[dict[str, object]]:
     """The dashboard's variables: data source, application, operators."""
     chosen = BY_NAME["application_info"].full_name
     operators = BY_NAME["operator_windows_behind"].full_name
@@ -352,7 +351,7 @@ def _variables() -> list[dict[str, Any]]:
     ]
 
 
-def _label_values(name: str, label: str, query: str, *, several: bool) -> dict[str, Any]:
+def _label_values(name: str, label: str, query: str, *, several: bool) -> dict[str, object]:
     """A variable whose values are those of a label."""
     every = {"allValue": ".*", "current": {"text": ["All"], "value": ["$__all"]}} if several else {}
     asked = {"query": query, "refId": name}
@@ -372,7 +371,7 @@ def _label_values(name: str, label: str, query: str, *, several: bool) -> dict[s
     }
 
 
-def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
+def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, object]:
     """A panel with its queries, at its place in the grid."""
     first = BY_NAME[panel.queries[0].metric]
     return {
@@ -394,7 +393,7 @@ def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def _target(query: Query, kind: str, reference: str) -> dict[str, Any]:
+def _target(query: Query, kind: str, reference: str) -> dict[str, object]:
     table = kind == "table"
     return {
         "refId": reference,
@@ -417,9 +416,9 @@ def _unit(panel: Panel) -> str:
     return _UNITS.get(metric.unit, "short")
 
 
-def _defaults(panel: Panel) -> dict[str, Any]:
+def _defaults(panel: Panel) -> dict[str, object]:
     """How a panel shows values: their unit, how lines are drawn and stacked."""
-    defaults: dict[str, Any] = {"unit": _unit(panel)}
+    defaults: dict[str, object] = {"unit": _unit(panel)}
     if panel.kind == "timeseries":
         mode = "normal" if panel.stacked else "none"
         defaults["custom"] = {
@@ -432,12 +431,12 @@ def _defaults(panel: Panel) -> dict[str, Any]:
     return defaults
 
 
-def _coloured(state: str) -> dict[str, Any]:
+def _coloured(state: str) -> dict[str, object]:
     colour = {"id": "color", "value": {"mode": "fixed", "fixedColor": _COLOURS[state]}}
     return {"matcher": {"id": "byName", "options": state}, "properties": [colour]}
 
 
-def _options(panel: Panel) -> dict[str, Any]:
+def _options(panel: Panel) -> dict[str, object]:
     """A panel's options by its type."""
     if panel.kind == "stat":
         state = BY_NAME[panel.queries[0].metric].kind is Kind.STATE

@@ -59,12 +59,12 @@ def class_name(operator: LogicalOperator) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def attributes(values: Mapping[str, Any]) -> dict[str, Any]:
+def attributes(values: Mapping[str, object]) -> dict[str, Any]:
     """All attributes, defaults filled in."""
     return {name: plain(value) for name, value in values.items()}
 
 
-def properties(operator: LogicalOperator) -> dict[str, Any]:
+def properties(operator: LogicalOperator) -> dict[str, object]:
     """All properties of an operator; what looks like a secret is masked."""
     return shown_properties(operator)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
 
 
-def to_json(value: Any) -> bytes:
+def to_json(value: object) -> bytes:
     """Compact JSON in UTF-8, on one line.
 
     What is no finite number becomes null: JSON has no NaN and no Infinity.
@@ -20,7 +19,7 @@ def to_json(value: Any) -> bytes:
     return text.encode(errors="replace")
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

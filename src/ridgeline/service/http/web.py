@@ -137,7 +137,7 @@ def _index(call: Call, version: str) -> IndexAnswer:
     return {"name": call.plan.logical.application, "version": version, "links": links}
 
 
-def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def _json(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(
         to_json(value), status, {"cache-control": "no-store", **(headers or {})}, "application/json"
     )
