@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from pyspark import SparkContext
 
@@ -20,8 +19,9 @@ from ridgeline.engine.driver.run import Ran
 from ridgeline.engine.driver.shared_folder import BlockSharing
 from ridgeline.engine.driver.teardown import Process, tear_down, wanted
 from ridgeline.engine.driver.watchdog import Hangs, Watchdog, Worker
-from ridgeline.engine.spark.byte_rdds import ByteRdds
+from ridgeline.engine.spark.byte_rdds import ByteRdds, StageFunction
 from ridgeline.engine.spark.cluster import slots_to_come
+from ridgeline.engine.spark.java_object import JavaObject
 from ridgeline.engine.spark.shared_context import has_several_users
 from ridgeline.engine.spark.shuffles import Shuffles
 from ridgeline.engine.spark.worker_check import WorkerError, explain
@@ -83,8 +83,8 @@ class SparkExecutor:
         self._stages = [[container.id for container in stage.containers] for stage in plan.execution.stages]
         self._next = [partial(next_stage, number) for number in range(len(self._stages))]
         self._commits = [spec.id for spec in self._specs if spec.wants_commit]
-        self._ticks: dict[tuple[tuple[int, ...], int, Any], Any] = {}
-        self._chains: dict[int, tuple[Any, range]] = {}
+        self._ticks: dict[tuple[tuple[int, ...], int, StageFunction], JavaObject] = {}
+        self._chains: dict[int, tuple[JavaObject, range]] = {}
         self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
         self._cleaning: Future[None] | None = None
         self._slots_to_come = slots_to_come(dict(context.getConf().getAll()), max(map(len, self._stages)))
@@ -93,7 +93,7 @@ class SparkExecutor:
             context.defaultParallelism if re.match(r"local(\[|$)", str(context.master)) else None
         )
 
-    def run(self, request: WindowRequest, source: Any) -> Ran:
+    def run(self, request: WindowRequest, source: SourceBatch | None) -> Ran:
         """Run an attempt; `source` is a `SourceBatch` or None.
 
         Raises OperatorError once Spark's retries are used up.
@@ -152,7 +152,7 @@ class SparkExecutor:
         """The failure to report of several: the earliest stage's, and of these the first container's."""
         return min(failed, key=lambda one: (self._specs[one.container].stage, one.container)).failure
 
-    def _collect(self, rdd: Any, request: WindowRequest) -> list[bytes]:
+    def _collect(self, rdd: JavaObject, request: WindowRequest) -> list[bytes]:
         """Run a job. Raises OperatorError if it fails, WorkerError or SparkGoneError if it always would."""
         watchdog = self._watchdog
         try:
@@ -214,7 +214,7 @@ class SparkExecutor:
             return max(1, self._slots_to_come, self._context.defaultParallelism)
         return self._fixed_slots
 
-    def _tick_chain(self, slots: int) -> tuple[Any, range]:
+    def _tick_chain(self, slots: int) -> tuple[JavaObject, range]:
         """All stages that follow ticks, and their shuffles; kept if the shuffles can be dropped."""
         if slots not in self._chains:
             with self._shuffles.numbering():
@@ -227,22 +227,22 @@ class SparkExecutor:
             self._chains = {slots: made}
         return self._chains[slots]
 
-    def _chain(self, rdd: Any, slots: int) -> Any:
+    def _chain(self, rdd: JavaObject, slots: int) -> JavaObject:
         """Append all later stages to the first one."""
         for number, containers in enumerate(self._stages[1:], 1):
             rdd = self._rdds.run(self._rdds.shuffled(rdd, min(len(containers), slots)), self._next[number])
         return rdd
 
-    def _tick_rdd(self, containers: tuple[int, ...], slots: int) -> Any:
+    def _tick_rdd(self, containers: tuple[int, ...], slots: int) -> JavaObject:
         return self._ticks_of(containers, min(len(containers), slots), tick_stage)
 
-    def _ticks_of(self, containers: tuple[int, ...], tasks: int, function: Any) -> Any:
+    def _ticks_of(self, containers: tuple[int, ...], tasks: int, function: StageFunction) -> JavaObject:
         key = (containers, tasks, function)
         if key not in self._ticks:
             self._ticks[key] = self._rdds.numbers(containers, tasks, function)
         return self._ticks[key]
 
-    def _source_rdd(self, source: SourceBatch, slots: int) -> Any:
+    def _source_rdd(self, source: SourceBatch, slots: int) -> JavaObject:
         """The first stage.
 
         One Spark source: the tasks that run its containers read its partitions; all other containers get a
@@ -297,7 +297,7 @@ class SourceBatch:
     source's number, then one struct column per source. `jobs` counts the Spark jobs that have read it.
     """
 
-    rows: Any
+    rows: JavaObject
     schema: bytes
     containers: tuple[tuple[int, ...], ...]
     jobs: int = 0

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
-from typing import Any
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from ridgeline.api.errors import RidgelineError, capped
 from ridgeline.api.masking import mask_text
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from ridgeline.engine.spark.java_object import JavaObject
 
 _CAUSE_LIMIT = 1_000
 _END_SECONDS = 2.0
@@ -38,12 +43,12 @@ class SparkGoneError(RidgelineError):
     """Spark's Java process has ended, or Spark was stopped: no window can run any more."""
 
 
-def has_ended(context: Any) -> bool:
+def has_ended(context: SparkContext | None) -> bool:
     """True if Spark's Java process, if this one has started it, has ended."""
     return _exit_code(context, 0.0) is not None
 
 
-def gone(context: Any, error: BaseException) -> SparkGoneError | None:
+def gone(context: SparkContext | None, error: BaseException) -> SparkGoneError | None:
     """The error to raise instead if Spark itself is no more; None if it still runs."""
     text = str(error)
     lost = isinstance(error, (Py4JNetworkError, ConnectionError))
@@ -63,7 +68,7 @@ def gone(context: Any, error: BaseException) -> SparkGoneError | None:
     )
 
 
-def _exit_code(context: Any, seconds: float) -> int | None:
+def _exit_code(context: SparkContext | None, seconds: float) -> int | None:
     """The exit code of the Java process, if this process has started it and it ends within some seconds."""
     process = getattr(getattr(context, "_gateway", None), "proc", None)
     if process is None:
@@ -75,7 +80,7 @@ def _exit_code(context: Any, seconds: float) -> int | None:
     return code
 
 
-def java_error(error: BaseException) -> Any:
+def java_error(error: BaseException) -> JavaObject | None:
     """The Java exception behind what py4j or PySpark has raised, None if there is none."""
     found = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     return None if found is None else found.getCause() or found  # of the future that a job is to its caller

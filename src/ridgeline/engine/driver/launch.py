@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -33,6 +33,10 @@ from ridgeline.engine.state.storage import DriverStorage, LocalStorage
 from ridgeline.engine.worker.heartbeat import HeartbeatAddress
 from ridgeline.engine.worker.plan_distribution import installed_modules
 from ridgeline.plan.execution import Plan
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
     stop: threading.Event | None = None,
     console: Console | None = None,
     clock: Clock | None = None,
-    context: Any = None,
+    context: SparkContext | None = None,
     started: Callable[[ApplicationRun], None] | None = None,
     heartbeats: HeartbeatAddress | None = None,
     workers: Callable[[], Sequence[Worker]] | None = None,
@@ -143,7 +147,12 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
 
 
 def _end(
-    run: ApplicationRun | None, checkpoint: Checkpoint | None, context: Any, *, orderly: bool, stops: bool
+    run: ApplicationRun | None,
+    checkpoint: Checkpoint | None,
+    context: SparkContext | None,
+    *,
+    orderly: bool,
+    stops: bool,
 ) -> None:
     """Close what has been opened. Failures are suppressed if Spark's process has ended, which is reported."""
     if context is None:
@@ -161,12 +170,12 @@ def _end(
                 give_back(context)
 
 
-def _is_on_driver(context: Any) -> bool:
+def _is_on_driver(context: SparkContext) -> bool:
     """True if workers are children of the driver, with its environment."""
     return re.match(r"local(\[|$)", str(context.master)) is not None
 
 
-def _hadoop_storage(uri: str, context: Any) -> DriverStorage:
+def _hadoop_storage(uri: str, context: SparkContext) -> DriverStorage:
     """The storage of a checkpoint that is not on a local disk.
 
     Raises CheckpointError if it cannot be reached.
@@ -187,7 +196,7 @@ def _hadoop_storage(uri: str, context: Any) -> DriverStorage:
 def _open_run(
     plan: Plan,
     checkpoint: Checkpoint,
-    context: Any,
+    context: SparkContext,
     clock: Clock,
     console: Console,
     observe: Observe | None,
@@ -217,7 +226,7 @@ def _open_run(
 
 
 def _drive(
-    run: ApplicationRun, context: Any, clock: Clock, stop: threading.Event, windows: int | None
+    run: ApplicationRun, context: SparkContext, clock: Clock, stop: threading.Event, windows: int | None
 ) -> None:
     """Run windows by the trigger that the plan needs, until a limit is reached; blocks."""
     from ridgeline.engine.driver.triggers import Limits, QueryTrigger, TickTrigger
@@ -231,10 +240,9 @@ def _drive(
         TickTrigger(run, clock, stop).drive(limits)
 
 
-def _session(context: Any) -> Any:
+def _session(context: SparkContext) -> SparkSession:
     """The SparkSession of a SparkContext, made at the first use."""
     from pyspark.sql import SparkSession
 
-    return (
-        SparkSession(context) if SparkSession.getActiveSession() is None else SparkSession.getActiveSession()
-    )
+    active = SparkSession.getActiveSession()
+    return SparkSession(context) if active is None else active

@@ -6,7 +6,6 @@ import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from ridgeline.api.errors import CheckpointError
 from ridgeline.engine.state.sealed import seal, unseal
@@ -48,7 +47,7 @@ class Manifest:
     plan_version: int
     states: Mapping[str, Sequence[str]]
     finished: Sequence[str]
-    publishers: Mapping[str, Any]
+    publishers: Mapping[str, object]
     ended: bool
     reports: str
     offsets: SourceOffsets | None = None

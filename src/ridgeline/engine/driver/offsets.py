@@ -45,7 +45,7 @@ class SourceReading:
         self.remaining = self._remaining(source, metrics)
         self.remaining_bytes = _number(metrics.get("numBytesOutstanding"))
 
-    def _remaining(self, source: Mapping[str, Any], metrics: Mapping[str, Any]) -> float | None:
+    def _remaining(self, source: Mapping[str, object], metrics: Mapping[str, object]) -> float | None:
         left, unit = (
             distance(source.get("endOffset"), source.get("latestOffset")),
             self._records_per_unit(source),
@@ -56,13 +56,13 @@ class SourceReading:
             return left * unit
         return _kafka_lag(metrics, source.get("endOffset"))
 
-    def _records_per_unit(self, source: Mapping[str, Any]) -> float | None:
+    def _records_per_unit(self, source: Mapping[str, object]) -> float | None:
         if self._moved > 0 and self._rows > 0:
             return self._rows / self._moved
         return 1.0 if str(source.get("description")).startswith("Kafka") else None
 
 
-def distance(start: Any, end: Any) -> float | None:
+def distance(start: object, end: object) -> float | None:
     """How far `end` is ahead of `start` (at least 0), in the offsets' own unit; None if they are no numbers.
 
     Numbers, `{"offset": n, ...}`, `{name: n}` and `{topic: {partition: n}}`, each also as text. Partitions
@@ -82,7 +82,7 @@ def distance(start: Any, end: Any) -> float | None:
     return max(0.0, last - first) if first is not None and last is not None else None
 
 
-def goes_back(end: Any, start: Any) -> bool:
+def goes_back(end: object, start: object) -> bool:
     """True if `end`, or one of its partitions, is behind `start`, is missing, or has another form.
 
     >>> goes_back('{"clicks": {"0": 15, "1": 19}}', '{"clicks": {"0": 10, "1": 20}}')
@@ -99,7 +99,7 @@ def goes_back(end: Any, start: Any) -> bool:
     return first is not None and (last is None or last < first)
 
 
-def _by_partition(offset: Any) -> dict[tuple[str, str], float] | None:
+def _by_partition(offset: object) -> dict[tuple[str, str], float] | None:
     """The numbers of `{topic: {partition: n}}`; None for any other form."""
     offset = _plain(offset)
     if not isinstance(offset, Mapping) or not offset:
@@ -115,7 +115,7 @@ def _by_partition(offset: Any) -> dict[tuple[str, str], float] | None:
     return found
 
 
-def _position(offset: Any) -> float | None:
+def _position(offset: object) -> float | None:
     """The number of an offset that is one."""
     offset = _plain(offset)
     if isinstance(offset, Mapping):
@@ -124,7 +124,7 @@ def _position(offset: Any) -> float | None:
     return _number(offset)
 
 
-def _plain(offset: Any) -> Any:
+def _plain(offset: object) -> object:
     """An offset that is JSON in a text, perhaps again in a text, as what it says."""
     for _ in range(2):
         if not isinstance(offset, str):
@@ -136,7 +136,7 @@ def _plain(offset: Any) -> Any:
     return offset
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -146,7 +146,7 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _kafka_lag(metrics: Mapping[str, Any], end: Any) -> float | None:
+def _kafka_lag(metrics: Mapping[str, object], end: object) -> float | None:
     """The records that Kafka's source says it is behind, from its average over the partitions."""
     average, partitions = _number(metrics.get("avgOffsetsBehindLatest")), _by_partition(end)
     return average * len(partitions) if average is not None and partitions else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError, described
@@ -38,13 +37,13 @@ class Outputs:
                 ]
 
     def open(
-        self, context: Callable[[str], PublisherContext], states: Mapping[str, Any], committed: int
+        self, context: Callable[[str], PublisherContext], states: Mapping[str, object], committed: int
     ) -> None:
         """Open all publishers, with their states as of the last committed window."""
         for name, publisher in self.publishers.items():
             self._call(name, "open", committed, publisher.open, context(name), states.get(name))
 
-    def stage(self, commit: Commit) -> dict[str, Any]:
+    def stage(self, commit: Commit) -> dict[str, object]:
         """Stage what the containers handed over; returns the publishers' new states, for the manifest."""
         states = {}
         window_id = commit.window_id
@@ -93,8 +92,8 @@ class Outputs:
             self._published.append(OutputPublished(self._clock.wall(), name, visible))
 
     def _call(
-        self, name: str, callback: str, window_id: int, function: Callable[..., Any], *arguments: Any
-    ) -> Any:
+        self, name: str, callback: str, window_id: int, function: Callable[..., object], *arguments: object
+    ) -> object:
         """Call a publisher; its errors name the operator and the window."""
         try:
             return function(*arguments)

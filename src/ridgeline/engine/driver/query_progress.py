@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.driver.offsets import SourceReading
 from ridgeline.measure.events import RunEvent, SourceProgress, SparkTrigger
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _PATIENCE_SECONDS = 2.0
 _RETRY_SECONDS = 0.02
@@ -38,7 +41,7 @@ class QueryProgress:
         if jobs:
             self._unreported[window_id] = jobs
 
-    def read(self, query: Any) -> bool:
+    def read(self, query: StreamingQuery) -> bool:
         """Report the windows that Spark has accounts of by now; True if no committed one is left."""
         try:
             if self._unreported:
@@ -50,13 +53,13 @@ class QueryProgress:
             return False
         return not self._unreported
 
-    def finish(self, query: Any) -> None:
+    def finish(self, query: StreamingQuery) -> None:
         """Report the last window too. Waits for Spark's account of it, at most two seconds."""
         end = self._clock.monotonic() + _PATIENCE_SECONDS
         while not self.read(query) and query.isActive and self._clock.monotonic() < end:
             self._clock.wait(_RETRY_SECONDS)
 
-    def _recent(self, query: Any) -> list[dict[str, Any]]:
+    def _recent(self, query: StreamingQuery) -> list[dict[str, Any]]:
         """Spark's accounts, from the newest back to the oldest that is not reported yet."""
         accounts = query._jsq.recentProgress()  # noqa: SLF001  the public one converts all
         oldest = min(self._unreported)

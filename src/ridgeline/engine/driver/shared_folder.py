@@ -16,9 +16,12 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ridgeline.engine.exchange.shared_blocks import SharedPlace, free_bytes
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 SETTING = "spark.ridgeline.blocks.byReference"
 """Spark's setting that turns this off: `false` sends all blocks by value."""
@@ -47,7 +50,7 @@ def _addresses(host: str) -> frozenset[str]:
     return frozenset(str(address[0]) for *_, address in found)
 
 
-def executor_hosts(context: Any) -> frozenset[str]:
+def executor_hosts(context: SparkContext) -> frozenset[str]:
     """The hosts of all executors that a SparkContext has now, the driver's among them.
 
     Asks the JVM: a few milliseconds.
@@ -136,7 +139,7 @@ class BlockSharing:
     made for the first window that needs it.
     """
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: SparkContext) -> None:
         settings = context.getConf()
         self._context = context
         self._local = str(context.master).startswith("local")

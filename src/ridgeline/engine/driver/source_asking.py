@@ -17,13 +17,19 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.driver.offsets import distance
 from ridgeline.engine.driver.spark_log import FOLDER
 from ridgeline.engine.state.storage import Storage
 from ridgeline.measure.events import RunEvent, SourceAsked
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from ridgeline.engine.spark.java_object import JavaObject
 
 _EVERY_SECONDS = 1.0
 _PATIENT = {  # Kafka's own are a minute, several times
@@ -77,7 +83,7 @@ class SourceAsker:
         finally:
             self._running = None
 
-    def start(self, query: Any, operators: Sequence[int], frames: Sequence[Any]) -> None:
+    def start(self, query: StreamingQuery, operators: Sequence[int], frames: Sequence[DataFrame]) -> None:
         """Ask from now on. `frames`: the sources' DataFrames, before they are joined to one query."""
         try:
             found = [_source_of(frame) for frame in frames]
@@ -97,7 +103,7 @@ class SourceAsker:
         """Ask no more; does not wait for an answer."""
         self._stop.set()
 
-    def _run(self, query: Any, asked: Sequence[_Asked]) -> None:
+    def _run(self, query: StreamingQuery, asked: Sequence[_Asked]) -> None:
         """The thread: ask all sources once a second until `stop`, then end their streams."""
         while not self._clock.wait(_EVERY_SECONDS, self._stop):
             batch = None
@@ -190,7 +196,7 @@ class SourceAsker:
             self._observe(event)
 
 
-def _source_of(frame: Any) -> tuple[str, Any] | None:
+def _source_of(frame: DataFrame) -> tuple[str, JavaObject] | None:
     """The name and the relation of the only source of a DataFrame."""
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001  there is no public way
     if leaves.size() != 1:
@@ -200,7 +206,7 @@ def _source_of(frame: Any) -> tuple[str, Any] | None:
     return name, leaf
 
 
-def _asked(operator: int, name: str, relation: Any) -> _Asked:
+def _asked(operator: int, name: str, relation: JavaObject) -> _Asked:
     """How to ask a source: by the clock (`rate`), by a stream of its own (`kafka`), or not at all."""
     if name == "rate":
         rows = float(relation.extraOptions().getOrDefault("rowsPerSecond", "1"))
@@ -224,14 +230,14 @@ def _asked(operator: int, name: str, relation: Any) -> _Asked:
     )  # the folder is for first offsets only, which are never asked for
 
 
-def _all_available() -> Any:
+def _all_available() -> JavaObject:
     from pyspark import SparkContext
 
     jvm: Any = SparkContext._jvm  # noqa: SLF001  as above
     return jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit.allAvailable()
 
 
-def _batch(query: Any) -> tuple[int, list[tuple[str | None, str | None]]] | None:
+def _batch(query: StreamingQuery) -> tuple[int, list[tuple[str | None, str | None]]] | None:
     """The last batch that was planned: its number, and start and end of each source as text."""
     execution = query._jsq.streamingQuery()  # noqa: SLF001  as above
     context = execution.getLatestExecutionContext()
@@ -245,7 +251,7 @@ def _batch(query: Any) -> tuple[int, list[tuple[str | None, str | None]]] | None
     return int(context.batchId()), found
 
 
-def _offset(progress: Any, source: Any) -> str | None:
+def _offset(progress: JavaObject, source: JavaObject) -> str | None:
     found = progress.get(source)
     return str(found.get().json()) if found.isDefined() else None
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from ridgeline.api.errors import CheckpointError
 from ridgeline.engine.driver.manifest import Manifest, SourceOffsets
@@ -283,7 +282,7 @@ def _is_commit(text: str | None) -> bool:
     return version.startswith("v") and isinstance(_json(body), dict)
 
 
-def _json(text: str) -> Any:
+def _json(text: str) -> object:
     try:
         return json.loads(text)
     except ValueError:

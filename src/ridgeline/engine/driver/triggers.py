@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -24,6 +24,14 @@ from ridgeline.engine.spark.each_batch import call_each_batch
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from ridgeline.engine.spark.java_object import JavaObject
+
+_T = TypeVar("_T")
 _READ_SECONDS = 0.1
 """How often Spark's account of windows is read: each read costs the JVM some work."""
 
@@ -70,7 +78,7 @@ class QueryTrigger:
     Python inputs of the application run in the same windows.
     """
 
-    def __init__(self, run: ApplicationRun, session: Any, checkpoint: str, clock: Clock) -> None:
+    def __init__(self, run: ApplicationRun, session: SparkSession, checkpoint: str, clock: Clock) -> None:
         self._run = run
         self._session = session
         self._checkpoint = checkpoint
@@ -100,7 +108,7 @@ class QueryTrigger:
         over = threading.Event()
         busy = threading.Lock()
 
-        def each_batch(rows: Any, batch_id: int) -> None:
+        def each_batch(rows: JavaObject, batch_id: int) -> None:
             with busy:
                 try:
                     run_window(rows, batch_id)
@@ -111,7 +119,7 @@ class QueryTrigger:
             if limits.reached:
                 over.set()
 
-        def run_window(rows: Any, batch_id: int) -> None:
+        def run_window(rows: JavaObject, batch_id: int) -> None:
             if limits.reached or errors:
                 raise _StopQueryError
             batch = SourceBatch(rows, schema, self._containers)
@@ -148,7 +156,7 @@ class QueryTrigger:
             msg = f"operator {self._names}: its Spark source failed: {query_cause(failure)}; {remedy}"
             raise RidgelineError(msg)
 
-    def _start(self, writer: Any, frames: list[Any]) -> Any:
+    def _start(self, writer: DataStreamWriter, frames: list[DataFrame]) -> StreamingQuery:
         """Start the query, and ask its sources beside it."""
         query = _guard(self._names, writer.start)
         self._asker.start(query, self._first_partitions, frames)
@@ -176,7 +184,7 @@ class QueryTrigger:
         self._log.check_repeated(batch_id)
         return None
 
-    def _frames(self) -> list[Any]:
+    def _frames(self) -> list[DataFrame]:
         """The sources' streaming DataFrames."""
         return [
             _guard(f"`{logical.name}`", partial(_source(logical).frame, self._session))
@@ -184,7 +192,7 @@ class QueryTrigger:
         ]
 
 
-def _union(frames: list[Any]) -> Any:
+def _union(frames: list[DataFrame]) -> DataFrame:
     """The source's streaming DataFrame; of several, the union that `ingest_stage` takes apart."""
     if len(frames) == 1:
         return frames[0]
@@ -210,7 +218,7 @@ class _StopQueryError(Exception):
     """Raised in a micro-batch that must not run any more. Spark repeats it after the next start."""
 
 
-def _stop(query: Any) -> None:
+def _stop(query: StreamingQuery) -> None:
     """Stop the query. A micro-batch that has begun meanwhile is refused and repeated after the restart."""
     with contextlib.suppress(Exception):  # what counts is committed; Spark complains about what it was doing
         query.stop()
@@ -235,7 +243,7 @@ def _partitions(plan: Plan, name: str) -> tuple[int, ...]:
     )
 
 
-def _guard(name: str, function: Callable[[], Any]) -> Any:
+def _guard(name: str, function: Callable[[], _T]) -> _T:
     try:
         return function()
     except RidgelineError:

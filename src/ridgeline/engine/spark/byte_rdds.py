@@ -22,6 +22,8 @@ from pyspark.core.rdd import _wrap_function
 from pyspark.serializers import NoOpSerializer
 from pyspark.util import _load_from_socket
 
+from ridgeline.engine.spark.java_object import JavaObject
+
 StageFunction = Callable[[int, Iterable[Any]], Iterator[bytes]]
 """Partition number and records in, bytes out; for a shuffle, partition (int64, big-endian), then record."""
 _FEW = 8
@@ -30,7 +32,7 @@ _FEW_BYTES = 4096
 
 
 class ByteRdds:
-    """Makes the RDDs of one SparkContext. `Any` stands for Java objects: Scala's RDD."""
+    """Makes the RDDs of one SparkContext: Scala's, as Java objects."""
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context
@@ -41,23 +43,23 @@ class ByteRdds:
             jvm.PythonPartitioner,
         )
         self._serializer = jvm.org.apache.spark.serializer.JavaSerializer(context._jsc.getConf())  # noqa: SLF001
-        self._functions: dict[StageFunction, Any] = {}
-        self._partitioners: dict[int, Any] = {}
+        self._functions: dict[StageFunction, JavaObject] = {}
+        self._partitioners: dict[int, JavaObject] = {}
         self._to_scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala
         self._streams = False
-        self._job: Any = None
+        self._job: JavaObject | None = None
 
-    def numbers(self, values: Iterable[int], partitions: int, function: StageFunction) -> Any:
+    def numbers(self, values: Iterable[int], partitions: int, function: StageFunction) -> JavaObject:
         """A function over a constant list of integers."""
         rdd = self._context.parallelize(list(values), partitions)
         wrapped = _wrap_function(self._context, function, rdd._jrdd_deserializer, NoOpSerializer())  # noqa: SLF001
         return self._python_rdd(rdd._jrdd.rdd(), wrapped, False, False)  # noqa: SLF001, FBT003  Scala's
 
-    def run(self, rdd: Any, function: StageFunction) -> Any:
+    def run(self, rdd: JavaObject, function: StageFunction) -> JavaObject:
         """A function over the partitions of an RDD of byte arrays."""
         return self._python_rdd(rdd, self._wrapped(function), False, False)  # noqa: FBT003  Scala's
 
-    def shuffled(self, rdd: Any, partitions: int) -> Any:
+    def shuffled(self, rdd: JavaObject, partitions: int) -> JavaObject:
         """Shuffle a function's output: each record goes to the partition whose number came before it."""
         if partitions not in self._partitioners:
             self._partitioners[partitions] = self._partitioner(partitions, 0)
@@ -65,7 +67,7 @@ class ByteRdds:
         pairs.rdd().setSerializer(self._serializer)
         return self._python_rdd.valueOfPair(pairs).rdd()
 
-    def collect(self, rdd: Any) -> list[bytes]:
+    def collect(self, rdd: JavaObject) -> list[bytes]:
         """Run a job: the records of all partitions in order.
 
         Raises Py4JJavaError, or what PySpark makes of it.
@@ -96,7 +98,7 @@ class ByteRdds:
         if job is not None:
             job.cancel(True)  # noqa: FBT003  Java's
 
-    def _wrapped(self, function: StageFunction) -> Any:
+    def _wrapped(self, function: StageFunction) -> JavaObject:
         if function not in self._functions:
             self._functions[function] = _wrap_function(
                 self._context, function, NoOpSerializer(), NoOpSerializer()

@@ -87,7 +87,7 @@ class OrderlyKills:
 def quietly(worker: Callable[..., int]) -> Callable[..., int]:
     """End a worker's loop silently when Spark closes its connection; stock pyspark prints a traceback."""
 
-    def serve(*arguments: Any) -> int:
+    def serve(*arguments: object) -> int:
         try:
             return worker(*arguments)
         except BrokenPipeError:
@@ -96,7 +96,7 @@ def quietly(worker: Callable[..., int]) -> Callable[..., int]:
     return serve
 
 
-def no_terminal(*_arguments: Any, **_named: Any) -> None:
+def no_terminal(*_arguments: object, **_named: object) -> None:
     """What `breakpoint()` does in a worker: a debugger would read from nowhere. Raises RidgelineError."""
     msg = (
         "`breakpoint()` was reached in a worker of Spark, which has no terminal; run the application in your "

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from py4j.java_gateway import java_import
 from pyspark.java_gateway import ensure_callback_server_started
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from ridgeline.engine.spark.java_object import JavaObject
 
 _SOURCES = "org.apache.spark.sql.execution.streaming.sources"
 
@@ -14,11 +20,11 @@ _SOURCES = "org.apache.spark.sql.execution.streaming.sources"
 class _EachBatch:
     """Implements Spark's Java interface; `error` is where Spark's wrapper looks for what was raised."""
 
-    def __init__(self, function: Callable[[Any, int], None]) -> None:
+    def __init__(self, function: Callable[[JavaObject, int], None]) -> None:
         self._function = function
         self.error: BaseException | None = None
 
-    def call(self, dataset: Any, batch_id: int) -> None:
+    def call(self, dataset: JavaObject, batch_id: int) -> None:
         try:
             self._function(dataset, batch_id)
         except BaseException as error:
@@ -29,9 +35,11 @@ class _EachBatch:
         implements: ClassVar = [f"{_SOURCES}.PythonForeachBatchFunction"]
 
 
-def call_each_batch(writer: Any, session: Any, function: Callable[[Any, int], None]) -> None:
+def call_each_batch(
+    writer: DataStreamWriter, session: SparkSession, function: Callable[[JavaObject, int], None]
+) -> None:
     """As `writer.foreachBatch(function)`, but the function gets the Java Dataset unwrapped."""
-    gateway = session.sparkContext._gateway  # noqa: SLF001  as PySpark's own method does it
+    gateway: Any = session.sparkContext._gateway  # noqa: SLF001  as PySpark's own method does it
     java_import(gateway.jvm, f"{_SOURCES}.*")
     gateway.jvm.PythonForeachBatchHelper.callForeachBatch(writer._jwrite, _EachBatch(function))  # noqa: SLF001
     ensure_callback_server_started(gateway)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 
-def s3_settings(context: Any) -> dict[str, Any]:
+def s3_settings(context: SparkContext) -> dict[str, object]:
     """Spark's settings of S3 (`spark.hadoop.fs.s3a.*`) as arguments of pyarrow's S3FileSystem."""
     configuration = context._jsc.hadoopConfiguration()  # noqa: SLF001  the only way to Hadoop
 
@@ -17,7 +20,7 @@ def s3_settings(context: Any) -> dict[str, Any]:
         found = configuration.getPassword(f"fs.s3a.{name}")  # from a credential file too
         return "".join(map(str, found)) if found is not None else ""
 
-    settings: dict[str, Any] = {
+    settings: dict[str, object] = {
         "access_key": secret("access.key"),
         "secret_key": secret("secret.key"),
         "session_token": secret("session.token"),

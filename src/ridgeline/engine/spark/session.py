@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ridgeline
 from ridgeline.api.errors import RidgelineError
@@ -31,6 +31,9 @@ from ridgeline.engine.spark.s3 import s3a_from_environment
 from ridgeline.engine.spark.submitted import submitted
 from ridgeline.engine.state import trust
 from ridgeline.engine.worker import log_channel
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _ATTEMPTS = 4
 """Tries of a task before its job fails: Spark's default on clusters, given to `local[N]`, which has 1."""
@@ -139,7 +142,7 @@ def start_context(
     streaming: bool,
     local_checkpoint: bool,
     widest: int = 1,
-) -> Any:
+) -> SparkContext:
     """Start a SparkContext (it takes seconds).
 
     `streaming`: there is a Spark source; `widest`: containers of the widest stage.
@@ -180,7 +183,7 @@ def start_context(
     return context
 
 
-def _quiet_end(context: Any) -> None:
+def _quiet_end(context: SparkContext) -> None:
     """Silence PySpark's two tracebacks at the death of the Java process, which Ridgeline reports in one line.
 
     These are the server of accumulators, which nobody uses here, and py4j, which logs each call that is cut
@@ -198,7 +201,7 @@ def _is_no_call_cut_off(record: logging.LogRecord) -> bool:
     )
 
 
-def quieten_executors(context: Any) -> None:
+def quieten_executors(context: SparkContext) -> None:
     """Let the executors that have joined log errors only, unless the user gave settings of logs.
 
     Only once they have answered: an executor takes the level before it reads its own settings of logs, and

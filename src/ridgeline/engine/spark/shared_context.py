@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.spark.session import local_with_retries
 from ridgeline.engine.spark.submitted import active_context
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _lock = threading.Lock()
 _users: dict[int, int] = {}
 """Applications that run on a context that one of them has started, by the context's identity."""
 
 
-def borrow(master: str, conf: Mapping[str, str], start: Callable[[], Any]) -> Any:
+def borrow(master: str, conf: Mapping[str, str], start: Callable[[], SparkContext]) -> SparkContext:
     """The context that this process has already, else a new one. `give_back` it.
 
     Raises RidgelineError if the existing one is on another master or has other settings, and what
@@ -33,7 +36,7 @@ def borrow(master: str, conf: Mapping[str, str], start: Callable[[], Any]) -> An
         return active
 
 
-def give_back(context: Any) -> None:
+def give_back(context: SparkContext) -> None:
     """An application has ended.
 
     The last one on a context that an application started stops it; somebody else's stays.
@@ -49,12 +52,12 @@ def give_back(context: Any) -> None:
         context.stop()
 
 
-def has_several_users(context: Any) -> bool:
+def has_several_users(context: SparkContext) -> bool:
     """True if applications share a context that one of them has started, or use somebody else's."""
     return _users.get(id(context), 2) > 1
 
 
-def _check(active: Any, master: str, conf: Mapping[str, str]) -> None:
+def _check(active: SparkContext, master: str, conf: Mapping[str, str]) -> None:
     """Refuse another master or other settings than this process's Spark has. Raises RidgelineError."""
     remedy = "leave it out to share that Spark, end what uses it first, or start this application in "
     remedy += "another process"

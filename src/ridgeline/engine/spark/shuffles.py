@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark import SparkContext
+
+if TYPE_CHECKING:
+    from ridgeline.engine.spark.java_object import JavaObject
 
 _numbering = threading.Lock()
 
@@ -18,7 +21,7 @@ class Shuffles:
     def __init__(self, context: SparkContext) -> None:
         self._scala = context._jsc.sc()  # noqa: SLF001  the only way to shuffles
         cleaner = self._scala.cleaner()
-        self._cleaner: Any = cleaner.get() if cleaner.isDefined() else None
+        self._cleaner: JavaObject | None = cleaner.get() if cleaner.isDefined() else None
 
     @property
     def can_drop(self) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 """The environment variable in which `spark-submit` passes the port of its JVM to a Python program."""
@@ -32,7 +35,7 @@ def chosen_master(master: str | None, conf: Mapping[str, str]) -> str:
     return master or conf.get("spark.master") or running or submitted().get("spark.master") or DEFAULT_MASTER
 
 
-def active_context() -> Any:
+def active_context() -> SparkContext | None:
     """The SparkContext of this process, None if there is none. Imports nothing."""
     pyspark = sys.modules.get("pyspark")
     return None if pyspark is None else pyspark.SparkContext._active_spark_context  # noqa: SLF001  there is no other way

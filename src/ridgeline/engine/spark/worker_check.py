@@ -6,11 +6,14 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver import run_description
 from ridgeline.engine.spark.cluster import is_local
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 PACKED = (
     "`pip install venv-pack && venv-pack -o env.tar.gz`, then "
@@ -88,7 +91,7 @@ class WorkerCheck:
     text, once, if no executor has answered for a while.
     """
 
-    def __init__(self, context: Any, checkpoint: str | None, tell: Callable[[str], None]) -> None:
+    def __init__(self, context: SparkContext, checkpoint: str | None, tell: Callable[[str], None]) -> None:
         self._context = context
         self._checkpoint = checkpoint
         self._tell = tell
@@ -118,7 +121,7 @@ class WorkerCheck:
             if waited >= _PATIENCE_SECONDS and self._thread.is_alive():
                 waited = float("-inf")
                 self._tell(self._waiting())
-        if self._error is not None and (cause := explain(str(self._error), self._context.master)):
+        if self._error is not None and (cause := explain(str(self._error), str(self._context.master))):
             raise WorkerError(cause) from None
         fault = difference(own_environment(), self._found)
         if fault:
