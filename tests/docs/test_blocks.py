@@ -22,6 +22,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 BLOCKS = {page: blocks(page) for page in PAGES}
 ON_SPARK = [page for page in PAGES if any(block.needs == "spark" for block in BLOCKS[page])]
 LOCAL = [page for page in PAGES if page not in ON_SPARK and any(b.language == "python" for b in BLOCKS[page])]
+TYPED = [page for page in PAGES if any(block.needs == "mypy" for block in BLOCKS[page])]
 KAFKA = ROOT / "docs" / "guide" / "kafka.md"
 LANGUAGES = {"python", "console", "text", "mermaid"}
 OWN = {"--help", "--output", "--numbers"}  # options of the applications in these pages
@@ -51,6 +52,13 @@ def test_the_blocks_of_a_page_run_on_spark(page, tmp_path):
         timeout=600,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", TYPED, ids=name)
+def test_the_blocks_on_types_run_with_mypy(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pages.run(page, having={"mypy"})
 
 
 @pytest.mark.spark
@@ -117,7 +125,7 @@ def test_commands_and_options_exist(where, command, line):
 
 def test_relative_links_lead_somewhere():
     for page in PAGES:
-        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", without_code(page.read_text())):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
@@ -127,6 +135,10 @@ def test_links_to_sections_lead_somewhere():
             text = (page.parent / target if target else page).read_text()
             titles = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
             assert anchor in {anchor_of(title) for title in titles}, f"{page.name}: {target}#{anchor}"
+
+
+def without_code(text):
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
 
 
 def anchor_of(title):

@@ -1,8 +1,8 @@
 """The blocks of a page of docs, and how they are run: in order, in one namespace, in the working folder.
 
-A comment before a block says what it needs (`<!-- needs: spark -->`, `kafka`, `cluster`), which file it is
-(`<!-- file: app.py -->`), that it is what the Python block before it prints (`<!-- output -->`), or with
-which code its command ends (`<!-- exit: 2 -->`). `python pages.py PAGE` runs a page in a process of its own.
+A comment before a block says what it needs (`<!-- needs: spark -->`, `kafka`, `mypy`, `cluster`), which file
+it is (`<!-- file: app.py -->`), that it is what the Python block before it prints (`<!-- output -->`), or
+with which code its command ends (`<!-- exit: 2 -->`). `python pages.py PAGE` runs a page in its own process.
 """
 
 import contextlib
@@ -100,6 +100,7 @@ def _printed(block, command):
     programs = {
         "ridgeline": [sys.executable, "-m", "ridgeline"],
         "pytest": [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
+        "mypy": [sys.executable, "-m", "mypy"],
     }
     ran = subprocess.run(
         [*programs[words[0]], *words[1:]],
