@@ -43,8 +43,8 @@ class Broken:
 
 def test_a_failure_tells_who_where_when_and_what():
     assert str(FAILURE) == (
-        "operator `check` (partition 1) of application `payments` failed in window 7 in `process of port payments`: ValueError: no; "
-        "the tuple was Payment(account=1)"
+        "operator `check` (partition 1) of application `payments` failed in window 7 "
+        "in `process of port payments`: ValueError: no; the tuple was Payment(account=1)"
     )
     whole = Failure("payments", "", 0, 7, "window", "containers [2] did not report")
     assert (

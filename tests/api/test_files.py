@@ -46,8 +46,6 @@ def test_relative_paths_are_relative_to_the_folder_one_is_in(tmp_path, monkeypat
 
 
 def test_an_unknown_scheme_is_told():
-    with pytest.raises(
-        RidgelineError,
-        match=r"^`nowhere://a/b` cannot be reached: .*; give a path, or a URI such as `file:`, `s3a:` or `hdfs:`",
-    ):
+    remedy = "give a path, or a URI such as `file:`, `s3a:` or `hdfs:`"
+    with pytest.raises(RidgelineError, match=rf"^`nowhere://a/b` cannot be reached: .*; {remedy}"):
         resolve("nowhere://a/b")

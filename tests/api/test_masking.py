@@ -15,33 +15,39 @@ from ridgeline.api.secret_names import is_secret
 _words = str.split
 
 SECRET_NAMES = _words("""
-    password Password PASSWORD passwd passWord pwd PWD pass PASS passphrase pass_phrase passcode db_password dbPassword dbpassword
-    userpass db_pass smtpPass mypwd ssl.key.password ssl.keystore.password spark.ssl.keyPassword kafka.sasl.password user_password_2
-    password1 secret secrets client_secret clientSecret clientsecret fs.s3a.secret.key awsSecretAccessKey secretkey SECRET_KEY_BASE
-    secretKeyRef token tokens auth_token authToken accessToken refresh-token bearerToken spark.databricks.token dapi_token
-    session.token X-Auth-Token credential credentials gcp_credentials fs.gs.auth.credentials access.key access_key accessKey
-    accesskey fs.s3a.access.key AWSAccessKeyId aws_access_key_id account.key accountKey AccountKey
-    fs.azure.account.key.me.dfs.core.windows.net fs.azure.sas.box.me.blob.core.windows.net SharedAccessKey shared_access_key
-    shared.access.signature api_key apiKey apikey api-key API_KEY X-Api-Key x_api_key2 openai_api_key keystore.key ssl.keystore.key
-    truststore.key privateKey private_key private-key fs.gs.auth.service.account.private.key ssl.key signing_key signingKey
-    encryption_key fs.s3a.server-side-encryption.key masterKey master_key storage_key storageAccountKey subscription-key license_key
-    rsa_key ssh_key fernet_key hmac_key host_key Authorization authorization Proxy-Authorization PROXY_AUTHORIZATION sig signature
-    Signature X-Amz-Signature X-Amz-Security-Token X-Amz-Credential jwt JWT jwt_assertion cookie cookies Set-Cookie session
-    session_id sessionId JSESSIONID phpsessid sid sasl.jaas.config kafka.sasl.jaas.config jaas basic_auth auth otp hmac bearer
+    password Password PASSWORD passwd passWord pwd PWD pass PASS passphrase pass_phrase passcode db_password
+    dbPassword dbpassword userpass db_pass smtpPass mypwd ssl.key.password ssl.keystore.password
+    spark.ssl.keyPassword kafka.sasl.password user_password_2 password1 secret secrets client_secret
+    clientSecret clientsecret fs.s3a.secret.key awsSecretAccessKey secretkey SECRET_KEY_BASE secretKeyRef
+    token tokens auth_token authToken accessToken refresh-token bearerToken spark.databricks.token
+    dapi_token session.token X-Auth-Token credential credentials gcp_credentials fs.gs.auth.credentials
+    access.key access_key accessKey accesskey fs.s3a.access.key AWSAccessKeyId aws_access_key_id account.key
+    accountKey AccountKey fs.azure.account.key.me.dfs.core.windows.net
+    fs.azure.sas.box.me.blob.core.windows.net SharedAccessKey shared_access_key shared.access.signature
+    api_key apiKey apikey api-key API_KEY X-Api-Key x_api_key2 openai_api_key keystore.key ssl.keystore.key
+    truststore.key privateKey private_key private-key fs.gs.auth.service.account.private.key ssl.key
+    signing_key signingKey encryption_key fs.s3a.server-side-encryption.key masterKey master_key storage_key
+    storageAccountKey subscription-key license_key rsa_key ssh_key fernet_key hmac_key host_key
+    Authorization authorization Proxy-Authorization PROXY_AUTHORIZATION sig signature Signature
+    X-Amz-Signature X-Amz-Security-Token X-Amz-Credential jwt JWT jwt_assertion cookie cookies Set-Cookie
+    session session_id sessionId JSESSIONID phpsessid sid sasl.jaas.config kafka.sasl.jaas.config jaas
+    basic_auth auth otp hmac bearer
 """)
 
 HARMLESS_NAMES = _words("""
-    partition_key partitionKey partition.key key keys Key primary_key primaryKey sort_key sortKey foreign_key hash_key range_key
-    row_key routing_key group_key cache_key join_key record_key message.key dedupe_key public_key publicKey s3_key object_key
-    key_column keyColumn key_field keyboard monkey keyspace keytab hotkey turkey compass compassHeading passenger passengers
-    passengerCount passive passed passes passport bypass passthrough pass_through passage design designer signal signals sign assign
-    assignee config insight significant tokenizer tokenize tokenised max_tokens maxTokens num_tokens token_count token_url
-    tokenEndpoint password_file passwordFile password_column secret_name secretName secrets_path credentials_provider
-    fs.s3a.aws.credentials.provider secretary secretariat author authors authority authenticated authentication_mode session_window
-    session_gap sessions session_timeout session_timezone signature_version signing_algorithm cookie_policy access account
-    account_id accountName api api_version private keystore ssl.keystore.location ssl.truststore.location ssl.keystore.type host
-    user username login symbol name count format options mode schema topic subscribe kafka.bootstrap.servers startingOffsets
-    maxOffsetsPerTrigger path url per_window rows_per_second
+    partition_key partitionKey partition.key key keys Key primary_key primaryKey sort_key sortKey
+    foreign_key hash_key range_key row_key routing_key group_key cache_key join_key record_key message.key
+    dedupe_key public_key publicKey s3_key object_key key_column keyColumn key_field keyboard monkey
+    keyspace keytab hotkey turkey compass compassHeading passenger passengers passengerCount passive passed
+    passes passport bypass passthrough pass_through passage design designer signal signals sign assign
+    assignee config insight significant tokenizer tokenize tokenised max_tokens maxTokens num_tokens
+    token_count token_url tokenEndpoint password_file passwordFile password_column secret_name secretName
+    secrets_path credentials_provider fs.s3a.aws.credentials.provider secretary secretariat author authors
+    authority authenticated authentication_mode session_window session_gap sessions session_timeout
+    session_timezone signature_version signing_algorithm cookie_policy access account account_id accountName
+    api api_version private keystore ssl.keystore.location ssl.truststore.location ssl.keystore.type host
+    user username login symbol name count format options mode schema topic subscribe kafka.bootstrap.servers
+    startingOffsets maxOffsetsPerTrigger path url per_window rows_per_second
 """)
 
 
@@ -82,10 +88,16 @@ def test_a_harmless_name_is_shown(name: str) -> None:
         ),
         ("jdbc:sqlserver://db;password={a;b c};encrypt=true", "jdbc:sqlserver://db;password=***;encrypt=true"),
         ("jdbc:oracle:thin:scott/tiger@//db:1521/x", "jdbc:***@//db:1521/x"),
-        ("Server=db;Database=x;User Id=ann;Password=hunter2;", "Server=db;Database=x;User Id=ann;Password=***;"),
+        (
+            "Server=db;Database=x;User Id=ann;Password=hunter2;",
+            "Server=db;Database=x;User Id=ann;Password=***;",
+        ),
         ("Server=db;Uid=ann;Pwd=hunter2", "Server=db;Uid=ann;Pwd=***"),
         ("host=db user=ann password=hunter2 dbname=x", "host=db user=ann password=*** dbname=x"),
-        ("AccountName=me;AccountKey=ab+/c==;EndpointSuffix=core", "AccountName=me;AccountKey=***;EndpointSuffix=core"),
+        (
+            "AccountName=me;AccountKey=ab+/c==;EndpointSuffix=core",
+            "AccountName=me;AccountKey=***;EndpointSuffix=core",
+        ),
         ("Account Key=ab+/c==;x=1", "Account Key=***;x=1"),
         ("Endpoint=sb://me/;SharedAccessKeyName=root;SharedAccessKey=ab=", "Endpoint=sb://me/;SharedAccessKeyName=root;SharedAccessKey=***"),
         ("https://me.blob.core.windows.net/b?sv=1&sig=ab%2Fc%3D&se=2", "https://me.blob.core.windows.net/b?sv=1&sig=***&se=2"),
@@ -135,7 +147,10 @@ def test_secrets_within_texts_are_masked(text: str, masked: str) -> None:
         "git@github.com:ann/repo.git@v1",
         "image:tag@sha256:0123",
         "at 12:30:05, window 3: 5 in, 6 out",
-        "operator `x` failed in window 3 in `process`: KeyError: 'IBM'; the tuple was Trade(symbol='IBM', price=1.0)",
+        (
+            "operator `x` failed in window 3 in `process`: KeyError: 'IBM'; "
+            "the tuple was Trade(symbol='IBM', price=1.0)"
+        ),
         "property `password` of `X` is required and was not given; give it, in `X(password=...)`",
         "the passenger: Ann; the compass=north",
         "bearer",

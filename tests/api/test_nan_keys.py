@@ -1,4 +1,4 @@
-"""NaN as a key: all of them are one, wherever they come from; -0.0 is 0.0, and equal numbers of other types are one key too."""
+"""Keys that are one: all NaN, wherever they come from; -0.0 and 0.0; equal numbers of different types."""
 
 from __future__ import annotations
 

@@ -152,10 +152,8 @@ def test_a_property_that_was_not_given_is_named():
 def test_an_unknown_attribute_gets_a_suggestion():
     with pytest.raises(AttributeError, match=r"^`Derived` has no attribute `totl`; did you mean `total`\?$"):
         Derived().totl  # noqa: B018
-    with pytest.raises(
-        AttributeError,
-        match=r"^`Base` has no attribute `zzz`; known are `context`, `limit`, `names`, `out`, `pairs`, `total`$",
-    ):
+    known = "`context`, `limit`, `names`, `out`, `pairs`, `total`"
+    with pytest.raises(AttributeError, match=rf"^`Base` has no attribute `zzz`; known are {known}$"):
         Base().zzz  # noqa: B018
     assert not hasattr(Base(), "__len__")
 
@@ -171,7 +169,8 @@ def test_state_that_somebody_forgot_to_declare_is_told():
     operator = Base()
     vars(operator)["_forgotten"] = {"seen": 4}
     text = (
-        "`Base.seen` was set in window 4 and is gone: what is not declared lives until the end of its window; "
+        "`Base.seen` was set in window 4 and is gone: "
+        "what is not declared lives until the end of its window; "
         "declare it, `seen = State(...)`, `KeyedState(...)` or `ListState(...)`, to keep it"
     )
     with pytest.raises(StateError) as error:

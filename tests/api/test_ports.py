@@ -82,7 +82,8 @@ def test_a_port_cannot_be_assigned():
 )
 def test_emission_outside_of_a_window_is_refused(emit):
     operator = Pass()
-    text = r"^`out` cannot emit outside of a window; emit in `begin_window`, `process`, `emit_tuples` or `end_window`$"
+    remedy = "emit in `begin_window`, `process`, `emit_tuples` or `end_window`"
+    text = rf"^`out` cannot emit outside of a window; {remedy}$"
     with pytest.raises(RidgelineError, match=text):
         emit(operator.out)
     operator.out.open()

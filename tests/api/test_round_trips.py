@@ -1,4 +1,4 @@
-"""What goes in comes out equal, or is refused by an error that names the column: rows, batches, blocks, states."""
+"""Rows, batches, blocks and states: values come out equal, or an error names the column."""
 
 from __future__ import annotations
 

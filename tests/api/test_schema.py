@@ -211,10 +211,8 @@ def test_an_arrow_schema_has_dictionaries_as_tuples():
     )
     rows = [{"a": 1, "b": ["x", None], "c": "red"}, {"a": None, "b": None, "c": None}]
     assert schema.decode(schema.encode(rows)) == rows
-    assert (
-        schema.describe()
-        == "pyarrow.Schema(a: int32, b: list<item: string>, c: dictionary<values=string, indices=int8, ordered=0>)"
-    )
+    category = "dictionary<values=string, indices=int8, ordered=0>"
+    assert schema.describe() == f"pyarrow.Schema(a: int32, b: list<item: string>, c: {category})"
 
 
 def test_object_takes_any_value():
@@ -224,29 +222,32 @@ def test_object_takes_any_value():
     assert schema.describe() == schema.name == "object"
 
 
+GIVE_ANOTHER = "give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
+
+
 @pytest.mark.parametrize(
     ("declared", "text"),
     [
-        (
-            int,
-            "<class 'int'> cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`",
-        ),
-        (
-            {"a": int},
-            "{'a': <class 'int'>} cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`",
-        ),
-        ([1], "[1] cannot be a schema; give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"),
+        (int, f"<class 'int'> cannot be a schema; {GIVE_ANOTHER}"),
+        ({"a": int}, f"{{'a': <class 'int'>}} cannot be a schema; {GIVE_ANOTHER}"),
+        ([1], f"[1] cannot be a schema; {GIVE_ANOTHER}"),
         (
             namedtuple("Bare", "a"),  # noqa: PYI024
             "field `a` of `Bare` has no type; use `typing.NamedTuple` with annotations",
         ),
         (
             Unresolved,
-            "the types of `Unresolved` cannot be resolved: name 'Nowhere' is not defined; define them at module level",
+            (
+                "the types of `Unresolved` cannot be resolved: name 'Nowhere' is not defined; "
+                "define them at module level"
+            ),
         ),
         (
             Node,
-            "`Node.children.children` has type `Node`, which contains itself, so it has no column type; use a port of `object`",
+            (
+                "`Node.children.children` has type `Node`, which contains itself, so it has no column type; "
+                "use a port of `object`"
+            ),
         ),
     ],
 )
@@ -273,7 +274,10 @@ def test_a_field_of_a_type_without_a_column_is_refused(declared, start):
     [
         (
             Point("one", 1.0),
-            "Point(x='one', y=1.0) does not fit Point(x: int64, y: double): `x` must be int64; got 'one' (Could not convert",
+            (
+                "Point(x='one', y=1.0) does not fit Point(x: int64, y: double): "
+                "`x` must be int64; got 'one' (Could not convert"
+            ),
         ),
         (
             Point(2**63),
@@ -356,7 +360,8 @@ def test_a_batch_that_would_lose_something_is_refused():
         schema.conform(pa.RecordBatch.from_pydict({"x": [1.5], "y": [1.0]}))
     with pytest.raises(
         SchemaError,
-        match=r"^a batch with columns \['x'\] was emitted; the port's schema is Point\(x: int64, y: double\); name its",
+        match=r"^a batch with columns \['x'\] was emitted; "
+        r"the port's schema is Point\(x: int64, y: double\); name its",
     ):
         schema.conform(pa.RecordBatch.from_pydict({"x": [1]}))
 

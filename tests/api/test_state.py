@@ -250,7 +250,7 @@ def test_a_value_is_written_when_it_was_assigned_or_changed_in_place():
 
 
 def test_a_worker_that_missed_a_window_still_knows_what_its_own_window_changed():
-    """Two workers run the windows of one application window in turn; the first catches up by the second one's delta."""
+    """Two workers take turns in one application window; the first catches up by the second one's delta."""
     one, two = keyed(int), keyed(int)
     one["a"] = 1
     first = one.changes()

@@ -46,7 +46,7 @@ class CellMachine(RuleBasedStateMachine):
 
     @rule(snapshot=st.booleans(), move=st.booleans())
     def commit(self, *, snapshot: bool, move: bool) -> None:
-        """`move`: the next window runs in another worker, which may have run one before and only misses what came since."""
+        """`move`: the next window runs in another worker, which may have the state of an earlier window."""
         change = self.cell.changes()
         if change is not None and snapshot:
             self.version = [pickle.dumps(self.cell.snapshot())]

@@ -120,7 +120,8 @@ def test_python_times_are_utc_unless_they_say_otherwise():
 def test_a_timestamp_must_be_a_time(value):
     with pytest.raises(
         SchemaError,
-        match=r"^the `timestamp` of a tuple is a time; got .* in `out\.emit\(\.\.\., timestamp=\.\.\.\)`; give a `da",
+        match=r"^the `timestamp` of a tuple is a time; "
+        r"got .* in `out\.emit\(\.\.\., timestamp=\.\.\.\)`; give a `da",
     ):
         check_timestamp(value, "out")
 
@@ -191,7 +192,10 @@ def test_rows_are_positions_or_a_mask(rows):
     [
         (
             [1.5, 2.0],
-            r"says from which rows the tuples came; got float64 of shape \(2,\); give a mask of 4 values or 2 positions",
+            (
+                r"says from which rows the tuples came; got float64 of shape \(2,\); "
+                r"give a mask of 4 values or 2 positions"
+            ),
         ),
         ([[1, 2]], r"got int64 of shape \(1, 2\)"),
         ([True, False], r"got bool of shape \(2,\); give a mask of 4 values or 2 positions"),
@@ -229,7 +233,8 @@ def test_what_a_tuple_hands_on():
 def test_rows_mean_nothing_unless_a_batch_is_processed():
     with pytest.raises(
         SchemaError,
-        match=r"positions in the batch being processed; got them while tuples are processed; leave `rows` out$",
+        match=r"positions in the batch being processed; "
+        r"got them while tuples are processed; leave `rows` out$",
     ):
         Processing(lambda: NOW, 4, lambda: 3).of_batch(1, [0], "out")
     with pytest.raises(SchemaError, match="got them while no batch is processed; leave"):

@@ -108,7 +108,8 @@ def test_items_of_a_list_state_are_checked_at_the_end_of_the_window() -> None:
     cell.append("4")
     with pytest.raises(
         StateError,
-        match=r"^the state holds values of type `float`; got '4', a `str`; convert it, or declare another type$",
+        match=r"^the state holds values of type `float`; got '4', a `str`; "
+        r"convert it, or declare another type$",
     ):
         cell.changes()
 
@@ -137,11 +138,17 @@ class Counting(Operator):
     [
         (
             "a",
-            "in `process of port texts`: StateError: `counts` holds values of type `int`; got 'a', a `str`, for the key 'a'",
+            (
+                "in `process of port texts`: StateError: `counts` holds values of type `int`; "
+                "got 'a', a `str`, for the key 'a'"
+            ),
         ),
         (
             "list",
-            "in `end of state recent`: StateError: `recent` holds values of type `int`; got 'list', a `str`; convert it",
+            (
+                "in `end of state recent`: StateError: `recent` holds values of type `int`; "
+                "got 'list', a `str`; convert it"
+            ),
         ),
     ],
 )

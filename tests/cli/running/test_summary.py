@@ -138,7 +138,8 @@ def test_options_that_the_command_would_take_stay_behind_a_double_dash():
 def test_where_logs_go_stays():
     logged = RunSettings("app.py", service=None, log=LogSettings(LogLevel.DEBUG, LogFormat.JSON, "run.log"))
     assert logged.command("s") == (
-        "ridgeline run app.py --log-level DEBUG --log-file run.log --log-format json --no-service --checkpoint s"
+        "ridgeline run app.py --log-level DEBUG --log-file run.log --log-format json "
+        "--no-service --checkpoint s"
     )
 
 
