@@ -49,21 +49,22 @@ class Application:
     Nothing is checked here: `ridgeline.plan.validate` finds all faults at once, and every way to run an
     application calls it first.
 
-    >>> from typing import NamedTuple
-    >>> from ridgeline import Application
-    >>> from ridgeline.operators import Filter
-    >>> from ridgeline.testing import CollectorSink, ListInput, run_local
-    >>> class Payment(NamedTuple):
-    ...     account: int
-    ...     cents: int
-    >>> app = Application("payments", window="200ms")
-    >>> source = app.add_operator("source", ListInput(Payment, [(1, 100), (2, -5)]))
-    >>> valid = app.add_operator("valid", Filter(lambda payment: payment.cents > 0), partitions=2)
-    >>> sink = app.add_operator("sink", CollectorSink(Payment))
-    >>> app.add_stream("payments", source.output, valid.data)
-    >>> app.add_stream("valid", valid.output, sink.input)
-    >>> run_local(app).collected("sink")
-    [Payment(account=1, cents=100)]
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import Filter
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Payment(NamedTuple):
+        ...     account: int
+        ...     cents: int
+        >>> app = Application("payments", window="200ms")
+        >>> source = app.add_operator("source", ListInput(Payment, [(1, 100), (2, -5)]))
+        >>> valid = app.add_operator("valid", Filter(lambda payment: payment.cents > 0), partitions=2)
+        >>> sink = app.add_operator("sink", CollectorSink(Payment))
+        >>> app.add_stream("payments", source.output, valid.data)
+        >>> app.add_stream("valid", valid.output, sink.input)
+        >>> run_local(app).collected("sink")
+        [Payment(account=1, cents=100)]
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class Application:
             port: Of the web service; 0: a free one, None: no web service.
             event_log: A file ending in `.jsonl` or `.parquet` for all events.
             quiet: Console outputs print nothing.
-            context: A SparkContext to use; it is not stopped. Leave out `master` and `conf`: it has its own.
+            context: A SparkContext to use, with its own master and settings. It is not stopped.
 
         Returns:
             The handle: metrics as tables, `wait()`, `stop()`.

@@ -14,7 +14,8 @@ from ridgeline.api.partitioner import Partitioner
 class OperatorAttributes(TypedDict, total=False):
     """What the platform does with one operator: `add_operator("sum", Sum(), partitions=2)`.
 
-    >>> scaled: OperatorAttributes = {"partitions": 2, "callback_timeout": "5s"}
+    Example:
+        >>> scaled: OperatorAttributes = {"partitions": 2, "callback_timeout": "5s"}
     """
 
     partitions: int
@@ -32,7 +33,8 @@ class OperatorAttributes(TypedDict, total=False):
 class ApplicationAttributes(TypedDict, total=False):
     """What the platform does with an application: `Application("payments", heartbeat_timeout="1m")`.
 
-    >>> patient: ApplicationAttributes = {"heartbeat_timeout": "1m", "windows_kept": 10}
+    Example:
+        >>> patient: ApplicationAttributes = {"heartbeat_timeout": "1m", "windows_kept": 10}
     """
 
     snapshot_interval: int

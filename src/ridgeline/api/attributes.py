@@ -23,11 +23,12 @@ MOST_SECONDS = 365 * 86_400.0
 class ProcessingMode(enum.StrEnum):
     """What happens to a window in which an operator fails.
 
-    >>> from ridgeline import Application, ProcessingMode
-    >>> from ridgeline.testing import ListInput
-    >>> app = Application("payments")
-    >>> once = ListInput(object, [1])
-    >>> source = app.add_operator("source", once, processing_mode=ProcessingMode.EXACTLY_ONCE)
+    Example:
+        >>> from ridgeline import Application, ProcessingMode
+        >>> from ridgeline.testing import ListInput
+        >>> app = Application("payments")
+        >>> once = ListInput(object, [1])
+        >>> source = app.add_operator("source", once, processing_mode=ProcessingMode.EXACTLY_ONCE)
     """
 
     AT_LEAST_ONCE = "AT_LEAST_ONCE"
@@ -40,10 +41,11 @@ class OnError(enum.StrEnum):
 
     STOP: the application fails. SKIP: the tuple is left out. RETRY: the tuple is tried again.
 
-    >>> from ridgeline import Application, OnError
-    >>> from ridgeline.operators import Map
-    >>> app = Application("numbers")
-    >>> parse = app.add_operator("parse", Map(int, schema=object), on_error=OnError.SKIP)
+    Example:
+        >>> from ridgeline import Application, OnError
+        >>> from ridgeline.operators import Map
+        >>> app = Application("numbers")
+        >>> parse = app.add_operator("parse", Map(int, schema=object), on_error=OnError.SKIP)
     """
 
     STOP = "STOP"
@@ -56,8 +58,9 @@ class RecordingLevel(enum.StrEnum):
 
     OFF: nothing while a window runs. INFO: what everybody needs. TRACE: also what costs more.
 
-    >>> from ridgeline import Application, RecordingLevel
-    >>> app = Application("payments", metrics_recording_level=RecordingLevel.TRACE)
+    Example:
+        >>> from ridgeline import Application, RecordingLevel
+        >>> app = Application("payments", metrics_recording_level=RecordingLevel.TRACE)
     """
 
     OFF = "OFF"
@@ -68,9 +71,10 @@ class RecordingLevel(enum.StrEnum):
 class Locality(enum.StrEnum):
     """Where the operators of a stream run: the first two in one container, the next two in separate ones.
 
-    >>> from ridgeline import Locality
-    >>> Locality.THREAD_LOCAL.together, Locality.NODE_LOCAL.together
-    (True, False)
+    Example:
+        >>> from ridgeline import Locality
+        >>> Locality.THREAD_LOCAL.together, Locality.NODE_LOCAL.together
+        (True, False)
     """
 
     THREAD_LOCAL = "THREAD_LOCAL"

@@ -19,13 +19,14 @@ class Cache(PerInstance, Generic[T]):
     `make`, a callable without arguments, makes it when it is first read in a container, and again in another
     one. It is never saved: no result may depend on what is in it. Raises TypeError if `make` is not callable.
 
-    >>> from ridgeline import Cache, Operator
-    >>> class Lookup(Operator):
-    ...     known = Cache(dict[str, int])
-    >>> lookup = Lookup()
-    >>> lookup.known["one"] = 1
-    >>> lookup.known
-    {'one': 1}
+    Example:
+        >>> from ridgeline import Cache, Operator
+        >>> class Lookup(Operator):
+        ...     known = Cache(dict[str, int])
+        >>> lookup = Lookup()
+        >>> lookup.known["one"] = 1
+        >>> lookup.known
+        {'one': 1}
     """
 
     def __init__(self, make: Callable[[], T]) -> None:

@@ -13,18 +13,19 @@ class Clock(ABC):
 
     Operators read `self.context.clock`. Tests give a `SteppingClock`.
 
-    >>> from ridgeline import Clock
-    >>> class NoonClock(Clock):
-    ...     def wall(self) -> float:
-    ...         return 43_200.0
-    ...
-    ...     def monotonic(self) -> float:
-    ...         return 0.0
-    ...
-    ...     def wait(self, seconds, stop=None) -> bool:
-    ...         return stop is not None and stop.is_set()
-    >>> NoonClock().now().isoformat()
-    '1970-01-01T12:00:00+00:00'
+    Example:
+        >>> from ridgeline import Clock
+        >>> class NoonClock(Clock):
+        ...     def wall(self) -> float:
+        ...         return 43_200.0
+        ...
+        ...     def monotonic(self) -> float:
+        ...         return 0.0
+        ...
+        ...     def wait(self, seconds, stop=None) -> bool:
+        ...         return stop is not None and stop.is_set()
+        >>> NoonClock().now().isoformat()
+        '1970-01-01T12:00:00+00:00'
     """
 
     @abstractmethod
@@ -66,11 +67,12 @@ class Timeline:
 class SystemClock(Clock):
     """The machine's clocks.
 
-    >>> from ridgeline import SystemClock
-    >>> clock = SystemClock()
-    >>> before = clock.monotonic()
-    >>> clock.wait(0.001), clock.monotonic() > before
-    (False, True)
+    Example:
+        >>> from ridgeline import SystemClock
+        >>> clock = SystemClock()
+        >>> before = clock.monotonic()
+        >>> clock.wait(0.001), clock.monotonic() > before
+        (False, True)
     """
 
     def wall(self) -> float:

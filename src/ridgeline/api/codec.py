@@ -67,11 +67,12 @@ def stable_hash(value: Any) -> int:  # noqa: PLR0911  one return per kind of val
     returns the same hash for the same key in an Arrow column. Raises TypeError for a value that cannot be a
     key.
 
-    >>> from ridgeline import stable_hash
-    >>> stable_hash("account 7") % 4
-    1
-    >>> stable_hash(1) == stable_hash(1.0)
-    True
+    Example:
+        >>> from ridgeline import stable_hash
+        >>> stable_hash("account 7") % 4
+        1
+        >>> stable_hash(1) == stable_hash(1.0)
+        True
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -170,17 +171,18 @@ class StreamCodec(ABC):
 
     Implement `hash`. Override `hashes` if whole batches can be hashed faster.
 
-    >>> from typing import NamedTuple
-    >>> from ridgeline import StreamCodec, stable_hash
-    >>> class Payment(NamedTuple):
-    ...     account: str
-    ...     cents: int
-    >>> class ByBank(StreamCodec):
-    ...     def hash(self, tuple: Payment) -> int:
-    ...         return stable_hash(tuple.account[:2])
-    >>> by_bank = ByBank()
-    >>> by_bank.hash(Payment("DE12", 1)) == by_bank.hash(Payment("DE34", 2))
-    True
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import StreamCodec, stable_hash
+        >>> class Payment(NamedTuple):
+        ...     account: str
+        ...     cents: int
+        >>> class ByBank(StreamCodec):
+        ...     def hash(self, tuple: Payment) -> int:
+        ...         return stable_hash(tuple.account[:2])
+        >>> by_bank = ByBank()
+        >>> by_bank.hash(Payment("DE12", 1)) == by_bank.hash(Payment("DE34", 2))
+        True
     """
 
     @abstractmethod

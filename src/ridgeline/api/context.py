@@ -24,24 +24,27 @@ class OperatorContext:
         run_id: The same for all runs on one checkpoint.
         staging: The URI of a folder in the checkpoint, for files that wait for the commit.
 
-    >>> from ridgeline import Application, Operator, OperatorContext, InputPort
-    >>> from ridgeline.testing import ListInput, run_local
-    >>> class Greet(Operator):
-    ...     names = InputPort(object)
-    ...
-    ...     def setup(self, context: OperatorContext) -> None:
-    ...         print(f"{context.application}.{context.name}: {context.partition} of {context.partitions}")
-    ...
-    ...     @names.process
-    ...     def greet(self, name: str) -> None:
-    ...         print(f"hello {name} in window {self.context.window_id}")
-    >>> app = Application("hello")
-    >>> names = app.add_operator("names", ListInput(object, ["Ann"]))
-    >>> greet = app.add_operator("greet", Greet())
-    >>> app.add_stream("names", names.output, greet.names)
-    >>> run = run_local(app)
-    hello.greet: 0 of 1
-    hello Ann in window 0
+    Example:
+        >>> from ridgeline import Application, Operator, OperatorContext, InputPort
+        >>> from ridgeline.testing import ListInput, run_local
+        >>> class Greet(Operator):
+        ...     names = InputPort(object)
+        ...
+        ...     def setup(self, context: OperatorContext) -> None:
+        ...         print(
+        ...             f"{context.application}.{context.name}: {context.partition} of {context.partitions}"
+        ...         )
+        ...
+        ...     @names.process
+        ...     def greet(self, name: str) -> None:
+        ...         print(f"hello {name} in window {self.context.window_id}")
+        >>> app = Application("hello")
+        >>> names = app.add_operator("names", ListInput(object, ["Ann"]))
+        >>> greet = app.add_operator("greet", Greet())
+        >>> app.add_stream("names", names.output, greet.names)
+        >>> run = run_local(app)
+        hello.greet: 0 of 1
+        hello Ann in window 0
     """
 
     def __init__(  # noqa: PLR0913  all that the engine passes

@@ -15,12 +15,13 @@ class ArrowStream(Protocol):
 
     Such are `pyarrow.Table` and the DataFrames of pandas and polars.
 
-    >>> import pyarrow as pa
-    >>> from ridgeline import ArrowStream
-    >>> def count(table: ArrowStream) -> int:
-    ...     return pa.table(table).num_rows
-    >>> count(pa.table({"account": [1, 2]}))
-    2
+    Example:
+        >>> import pyarrow as pa
+        >>> from ridgeline import ArrowStream
+        >>> def count(table: ArrowStream) -> int:
+        ...     return pa.table(table).num_rows
+        >>> count(pa.table({"account": [1, 2]}))
+        2
     """
 
     def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object:

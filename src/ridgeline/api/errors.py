@@ -19,9 +19,10 @@ _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 class RidgelineError(Exception):
     """Base class of all errors that Ridgeline raises on purpose.
 
-    >>> from ridgeline import RidgelineError, SchemaError, ValidationError
-    >>> issubclass(SchemaError, RidgelineError), issubclass(ValidationError, RidgelineError)
-    (True, True)
+    Example:
+        >>> from ridgeline import RidgelineError, SchemaError, ValidationError
+        >>> issubclass(SchemaError, RidgelineError), issubclass(ValidationError, RidgelineError)
+        (True, True)
     """
 
 
@@ -32,9 +33,10 @@ class Fault:
     `where` is the operator, port, stream or attribute (`balances.payments`); `what` is what is wrong;
     `remedy` is what to do.
 
-    >>> from ridgeline import Fault
-    >>> str(Fault("sum.partitions", "must be at least 1; got 0", "give a greater number"))
-    '`sum.partitions`: must be at least 1; got 0; give a greater number'
+    Example:
+        >>> from ridgeline import Fault
+        >>> str(Fault("sum.partitions", "must be at least 1; got 0", "give a greater number"))
+        '`sum.partitions`: must be at least 1; got 0; give a greater number'
     """
 
     where: str
@@ -48,12 +50,13 @@ class Fault:
 class ValidationError(RidgelineError):
     """The application is not valid; `faults` has all of its faults.
 
-    >>> from ridgeline import Application
-    >>> from ridgeline.plan import validate
-    >>> validate(Application("payments"))
-    Traceback (most recent call last):
-    ridgeline.api.errors.ValidationError: application `payments` is not valid; 1 fault:
-      - `payments`: the application has no operators; add one with `app.add_operator(name, operator)`
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.plan import validate
+        >>> validate(Application("payments"))
+        Traceback (most recent call last):
+        ridgeline.api.errors.ValidationError: application `payments` is not valid; 1 fault:
+          - `payments`: the application has no operators; add one with `app.add_operator(name, operator)`
     """
 
     def __init__(self, application: str, faults: Sequence[Fault]) -> None:
@@ -70,22 +73,24 @@ class ValidationError(RidgelineError):
 class SchemaError(RidgelineError):
     """A type that cannot be the schema of a port or state, or a value that does not fit its schema.
 
-    >>> from ridgeline import Schema
-    >>> Schema(int)
-    Traceback (most recent call last):
-    ridgeline.api.errors.SchemaError: <class 'int'> cannot be a schema; give a NamedTuple, ...
+    Example:
+        >>> from ridgeline import Schema
+        >>> Schema(int)
+        Traceback (most recent call last):
+        ridgeline.api.errors.SchemaError: <class 'int'> cannot be a schema; give a NamedTuple, ...
     """
 
 
 class StateError(RidgelineError):
     """State that was not declared or cannot be restored, or a value that is not of the state's type.
 
-    >>> from ridgeline import KeyedState, Operator
-    >>> class Count(Operator):
-    ...     totals = KeyedState(int, key=str)
-    >>> Count().totals["word"] = "one"
-    Traceback (most recent call last):
-    ridgeline.api.errors.StateError: `totals` holds values of type `int`; got 'one', a `str`, ...
+    Example:
+        >>> from ridgeline import KeyedState, Operator
+        >>> class Count(Operator):
+        ...     totals = KeyedState(int, key=str)
+        >>> Count().totals["word"] = "one"
+        Traceback (most recent call last):
+        ridgeline.api.errors.StateError: `totals` holds values of type `int`; got 'one', a `str`, ...
     """
 
 
@@ -94,9 +99,10 @@ class CheckpointError(RidgelineError):
 
     It is in use by another driver, unreadable, unwritable, or of another application.
 
-    >>> from ridgeline import CheckpointError, RidgelineError
-    >>> issubclass(CheckpointError, RidgelineError)
-    True
+    Example:
+        >>> from ridgeline import CheckpointError, RidgelineError
+        >>> issubclass(CheckpointError, RidgelineError)
+        True
     """
 
 
@@ -120,10 +126,11 @@ class Failure:
     tuple being processed, or "". `raised`: the operator's own code raised the error, so the same tuple is
     expected to fail again.
 
-    >>> from ridgeline import Failure
-    >>> failure = Failure("payments", "check", 0, 7, "process", "ValueError: no", tuple="(1, -5)")
-    >>> failure.operator, failure.window_id, failure.tuple
-    ('check', 7, '(1, -5)')
+    Example:
+        >>> from ridgeline import Failure
+        >>> failure = Failure("payments", "check", 0, 7, "process", "ValueError: no", tuple="(1, -5)")
+        >>> failure.operator, failure.window_id, failure.tuple
+        ('check', 7, '(1, -5)')
     """
 
     application: str
@@ -171,19 +178,20 @@ class Failure:
 class OperatorError(RidgelineError):
     """An operator's callback raised; `failure` names application, operator, partition, window and tuple.
 
-    >>> from ridgeline import Application
-    >>> from ridgeline.operators import Map
-    >>> from ridgeline.testing import CollectorSink, ListInput, run_local
-    >>> app = Application("numbers")
-    >>> source = app.add_operator("source", ListInput(object, ["one"]))
-    >>> parse = app.add_operator("parse", Map(int, schema=object))
-    >>> sink = app.add_operator("sink", CollectorSink(object))
-    >>> app.add_stream("texts", source.output, parse.data)
-    >>> app.add_stream("numbers", parse.output, sink.input)
-    >>> run_local(app)
-    Traceback (most recent call last):
-    ridgeline.api.errors.OperatorError: operator `parse` (partition 0) of application `numbers` failed in
-    window 0 in `process of port data`: ValueError: ...; the tuple was 'one'
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import Map
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> app = Application("numbers")
+        >>> source = app.add_operator("source", ListInput(object, ["one"]))
+        >>> parse = app.add_operator("parse", Map(int, schema=object))
+        >>> sink = app.add_operator("sink", CollectorSink(object))
+        >>> app.add_stream("texts", source.output, parse.data)
+        >>> app.add_stream("numbers", parse.output, sink.input)
+        >>> run_local(app)
+        Traceback (most recent call last):
+        ridgeline.api.errors.OperatorError: operator `parse` (partition 0) of application `numbers` failed in
+        window 0 in `process of port data`: ValueError: ...; the tuple was 'one'
     """
 
     def __init__(self, failure: Failure) -> None:

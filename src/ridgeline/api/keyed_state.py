@@ -51,18 +51,19 @@ class KeyedState(Declaration, Generic[K, V]):
     tuples of these. With any other key (or a NaN) the state stays in memory. Values of one plain type (int,
     float, bool, str, bytes, or tuples of these) are held in columns, others as pickles.
 
-    Keys that are equal are one key: 1, 1.0 and True, 0.0 and -0.0. So are all NaN. In a tuple that is a key
-    the NaN must be one from a tuple's float column, or `math.nan`; another one raises StateError at the end
-    of the window. A value that is not of `type` raises StateError when it is set; an int may stand for a
-    float, and numpy's scalars become Python's.
+    Keys that are equal are one key: 1, 1.0 and True, 0.0 and -0.0. So are all NaN. In a key that is a tuple,
+    a NaN must be `math.nan` or come from a float column; any other raises StateError at the end of the
+    window. A value that is not of `type` raises StateError when it is set. An int is accepted as a float;
+    numpy's scalars become Python's.
 
-    >>> from ridgeline import KeyedState, Operator
-    >>> class Count(Operator):
-    ...     totals = KeyedState(int, key=str, default=0)
-    >>> count = Count()
-    >>> count.totals["word"] += 1
-    >>> dict(count.totals)
-    {'word': 1}
+    Example:
+        >>> from ridgeline import KeyedState, Operator
+        >>> class Count(Operator):
+        ...     totals = KeyedState(int, key=str, default=0)
+        >>> count = Count()
+        >>> count.totals["word"] += 1
+        >>> dict(count.totals)
+        {'word': 1}
     """
 
     @overload
@@ -119,14 +120,15 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     `get_many` and `put_many` are vectorised. They take keys and values as numpy arrays, Arrow arrays or
     sequences. They return numpy arrays: int64, float64 or bool for these value types, else of objects.
 
-    >>> from ridgeline import KeyedState, Operator
-    >>> class Count(Operator):
-    ...     totals = KeyedState(int, key=str, default=0)
-    >>> totals = Count().totals
-    >>> totals.put_many(["a", "b"], [1, 2])
-    >>> totals["a"] += 10
-    >>> totals.get_many(["a", "b", "c"]).tolist()
-    [11, 2, 0]
+    Example:
+        >>> from ridgeline import KeyedState, Operator
+        >>> class Count(Operator):
+        ...     totals = KeyedState(int, key=str, default=0)
+        >>> totals = Count().totals
+        >>> totals.put_many(["a", "b"], [1, 2])
+        >>> totals["a"] += 10
+        >>> totals.get_many(["a", "b", "c"]).tolist()
+        [11, 2, 0]
     """
 
     __slots__ = (

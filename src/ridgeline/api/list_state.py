@@ -23,13 +23,14 @@ class ListState(Declaration, Generic[T]):
     An append writes only the new items to the checkpoint; any other edit rewrites the list from that place.
     `type` is the items' type; None: any. An item of another type raises StateError at the end of the window.
 
-    >>> from ridgeline import ListState, Operator
-    >>> class Remember(Operator):
-    ...     recent = ListState(float)
-    >>> remember = Remember()
-    >>> remember.recent.append(1.5)
-    >>> list(remember.recent)
-    [1.5]
+    Example:
+        >>> from ridgeline import ListState, Operator
+        >>> class Remember(Operator):
+        ...     recent = ListState(float)
+        >>> remember = Remember()
+        >>> remember.recent.append(1.5)
+        >>> list(remember.recent)
+        [1.5]
     """
 
     @overload
@@ -63,14 +64,15 @@ class ListCell(StateCell, MutableSequence[T]):
 
     Items that change in place are not noticed: replace them.
 
-    >>> from ridgeline import ListState, Operator
-    >>> class Remember(Operator):
-    ...     recent = ListState(float)
-    >>> recent = Remember().recent
-    >>> recent.extend([1.5, 2.5])
-    >>> recent[0] = 0.5
-    >>> recent == [0.5, 2.5]
-    True
+    Example:
+        >>> from ridgeline import ListState, Operator
+        >>> class Remember(Operator):
+        ...     recent = ListState(float)
+        >>> recent = Remember().recent
+        >>> recent.extend([1.5, 2.5])
+        >>> recent[0] = 0.5
+        >>> recent == [0.5, 2.5]
+        True
     """
 
     _items: list[T]

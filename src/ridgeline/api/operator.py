@@ -139,41 +139,43 @@ class Operator:
     methods, `end_window()`)*, [`deactivate()`], `teardown()`. With an application window, `begin_window` and
     `end_window` are called at its borders only.
 
-    Properties are plain annotated fields (`limit: int = Field(10, gt=0)`), given as keyword arguments; they
-    are checked, all together, when the application is validated. What is not declared as state lives until
-    the end of its window; what `setup` makes lives until the container goes, which may be between any two
-    windows, and is made again. `known = Cache(dict)` declares what windows may change and lose.
-    `docs/values.md` says what is checked, and where.
+    Properties are plain annotated fields (`limit: int = Field(10, gt=0)`), given as keyword arguments. They
+    are checked, all together, when the application is validated. `docs/values.md` lists the checks.
 
-    >>> from typing import NamedTuple
-    >>> from pydantic import Field
-    >>> from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort
-    >>> from ridgeline.testing import CollectorSink, ListInput, run_local
-    >>> class Payment(NamedTuple):
-    ...     account: int
-    ...     cents: int
-    >>> class Large(Operator):
-    ...     payments = InputPort(Payment, key="account")
-    ...     large = OutputPort(Payment)
-    ...     totals = KeyedState(int, key=int, default=0)
-    ...     least: int = Field(100, ge=0)
-    ...
-    ...     @payments.process
-    ...     def add(self, payment: Payment) -> None:
-    ...         self.totals[payment.account] += payment.cents
-    ...
-    ...     def end_window(self) -> None:
-    ...         for account, cents in self.totals.changed():
-    ...             if cents >= self.least:
-    ...                 self.large.emit(Payment(account, cents))
-    >>> app = Application("payments")
-    >>> source = app.add_operator("source", ListInput(Payment, [(1, 60), (2, 5), (1, 50)]))
-    >>> large = app.add_operator("large", Large(least=50), partitions=2)
-    >>> sink = app.add_operator("sink", CollectorSink(Payment))
-    >>> app.add_stream("payments", source.output, large.payments)
-    >>> app.add_stream("large", large.large, sink.input)
-    >>> run_local(app).collected("sink")
-    [Payment(account=1, cents=110)]
+    An attribute that is not declared as state is dropped at the end of the window that set it. What `setup`
+    makes is kept as long as the container, which may end between any two windows; the next container calls
+    `setup` again. `known = Cache(dict)` declares a value that windows may change and that may be lost.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from pydantic import Field
+        >>> from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Payment(NamedTuple):
+        ...     account: int
+        ...     cents: int
+        >>> class Large(Operator):
+        ...     payments = InputPort(Payment, key="account")
+        ...     large = OutputPort(Payment)
+        ...     totals = KeyedState(int, key=int, default=0)
+        ...     least: int = Field(100, ge=0)
+        ...
+        ...     @payments.process
+        ...     def add(self, payment: Payment) -> None:
+        ...         self.totals[payment.account] += payment.cents
+        ...
+        ...     def end_window(self) -> None:
+        ...         for account, cents in self.totals.changed():
+        ...             if cents >= self.least:
+        ...                 self.large.emit(Payment(account, cents))
+        >>> app = Application("payments")
+        >>> source = app.add_operator("source", ListInput(Payment, [(1, 60), (2, 5), (1, 50)]))
+        >>> large = app.add_operator("large", Large(least=50), partitions=2)
+        >>> sink = app.add_operator("sink", CollectorSink(Payment))
+        >>> app.add_stream("payments", source.output, large.payments)
+        >>> app.add_stream("large", large.large, sink.input)
+        >>> run_local(app).collected("sink")
+        [Payment(account=1, cents=110)]
     """
 
     partitioner_default: ClassVar[Partitioner | None] = None
@@ -338,22 +340,23 @@ class Operator:
 class InputOperator(Operator):
     """An operator without input ports that makes tuples; its position belongs into declared state.
 
-    >>> from typing import NamedTuple
-    >>> from ridgeline import InputOperator, OutputPort, State
-    >>> class Tick(NamedTuple):
-    ...     number: int
-    >>> class Ticks(InputOperator):
-    ...     ticks = OutputPort(Tick)
-    ...     count: int = 3
-    ...     position = State(0)
-    ...
-    ...     def emit_tuples(self) -> None:
-    ...         self.ticks.emit(Tick(self.position))
-    ...         self.position += 1
-    ...         if self.position == self.count:
-    ...             self.finish()
-    >>> Ticks(5).count
-    5
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import InputOperator, OutputPort, State
+        >>> class Tick(NamedTuple):
+        ...     number: int
+        >>> class Ticks(InputOperator):
+        ...     ticks = OutputPort(Tick)
+        ...     count: int = 3
+        ...     position = State(0)
+        ...
+        ...     def emit_tuples(self) -> None:
+        ...         self.ticks.emit(Tick(self.position))
+        ...         self.position += 1
+        ...         if self.position == self.count:
+        ...             self.finish()
+        >>> Ticks(5).count
+        5
     """
 
     progress_unit: ClassVar[str] = "units"
@@ -414,28 +417,29 @@ class Unifier(Operator):
     last streaming window: `begin_window`, the tuples, `end_window`. What it keeps between these calls need
     not be state. Any other unifier gets the tuples of each streaming window in that window.
 
-    >>> from typing import NamedTuple
-    >>> from ridgeline import InputPort, OutputPort, Unifier
-    >>> class Count(NamedTuple):
-    ...     value: int
-    >>> class Add(Unifier):
-    ...     counts = InputPort(Count)
-    ...     total = OutputPort(Count)
-    ...
-    ...     def begin_window(self, window_id: int) -> None:
-    ...         self.sum = 0
-    ...
-    ...     @counts.process
-    ...     def add(self, count: Count) -> None:
-    ...         self.sum += count.value
-    ...
-    ...     def end_window(self) -> None:
-    ...         self.total.emit(Count(self.sum))
-    >>> counts = OutputPort(Count, unifier=Add)
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import InputPort, OutputPort, Unifier
+        >>> class Count(NamedTuple):
+        ...     value: int
+        >>> class Add(Unifier):
+        ...     counts = InputPort(Count)
+        ...     total = OutputPort(Count)
+        ...
+        ...     def begin_window(self, window_id: int) -> None:
+        ...         self.sum = 0
+        ...
+        ...     @counts.process
+        ...     def add(self, count: Count) -> None:
+        ...         self.sum += count.value
+        ...
+        ...     def end_window(self) -> None:
+        ...         self.total.emit(Count(self.sum))
+        >>> counts = OutputPort(Count, unifier=Add)
     """
 
     _waiting = ListState()
-    """Tuples of the application window that goes on: see `ridgeline.engine.worker.gathering`."""
+    """Tuples of the open application window: see `ridgeline.engine.worker.gathering`."""
 
 
 class PassThroughUnifier(Unifier):

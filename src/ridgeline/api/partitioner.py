@@ -12,10 +12,11 @@ from typing import Any
 class PartitionKeys:
     """The keys of one partition on one port: it receives the tuples with `hash & mask` in `keys`.
 
-    >>> from ridgeline import PartitionKeys, stable_hash
-    >>> odd = PartitionKeys(mask=1, keys=frozenset({1}))
-    >>> [number for number in range(8) if stable_hash(number) & odd.mask in odd.keys]
-    [0, 1, 3, 7]
+    Example:
+        >>> from ridgeline import PartitionKeys, stable_hash
+        >>> odd = PartitionKeys(mask=1, keys=frozenset({1}))
+        >>> [number for number in range(8) if stable_hash(number) & odd.mask in odd.keys]
+        [0, 1, 3, 7]
     """
 
     mask: int
@@ -28,9 +29,10 @@ class PortInfo:
 
     `keyed`: it has a key or codec. `connected`: a stream leads to it.
 
-    >>> from ridgeline import PortInfo
-    >>> PortInfo("payments", keyed=True, connected=True).keyed
-    True
+    Example:
+        >>> from ridgeline import PortInfo
+        >>> PortInfo("payments", keyed=True, connected=True).keyed
+        True
     """
 
     name: str
@@ -45,10 +47,11 @@ class Partition:
     Ports in `keys` are sticky: it receives the tuples with its keys. Ports in `round_robin` are divided among
     the partitions tuple by tuple. All other ports are broadcast: every partition receives all tuples.
 
-    >>> from ridgeline import Partition, PartitionKeys
-    >>> first = Partition({"payments": PartitionKeys(mask=1, keys=frozenset({0}))}, frozenset({"events"}))
-    >>> first.keys["payments"].mask, sorted(first.round_robin)
-    (1, ['events'])
+    Example:
+        >>> from ridgeline import Partition, PartitionKeys
+        >>> first = Partition({"payments": PartitionKeys(mask=1, keys=frozenset({0}))}, frozenset({"events"}))
+        >>> first.keys["payments"].mask, sorted(first.round_robin)
+        (1, ['events'])
     """
 
     keys: Mapping[str, PartitionKeys] = field(default_factory=dict)
@@ -60,12 +63,13 @@ class Partitioner(ABC):
 
     Given as the attribute `partitioner`, or as `partitioner_default` of an operator class.
 
-    >>> from ridgeline import Partition, Partitioner
-    >>> class Broadcast(Partitioner):
-    ...     def define_partitions(self, count, ports):
-    ...         return [Partition() for _ in range(count)]
-    >>> len(Broadcast().define_partitions(3, []))
-    3
+    Example:
+        >>> from ridgeline import Partition, Partitioner
+        >>> class Broadcast(Partitioner):
+        ...     def define_partitions(self, count, ports):
+        ...         return [Partition() for _ in range(count)]
+        >>> len(Broadcast().define_partitions(3, []))
+        3
     """
 
     @abstractmethod
@@ -103,13 +107,14 @@ class StickyPartitioner(Partitioner):
     Without names it is the default partitioner: sticky on every connected port that has a key, so equal keys
     go to the same partition. If no port has a key, the first connected port is divided round robin.
 
-    >>> from ridgeline import PortInfo, StickyPartitioner
-    >>> payments = PortInfo("payments", keyed=True, connected=True)
-    >>> rates = PortInfo("rates", keyed=False, connected=True)
-    >>> for partition in StickyPartitioner().define_partitions(2, [payments, rates]):
-    ...     dict(partition.keys)
-    {'payments': PartitionKeys(mask=1, keys=frozenset({0}))}
-    {'payments': PartitionKeys(mask=1, keys=frozenset({1}))}
+    Example:
+        >>> from ridgeline import PortInfo, StickyPartitioner
+        >>> payments = PortInfo("payments", keyed=True, connected=True)
+        >>> rates = PortInfo("rates", keyed=False, connected=True)
+        >>> for partition in StickyPartitioner().define_partitions(2, [payments, rates]):
+        ...     dict(partition.keys)
+        {'payments': PartitionKeys(mask=1, keys=frozenset({0}))}
+        {'payments': PartitionKeys(mask=1, keys=frozenset({1}))}
     """
 
     def __init__(self, *ports: str) -> None:
@@ -138,13 +143,14 @@ class KeyedPartitioner(Partitioner):
 
     An operator with this partitioner may have ports with keys of different types.
 
-    >>> from ridgeline import KeyedPartitioner, PortInfo
-    >>> payments = PortInfo("payments", keyed=True, connected=True)
-    >>> [
-    ...     sorted(partition.keys["payments"].keys)
-    ...     for partition in KeyedPartitioner().define_partitions(3, [payments])
-    ... ]
-    [[0, 3], [1], [2]]
+    Example:
+        >>> from ridgeline import KeyedPartitioner, PortInfo
+        >>> payments = PortInfo("payments", keyed=True, connected=True)
+        >>> [
+        ...     sorted(partition.keys["payments"].keys)
+        ...     for partition in KeyedPartitioner().define_partitions(3, [payments])
+        ... ]
+        [[0, 3], [1], [2]]
     """
 
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:
@@ -160,11 +166,12 @@ class RoundRobinPartitioner(Partitioner):
 
     Tuples with equal keys go to different partitions, so results per key need a unifier that merges them.
 
-    >>> from ridgeline import PortInfo, RoundRobinPartitioner
-    >>> payments = PortInfo("payments", keyed=True, connected=True)
-    >>> first, second = RoundRobinPartitioner().define_partitions(2, [payments])
-    >>> first == second, sorted(first.round_robin)
-    (True, ['payments'])
+    Example:
+        >>> from ridgeline import PortInfo, RoundRobinPartitioner
+        >>> payments = PortInfo("payments", keyed=True, connected=True)
+        >>> first, second = RoundRobinPartitioner().define_partitions(2, [payments])
+        >>> first == second, sorted(first.round_robin)
+        (True, ['payments'])
     """
 
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:

@@ -34,11 +34,12 @@ class InputPoint(Generic[T_contra]):
 
     It is contravariant in its element type: a port of `object` may read a stream of payments.
 
-    >>> from ridgeline import InputPort, Operator
-    >>> class Check(Operator):
-    ...     payments = InputPort(object)
-    >>> Check().payments.name, Check().payments.schema.describe()
-    ('payments', 'object')
+    Example:
+        >>> from ridgeline import InputPort, Operator
+        >>> class Check(Operator):
+        ...     payments = InputPort(object)
+        >>> Check().payments.name, Check().payments.schema.describe()
+        ('payments', 'object')
     """
 
     def __init__(self, operator: Operator, port: InputPort[T_contra]) -> None:
@@ -57,23 +58,24 @@ class OutputPoint(Generic[T]):
 
     The operator emits tuples on it, by `emit` and `emit_batch`.
 
-    >>> import pyarrow as pa
-    >>> from ridgeline import Application, InputOperator, OutputPort
-    >>> from ridgeline.testing import CollectorSink, run_local
-    >>> NUMBERS = pa.schema([("number", pa.int64())])
-    >>> class Numbers(InputOperator):
-    ...     numbers = OutputPort(NUMBERS)
-    ...
-    ...     def emit_tuples(self) -> None:
-    ...         self.numbers.emit({"number": 1})
-    ...         self.numbers.emit_batch(pa.table({"number": [2, 3]}))
-    ...         self.finish()
-    >>> app = Application("numbers")
-    >>> source = app.add_operator("source", Numbers())
-    >>> sink = app.add_operator("sink", CollectorSink(NUMBERS))
-    >>> app.add_stream("numbers", source.numbers, sink.input)
-    >>> run_local(app).collected("sink")
-    [{'number': 1}, {'number': 2}, {'number': 3}]
+    Example:
+        >>> import pyarrow as pa
+        >>> from ridgeline import Application, InputOperator, OutputPort
+        >>> from ridgeline.testing import CollectorSink, run_local
+        >>> NUMBERS = pa.schema([("number", pa.int64())])
+        >>> class Numbers(InputOperator):
+        ...     numbers = OutputPort(NUMBERS)
+        ...
+        ...     def emit_tuples(self) -> None:
+        ...         self.numbers.emit({"number": 1})
+        ...         self.numbers.emit_batch(pa.table({"number": [2, 3]}))
+        ...         self.finish()
+        >>> app = Application("numbers")
+        >>> source = app.add_operator("source", Numbers())
+        >>> sink = app.add_operator("sink", CollectorSink(NUMBERS))
+        >>> app.add_stream("numbers", source.numbers, sink.input)
+        >>> run_local(app).collected("sink")
+        [{'number': 1}, {'number': 2}, {'number': 3}]
 
     For the engine: `connected`: a stream reads it. `timed`: the times of its tuples are needed.
     `port_schema`: the schema that the plan resolved. `time_column`: the column with the tuples' times.
@@ -150,9 +152,9 @@ class OutputPoint(Generic[T]):
 
         `rows`: while a batch is processed, the rows of it from which the tuples came. The tuples get these
         rows' times. Either a boolean mask over the processed batch (Arrow or numpy; null is False), or one
-        position for each tuple (Arrow, numpy or a list). Without `rows`, a batch of as many tuples as the
-        processed one is taken to be made from it row by row; tuples of any other batch have the newest and
-        the oldest time of the processed batch.
+        position for each tuple (Arrow, numpy or a list). Without `rows`, a batch that is as long as the
+        processed one inherits its times row by row. Tuples of any other batch have the newest and the oldest
+        time of the processed batch.
 
         Raises RidgelineError outside of a window, SchemaError for what does not fit.
         """

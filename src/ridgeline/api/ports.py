@@ -63,19 +63,20 @@ class InputPort(Port, Generic[T]):
     go round robin. `optional`: need not be connected. `parallel`: partitions follow the upstream operator's,
     one to one, without a shuffle.
 
-    >>> from typing import NamedTuple
-    >>> from ridgeline import InputPort, Operator
-    >>> class Payment(NamedTuple):
-    ...     account: int
-    ...     cents: int
-    >>> class Check(Operator):
-    ...     payments = InputPort(Payment, key="account")
-    ...
-    ...     @payments.process
-    ...     def check(self, payment: Payment) -> None:
-    ...         assert payment.cents >= 0
-    >>> Check().payments.schema.describe()
-    'Payment(account: int64, cents: int64)'
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import InputPort, Operator
+        >>> class Payment(NamedTuple):
+        ...     account: int
+        ...     cents: int
+        >>> class Check(Operator):
+        ...     payments = InputPort(Payment, key="account")
+        ...
+        ...     @payments.process
+        ...     def check(self, payment: Payment) -> None:
+        ...         assert payment.cents >= 0
+        >>> Check().payments.schema.describe()
+        'Payment(account: int64, cents: int64)'
     """
 
     @overload
@@ -186,17 +187,18 @@ class OutputPort(Port, Generic[T]):
     least one of the operator's outputs must be, unless all are optional. `error`: an error port; its tuples
     are counted as errors. `timestamp`: the column that holds the tuples' times.
 
-    >>> from typing import NamedTuple
-    >>> from ridgeline import InputOperator, OutputPort
-    >>> class Tick(NamedTuple):
-    ...     number: int
-    >>> class Ticks(InputOperator):
-    ...     ticks = OutputPort(Tick)
-    ...
-    ...     def emit_tuples(self) -> None:
-    ...         self.ticks.emit(Tick(1))
-    >>> Ticks().ticks.schema.describe()
-    'Tick(number: int64)'
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import InputOperator, OutputPort
+        >>> class Tick(NamedTuple):
+        ...     number: int
+        >>> class Ticks(InputOperator):
+        ...     ticks = OutputPort(Tick)
+        ...
+        ...     def emit_tuples(self) -> None:
+        ...         self.ticks.emit(Tick(1))
+        >>> Ticks().ticks.schema.describe()
+        'Tick(number: int64)'
     """
 
     @overload

@@ -28,11 +28,12 @@ class PublisherContext:
         check_owner: Raises FencedError if a later driver has opened the checkpoint. Call it before anything
             that others see, or that deletes.
 
-    >>> from ridgeline import Publisher, PublisherContext
-    >>> class Named(Publisher):
-    ...     def open(self, context: PublisherContext, state: str | None) -> None:
-    ...         self.folder = f"{context.staging}/{context.run_id}"
-    ...         self.check_owner = context.check_owner
+    Example:
+        >>> from ridgeline import Publisher, PublisherContext
+        >>> class Named(Publisher):
+        ...     def open(self, context: PublisherContext, state: str | None) -> None:
+        ...         self.folder = f"{context.staging}/{context.run_id}"
+        ...         self.check_owner = context.check_owner
     """
 
     application: str
@@ -52,33 +53,34 @@ class Publisher:
     Its methods are never called concurrently.
 
     The protocol of a window: `stage`, the commit, `publish`. The result of `stage` is written into the
-    manifest with the window. After a crash between commit and publish, the next start passes the state of the
-    last committed window to `open` and calls `publish` for it again. So `publish` must be idempotent. A
-    window that fails is not staged, or staged again when it is replayed.
+    manifest with the window. After a crash between commit and publish, the next start calls `open` with the
+    state of the last committed window, then `publish` for it again. So `publish` must be idempotent. A window
+    that fails is not staged, or staged again when it is replayed.
 
-    >>> from ridgeline import Application, InputPort, Operator, Publisher
-    >>> from ridgeline.testing import ListInput, run_local
-    >>> class Printed(Publisher):
-    ...     def stage(self, window_id, values):
-    ...         self.staged = values
-    ...
-    ...     def publish(self, window_id):
-    ...         print(f"window {window_id}:", *self.staged)
-    >>> class Print(Operator):
-    ...     words = InputPort(object)
-    ...
-    ...     @words.process
-    ...     def show(self, word: str) -> None:
-    ...         self.context.hand_over(word)
-    ...
-    ...     def publisher(self) -> Publisher:
-    ...         return Printed()
-    >>> app = Application("words")
-    >>> words = app.add_operator("words", ListInput(object, ["a", "b"]))
-    >>> output = app.add_operator("output", Print())
-    >>> app.add_stream("words", words.output, output.words)
-    >>> run = run_local(app)
-    window 0: a b
+    Example:
+        >>> from ridgeline import Application, InputPort, Operator, Publisher
+        >>> from ridgeline.testing import ListInput, run_local
+        >>> class Printed(Publisher):
+        ...     def stage(self, window_id, values):
+        ...         self.staged = values
+        ...
+        ...     def publish(self, window_id):
+        ...         print(f"window {window_id}:", *self.staged)
+        >>> class Print(Operator):
+        ...     words = InputPort(object)
+        ...
+        ...     @words.process
+        ...     def show(self, word: str) -> None:
+        ...         self.context.hand_over(word)
+        ...
+        ...     def publisher(self) -> Publisher:
+        ...         return Printed()
+        >>> app = Application("words")
+        >>> words = app.add_operator("words", ListInput(object, ["a", "b"]))
+        >>> output = app.add_operator("output", Print())
+        >>> app.add_stream("words", words.output, output.words)
+        >>> run = run_local(app)
+        window 0: a b
     """
 
     def open(self, context: PublisherContext, state: Any) -> None:

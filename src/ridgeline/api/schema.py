@@ -30,19 +30,20 @@ class Schema:
     `type` is what the author gave, `arrow` its Arrow schema. Tuples of a `pyarrow.Schema` port are plain
     dictionaries. Raises SchemaError for a type that cannot be a schema.
 
-    >>> from typing import NamedTuple
-    >>> from ridgeline import Schema
-    >>> class Payment(NamedTuple):
-    ...     account: int
-    ...     cents: int
-    >>> schema = Schema(Payment)
-    >>> schema.describe()
-    'Payment(account: int64, cents: int64)'
-    >>> batch = schema.encode([Payment(1, 100), Payment(2, 5)])
-    >>> batch.column("cents").to_pylist()
-    [100, 5]
-    >>> schema.decode(batch)
-    [Payment(account=1, cents=100), Payment(account=2, cents=5)]
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Schema
+        >>> class Payment(NamedTuple):
+        ...     account: int
+        ...     cents: int
+        >>> schema = Schema(Payment)
+        >>> schema.describe()
+        'Payment(account: int64, cents: int64)'
+        >>> batch = schema.encode([Payment(1, 100), Payment(2, 5)])
+        >>> batch.column("cents").to_pylist()
+        [100, 5]
+        >>> schema.decode(batch)
+        [Payment(account=1, cents=100), Payment(account=2, cents=5)]
     """
 
     def __init__(self, declared: Any) -> None:

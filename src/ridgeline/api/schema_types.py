@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 class ArrowSchema(Protocol):
     """An object that exports column names and types by the Arrow PyCapsule interface: a `pyarrow.Schema`.
 
-    >>> import pyarrow as pa
-    >>> from ridgeline import ArrowSchema
-    >>> def names(schema: ArrowSchema) -> list[str]:
-    ...     return pa.schema(schema).names
-    >>> names(pa.schema([("account", pa.int64())]))
-    ['account']
+    Example:
+        >>> import pyarrow as pa
+        >>> from ridgeline import ArrowSchema
+        >>> def names(schema: ArrowSchema) -> list[str]:
+        ...     return pa.schema(schema).names
+        >>> names(pa.schema([("account", pa.int64())]))
+        ['account']
     """
 
     def __arrow_c_schema__(self) -> object:
@@ -43,18 +44,19 @@ else:
 
         Property validation accepts any value; faults of schemas are reported with the port.
 
-        >>> from typing import Any, NamedTuple
-        >>> from ridgeline import InputOperator, OutputPort, SchemaType
-        >>> class Payment(NamedTuple):
-        ...     account: int
-        >>> class Source(InputOperator):
-        ...     schema: SchemaType[Any]
-        ...     output = OutputPort(Any)
-        ...
-        ...     def __post_init__(self) -> None:
-        ...         self.declare_schema("output", self.schema)
-        >>> Source(schema=Payment).output.schema.describe()
-        'Payment(account: int64)'
+        Example:
+            >>> from typing import Any, NamedTuple
+            >>> from ridgeline import InputOperator, OutputPort, SchemaType
+            >>> class Payment(NamedTuple):
+            ...     account: int
+            >>> class Source(InputOperator):
+            ...     schema: SchemaType[Any]
+            ...     output = OutputPort(Any)
+            ...
+            ...     def __post_init__(self) -> None:
+            ...         self.declare_schema("output", self.schema)
+            >>> Source(schema=Payment).output.schema.describe()
+            'Payment(account: int64)'
         """
 
         def __class_getitem__(cls, element: object) -> object:

@@ -47,13 +47,14 @@ class State(Declaration, Generic[T]):
 
     The default is copied.
 
-    >>> from ridgeline import Operator, State
-    >>> class Count(Operator):
-    ...     position = State(0)
-    >>> count = Count()
-    >>> count.position += 2
-    >>> count.position, Count().position
-    (2, 0)
+    Example:
+        >>> from ridgeline import Operator, State
+        >>> class Count(Operator):
+        ...     position = State(0)
+        >>> count = Count()
+        >>> count.position += 2
+        >>> count.position, Count().position
+        (2, 0)
     """
 
     def __init__(self, default: T) -> None:

@@ -27,14 +27,15 @@ class Tuples:
 
     `times`: when the tuples' events happened, as `Times` or the name of a timestamp column.
 
-    >>> from typing import NamedTuple
-    >>> from ridgeline import Schema, Tuples
-    >>> class Payment(NamedTuple):
-    ...     account: int
-    ...     cents: int
-    >>> tuples = Tuples.of_rows(Schema(Payment), [Payment(1, 100), Payment(2, 5)])
-    >>> len(tuples), tuples.batch.column("cents").to_pylist()
-    (2, [100, 5])
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Schema, Tuples
+        >>> class Payment(NamedTuple):
+        ...     account: int
+        ...     cents: int
+        >>> tuples = Tuples.of_rows(Schema(Payment), [Payment(1, 100), Payment(2, 5)])
+        >>> len(tuples), tuples.batch.column("cents").to_pylist()
+        (2, [100, 5])
     """
 
     __slots__ = ("_batch", "_rows", "_settled", "_times", "schema", "time_column")
