@@ -32,7 +32,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 def json_lines(table: pa.Table) -> bytes:
     """Encode a table as UTF-8, one JSON object a line, fields in the order of the schema."""
-    pieces: list[Any] = []
+    pieces: list[object] = []
     for number, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         pieces += [_text(f"{',' if number else '{'}{_encode(name)}:"), _json_texts(column.combine_chunks())]
     lines = (
@@ -49,7 +49,7 @@ def is_list(kind: pa.DataType) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def _json_texts(column: Any) -> Any:
+def _json_texts(column: Any) -> object:
     """Convert a column (Array or ChunkedArray) to a column of JSON texts."""
     kind, types = column.type, pa.types
     if types.is_integer(kind) or types.is_boolean(kind):
@@ -72,7 +72,7 @@ def _text(value: str) -> pa.Scalar:
     return pa.scalar(value, pa.large_string())
 
 
-def _json_column(column: Any) -> list[Any]:
+def _json_column(column: Any) -> list[object]:
     """Convert a column to JSON values: bytes and nested types value by value, other types as a whole."""
     kind, types = column.type, pa.types
     if types.is_dictionary(kind):
@@ -99,7 +99,7 @@ def _json_column(column: Any) -> list[Any]:
     return list(column.to_pylist())
 
 
-def _json_value(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911  one type after the other
+def _json_value(value: Any, kind: pa.DataType) -> object:  # noqa: PLR0911  one type after the other
     """Convert one Python value from Arrow to a JSON value."""
     if value is None:
         return None
@@ -152,7 +152,7 @@ def from_json(kind: pa.DataType) -> Callable[[Any], Any]:
     return lambda value: None if value is None else convert(value)
 
 
-def _scalar_reader(kind: pa.DataType) -> Callable[[Any], Any]:  # noqa: PLR0911  one type after the other
+def _scalar_reader(kind: pa.DataType) -> Callable[[Any], object]:  # noqa: PLR0911  one type after the other
     """As `from_json`, for types that are not nested; nulls are not passed to the function."""
     types = pa.types
     if types.is_timestamp(kind):
@@ -177,7 +177,7 @@ def _read_timestamp(value: str) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
-def _read_key(value: Any) -> Any:
+def _read_key(value: object) -> object:
     """Read an int, which is text if it was the key of an object."""
     if isinstance(value, (bool, float)):
         message = f"{value} is not a whole number"

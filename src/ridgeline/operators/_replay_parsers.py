@@ -269,7 +269,7 @@ def _keys(line: bytes) -> set[str]:
     return set(value) if isinstance(value, dict) else set()
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Make a dictionary of an object's fields. Raises ValueError if a field is given twice."""
     made = dict(pairs)
     if len(made) != len(pairs):

@@ -95,7 +95,7 @@ class ConsoleOutput(Operator):
         """The driver's half."""
         return ConsolePublisher(_braces(self.string_format))
 
-    def _line(self, value: Any, fields: Mapping[str, Any] | None) -> Line:
+    def _line(self, value: object, fields: Mapping[str, object] | None) -> Line:
         """Format one tuple. `fields`: its values by name; None if it has no fields, then `value` is printed.
 
         Where `string_format` shows the whole tuple once, the texts of the fields stay apart, to be aligned
@@ -120,7 +120,7 @@ class ConsoleOutput(Operator):
             raise self._misfit(error, fields or {}) from error
         return Line(None, (printable(text),), (False,))
 
-    def _misfit(self, error: Exception, fields: Mapping[str, Any]) -> RidgelineError:
+    def _misfit(self, error: Exception, fields: Mapping[str, object]) -> RidgelineError:
         """The error for a tuple that `string_format` cannot show."""
         what = f"`string_format` {self.string_format!r} cannot show a tuple with the fields {list(fields)}"
         if isinstance(error, KeyError):
@@ -153,7 +153,7 @@ class ConsolePublisher(Publisher):
         self._names: tuple[str, ...] | None = None
         self._widths: list[int] = []
 
-    def open(self, context: PublisherContext, state: Any) -> None:
+    def open(self, context: PublisherContext, state: object) -> None:
         """Keep the context: its console is printed to."""
         self._context = context
 
@@ -210,7 +210,7 @@ class ConsolePublisher(Publisher):
         return text.append(after)
 
 
-def readable(value: Any) -> str:
+def readable(value: object) -> str:
     """Format a value for a reader: no quotes, at most four decimals, times without fractions that are zero.
 
     >>> readable(12.300000001), readable("IBM"), readable(None), readable(datetime(2026, 1, 1, tzinfo=UTC))
@@ -234,12 +234,12 @@ def readable(value: Any) -> str:
     return printable(shorten(value, _LONGEST))
 
 
-def _of_one_line(value: Any) -> Any:
+def _of_one_line(value: object) -> object:
     """Escape line breaks in text, so that it cannot start a line of its own; keep other values."""
     return value.replace("\n", "\\n") if isinstance(value, str) else value
 
 
-def _fields(value: Any) -> Mapping[str, Any] | None:
+def _fields(value: Any) -> Mapping[str, object] | None:
     """The fields of a tuple of an `object` stream; None if it has none."""
     if is_named_tuple(type(value)):
         return dict(zip(value._fields, value, strict=True))

@@ -134,7 +134,7 @@ class FileReplayInput(InputOperator, Generic[T]):
 
     def property_faults(self) -> list[tuple[str, Any, str]]:
         """Refuse more than one pace, and a schema that the format cannot hold."""
-        faults: list[tuple[str, Any, str]] = []
+        faults: list[tuple[str, object, str]] = []
         paces = [
             name
             for name in ("rows_per_window", "rows_per_second", "event_time")

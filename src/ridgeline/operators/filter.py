@@ -44,7 +44,7 @@ class Filter(Operator, Generic[T]):
     predicate: Callable[[T], bool] | None = None
     batch_predicate: Callable[[pa.RecordBatch], Any] | None = None
 
-    def __new__(cls, *values: Any, **properties: Any) -> Self:
+    def __new__(cls, *values: object, **properties: object) -> Self:
         """Make a `BatchFilter` if `batch_predicate` is given: its port takes batches in place of tuples."""
         by_batch = (values[1] if len(values) == 2 else properties.get("batch_predicate")) is not None  # noqa: PLR2004
         return super().__new__(BatchFilter if cls is Filter and by_batch else cls)  # type: ignore[return-value]

@@ -109,7 +109,7 @@ class KeyValOperator(Operator, Generic[T]):
         schema: pa.Schema = getattr(self, self.emits).schema.arrow
         return schema
 
-    def emit_columns(self, columns: Sequence[Any]) -> None:
+    def emit_columns(self, columns: Sequence[object]) -> None:
         """Emit columns (Arrow arrays or Python lists) by position.
 
         Raises SchemaError if they do not fit the output's schema.
@@ -138,7 +138,7 @@ class KeyValOperator(Operator, Generic[T]):
             raise RidgelineError(message)
 
 
-def to_batch(schema: pa.Schema, columns: Sequence[Any], who: str) -> pa.RecordBatch:
+def to_batch(schema: pa.Schema, columns: Sequence[object], who: str) -> pa.RecordBatch:
     """Make a batch of a schema from columns (Arrow arrays or Python lists), by position.
 
     `who` is named in errors. Raises SchemaError if number or types of the columns do not fit.

@@ -54,7 +54,7 @@ class Map(Operator, Generic[T, Made]):
     schema: SchemaType[Made] = Field(kw_only=True)
     batch_function: Callable[[pa.RecordBatch], pa.RecordBatch] | None = Field(default=None, kw_only=True)
 
-    def __new__(cls, *_values: Any, **properties: Any) -> Self:
+    def __new__(cls, *_values: object, **properties: object) -> Self:
         """Make a `BatchMap` if `batch_function` is given: its port takes batches in place of tuples."""
         return super().__new__(
             BatchMap if cls is Map and properties.get("batch_function") is not None else cls

@@ -69,7 +69,7 @@ class SparkInput(SparkSource[T]):
 
     def property_faults(self) -> list[tuple[str, Any, str]]:
         """Refuse schemas with columns for which Spark has no type."""
-        faults: list[tuple[str, Any, str]] = []
+        faults: list[tuple[str, object, str]] = []
         for name in ("schema", "source_schema"):
             value = getattr(self, name)
             if value is None or (name == "source_schema" and isinstance(value, str)):
@@ -119,7 +119,7 @@ class SparkInput(SparkSource[T]):
                 raise RidgelineError(message)
         return self._select(frame)
 
-    def _try(self, what: str, function: Callable[[], Any]) -> Any:
+    def _try(self, what: str, function: Callable[[], object]) -> Any:
         """Call `function`; turn an error of Spark into a RidgelineError that names the source."""
         try:
             return function()

@@ -72,7 +72,7 @@ class Collector(Publisher):
         self.windows: dict[int, list[pa.RecordBatch]] = {}
         self._staged: list[pa.RecordBatch] = []
 
-    def stage(self, window_id: int, values: Sequence[Any]) -> None:
+    def stage(self, window_id: int, values: Sequence[object]) -> None:
         """Decode the batches."""
         self._staged = [batch for value in values for batch in pa.ipc.open_stream(value)]
 

@@ -30,7 +30,7 @@ _MOST_BYTES = 1 << 20
 _VALUES: Any = (*IMMUTABLE, UUID, Enum, PurePath, np.generic)
 
 
-def fingerprint(value: Any) -> bytes:
+def fingerprint(value: object) -> bytes:
     """Return a digest of what can change in a value: items, attributes of users' objects, arrays.
 
     Of large containers it covers the length and some items, of large arrays some values. Of anything else
@@ -51,7 +51,7 @@ class _Walk:
     def digest(self) -> bytes:
         return self._hash.digest()
 
-    def add(self, value: Any) -> None:
+    def add(self, value: object) -> None:
         """Add a value to the digest, and all values in it, each once."""
         kind: Any = type(value)
         self._note(kind.__qualname__)
@@ -110,7 +110,7 @@ class _Walk:
             self._hash.update(flat[:: value.nbytes // _MOST_BYTES + 1].tobytes())
 
 
-def _some(value: Sized, items: Iterable[Any], backwards: Any) -> Iterator[Any]:
+def _some(value: Sized, items: Iterable[object], backwards: Any) -> Iterator[Any]:
     """All items of a small container, a sample of a large one."""
     count = len(value)
     if count <= _MOST_ITEMS:
@@ -122,7 +122,7 @@ def _some(value: Sized, items: Iterable[Any], backwards: Any) -> Iterator[Any]:
         yield from list(itertools.islice(items, 0, None, count // (_MOST_ITEMS // 2)))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A text that differs for different values: `hash` alone is the same for -1 and -2."""
     try:
         return f"{hash(value)} {value & 0xFF if isinstance(value, int) else ''}"
@@ -130,7 +130,7 @@ def _text(value: Any) -> str:
         return type(value).__qualname__
 
 
-def _attributes(value: Any) -> list[tuple[str, Any]]:
+def _attributes(value: object) -> list[tuple[str, Any]]:
     """The attributes of an object by name, read without running code of its class."""
     try:
         found = dict(object.__getattribute__(value, "__dict__"))
@@ -147,7 +147,7 @@ def _attributes(value: Any) -> list[tuple[str, Any]]:
 
 
 @lru_cache(maxsize=4096)
-def is_users(kind: Any) -> bool:
+def is_users(kind: object) -> bool:
     """True if a class comes from the user's modules: not Python's, Ridgeline's or an installed package's."""
     module = kind.__module__
     top = str(module).partition(".")[0]

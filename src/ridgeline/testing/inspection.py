@@ -65,9 +65,9 @@ class Inspector:
         )
 
 
-def _held(operator: Operator) -> dict[str, Any]:
+def _held(operator: Operator) -> dict[str, object]:
     """The undeclared attributes of an operator and of its user-defined classes."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for base in reversed(type(operator).__mro__):
         if is_users(base):
             found.update({name: value for name, value in vars(base).items() if not name.startswith("__")})
@@ -98,7 +98,7 @@ class CheckedOutput(OutputPoint):
 
     def _clear(self) -> None:
         super()._clear()
-        self._given: list[tuple[Any, bytes]] = []
+        self._given: list[tuple[object, bytes]] = []
 
     def emit(self, value: Any, timestamp: Any = None) -> None:
         """As `OutputPoint.emit`. Raises RidgelineError in another thread than the operator's."""

@@ -55,7 +55,7 @@ def _maker(schema: Any) -> Callable[[tuple[Any, ...]], Any] | None:
     return None
 
 
-def _made(make: Callable[[tuple[Any, ...]], Any], item: tuple[Any, ...], schema: Any) -> Any:
+def _made(make: Callable[[tuple[Any, ...]], object], item: tuple[Any, ...], schema: object) -> Any:
     """Turn a plain tuple into one of the schema. Raises SchemaError for another number of values."""
     try:
         return make(item)
