@@ -7,7 +7,7 @@ pytestmark = pytest.mark.usefixtures("utc")
 
 
 def shown(source, width=100):
-    return frames.drawn(sources_table({"sources": [source], "at": frames.AT}, width), width=width)
+    return frames.drawn(sources_table({"sources": [source]}, width, frames.AT), width=width)
 
 
 def test_a_source_that_is_worked_off():
@@ -33,4 +33,4 @@ def test_what_waits_in_its_unit(backlog, unit, expected):
 
 def test_sources_that_say_nothing_are_left_out():
     unknown = {**frames.source(), "verdict": "unknown", "backlog": {"value": None, "basis": "unknown"}}
-    assert sources_table({"sources": [unknown]}, 100) is None
+    assert sources_table({"sources": [unknown]}, 100, None) is None

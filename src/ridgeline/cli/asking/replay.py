@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -18,6 +17,14 @@ from ridgeline.cli.figures.path import critical_path_parts
 from ridgeline.cli.running.report import read_report
 from ridgeline.cli.running.summary import WIDEST, print_figures, say
 from ridgeline.cli.units import count, duration, milliseconds, plural, time_of_day
+from ridgeline.measure.answers.operators import RecordAgesAnswer
+from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.windows import (
+    CriticalPathAnswer,
+    LatencyAnswer,
+    WindowAnswer,
+    WindowSummaryAnswer,
+)
 from ridgeline.measure.measurement import Measurement
 from ridgeline.service.event_log import NoRunError, read_run
 
@@ -28,23 +35,23 @@ class AsOf:
 
     measurement: Measurement
 
-    def latency(self, window_id: int | None = None) -> Mapping[str, object]:
+    def latency(self, window_id: int | None = None) -> LatencyAnswer:
         """As `/latency`."""
         return self.measurement.latency(self.measurement.at, window_id)
 
-    def critical_path(self, window_id: int | None = None) -> Mapping[str, object]:
+    def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """As `/criticalPath`."""
         return self.measurement.critical_path(window_id)
 
-    def record_age(self, operator: str | None = None) -> Mapping[str, object]:
+    def record_age(self, operator: str | None = None) -> RecordAgesAnswer:
         """As `/recordAge`."""
         return self.measurement.record_age(self.measurement.at, operator)
 
-    def progress(self) -> Mapping[str, object]:
+    def progress(self) -> ProgressAnswer:
         """As `/progress`."""
         return self.measurement.progress(self.measurement.at)
 
-    def windows(self, limit: int | None = None) -> Sequence[Mapping[str, Any]]:
+    def windows(self, limit: int | None = None) -> Sequence[WindowSummaryAnswer]:
         """As `/windows`."""
         return self.measurement.windows(limit)
 
@@ -81,7 +88,7 @@ def _read(path: str) -> Measurement:
     return measurement
 
 
-def _window(path: str, measurement: Measurement, window_id: int) -> Mapping[str, object]:
+def _window(path: str, measurement: Measurement, window_id: int) -> WindowAnswer:
     try:
         return measurement.window(window_id)
     except KeyError as error:
@@ -110,7 +117,7 @@ def _print_run(measurement: Measurement) -> None:
     print_figures(console, run, read_report(AsOf(measurement), measurement.at))
 
 
-def _print_window(window: Mapping[str, Any], path: Mapping[str, object]) -> None:
+def _print_window(window: WindowAnswer, path: CriticalPathAnswer) -> None:
     console = make_output()
     width = min(console.width, WIDEST)
     attempts = f", {plural(window['attempts'], 'attempt')}" if window["attempts"] > 1 else ""

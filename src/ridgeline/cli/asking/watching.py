@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -20,6 +20,7 @@ from ridgeline.cli.asking.client import Client
 from ridgeline.cli.asking.remote import make_console, print_json
 from ridgeline.cli.figures.running import running_lines
 from ridgeline.cli.figures.screen import screen
+from ridgeline.measure.answers.application import FrameAnswer
 
 _SECOND = 1.0
 _LEAVE = "Ctrl-C leaves; the application goes on"
@@ -47,7 +48,7 @@ def top(client: Client, *, as_json: bool) -> None:
         console.print(frames.farewell(name))
 
 
-def _screen(client: Client, frame: Mapping[str, Any] | None, console: Console) -> list[RenderableType]:
+def _screen(client: Client, frame: FrameAnswer | None, console: Console) -> list[RenderableType]:
     """The last frame, with what is known now of the window that runs."""
     progress = client.get("/progress")
     if frame is None:
@@ -86,7 +87,7 @@ class _Frames:
         self.ended = threading.Event()
         self._client = client
         self._clock = SystemClock()
-        self._latest: tuple[Mapping[str, Any], float] | None = None
+        self._latest: tuple[FrameAnswer, float] | None = None
         self._state = ""
         self._error: RidgelineError | None = None
 
@@ -94,7 +95,7 @@ class _Frames:
         """Begin to read."""
         threading.Thread(target=self._read, name="ridgeline-frames", daemon=True).start()
 
-    def newest(self) -> Mapping[str, Any] | None:
+    def newest(self) -> FrameAnswer | None:
         """The newest frame, its `at` moved on to now; None before the first window."""
         if self._latest is None:
             return None
@@ -151,5 +152,5 @@ def _print(console: Console, parts: Iterable[RenderableType]) -> None:
     console.print()
 
 
-def _frame_lines(frame: Mapping[str, object], width: int) -> Iterable[RenderableType]:
+def _frame_lines(frame: FrameAnswer, width: int) -> Iterable[RenderableType]:
     return screen(frame, width)

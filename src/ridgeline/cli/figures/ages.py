@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted
 from ridgeline.cli.units import count, milliseconds
+from ridgeline.measure.answers.operators import RecordAgesAnswer
 
 PLACES = ("source", "state", "emit", "commit", "publish")
 _DISPENSABLE = ("min", "p99.9", "p90", "negative", "oldest", "records", "p50", "max")
@@ -18,7 +19,7 @@ _LATER, _LATER_MS = 1.2, 100.0
 _NUMBER = re.compile(r"\[\d+\]$")
 
 
-def sink_ages(ages: Mapping[str, Any]) -> list[dict[str, Any]]:
+def sink_ages(ages: RecordAgesAnswer) -> list[dict[str, Any]]:
     """The ages at the commit, one entry a sink; partitions are put together (see `together`)."""
     return together([entry for entry in ages["operators"] if entry["at"] == "commit"])
 
@@ -34,7 +35,7 @@ def together(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [_merged(title, place, group) for (title, place), group in groups.items()]
 
 
-def sink_lines(ages: Mapping[str, Any], limit: int = 4) -> list[Text]:
+def sink_lines(ages: RecordAgesAnswer, limit: int = 4) -> list[Text]:
     """`record age at console, committed: avg 120 ms, p99 300 ms`; the oldest sinks first."""
     found = sorted(sink_ages(ages), key=lambda entry: -(entry["p99Ms"] or 0.0))
     seen = {

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.figures.verdict import STYLES, end, known_as
 from ridgeline.cli.tables import Columns, fitted
 from ridgeline.cli.units import UNKNOWN, duration, rate
+from ridgeline.measure.answers.progress import ProgressAnswer, SourceAnswer
 
 _DISPENSABLE = ("arrive/s", "taken/s", "in time", "caught up")
 _KILO = 1024
 
 
-def sources_table(progress: Mapping[str, Any], width: int) -> Table | None:
-    """A row for each source whose backlog is known; None if there is none."""
+def sources_table(progress: ProgressAnswer, width: int, at: float | None) -> Table | None:
+    """A row for each source whose backlog is known; None if there is none. `at`: STRAM's clock, if known."""
     sources = [
         source
         for source in progress["sources"]
@@ -25,7 +23,6 @@ def sources_table(progress: Mapping[str, Any], width: int) -> Table | None:
     ]
     if not sources:
         return None
-    at = progress.get("at")
     columns: Columns = {
         "source": [Text(source["operator"]) for source in sources],
         "waits": [Text(_backlog(source)) for source in sources],
@@ -38,7 +35,7 @@ def sources_table(progress: Mapping[str, Any], width: int) -> Table | None:
     return fitted(columns, width, _DISPENSABLE, left=("source", "verdict"))
 
 
-def _backlog(source: Mapping[str, Any]) -> str:
+def _backlog(source: SourceAnswer) -> str:
     backlog, unit = source["backlog"], source["unit"]
     if backlog.get("infinite"):
         return "no end"

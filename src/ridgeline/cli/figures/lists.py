@@ -12,6 +12,7 @@ from rich.text import Text
 from ridgeline.cli.figures.backlog import size
 from ridgeline.cli.tables import Columns, fitted, flow
 from ridgeline.cli.units import UNKNOWN, count, duration, milliseconds, percentile, rate, time_of_day
+from ridgeline.measure.answers.application import InfoAnswer
 
 STATES: Mapping[str, str] = {
     "ACTIVE": "green",
@@ -38,7 +39,7 @@ def apps_table(apps: Rows, width: int) -> Table:
     return fitted(columns, width, ("since", "user", "pid"), left=("name", "id", "url", "user"))
 
 
-def info_lines(info: Mapping[str, Any], width: int) -> list[RenderableType]:
+def info_lines(info: InfoAnswer, width: int) -> list[RenderableType]:
     """The application as a whole: a name and a value a line."""
     stats = info["stats"]
     started, elapsed = info.get("startTime"), info.get("elapsedTime") or 0.0

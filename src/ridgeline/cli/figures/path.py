@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -11,6 +10,7 @@ from rich.text import Text
 from ridgeline.cli.figures.window_time import NAMES, SMALL, blame_table
 from ridgeline.cli.tables import flow
 from ridgeline.cli.units import count, milliseconds
+from ridgeline.measure.answers.windows import CriticalPathAnswer
 
 _LONG = 12
 _KEPT = 8
@@ -18,7 +18,7 @@ _SHOWN_SLACK = 5
 _CUT, _FEWEST = 60, 3
 
 
-def path_text(path: Mapping[str, Any], width: int) -> Text:
+def path_text(path: CriticalPathAnswer, width: int) -> Text:
     """The path with its latencies, in as many lines as it needs; empty before the first window.
 
     For example `ticks 3 ms > quote 41 ms > console 2 ms = 46 ms of 97 ms window`.
@@ -40,7 +40,7 @@ def path_text(path: Mapping[str, Any], width: int) -> Text:
     return flow([Text("critical path", "dim"), *pieces, whole], width, indent=2)
 
 
-def rest_text(path: Mapping[str, Any], width: int) -> Text:
+def rest_text(path: CriticalPathAnswer, width: int) -> Text:
     """What the window's time is beside the critical path, the biggest part first; empty without any."""
     rest = (path.get("explained") or {}).get("rest") or {}
     least = SMALL * (path.get("windowLatencyMs") or 0.0)
@@ -58,7 +58,7 @@ def rest_text(path: Mapping[str, Any], width: int) -> Text:
     )
 
 
-def short_path(path: Mapping[str, Any]) -> str:
+def short_path(path: CriticalPathAnswer) -> str:
     """The path for a line of a log, such as `46 ms ticks > quote > console`.
 
     A long one has its ends and its costliest operators.
@@ -89,7 +89,7 @@ def _shown(costs: Sequence[float], most: int) -> list[int]:
     return sorted({0, last, *inner[: max(0, most - 2)]})
 
 
-def average_path(path: Mapping[str, Any], own_ms: Mapping[str, float], width: int) -> Text:
+def average_path(path: CriticalPathAnswer, own_ms: Mapping[str, float], width: int) -> Text:
     """The critical path of the averages; empty before the first window.
 
     Args:
@@ -113,7 +113,7 @@ def average_path(path: Mapping[str, Any], own_ms: Mapping[str, float], width: in
     return flow([*_cut(pieces, [own_ms.get(title, 0.0) for title in titles]), whole], width, indent=2)
 
 
-def slack_text(path: Mapping[str, Any], width: int) -> Text:
+def slack_text(path: CriticalPathAnswer, width: int) -> Text:
     """Which operators are nearest to the critical path, and by how much; empty if none is off it."""
     found = sorted(path["slack"].items(), key=lambda item: (item[1], item[0]))
     if not found:
@@ -126,7 +126,7 @@ def slack_text(path: Mapping[str, Any], width: int) -> Text:
     return flow([Text("slack", "dim"), *pieces], width, indent=2)
 
 
-def critical_path_parts(path: Mapping[str, Any], width: int) -> list[RenderableType]:
+def critical_path_parts(path: CriticalPathAnswer, width: int) -> list[RenderableType]:
     """All that `/criticalPath` says: path, rest, slack, average, and the window's blame chain."""
     if not path["path"]:
         return [Text("no window is committed yet")]

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted
+from ridgeline.measure.answers.operators import PortRefAnswer
+from ridgeline.service.http.answers import (
+    LogicalPlanAnswer,
+    LogicalPlanOperatorAnswer,
+    LogicalPortRefAnswer,
+    PhysicalPlanAnswer,
+)
 
 
-def logical_plan(plan: Mapping[str, Any], width: int) -> list[RenderableType]:
+def logical_plan(plan: LogicalPlanAnswer, width: int) -> list[RenderableType]:
     """Operators with class and connected ports, then streams."""
     operators, streams = plan["operators"], plan["streams"]
     columns: Columns = {
@@ -37,7 +43,7 @@ def logical_plan(plan: Mapping[str, Any], width: int) -> list[RenderableType]:
     ]
 
 
-def physical_plan(plan: Mapping[str, Any], width: int) -> list[RenderableType]:
+def physical_plan(plan: PhysicalPlanAnswer, width: int) -> list[RenderableType]:
     """Physical operators with container and stage, then who reads from whom."""
     operators = plan["operators"]
     titles = {operator["id"]: operator["operator"] for operator in operators}
@@ -61,15 +67,15 @@ def physical_plan(plan: Mapping[str, Any], width: int) -> list[RenderableType]:
     return [fitted(columns, width, ("class", "kind"), left=left), Text(), fitted(flows, width, left=left)]
 
 
-def _ports(operator: Mapping[str, Any], kind: str) -> str:
+def _ports(operator: LogicalPlanOperatorAnswer, kind: str) -> str:
     return ", ".join(
         port["name"] for port in operator["ports"] if port["type"] == kind and port.get("connected", True)
     )
 
 
-def _end(end: Mapping[str, object]) -> str:
+def _end(end: LogicalPortRefAnswer) -> str:
     return f"{end['operatorName']}.{end['portName']}"
 
 
-def _physical_end(end: Mapping[str, Any], titles: Mapping[int, str]) -> str:
+def _physical_end(end: PortRefAnswer, titles: Mapping[int, str]) -> str:
     return f"{titles.get(end['operatorId'], end['operatorId'])}.{end['portName']}"

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.console import RenderableType
 from rich.text import Text
 
 from ridgeline.cli.figures.backlog import sources_table
 from ridgeline.cli.figures.verdict import known_as, verdict_line
 from ridgeline.cli.units import count, duration, plural, soon
+from ridgeline.measure.answers.progress import OperatorProgressAnswer, ProgressAnswer
 
 LONG_SECONDS = 2.0
 _SHOWN = 4
 
 
-def running_lines(progress: Mapping[str, Any], *, after_seconds: float = LONG_SECONDS) -> list[Text]:
+def running_lines(progress: ProgressAnswer, *, after_seconds: float = LONG_SECONDS) -> list[Text]:
     """How far a running window is, once it takes longer than `after_seconds`; none otherwise.
 
     Containers that are silent are named.
@@ -30,7 +28,7 @@ def running_lines(progress: Mapping[str, Any], *, after_seconds: float = LONG_SE
     return [*lines, *(Text(silent, "bold red") for silent in _silent(progress))]
 
 
-def running_line(progress: Mapping[str, Any], *, after_seconds: float = LONG_SECONDS) -> str:
+def running_line(progress: ProgressAnswer, *, after_seconds: float = LONG_SECONDS) -> str:
     """The same in one line, such as `window 0 runs for 26 s, 42% done, about 36 s left: slow 24 of 60`.
 
     Empty if the window has not run for so long.
@@ -44,14 +42,13 @@ def running_line(progress: Mapping[str, Any], *, after_seconds: float = LONG_SEC
     return "; ".join([_window(progress).plain + (f": {', '.join(does)}" if does else ""), *_silent(progress)])
 
 
-def progress_parts(progress: Mapping[str, Any], width: int, at: float | None = None) -> list[RenderableType]:
+def progress_parts(progress: ProgressAnswer, width: int, at: float | None = None) -> list[RenderableType]:
     """All that `/progress` says for people: verdict, sources, and the running window however short it is.
 
     `at`: STRAM's clock, if known.
     """
-    found = {**progress, "at": at}
     parts: list[RenderableType] = [verdict_line(progress, at)]
-    sources = sources_table(found, width)
+    sources = sources_table(progress, width, at)
     if sources is not None:
         parts.append(sources)
     running = running_lines(progress, after_seconds=0.0)
@@ -68,7 +65,7 @@ def left_text(seconds: float | None, basis: str) -> str:
     return "" if seconds is None else f"{known_as(basis)}{soon(seconds)} left"
 
 
-def _window(progress: Mapping[str, Any]) -> Text:
+def _window(progress: ProgressAnswer) -> Text:
     """`window 0 runs for 26 s, 42% done, about 36 s left`."""
     elapsed, window = progress["elapsedSeconds"] or 0.0, progress["window"]
     runs = duration(elapsed) if elapsed <= LONG_SECONDS else soon(elapsed)
@@ -79,11 +76,11 @@ def _window(progress: Mapping[str, Any]) -> Text:
     return line.append(f", {left}") if left else line
 
 
-def _running(progress: Mapping[str, Any]) -> list[Mapping[str, object]]:
+def _running(progress: ProgressAnswer) -> list[OperatorProgressAnswer]:
     return [operator for operator in progress["operators"] if operator["state"] == "running"]
 
 
-def _silent(progress: Mapping[str, Any]) -> list[str]:
+def _silent(progress: ProgressAnswer) -> list[str]:
     """`container 3 is silent for 31.0 s`, for each one."""
     silent = [
         (container["id"], container["lastHeartbeatAgeSeconds"])
@@ -96,14 +93,14 @@ def _silent(progress: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _operator(operator: Mapping[str, Any]) -> Text:
+def _operator(operator: OperatorProgressAnswer) -> Text:
     """`summing 20 of 60, about 40 s left`."""
     line = Text("  ").append_text(_done(operator))
     left = left_text(operator["remainingSeconds"]["value"], operator["remainingSeconds"]["basis"])
     return line.append(f", {left}") if left else line
 
 
-def _done(operator: Mapping[str, Any]) -> Text:
+def _done(operator: OperatorProgressAnswer) -> Text:
     """`summing 20 of 60`."""
     line = Text.assemble((operator["operator"], "bold"))
     consumed, remaining = operator["consumed"], operator["inputRemaining"]

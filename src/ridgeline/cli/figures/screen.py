@@ -16,12 +16,13 @@ from ridgeline.cli.figures.running import running_lines
 from ridgeline.cli.figures.verdict import verdict_line
 from ridgeline.cli.tables import flow
 from ridgeline.cli.units import count, milliseconds, rate
+from ridgeline.measure.answers.application import FrameAnswer
 
 _FEWEST_ROWS = 3
 _HEAD_LINES = 3  # of the operators' table, its legend and what may come below
 
 
-def screen(frame: Mapping[str, Any], width: int, height: int | None = None) -> list[RenderableType]:
+def screen(frame: FrameAnswer, width: int, height: int | None = None) -> list[RenderableType]:
     """What one looks at while an application runs. Operators get the lines that are left of `height`.
 
     Args:
@@ -29,7 +30,7 @@ def screen(frame: Mapping[str, Any], width: int, height: int | None = None) -> l
         width: Columns.
         height: Lines; None: as many as it needs.
     """
-    progress = {**frame["progress"], "at": frame["at"]}
+    progress = frame["progress"]
     above: list[Text] = [verdict_line(progress, frame["at"]), window_line(frame, width)]
     above += [
         line
@@ -38,7 +39,7 @@ def screen(frame: Mapping[str, Any], width: int, height: int | None = None) -> l
     ]
     below: list[RenderableType] = [*sink_lines(frame["recordAge"])]
     lines = len(below)
-    sources = sources_table(progress, width)
+    sources = sources_table(progress, width, frame["at"])
     if sources is not None:
         below.append(sources)
         lines += sources.row_count + 1

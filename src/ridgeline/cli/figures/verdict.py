@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from rich.text import Text
 
 from ridgeline.cli.units import count, duration, plural, soon, time_of_day
+from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer
 
 STYLES: Mapping[str, str] = {
     "keeping up": "bold green",
@@ -22,7 +22,7 @@ _OLD_SECONDS = 5.0
 _UNKNOWN = "no verdict yet: how much waits at the sources is not known"
 
 
-def verdict_line(progress: Mapping[str, Any], at: float | None) -> Text:
+def verdict_line(progress: ProgressAnswer, at: float | None) -> Text:
     """The verdict, what waits, and when that will be done.
 
     `at`: STRAM's clock when the answer was given; None if it is not known.
@@ -38,7 +38,7 @@ def verdict_line(progress: Mapping[str, Any], at: float | None) -> Text:
     return line
 
 
-def _unreachable(progress: Mapping[str, Any]) -> list[str]:
+def _unreachable(progress: ProgressAnswer) -> list[str]:
     """`source clicks does not answer: Timed out`, for each one."""
     sources = [source for source in progress["sources"] if source.get("problem")]
     return [f"source {source['operator']} does not answer: {source['problem']}" for source in sources]
@@ -60,7 +60,7 @@ def known_as(basis: str) -> str:
     return _BASES.get(basis, "")
 
 
-def _parts(application: Mapping[str, Any], at: float | None) -> list[str]:
+def _parts(application: BacklogAnswer, at: float | None) -> list[str]:
     """The verdict, what waits, and when it will be done, as texts."""
     verdict, parts = application["verdict"], []
     if verdict != "keeping up":
@@ -74,8 +74,9 @@ def _parts(application: Mapping[str, Any], at: float | None) -> list[str]:
         parts.append("more arrives than is worked off")
     if verdict == "stuck":
         parts.append("nothing is taken from the sources")
-    if at is not None and application.get("asOf") is not None and at - application["asOf"] > _OLD_SECONDS:
-        parts.append(f"as of {soon(at - application['asOf'])} ago")
-    if application.get("windowsBehind"):
-        parts.append(f"{plural(application['windowsBehind'], 'window')} behind")
+    as_of, behind = application.get("asOf"), application.get("windowsBehind")
+    if at is not None and as_of is not None and at - as_of > _OLD_SECONDS:
+        parts.append(f"as of {soon(at - as_of)} ago")
+    if behind:
+        parts.append(f"{plural(behind, 'window')} behind")
     return parts

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted
 from ridgeline.cli.units import milliseconds
+from ridgeline.measure.answers.windows import BlameStepAnswer, WindowSummaryAnswer
 
 NAMES: Mapping[str, str] = {
     "offsets": "Spark's offsets",
@@ -37,7 +37,7 @@ SMALL = 0.01
 """What is less than this part of a window is put together with others of its kind."""
 
 
-def average_phases(windows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def average_phases(windows: Sequence[WindowSummaryAnswer]) -> dict[str, float]:
     """Milliseconds a window by what they went to, by the blame chains; their sum is the mean latency."""
     sums: dict[str, float] = {}
     for window in windows:
@@ -46,7 +46,7 @@ def average_phases(windows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {what: ms / len(windows) for what, ms in sums.items()}
 
 
-def window_time_table(windows: Sequence[Mapping[str, object]], width: int) -> Table:
+def window_time_table(windows: Sequence[WindowSummaryAnswer], width: int) -> Table:
     """What a window's time goes to on average, the most first; the last row is the sum."""
     found = sorted(average_phases(windows).items(), key=lambda part: -part[1])
     whole = sum(ms for _, ms in found)
@@ -58,7 +58,7 @@ def window_time_table(windows: Sequence[Mapping[str, object]], width: int) -> Ta
     return fitted(columns, width, ("share",), left=("what",))
 
 
-def blame_table(blame: Sequence[Mapping[str, Any]], width: int) -> Table:
+def blame_table(blame: Sequence[BlameStepAnswer], width: int) -> Table:
     """A window's blame chain from trigger to commit, small steps put together, and the sum."""
     whole = sum(step["ms"] for step in blame)
     rows = [

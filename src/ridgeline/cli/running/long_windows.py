@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from ridgeline.api.clock import Clock
 from ridgeline.cli.figures.running import running_line
+from ridgeline.measure.answers.progress import ProgressAnswer
 
 LONG_SECONDS = 5.0
 """A window that runs for longer gets lines."""
@@ -24,7 +25,7 @@ class LongWindows:
     """
 
     def __init__(
-        self, clock: Clock, progress: Callable[[], Mapping[str, object]], say: Callable[[str], None]
+        self, clock: Clock, progress: Callable[[], ProgressAnswer], say: Callable[[str], None]
     ) -> None:
         self._clock = clock
         self._progress = progress

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -15,6 +15,9 @@ from ridgeline.cli.figures.path import average_path, slack_text
 from ridgeline.cli.figures.verdict import verdict_line
 from ridgeline.cli.figures.window_time import window_time_table
 from ridgeline.cli.units import plural
+from ridgeline.measure.answers.operators import RecordAgesAnswer
+from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer
 
 AVERAGED = 10
 """Windows that the critical path of the averages is over."""
@@ -23,19 +26,19 @@ AVERAGED = 10
 class RunAnswers(Protocol):
     """Answers what a run's end shows: `ridgeline.stram.watch.Watch`, or a measurement as of some time."""
 
-    def latency(self, window_id: int | None = None) -> Mapping[str, Any]:
+    def latency(self, window_id: int | None = None) -> LatencyAnswer:
         """As `/latency`."""
 
-    def critical_path(self, window_id: int | None = None) -> Mapping[str, object]:
+    def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """As `/criticalPath`."""
 
-    def record_age(self, operator: str | None = None) -> Mapping[str, object]:
+    def record_age(self, operator: str | None = None) -> RecordAgesAnswer:
         """As `/recordAge`."""
 
-    def progress(self) -> Mapping[str, object]:
+    def progress(self) -> ProgressAnswer:
         """As `/progress`."""
 
-    def windows(self, limit: int | None = None) -> Sequence[Mapping[str, Any]]:
+    def windows(self, limit: int | None = None) -> Sequence[WindowSummaryAnswer]:
         """As `/windows`."""
 
 
@@ -44,11 +47,11 @@ class Report:
     """Plain data: window summaries, mean own latencies in milliseconds by operator, and answers."""
 
     at: float
-    windows: Sequence[Mapping[str, Any]]
+    windows: Sequence[WindowSummaryAnswer]
     own_ms: Mapping[str, float]
-    path: Mapping[str, object]
-    ages: Mapping[str, object]
-    progress: Mapping[str, object]
+    path: CriticalPathAnswer
+    ages: RecordAgesAnswer
+    progress: ProgressAnswer
 
 
 def read_report(answers: RunAnswers, at: float) -> Report:
@@ -58,7 +61,7 @@ def read_report(answers: RunAnswers, at: float) -> Report:
     return Report(at, windows, own, answers.critical_path(), answers.record_age(), answers.progress())
 
 
-def own_averages(latencies: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def own_averages(latencies: Sequence[LatencyAnswer]) -> dict[str, float]:
     """Mean own latency (compute and transfer) in milliseconds by operator, where it reported."""
     found: dict[str, list[float]] = {}
     for latency in latencies:
@@ -96,7 +99,7 @@ def report_parts(report: Report, width: int) -> Iterator[RenderableType]:
         yield Text()
         yield Text("record age at the sinks in the last minute, when committed:")
         yield ages_table(sinks, width)
-    sources = sources_table({**report.progress, "at": report.at}, width)
+    sources = sources_table(report.progress, width, report.at)
     if sources is not None:
         yield Text()
         yield verdict_line(report.progress, report.at)
