@@ -13,8 +13,8 @@ PAGE = DOCS / "metrics.md"
 DASHBOARD = DOCS / "grafana" / "ridgeline.json"
 HEAD = """# Metrics
 
-What `/metrics` of a running application tells Prometheus, and OTLP export any other system. This page is made
-from the code (`ridgeline.measure.metrics`) by `python scripts/write_metrics_page.py`, as is the Grafana
+These are the metrics that `/metrics` of a running application answers and that OTLP exports. This page is
+made from the code (`ridgeline.measure.metrics`) by `python scripts/write_metrics_page.py`, as is the Grafana
 dashboard: import [grafana/ridgeline.json](grafana/ridgeline.json) and choose your data source.
 
 Let Prometheus scrape the port that `ridgeline run --port 9400` listens on:
@@ -24,7 +24,7 @@ scrape_configs:
   - job_name: ridgeline
     static_configs:
       - targets: ["localhost:9400"]
-    # A service on another address than the loopback one asks for its token, which `ridgeline run` tells at
+    # A service on another address than the loopback one asks for its token, which `ridgeline run` prints at
     # start: authorization: {credentials: TOKEN}
 ```
 

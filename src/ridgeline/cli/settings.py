@@ -124,7 +124,7 @@ class RunSettings:
         return words
 
     def _guarded_options(self) -> list[str]:
-        """The application's options; behind `--` if the command would take one of them for its own."""
+        """The application's options; behind `--` if one of them has the name of the command's own."""
         own = set(RUN_OPTIONS)
         clash = any(option.partition("=")[0] in own or option.startswith("-D") for option in self.options)
         shown = _masked_options(self.options)

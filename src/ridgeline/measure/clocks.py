@@ -3,7 +3,7 @@
 Each message gives r - s = offset + delay: it was sent at s (the host's clock) and received at r (STRAM's). A
 delay is never negative.
 
-The average of that over the last messages is Apex's estimate: it takes the mean delay for a part of the
+The average of that over the last messages is Apex's estimate: it counts the mean delay as a part of the
 offset. The minimum-delay estimate draws a line below all points (s, r - s), as near to them as possible. Its
 height is the offset plus the smallest delay, its slope the drift. See V. Paxson, "On Calibrating Measurements
 of Packet Transit Times", 1998. See also S. Moon, P. Skelly, D. Towsley, "Estimation and Removal of Clock Skew

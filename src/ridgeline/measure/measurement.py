@@ -220,7 +220,7 @@ class Measurement:
             self._statuses.heartbeat(event)
 
     def _commit(self, event: WindowCommitted) -> None:
-        """Fold a window: all that was said of it comes just before its commit."""
+        """Fold a window: all events of it come just before its commit."""
         events = [one for one in self._open if getattr(one, "window_id", None) == event.window_id]
         events.append(event)
         operators: list[OperatorWindow] = []
@@ -494,7 +494,7 @@ class Measurement:
         return streams_answer(self.topology)
 
     def _doing(self, now: float) -> ProgressAnswer | None:
-        """The progress if it says what operators do: a window runs and a heartbeat of it has come."""
+        """The progress if operators are known: a window runs and a heartbeat of it has arrived."""
         heard = self._running is not None and any(
             container.heard for container in self._statuses.containers.values()
         )

@@ -90,7 +90,7 @@ _APPLICATION = (
         "",
         ("id", "user", "master"),
         "The run: its id, who started it, and on which Spark master.",
-        "Join it to other metrics to tell runs of one application apart.",
+        "Join it to other metrics to distinguish runs of one application.",
     ),
     Metric(
         "application_state",
@@ -289,8 +289,8 @@ _OPERATORS = (
         Kind.COUNTER,
         "seconds",
         _OPERATOR,
-        "Time in an operator's own callbacks, that of a running window included as far as heartbeats tell "
-        "it.",
+        "Time in an operator's own callbacks, that of a running window included as far as heartbeats "
+        "report it.",
         "A rate near 1 is an operator that is always busy: partition it.",
         aliases=("Apex `cpuPercentageMA`", "Flink `busyTimeMsPerSecond`", "Kafka Streams `process-ratio`"),
     ),
@@ -500,7 +500,7 @@ _HOSTS = (
         Kind.COUNTER,
         "",
         (),
-        "Durations between hosts that came out negative and were taken for 0.",
+        "Durations between hosts that came out negative and were counted as 0.",
         "A steady rate says that latencies between hosts are only as good as the skew is estimated.",
     ),
     Metric(

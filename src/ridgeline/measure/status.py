@@ -110,13 +110,13 @@ class Statuses:
         return gone
 
     def attempt(self) -> None:
-        """An attempt at a window begins: what was said of another is over."""
+        """An attempt at a window begins: reports of an earlier one no longer count."""
         for container in self.containers.values():
             container.heard = False
             container.stack = ""
 
     def heartbeat(self, event: ContainerHeartbeat) -> None:
-        """A container has said what it does."""
+        """A container has sent a heartbeat."""
         container = self.containers.get(event.container)
         if container is not None:
             container.hear(event.at, event.host, event.pid)

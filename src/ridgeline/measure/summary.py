@@ -62,7 +62,7 @@ class RunTotals:
             row["partitions"] += 1
 
     def source(self, event: SourceProgress) -> None:
-        """Take in how far an input operator's partition is; what a whole Spark source says is no end."""
+        """Take in how far an input operator's partition is; what a whole Spark source reports is no end."""
         if not event.whole and event.consumed is not None:
             self._work[event.operator] = (event.consumed, event.remaining)
 
@@ -124,7 +124,7 @@ class RunTotals:
         }
 
     def summary(self) -> RunSummaryAnswer:
-        """All that a run's end says. Sorts the times of all windows."""
+        """The summary of a run at its end. Sorts the times of all windows."""
         ordered = sorted(self._seconds)
         return {
             **self.run(),

@@ -19,7 +19,7 @@ def own_host() -> str:
 
 
 def run_info(master: str, checkpoint: str) -> dict[str, Any]:
-    """What `ApplicationPlanned` says beside the plan."""
+    """What `ApplicationPlanned` has beside the plan."""
     return {
         "user": _user(),
         "host": own_host(),

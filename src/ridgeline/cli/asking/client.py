@@ -119,7 +119,7 @@ class Client:
 
 
 def _told(error: urllib.error.HTTPError) -> str:
-    """What the service says about its refusal."""
+    """The reason that the service gives for its refusal."""
     try:
         answer = json.loads(error.read())
         return "; ".join(str(answer[name]) for name in ("error", "hint") if answer.get(name))

@@ -127,7 +127,7 @@ def slack_text(path: CriticalPathAnswer, width: int) -> Text:
 
 
 def critical_path_parts(path: CriticalPathAnswer, width: int) -> list[RenderableType]:
-    """All that `/criticalPath` says: path, rest, slack, average, and the window's blame chain."""
+    """All that `/criticalPath` answers: path, rest, slack, average, and the window's blame chain."""
     if not path["path"]:
         return [Text("no window is committed yet")]
     lines = [

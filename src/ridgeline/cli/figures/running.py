@@ -43,7 +43,7 @@ def running_line(progress: ProgressAnswer, *, after_seconds: float = LONG_SECOND
 
 
 def progress_parts(progress: ProgressAnswer, width: int, at: float | None = None) -> list[RenderableType]:
-    """All that `/progress` says for people: verdict, sources, and the running window however short it is.
+    """All of `/progress` for people: verdict, sources, and the running window however short it is.
 
     `at`: STRAM's clock, if known.
     """

@@ -32,7 +32,7 @@ class StderrCapture:
         threading.Thread(target=self._read, args=(source,), name="ridgeline-stderr", daemon=True).start()
 
     def stop(self) -> None:
-        """Give standard error back. May be called twice."""
+        """Restore standard error. May be called twice."""
         if self._saved is not None:
             os.dup2(self._saved, _STDERR)
             os.close(self._saved)

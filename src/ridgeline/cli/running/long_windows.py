@@ -18,7 +18,7 @@ _CLOSE_SECONDS = 1.0
 
 
 class LongWindows:
-    """Says how far a long window is, from a thread of its own; the thread of the windows never waits for it.
+    """Prints how far a long window is, from its own thread; the thread of the windows never waits for it.
 
     `progress` answers as `/progress`, and is asked only if no window was committed for `LONG_SECONDS`; `say`
     prints a line.

@@ -1,4 +1,4 @@
-"""What a run says at its end."""
+"""What a run prints at its end."""
 
 from __future__ import annotations
 

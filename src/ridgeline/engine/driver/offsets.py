@@ -1,4 +1,4 @@
-"""How far a Spark source is, in records: arithmetic on what Structured Streaming says of its offsets."""
+"""How far a Spark source is, in records: arithmetic on the offsets that Structured Streaming reports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SourceReading:
         self._moved = 0.0
 
     def read(self, source: Mapping[str, Any], jobs: int = 1) -> None:
-        """Take what a batch's progress says of the source.
+        """Record the progress of a batch for the source.
 
         Spark counts the rows of each of the `jobs` that have read it.
         """
@@ -125,7 +125,7 @@ def _position(offset: object) -> float | None:
 
 
 def _plain(offset: object) -> object:
-    """An offset that is JSON in a text, perhaps again in a text, as what it says."""
+    """The value of an offset that is JSON in a text, perhaps in a text again."""
     for _ in range(2):
         if not isinstance(offset, str):
             break
@@ -147,6 +147,6 @@ def _number(value: object) -> float | None:
 
 
 def _kafka_lag(metrics: Mapping[str, object], end: object) -> float | None:
-    """The records that Kafka's source says it is behind, from its average over the partitions."""
+    """The records by which Kafka's source is behind, from its average over the partitions."""
     average, partitions = _number(metrics.get("avgOffsetsBehindLatest")), _by_partition(end)
     return average * len(partitions) if average is not None and partitions else None

@@ -143,7 +143,7 @@ class SharedWriter:
 
 
 class SharedReader:
-    """Opens what came by reference in one window; every file is mapped once."""
+    """Opens blocks that were sent by reference in one window; every file is mapped once."""
 
     def __init__(self) -> None:
         self._files: dict[str, pa.Buffer] = {}

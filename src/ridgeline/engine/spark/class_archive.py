@@ -24,7 +24,7 @@ from ridgeline.engine.state import trust
 SWITCH = "RIDGELINE_CLASS_ARCHIVE"
 """The environment variable that turns archives off: `off`."""
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
-"""What the JVM says about archives goes to standard output otherwise."""
+"""Without these options the JVM's messages about archives go to standard output."""
 _MAGIC_BYTES = 4
 _WRITING_SECONDS = 60.0
 """What is not complete so long after it was written last was left by a JVM that was killed."""

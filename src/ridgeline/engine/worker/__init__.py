@@ -1,1 +1,1 @@
-"""In Spark's Python workers: runs containers, and says what they are doing."""
+"""In Spark's Python workers: runs containers and reports what they are doing."""

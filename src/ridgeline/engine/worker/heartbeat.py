@@ -167,7 +167,7 @@ class _Line:
 
 
 def _hung_up(line: socket.socket) -> bool:
-    """True if the other end has closed; it never says anything else."""
+    """True if the other end has closed; it never sends anything else."""
     try:
         line.settimeout(0)
         line.recv(1)
@@ -201,7 +201,7 @@ def _body(beat: ContainerHeartbeat, secret: str) -> str:
 
 
 def _finite(work: tuple[float, float | None] | None) -> tuple[float, float | None] | None:
-    """What an input operator says of its work as plain numbers; None where it is none."""
+    """The work that an input operator reports, as plain numbers; None where it is none."""
     try:
         consumed, remaining = work  # type: ignore[misc]  # None is no pair either
         plain = (float(consumed), None if remaining is None else float(remaining))

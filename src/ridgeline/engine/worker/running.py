@@ -109,7 +109,7 @@ class Running:
         self._end_begun = self.compute_seconds
 
     def expect(self, port: str, remaining: float) -> None:
-        """The operator says how many tuples are still to come at a port for what it processes now."""
+        """The operator reports how many tuples are still to come at a port for what it processes now."""
         if port in self._outputs:
             self._expected = {
                 **self._expected,
@@ -122,7 +122,7 @@ class Running:
         return now.begun, length_hint(now.part[2]) if now.part is not None and now.part[2] is not None else 0
 
     def _to_come(self) -> dict[str, float]:
-        """What the operator expects still, of what was said of the tuple that is being processed."""
+        """What the operator still expects to emit for the tuple that is being processed."""
         place, found = self._place(), {}
         for port, (said_of, remaining, emitted) in self._expected.items():
             if said_of == place:

@@ -291,7 +291,7 @@ class OperatorRuntime:
     ) -> Span | None:
         """The callbacks of a window.
 
-        Returns the newest and the oldest time of what came in the application window, if that matters.
+        Returns the newest and the oldest time of the tuples of the application window, if that matters.
         """
         operator, window_id, ends = self.operator, request.window_id, self._ends(request)
         span = self._spans.get(window_id - 1) if window_id != application_window else None

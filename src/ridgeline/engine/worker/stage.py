@@ -263,7 +263,7 @@ def next_stage(stage: int, index: int, records: Iterable[bytes]) -> Iterator[byt
 
 
 def _next(containers: Sequence[int], records: Iterable[bytes], began: float) -> Iterator[Envelope]:
-    """Forward envelopes for other containers, then run this task's containers on what came for them."""
+    """Forward envelopes for other containers, then run this task's containers on the envelopes for them."""
     inboxes: dict[int, list[Message]] = {container: [] for container in containers}
     complete = True
     for destination, content in map(_open, records):

@@ -41,7 +41,7 @@ class _Waiting:
 class PublishAges:
     """Keeps the ages at the commit until readers may see the records. One thread at a time.
 
-    An operator that says nothing of publishing (it has no publisher) has no ages there.
+    An operator without a publisher reports no publishing and has no ages there.
     """
 
     def __init__(self) -> None:

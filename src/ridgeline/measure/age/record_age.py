@@ -263,7 +263,7 @@ class AgeTotals:
 
 @dataclass(slots=True)
 class _Slot:
-    """What came in one second; `ahead` are the negative ages, without their sign."""
+    """The records of one second; `ahead` are the negative ages, without their sign."""
 
     histogram: Histogram
     ahead: Histogram | None = None

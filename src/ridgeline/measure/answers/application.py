@@ -75,7 +75,7 @@ class PendingInfoAnswer(TypedDict):
 
 
 class LastWindowAnswer(TypedDict):
-    """What a run says of its last committed window."""
+    """What a run reports of its last committed window."""
 
     windowId: Annotated[int, "The window."]
     tuplesIn: Annotated[int, "Tuples that the inputs emitted."]

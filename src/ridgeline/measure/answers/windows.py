@@ -49,7 +49,7 @@ class LatencyAnswer(TypedDict):
     operators: Annotated[list[OperatorLatencyAnswer], "The physical operators, in topological order."]
     logical: Annotated[list[LogicalLatencyAnswer], "The logical operators, in topological order."]
     clamps: Annotated[
-        int, "Durations between hosts that came out negative and were taken for 0, since the start."
+        int, "Durations between hosts that came out negative and were counted as 0, since the start."
     ]
 
 

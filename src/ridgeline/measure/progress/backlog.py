@@ -37,7 +37,7 @@ _KEEPS_UP_WINDOWS, _LEAVES_WINDOWS = 2.0, 4.0
 _STUCK_WINDOWS, _STUCK_SECONDS = 3.0, 5.0
 _LONG_INTERVALS, _SCATTER = 3.0, 0.02
 ASKED_SECONDS = 10.0
-"""For so long an answer of a source that was asked counts before what a window says of it at its end."""
+"""How long an answer of a source wins over what a window reports of it at its end."""
 _FEWEST = 4  # samples that are kept however old they are
 _MOST = 1e18  # amounts above are read as this: their squares do not overflow
 _ROUNDING = 1e-9  # of what was consumed
@@ -133,8 +133,8 @@ class SourceBacklog:
                 judged from its beginning.
             remaining: None if unknown; infinite or negative if there is no end.
             basis: Of `remaining`: `lower bound` if only a part of the source has reported.
-            counts: False for a sample that says nothing of the trend: what arrives until the next window is
-                due waits in any application.
+            counts: False for a sample that has no meaning for the trend: what arrives until the next window
+                is due waits in any application.
             late: True while a window runs that is late or will be: then the application does not keep up,
                 however little is left.
         """
@@ -293,7 +293,7 @@ class ScheduleBacklog:
         self._last: tuple[float, float] | None = None
 
     def add(self, at: float, late_seconds: float) -> None:
-        """A window has begun at `at`, so much later than the schedule says."""
+        """A window has begun at `at`, that much later than scheduled."""
         late = late_seconds if late_seconds > 0 else 0.0
         self._last = (at, late)
         self._source.add(at, at, late, basis=Basis.ESTIMATED)
@@ -411,5 +411,5 @@ class PartitionedSource:
 
 
 def _amount(value: float | None) -> Estimate:
-    """An amount as a source says it: None is unknown, negative is infinite."""
+    """An amount as a source reports it: None is unknown, negative is infinite."""
     return UNKNOWN if value is None else Estimate(math.inf if value < 0 else value)

@@ -218,7 +218,7 @@ class ProgressFold:
         return work_done(figures), late, True
 
     def window_committed(self, event: WindowCommitted) -> None:
-        """A window is committed: it no longer runs, and its sources have said what they know."""
+        """A window is committed: it no longer runs, and its sources have reported."""
         for source in self._sources.values():
             source.flush(event.at)
             source.window_ended = True
@@ -416,7 +416,7 @@ class ProgressFold:
         return state.verdict
 
     def _unless_behind(self, schedule: BacklogState) -> Verdict:
-        """`keeping up`, unless the windows are too far behind their schedule: then what the schedule says."""
+        """`keeping up`, unless the windows are too far behind their schedule: then the schedule's verdict."""
         if schedule.backlog.value is None or schedule.backlog.value <= _BEHIND_WINDOWS * self._window_seconds:
             return Verdict.KEEPING_UP
         if self._in_first_window:

@@ -185,11 +185,10 @@ def window_progress(
 
     Args:
         topology: The operators and streams.
-        running: What heartbeats said last, by operator id; operators whose container has not reported are
-            missing.
+        running: The last heartbeats, by operator id; operators whose container has not reported are missing.
         history: Averages of earlier windows, by operator id.
         shares: What part of its source port's tuples each stream carries; `even_shares` where missing.
-        ages: By container, how many seconds ago it said so: its running operator is assumed to have worked
+        ages: By container, how many seconds ago it reported: its running operator is assumed to have worked
             since.
         finished: Containers that are known to be done; their last heartbeat is ignored.
     """
@@ -437,7 +436,7 @@ def _input_element(said: RunningOperator, history: History, ports: Iterable[str]
 
 
 def _reported(said: RunningOperator, port: str) -> Estimate | None:
-    """AR of a port as the operator says; None if it does not."""
+    """AR of a port as the operator reports it; None if it does not."""
     expected = said.active_remaining.get(port)
     if expected is None or math.isnan(expected):
         return None

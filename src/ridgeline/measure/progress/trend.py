@@ -27,7 +27,7 @@ _NOISE_SAMPLES, _NOISE_LATELY = 100, 15
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a source said: `consumed` and `remaining`, None if unknown."""
+    """What a source reported: `consumed` and `remaining`, None if unknown."""
 
     at: float
     consumed: float | None
@@ -160,7 +160,7 @@ class Samples:
         return bisect_left(self._times, at)
 
     def _known(self, numbers: range) -> Sample | None:
-        """The first of these samples that says what was consumed."""
+        """The first of these samples whose `consumed` is known."""
         return next(
             (sample for number in numbers if (sample := self._samples[number]).consumed is not None), None
         )

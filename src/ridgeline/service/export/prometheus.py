@@ -45,7 +45,7 @@ class Exposition:
     """What a scrape of one application gets.
 
     The text is written here: hundreds of operators have tens of thousands of lines, for which
-    `prometheus_client` takes many times as long. It says the same (a test compares them).
+    `prometheus_client` takes many times as long. It writes the same text (a test compares them).
     """
 
     def __init__(self, watch: Watch) -> None:

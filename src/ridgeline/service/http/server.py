@@ -96,7 +96,7 @@ class WebServer:
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it is up."""
+    """A server that reports when it is up."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
