@@ -166,8 +166,8 @@ def mask_text(text: str) -> str:
     """Mask the secrets in a text: values after a secret's name, and tokens known by their form.
 
     Finds `password=x`, `"apiKey": "x"`, `--token x`, `Authorization: ...`, `?sig=x`, private keys and tokens
-    of well-known services. Of `scheme://user:x@host` it finds a password with `@`, too. Takes time linear in
-    the text's length.
+    of well-known services. Finds the password in `scheme://user:x@host`, even if it contains `@`. Takes time
+    linear in the text's length.
 
     >>> mask_text("jdbc:postgresql://ann:p@ss@db/sales?sslpassword=y&ssl=true")
     'jdbc:postgresql://ann:***@db/sales?sslpassword=***&ssl=true'

@@ -213,7 +213,7 @@ class Schema:
 
     @cached_property
     def _restorable(self) -> bool:
-        """True if a tuple can be restored from its columns alone, and cannot change afterwards."""
+        """True if tuples may be passed on as they are: they have no data beside their columns."""
         if isinstance(self.type, pa.Schema):
             return False  # a dictionary can be changed by each consumer
         return is_named_tuple(self.type) or all(field.init for field in dataclasses.fields(self.type))
