@@ -251,7 +251,7 @@ class Operator:
         """The driver's half of an output operator (see `Publisher`); None for all other operators."""
         return None
 
-    def property_faults(self) -> list[tuple[str, Any, str]]:
+    def property_faults(self) -> list[tuple[str, object, str]]:
         """Faults of properties in combination: (property, value, rule) each.
 
         Such as `("speed_up", 2.0, "needs `event_time`")`. Called when the application is validated, on a copy

@@ -24,7 +24,7 @@ def property_types(cls: type[Operator]) -> dict[str, Any]:
     return {name: hints[name] for name in names}
 
 
-def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str, Any, str]]]:
+def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str, object, str]]]:
     """Validated values of all properties, and what is wrong: (property, value, rule).
 
     Strings are converted, as on a command line.

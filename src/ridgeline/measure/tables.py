@@ -14,6 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from ridgeline.measure.answers.operators import RecordAgesAnswer
+from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer
+
 _TEXT, _COUNT, _NUMBER, _YES = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 _TIME = pa.timestamp("us", tz="UTC")
 _Columns = Sequence[tuple[str, str, pa.DataType]]
@@ -92,12 +96,12 @@ _ID: _Columns = (("window_id", "windowId", _COUNT),)
 _STEP: _Columns = (("step", "step", _COUNT),)
 
 
-def latency_table(answer: Mapping[str, Any]) -> pa.Table:
+def latency_table(answer: LatencyAnswer) -> pa.Table:
     """Latencies of a window, a row a physical operator."""
     return _table(answer["operators"], (*_ID, *_LATENCY), windowId=answer["windowId"])
 
 
-def critical_path_table(answer: Mapping[str, Any]) -> pa.Table:
+def critical_path_table(answer: CriticalPathAnswer) -> pa.Table:
     """The critical path of a window, a row a step from the input on.
 
     `share`: in which part of the last windows it was on the path.
@@ -109,12 +113,12 @@ def critical_path_table(answer: Mapping[str, Any]) -> pa.Table:
     return _table(steps, (*_ID, *_STEP, *_PATH), windowId=answer["windowId"])
 
 
-def record_age_table(answer: Mapping[str, Any]) -> pa.Table:
+def record_age_table(answer: RecordAgesAnswer) -> pa.Table:
     """Record ages of the last minute, a row an operator and place."""
     return _table(answer["operators"], _AGE)
 
 
-def progress_table(answer: Mapping[str, Any]) -> pa.Table:
+def progress_table(answer: ProgressAnswer) -> pa.Table:
     """How far the running window is, a row a physical operator; sources have their backlog beside it."""
     sources = {source["operator"]: source for source in answer["sources"]}
     rows = (
@@ -124,7 +128,7 @@ def progress_table(answer: Mapping[str, Any]) -> pa.Table:
     return _table(rows, (*_ID, *_PROGRESS, *_SOURCE), windowId=answer["windowId"])
 
 
-def windows_table(answer: Iterable[Mapping[str, Any]]) -> pa.Table:
+def windows_table(answer: Iterable[WindowSummaryAnswer]) -> pa.Table:
     """The windows that are kept, a row a window, the newest last."""
     return _table(answer, _WINDOW)
 

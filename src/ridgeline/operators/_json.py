@@ -49,7 +49,7 @@ def is_list(kind: pa.DataType) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def _json_texts(column: Any) -> object:
+def _json_texts(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Convert a column (Array or ChunkedArray) to a column of JSON texts."""
     kind, types = column.type, pa.types
     if types.is_integer(kind) or types.is_boolean(kind):
@@ -72,7 +72,7 @@ def _text(value: str) -> pa.Scalar:
     return pa.scalar(value, pa.large_string())
 
 
-def _json_column(column: Any) -> list[object]:
+def _json_column(column: pa.Array | pa.ChunkedArray) -> list[object]:
     """Convert a column to JSON values: bytes and nested types value by value, other types as a whole."""
     kind, types = column.type, pa.types
     if types.is_dictionary(kind):

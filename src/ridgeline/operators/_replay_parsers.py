@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import time
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -341,7 +340,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return is_text(value) or is_bytes(value)
 
 
-def _column(column: Any, kind: pa.DataType) -> pa.Array:  # noqa: PLR0911  one type after the other
+def _column(column: pa.Array, kind: pa.DataType) -> pa.Array:  # noqa: PLR0911  one type after the other
     """Convert one column as it was read into the schema's type. Raises ValueError or an Arrow exception."""
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

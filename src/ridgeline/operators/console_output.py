@@ -60,7 +60,7 @@ class ConsoleOutput(Operator):
     string_format: str = "{}"
     limit: int = Field(default=20, ge=0)
 
-    def property_faults(self) -> list[tuple[str, Any, str]]:
+    def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a `string_format` that cannot be parsed."""
         try:
             list(string.Formatter().parse(_braces(self.string_format)))

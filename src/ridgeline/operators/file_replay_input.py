@@ -132,7 +132,7 @@ class FileReplayInput(InputOperator, Generic[T]):
         if "schema" in vars(self):
             self.declare_schema("output", self.schema)
 
-    def property_faults(self) -> list[tuple[str, Any, str]]:
+    def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse more than one pace, and a schema that the format cannot hold."""
         faults: list[tuple[str, object, str]] = []
         paces = [

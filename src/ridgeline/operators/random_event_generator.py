@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -72,7 +72,7 @@ class RandomEventGenerator(InputOperator):
 
     position = State(0)  # how many all partitions together have made; the same in each
 
-    def property_faults(self) -> list[tuple[str, Any, str]]:
+    def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a `minimum` above `maximum`."""
         if self.minimum <= self.maximum:
             return []

@@ -67,7 +67,7 @@ class SparkInput(SparkSource[T]):
         if "schema" in vars(self):
             self.declare_schema("output", self.schema)
 
-    def property_faults(self) -> list[tuple[str, Any, str]]:
+    def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse schemas with columns for which Spark has no type."""
         faults: list[tuple[str, object, str]] = []
         for name in ("schema", "source_schema"):

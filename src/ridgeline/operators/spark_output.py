@@ -72,7 +72,7 @@ class SparkOutput(WindowOutput):
     mode: str = "append"
     transform: Transform | None = None
 
-    def property_faults(self) -> list[tuple[str, Any, str]]:
+    def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a `mode` that Spark does not have."""
         modes = ("append", "overwrite", "error", "errorifexists", "ignore")
         return [] if self.mode in modes else [("mode", self.mode, f"must be one of {', '.join(modes)}")]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ridgeline.api.codec import StreamCodec
 from ridgeline.api.operator import Operator
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.schema import Schema
@@ -72,7 +73,7 @@ class PhysicalStream:
     sink_port: str
     schema: Schema
     route: PartitionKeys | RoundRobin | None
-    codec: object
+    codec: StreamCodec | None
     """The `StreamCodec` that hashes the tuples for `PartitionKeys`; None otherwise."""
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.api.attributes import OPERATOR_ATTRIBUTES
+from ridgeline.api.codec import StreamCodec
 from ridgeline.api.operator import operator_type, port_schema
 from ridgeline.api.partitioner import Partition, PartitionKeys
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
@@ -147,7 +148,11 @@ class _Builder:
         return output.operator.operator.unifier_of(output.port) is None
 
     def unifier(
-        self, output: _Output, heads: list[_Head], route: PartitionKeys | RoundRobin | None, codec: Any
+        self,
+        output: _Output,
+        heads: list[_Head],
+        route: PartitionKeys | RoundRobin | None,
+        codec: StreamCodec | None,
     ) -> _Head:
         """Add one unifier for some sources of an output port; return it as a source."""
         prototype = make_unifier(output.operator.operator, output.port)
@@ -205,7 +210,7 @@ class _Builder:
         sink: int,
         port: str,
         route: PartitionKeys | RoundRobin | None,
-        codec: Any,
+        codec: StreamCodec | None,
     ) -> None:
         """Add one physical stream."""
         schema = self.operators[head.id - 1].outputs[head.port]

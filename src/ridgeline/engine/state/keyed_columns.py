@@ -21,6 +21,8 @@ from ridgeline.api.pickling import dumps, loads
 
 Places = npt.NDArray[Any]
 """Positions of entries, as integers."""
+Values = npt.NDArray[Any]
+"""Values of entries, as numbers or objects."""
 NOTHING = "-"
 _LETTERS = {int: "i", float: "f", bool: "b", str: "s", bytes: "y"}
 _DTYPES: dict[str, Any] = {"i": np.int64, "f": np.float64, "b": np.bool_}
@@ -78,7 +80,7 @@ class Leaf(ABC):
     """A function of a place: the value there."""
 
     @abstractmethod
-    def many(self, places: Places) -> npt.NDArray[Any]:
+    def many(self, places: Places) -> Values:
         """The values at some places, as numbers or objects."""
 
     @abstractmethod
@@ -97,12 +99,12 @@ class Leaf(ABC):
 class FixedLeaf(Leaf):
     """Numbers, each as wide as the other."""
 
-    def __init__(self, array: npt.NDArray[Any]) -> None:
+    def __init__(self, array: Values) -> None:
         self.array = array
         self.size_bytes = array.nbytes
         self.one = array.data.__getitem__
 
-    def many(self, places: Places) -> npt.NDArray[Any]:
+    def many(self, places: Places) -> Values:
         """The numbers at some places."""
         return self.array[places]
 
@@ -141,7 +143,7 @@ class VaryingLeaf(Leaf):
         """Decoded alone."""
         return self._decode(self._data[self._bounds[place] : self._bounds[place + 1]])
 
-    def many(self, places: Places) -> npt.NDArray[Any]:
+    def many(self, places: Places) -> Values:
         """Arrow's `take`."""
         values = self.array.take(pa.array(places)).to_pylist()
         return np.fromiter(map(loads, values) if self.code == "p" else values, object, len(values))
@@ -188,7 +190,7 @@ class Column:
     def _tuple(self, place: int) -> tuple[Any, ...]:
         return tuple([leaf.one(place) for leaf in self.leaves])
 
-    def many(self, places: Places) -> npt.NDArray[Any]:
+    def many(self, places: Places) -> Values:
         """The values at some places: numbers, or objects."""
         if len(self.kind) == 1:
             return self.leaves[0].many(places) if self.leaves else np.empty(len(places), object)

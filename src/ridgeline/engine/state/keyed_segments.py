@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ridgeline.api.keyed_overlay import KeyedBase, Mask
 from ridgeline.api.keyed_state import Held, KeyedCell
 from ridgeline.engine.state import keyed_hash
-from ridgeline.engine.state.keyed_columns import EXACT, Places, encode, kind_of, zero
+from ridgeline.engine.state.keyed_columns import EXACT, Places, Values, encode, kind_of, zero
 from ridgeline.engine.state.keyed_hash import Keys, UnstableKeyError
 from ridgeline.engine.state.keyed_segment import NOT_FOUND, TOMBSTONE, Segment, Wanted
 from ridgeline.engine.state.segment_compaction import Entries, Merge, Source
@@ -91,7 +91,7 @@ class Segments(KeyedBase):
             there[which] = True
         return there
 
-    def find_many(self, keys: Keys) -> tuple[Mask, npt.NDArray[Any]]:
+    def find_many(self, keys: Keys) -> tuple[Mask, Values]:
         """For each key, whether it exists, and its value."""
         there = np.zeros(len(keys), np.bool_)
         parts = []
@@ -169,7 +169,7 @@ class Segments(KeyedBase):
             yield numbers[chunk], places[chunk]
 
     def _gathered(
-        self, numbers: Places, places: Places, columns: Sequence[Callable[[Places], npt.NDArray[Any]]]
+        self, numbers: Places, places: Places, columns: Sequence[Callable[[Places], Values]]
     ) -> list[object]:
         parts = [
             (which, many(places[which]))
@@ -179,7 +179,7 @@ class Segments(KeyedBase):
         return _merged(parts, len(places)).tolist()
 
 
-def _merged(parts: Sequence[tuple[Places, npt.NDArray[Any]]], size: int) -> npt.NDArray[Any]:
+def _merged(parts: Sequence[tuple[Places, Values]], size: int) -> Values:
     """One array of values that stand at some places each."""
     types = {values.dtype for _, values in parts}
     whole = np.empty(size, types.pop() if len(types) == 1 else object)

@@ -13,6 +13,9 @@ from ridgeline.api.points import OutputPoint
 from ridgeline.api.tuples import Tuples
 from ridgeline.measure.events import RunningOperator
 
+Handler = Callable[[Any], object]
+"""A method that takes a tuple, or a batch, of an input port."""
+
 
 class _Snapshot(NamedTuple):
     """Where an operator is in its window.
@@ -25,7 +28,7 @@ class _Snapshot(NamedTuple):
     state: str
     queued: Mapping[str, int] = {}
     consumed: Mapping[str, int] = {}
-    part: tuple[str, int, Iterator[Any] | None] | None = None
+    part: tuple[str, int, Iterator[object] | None] | None = None
     before: Mapping[str, int] = {}
     runs: Sequence[Tuples] = ()
     begun: int = 0
@@ -133,7 +136,7 @@ class Running:
                 )
         return found
 
-    def marking(self, handler: Callable[[Any], Any]) -> Callable[[Any], object]:
+    def marking(self, handler: Handler) -> Handler:
         """Wrap a method for one tuple: note the output after each call; later output is the next tuple's."""
 
         def marked(one: object) -> None:

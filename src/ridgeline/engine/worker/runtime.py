@@ -43,7 +43,7 @@ from ridgeline.engine.exchange.outgoing import Emitted, Outgoing
 from ridgeline.engine.worker.age_meter import AgeMeter, places
 from ridgeline.engine.worker.failures import InputLostError
 from ridgeline.engine.worker.gathering import gather, gathers
-from ridgeline.engine.worker.running import Running
+from ridgeline.engine.worker.running import Handler, Running
 from ridgeline.engine.worker.skipping import Delivery, Skips
 from ridgeline.measure.events import AgeSample, SourceProgress
 from ridgeline.plan.physical import PhysicalOperator
@@ -119,7 +119,7 @@ class OperatorRuntime:
         self._spans: dict[int, Span | None] = {}
         """The application window's times so far, after the last two windows; the last may run again."""
 
-    def _handler(self, port: InputPort) -> tuple[bool, Callable[[Any], Any]]:
+    def _handler(self, port: InputPort) -> tuple[bool, Handler]:
         if port.process_batch_name:
             return True, getattr(self.operator, port.process_batch_name)
         if port.process_name:
@@ -333,7 +333,7 @@ class OperatorRuntime:
             self.outputs["output"].emit_batch(batch)
 
     def _deliver(
-        self, port: str, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]
+        self, port: str, handler: Handler, tuples: Tuples, inheriting: Iterable[OutputPoint]
     ) -> None:
         """Call a `process` method for each tuple. Raises OperatorError naming the tuple that failed."""
         rows = tuples.rows
@@ -361,7 +361,7 @@ class OperatorRuntime:
             point.end(after)
 
     def deliver_batch(
-        self, port: str, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]
+        self, port: str, handler: Handler, tuples: Tuples, inheriting: Iterable[OutputPoint]
     ) -> None:
         """Hand a run of tuples to a `process_batch` method. Raises OperatorError."""
         batch = tuples.batch
@@ -469,7 +469,7 @@ def _decoded(part: Tuples, schema: Schema, by_batch: bool) -> Tuples:  # noqa: F
 
 
 def _one_by_one(
-    handler: Callable[[Any], Any], tuples: Iterator[object], outputs: Sequence[Sized]
+    handler: Handler, tuples: Iterator[object], outputs: Sequence[Sized]
 ) -> list[Sequence[int] | None]:
     """Call `handler` for each tuple.
 
@@ -489,7 +489,7 @@ def _one_by_one(
     return list(lengths)
 
 
-def _noted(handler: Callable[[Any], Any], tuples: Iterator[object], output: Sized) -> Sequence[int] | None:
+def _noted(handler: Handler, tuples: Iterator[object], output: Sized) -> Sequence[int] | None:
     """The same for one output; notes nothing as long as it grows by one."""
     start = length = len(output)
     for one in tuples:

@@ -17,6 +17,7 @@ from ridgeline.api.errors import OperatorError, described, shorten
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.times import Processing
 from ridgeline.api.tuples import Tuples
+from ridgeline.engine.worker.running import Handler
 
 if TYPE_CHECKING:
     from ridgeline.engine.worker.runtime import OperatorRuntime
@@ -61,7 +62,7 @@ class Delivery:
         """What was wrong with those that no error port has taken."""
 
     def deliver(
-        self, place: Place, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]
+        self, place: Place, handler: Handler, tuples: Tuples, inheriting: Iterable[OutputPoint]
     ) -> None:
         """Tuple by tuple. Raises OperatorError if one failed and its traces cannot be taken back."""
         rows, skipped = tuples.rows, self._skips.texts.get(place, {})
@@ -83,7 +84,7 @@ class Delivery:
             point.end(after)
 
     def deliver_batch(
-        self, place: Place, handler: Callable[[Any], Any], tuples: Tuples, inheriting: Iterable[OutputPoint]
+        self, place: Place, handler: Handler, tuples: Tuples, inheriting: Iterable[OutputPoint]
     ) -> None:
         """As one batch; row by row once it has failed. Raises OperatorError as `deliver`."""
         points = list(inheriting)
@@ -117,7 +118,7 @@ class Delivery:
         place: Place,
         position: int,
         callback: str,
-        handler: Callable[[Any], Any],
+        handler: Handler,
         value: object,
         row: object,
     ) -> None:

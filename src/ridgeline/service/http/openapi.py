@@ -94,7 +94,7 @@ def openapi_path(path: str) -> str:
     return _BRACES.sub(r"{\1}", path)
 
 
-def describe(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
+def describe(endpoints: Iterable[Endpoint], version: str) -> Schema:
     """The OpenAPI document. Its schemas are made from the types of the endpoints' answers."""
     components = _Components()
     paths = {openapi_path(endpoint.path): {"get": _operation(endpoint, components)} for endpoint in endpoints}
@@ -116,9 +116,9 @@ def describe(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
     }
 
 
-def _operation(endpoint: Endpoint, components: _Components) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, components: _Components) -> Schema:
     """The description of an endpoint."""
-    described: dict[str, Any] = {
+    described: Schema = {
         "operationId": re.sub(r"\W+", "_", openapi_path(endpoint.path)).strip("_") or "index",
         "summary": endpoint.summary,
         "tags": [endpoint.tag],
@@ -143,11 +143,11 @@ def _operation(endpoint: Endpoint, components: _Components) -> dict[str, Any]:
     return described
 
 
-def _response(text: str, media_type: str, schema: Schema) -> dict[str, Any]:
+def _response(text: str, media_type: str, schema: Schema) -> Schema:
     return {"description": text, "content": {media_type: {"schema": schema}}}
 
 
-def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
+def _parameter(parameter: Parameter, place: str) -> Schema:
     """The description of a parameter; `place` is `path` or `query`."""
     schema: Schema = {"type": parameter.kind}
     if parameter.least is not None:
