@@ -106,7 +106,7 @@ class Attribute:
     minimum: int | None = None
     maximum: int = 2**31 - 1
 
-    def check(self, value: Any) -> tuple[Any, str | None]:
+    def check(self, value: Any) -> tuple[object, str | None]:
         """Return the value in the attribute's type and None, or unchanged and the rule that it breaks."""
         if value is None and self.default is None:
             return None, None
@@ -121,7 +121,7 @@ class Attribute:
             return (text == "true", None) if text in ("true", "false") else (value, "must be true or false")
         return _check_duration(value) if self.kind is float else self._check_number(value)
 
-    def _check_number(self, value: Any) -> tuple[Any, str | None]:
+    def _check_number(self, value: Any) -> tuple[object, str | None]:
         """`check` of a whole number: an int, an object that can be an index, or a text of digits."""
         try:
             number = int(value) if isinstance(value, str) else operator.index(value)
@@ -136,7 +136,7 @@ class Attribute:
         return number, None
 
 
-def _check_duration(value: Any) -> tuple[Any, str | None]:
+def _check_duration(value: Any) -> tuple[object, str | None]:
     """`Attribute.check` of a duration; returns seconds."""
     try:
         seconds = parse_duration(value)

@@ -23,7 +23,7 @@ MISSING: Any = type("Missing", (), {"__repr__": lambda _self: "<missing>", "__bo
 IMMUTABLE = frozenset(
     {int, float, str, bytes, bool, type(None), datetime, date, time, timedelta, Decimal, complex, frozenset}
 )
-_EQUAL: Any = object.__eq__
+_EQUAL: object = object.__eq__
 
 
 class StateCell(ABC):
@@ -79,7 +79,7 @@ def is_mutable(value: Any) -> bool:
     return True
 
 
-def differs(before: Any, after: Any) -> bool:
+def differs(before: Any, after: object) -> bool:
     """Whether a value is another one than before; True where nobody can tell."""
     try:
         if type(after).__eq__ is not _EQUAL:

@@ -30,7 +30,7 @@ _EXACT: dict[pa.DataType, type] = {
 }
 """Arrow types that return Python values unchanged, if these are of exactly this type."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCHS: dict[Any, Any] = {TIMESTAMP: _EPOCH, pa.date32(): date(1970, 1, 1)}
+_EPOCHS: dict[object, object] = {TIMESTAMP: _EPOCH, pa.date32(): date(1970, 1, 1)}
 _PASSED = pa.duration("us")
 _BEYOND = "in UTC it is not between the years 1 and 9999"
 _DAY = 86_400_000_000
@@ -55,7 +55,7 @@ class Column:
         self._epoch = _EPOCHS.get(field.type) if without_none(declared) in (datetime, date) else None
         self._build = None if declared is None or self._epoch is not None else builder(declared)
 
-    def settle(self, values: list[Any]) -> tuple[bool, pa.Array | list[Any]]:
+    def settle(self, values: list[Any]) -> tuple[bool, pa.Array | list[object]]:
         """Check values: whether Arrow returns them unchanged, and what `to_array` needs to convert them.
 
         The second item is the values, or the array if the check had to make it. Raises what Arrow raises, and
@@ -118,7 +118,7 @@ def _in_range(array: pa.Array) -> pa.Array:
     return array
 
 
-def _since(epoch: Any, array: pa.Array) -> list[Any]:
+def _since(epoch: object, array: pa.Array) -> list[object]:
     """The values of an array of dates or times: thirty times as fast as `to_pylist`.
 
     Adds the time passed since 1970 to `epoch`. Raises OverflowError.
@@ -130,7 +130,7 @@ def _since(epoch: Any, array: pa.Array) -> list[Any]:
     return [epoch + some for some in passed]
 
 
-def builder(kind: Any) -> Callable[[Any], Any] | None:
+def builder(kind: Any) -> Callable[[Any], object] | None:
     """The function that converts Arrow's Python value into the declared type; None if none is needed."""
     kind = without_none(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
@@ -145,7 +145,7 @@ def builder(kind: Any) -> Callable[[Any], Any] | None:
     if is_record(kind):
         inners = {name: builder(part) for name, part in record_fields(kind).items()}
 
-        def build(value: dict[str, Any] | None) -> Any:
+        def build(value: dict[str, Any] | None) -> object:
             return (
                 None
                 if value is None
@@ -179,7 +179,7 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     )
 
 
-def _fields(value: Any, kind: pa.DataType) -> dict[str, Any]:
+def _fields(value: Any, kind: pa.DataType) -> dict[str, object]:
     """The fields of a record. Raises TypeError for another value, ValueError for wrong fields."""
     if is_named_tuple(type(value)):
         fields = dict(zip(value._fields, value, strict=True))
@@ -207,7 +207,7 @@ def _misshapen(value: Any, kind: pa.DataType) -> TypeError:
     return TypeError(f"a {type(value).__name__} is no {kind}")
 
 
-def _check_values(column: Sequence[Any], kind: pa.DataType) -> None:
+def _check_values(column: Sequence[object], kind: pa.DataType) -> None:
     """Raise TypeError or ValueError for a value that Arrow would accept but change."""
     if pa.types.is_nested(kind):
         _check_nested([value for value in column if value is not None], kind)
@@ -256,5 +256,5 @@ def _in_utc(value: datetime | None) -> datetime | None:
     return None if value is None else value.replace(tzinfo=UTC)
 
 
-def _as_it_is(value: Any) -> Any:
+def _as_it_is(value: Any) -> object:
     return value

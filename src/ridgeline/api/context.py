@@ -72,7 +72,7 @@ class OperatorContext:
         self.window_id = -1
         self.attempt = 0
         self.container_attempt = ""
-        self._handed_over: list[Any] = []
+        self._handed_over: list[object] = []
         self.on_expected: Callable[[str, float], None] | None = None
         """Called by `expect_outputs`; set by the engine."""
 
@@ -102,7 +102,7 @@ class OperatorContext:
         if self.on_expected is not None:
             self.on_expected(port, remaining)
 
-    def take_handed_over(self) -> list[Any]:
+    def take_handed_over(self) -> list[object]:
         """The values of `hand_over` since the last call; the engine calls it at the window's end."""
         values, self._handed_over = self._handed_over, []
         return values

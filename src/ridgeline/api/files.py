@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pyarrow.fs
@@ -13,10 +12,10 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.masking import mask_text
 
 _ALIASES = {"s3a": "s3", "s3n": "s3"}
-_s3: dict[str, Any] = {}
+_s3: dict[str, object] = {}
 
 
-def s3_settings() -> dict[str, Any]:
+def s3_settings() -> dict[str, object]:
     """How this process reaches S3: arguments of pyarrow's S3FileSystem, secrets among them.
 
     Empty: by the AWS_* environment alone.
@@ -24,7 +23,7 @@ def s3_settings() -> dict[str, Any]:
     return dict(_s3)
 
 
-def use_s3(settings: Mapping[str, Any]) -> None:
+def use_s3(settings: Mapping[str, object]) -> None:
     """Let `resolve` reach S3 by these arguments of pyarrow's S3FileSystem from now on."""
     _s3.clear()
     _s3.update(settings)

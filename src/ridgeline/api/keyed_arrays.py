@@ -18,7 +18,7 @@ Arrays: TypeAlias = "npt.NDArray[Any] | pa.Array[Any] | pa.ChunkedArray[Any] | I
 ARRAY_TYPES: dict[Any, Any] = {int: np.int64, float: np.float64, bool: np.bool_}
 
 
-def listed(values: Arrays) -> Sequence[Any]:
+def listed(values: Arrays) -> Sequence[object]:
     """The Python values of an array or any iterable."""
     if isinstance(values, np.ndarray):
         return list(values.tolist())

@@ -28,7 +28,7 @@ class KeyedBase(Protocol):
     def __contains__(self, key: object) -> bool:
         """Whether the key is there."""
 
-    def find(self, key: Any, default: Any) -> Any:
+    def find(self, key: Any, default: Any) -> object:
         """The value of a key; `default` if it is missing. A mutable value is a new object each time."""
 
     def has_many(self, keys: Sequence[Any] | npt.NDArray[Any]) -> Mask:
@@ -57,15 +57,15 @@ class Overlay(MutableMapping[Any, Any]):
 
     def __init__(self, base: KeyedBase) -> None:
         self.base = base
-        self.values_set: dict[Any, Any] = {}
+        self.values_set: dict[object, object] = {}
         """Values set since the base was written: of new keys, in order, and of keys of the base."""
-        self.removed: dict[Any, None] = {}
+        self.removed: dict[object, None] = {}
         """Keys of the base that were removed; one that is set again counts as a new key."""
-        self._updated: set[Any] = set()
+        self._updated: set[object] = set()
         """Set keys that keep their place in the base, without those that `_unplaced` still has."""
-        self._unplaced: list[Any] = []
+        self._unplaced: list[object] = []
         """Set keys that were not yet looked up in the base; may repeat keys, or hold removed ones."""
-        self._held: dict[Any, Any] = {}
+        self._held: dict[object, object] = {}
         """Mutable values of the base that were read."""
 
     def __getitem__(self, key: Any) -> Any:
@@ -86,7 +86,7 @@ class Overlay(MutableMapping[Any, Any]):
             return default
         return value if type(value) in IMMUTABLE else self._hold(key, value)
 
-    def _hold(self, key: Any, value: Any) -> Any:
+    def _hold(self, key: Any, value: Any) -> object:
         """Keep a mutable value of the base; return the object that was read first."""
         return (
             self._held.setdefault(key, value) if type(value) not in IMMUTABLE and is_mutable(value) else value
@@ -139,7 +139,7 @@ class Overlay(MutableMapping[Any, Any]):
             raise RuntimeError(msg)
 
     @property
-    def updated(self) -> set[Any]:
+    def updated(self) -> set[object]:
         """The set keys that keep their place in the base; looks up those set since the last call."""
         if self._unplaced:
             there, placed, removed = self.values_set, self._updated, self.removed

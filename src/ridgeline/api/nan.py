@@ -20,7 +20,7 @@ NAN = math.nan
 _FLOATS = (float, complex, Decimal, np.floating)
 
 
-def one_nan(values: Sequence[Any], *, inside: bool = True) -> Sequence[Any]:
+def one_nan(values: Sequence[Any], *, inside: bool = True) -> Sequence[object]:
     """Replace every NaN by `NAN`; if `inside`, in tuples too. Returns `values` itself if there is none."""
     kinds = set(map(type, values))
     return (
@@ -40,7 +40,7 @@ def one(value: Any) -> Any:
     return type(value)._make(parts) if hasattr(value, "_make") else tuple(parts)
 
 
-def odd_tuple(values: Collection[Any]) -> Any:
+def odd_tuple(values: Collection[Any]) -> object:
     """The first tuple that contains a NaN other than `NAN`; None if there is none."""
     found = (value for value in values if isinstance(value, tuple) and _is_odd(value))
     return next(found, None) if _may_hold_nan(values, set(map(type, values))) else None

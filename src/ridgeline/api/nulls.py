@@ -46,7 +46,7 @@ def optional_columns(schema: Schema) -> set[str]:
     return {name for name, kind in _declared(schema) if _is_optional(kind)}
 
 
-def _declared(schema: Schema) -> list[tuple[str, Any]]:
+def _declared(schema: Schema) -> list[tuple[str, object]]:
     """Names of the columns with their Python types, or with their Arrow fields for a `pyarrow.Schema`."""
     fields = (
         zip(schema.arrow.names, schema.arrow, strict=True)

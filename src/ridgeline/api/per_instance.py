@@ -23,22 +23,22 @@ class PerInstance(property):
         self.name = name
         self._read()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self).__new__, (type(self),), vars(self)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
         self._read()
 
     def _read(self) -> None:
         super().__init__(attrgetter(OWN + self.name), doc=type(self).__doc__)
 
-    def make(self, instance: Any) -> Any:
+    def make(self, instance: Any) -> object:
         """Make the object of this instance."""
         raise NotImplementedError
 
 
-def make_own(instance: Any, name: str) -> Any:
+def make_own(instance: Any, name: str) -> object:
     """Make the object that `instance` keeps under `name`, which begins with `OWN`.
 
     Raises AttributeError if its class has no such descriptor.

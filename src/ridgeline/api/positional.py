@@ -9,8 +9,8 @@ from ridgeline.api.errors import shorten
 
 
 def named_properties(
-    kind: str, names: Sequence[str], values: Sequence[Any], properties: Mapping[str, Any]
-) -> dict[str, Any]:
+    kind: str, names: Sequence[str], values: Sequence[Any], properties: Mapping[str, object]
+) -> dict[str, object]:
     """Properties by name: `values` belong to the first of `names`, `properties` have theirs already.
 
     `kind` is the operator class, for errors. Raises TypeError for more values than names, and for a property

@@ -43,7 +43,7 @@ def is_record(kind: object) -> bool:
     return is_named_tuple(kind) or (isinstance(kind, type) and dataclasses.is_dataclass(kind))
 
 
-def record_fields(kind: Any) -> Mapping[str, Any]:
+def record_fields(kind: Any) -> Mapping[str, object]:
     """Names and types of a NamedTuple's or dataclass's fields.
 
     Raises SchemaError for anything else, or a field without a type.
@@ -56,7 +56,7 @@ def record_fields(kind: Any) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=1024)
-def _record_fields(kind: Any) -> Mapping[str, Any]:
+def _record_fields(kind: Any) -> Mapping[str, object]:
     """`record_fields` of a class that is a record. Raises SchemaError for a field without a type."""
     names = (
         kind._fields
@@ -78,7 +78,7 @@ def _record_fields(kind: Any) -> Mapping[str, Any]:
     return {name: hints[name] for name in names}
 
 
-def _settle_annotations(kind: type, hints: Mapping[str, Any]) -> None:
+def _settle_annotations(kind: type, hints: Mapping[str, object]) -> None:
     """Replace the names of types by the types in annotations of classes of `__main__`.
 
     A worker's `__main__` does not have the names that a script or notebook defines.
@@ -89,7 +89,7 @@ def _settle_annotations(kind: type, hints: Mapping[str, Any]) -> None:
             annotations.update({name: hints[name] for name in annotations if name in hints})
 
 
-def without_none(kind: Any) -> Any:
+def without_none(kind: Any) -> object:
     """The type `T` of a union `T | None`; any other type unchanged."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         rest = [part for part in typing.get_args(kind) if part is not type(None)]

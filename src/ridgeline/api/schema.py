@@ -59,7 +59,7 @@ class Schema:
                 [pa.field(name, to_arrow(kind, f"{declared.__name__}.{name}")) for name, kind in fields]
             )
 
-    def __reduce__(self) -> tuple[type[Schema], tuple[Any]]:
+    def __reduce__(self) -> tuple[type[Schema], tuple[object]]:
         return type(self), (self.type,)
 
     def __eq__(self, other: object) -> bool:
@@ -113,7 +113,7 @@ class Schema:
         """
         return self.assemble(rows, self.settle(rows)[1])
 
-    def settle(self, rows: Sequence[Any]) -> tuple[bool, Sequence[Any]]:
+    def settle(self, rows: Sequence[Any]) -> tuple[bool, Sequence[object]]:
         """Check tuples: whether encoding and decoding keeps them unchanged; their columns for `assemble`.
 
         Unchanged are equal values of exactly the same types. Raises SchemaError naming the tuple and the
@@ -132,7 +132,7 @@ class Schema:
         canonical = self._restorable and kinds == {self.type} and all(exact for exact, _ in settled)
         return canonical, [values for _, values in settled]
 
-    def assemble(self, rows: Sequence[Any], settled: Sequence[Any]) -> pa.RecordBatch:
+    def assemble(self, rows: Sequence[Any], settled: Sequence[object]) -> pa.RecordBatch:
         """Make the batch of `rows` from what `settle` returned. Raises SchemaError like `encode`."""
         if self.pickled:
             return pa.RecordBatch.from_arrays(
@@ -167,7 +167,7 @@ class Schema:
             ]
         return list(map(self.type, *columns))
 
-    def _read(self, column: Column, array: pa.Array) -> list[Any]:
+    def _read(self, column: Column, array: pa.Array) -> list[object]:
         try:
             return column.read(array)
         except (OverflowError, ValueError) as error:
@@ -225,13 +225,13 @@ class Schema:
         return list(map(Column, self.arrow, record_fields(self.type).values()))
 
     @cached_property
-    def _getters(self) -> list[Callable[[Any], Any]]:
+    def _getters(self) -> list[Callable[[Any], object]]:
         """For each column, the function that reads its value in a tuple."""
         if is_named_tuple(self.type):
             return list(map(itemgetter, range(len(self.arrow))))
         return list(map(itemgetter if isinstance(self.type, pa.Schema) else attrgetter, self.arrow.names))
 
-    def _values(self, rows: Sequence[Any], kinds: set[type]) -> list[list[Any]]:
+    def _values(self, rows: Sequence[Any], kinds: set[type]) -> list[list[object]]:
         """Split tuples into columns; `kinds`: the types of the tuples.
 
         Raises ValueError, TypeError or AttributeError for a row that is no tuple of this schema.
@@ -270,7 +270,7 @@ class Schema:
         return SchemaError(f"tuples do not fit {self.describe()}: {error}")
 
 
-def _pickled(row: Any) -> bytes:
+def _pickled(row: object) -> bytes:
     try:
         return dumps(row)
     except Exception as error:

@@ -50,7 +50,7 @@ class Tuples:
         self.schema = schema
         self._rows = rows
         self._batch = batch
-        self._settled: Sequence[Any] | None = None
+        self._settled: Sequence[object] | None = None
         """The columns of `rows`, if `settle` made them and `batch` has not used them."""
         self.time_column = times if isinstance(times, str) else None
         self._times = None if isinstance(times, str) else times
