@@ -106,7 +106,7 @@ class Attribute:
     minimum: int | None = None
     maximum: int = 2**31 - 1
 
-    def check(self, value: Any) -> tuple[object, str | None]:
+    def check(self, value: object) -> tuple[object, str | None]:
         """Return the value in the attribute's type and None, or unchanged and the rule that it breaks."""
         if value is None and self.default is None:
             return None, None
@@ -136,7 +136,7 @@ class Attribute:
         return number, None
 
 
-def _check_duration(value: Any) -> tuple[object, str | None]:
+def _check_duration(value: object) -> tuple[object, str | None]:
     """`Attribute.check` of a duration; returns seconds."""
     try:
         seconds = parse_duration(value)

@@ -70,7 +70,7 @@ def cell_of(operator: Operator, declaration: Declaration) -> StateCell:
     return cell
 
 
-def is_mutable(value: Any) -> bool:
+def is_mutable(value: object) -> bool:
     """Whether a value, or an item of a tuple, can change in place."""
     if type(value) in IMMUTABLE:
         return False
@@ -79,7 +79,7 @@ def is_mutable(value: Any) -> bool:
     return True
 
 
-def differs(before: Any, after: object) -> bool:
+def differs(before: object, after: object) -> bool:
     """Whether a value is another one than before; True where nobody can tell."""
     try:
         if type(after).__eq__ is not _EQUAL:

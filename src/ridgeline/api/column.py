@@ -47,7 +47,7 @@ class Column:
 
     __slots__ = ("_build", "_epoch", "_nested", "exact", "name", "type")
 
-    def __init__(self, field: pa.Field, declared: Any = None) -> None:
+    def __init__(self, field: pa.Field, declared: object = None) -> None:
         self.name: str = field.name
         self.type: pa.DataType = field.type
         self.exact = _EXACT.get(field.type) if declared is not None else None
@@ -158,7 +158,7 @@ def builder(kind: Any) -> Callable[[Any], object] | None:
     return None
 
 
-def _plain(value: Any, kind: pa.DataType) -> Any:
+def _plain(value: object, kind: pa.DataType) -> Any:
     """Convert a value into the form that Arrow accepts for a nested type.
 
     Records become dictionaries; dictionaries become lists of pairs if the type is a map.
@@ -196,14 +196,14 @@ def _fields(value: Any, kind: pa.DataType) -> dict[str, object]:
     return fields
 
 
-def _items(value: Any, kind: pa.DataType) -> Any:
+def _items(value: object, kind: pa.DataType) -> Any:
     """Return a list, tuple or numpy array; raise TypeError for any other value."""
     if isinstance(value, (list, tuple, np.ndarray)):
         return value
     raise _misshapen(value, kind)
 
 
-def _misshapen(value: Any, kind: pa.DataType) -> TypeError:
+def _misshapen(value: object, kind: pa.DataType) -> TypeError:
     return TypeError(f"a {type(value).__name__} is no {kind}")
 
 
@@ -256,5 +256,5 @@ def _in_utc(value: datetime | None) -> datetime | None:
     return None if value is None else value.replace(tzinfo=UTC)
 
 
-def _as_it_is(value: Any) -> object:
+def _as_it_is(value: object) -> object:
     return value

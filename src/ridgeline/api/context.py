@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ridgeline.api.clock import Clock
 
@@ -76,7 +75,7 @@ class OperatorContext:
         self.on_expected: Callable[[str, float], None] | None = None
         """Called by `expect_outputs`; set by the engine."""
 
-    def hand_over(self, value: Any) -> None:
+    def hand_over(self, value: object) -> None:
         """Send a picklable value to this operator's `Publisher` on the driver.
 
         It is published if and only if the window is committed. Call it in a window. Raises nothing.

@@ -39,7 +39,7 @@ def listed_keys(keys: Arrays) -> Sequence[Any]:
     return values if plain else one_nan(values, inside=False)
 
 
-def listed_values(values: Arrays, kind: Kind, keys: Sequence[Any]) -> Sequence[Any]:
+def listed_values(values: Arrays, kind: Kind, keys: Sequence[object]) -> Sequence[Any]:
     """The Python values of an array or any iterable, one for each key.
 
     Raises StateError for a value that is not of the kind, ValueError if there are not as many as keys.

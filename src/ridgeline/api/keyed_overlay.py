@@ -28,13 +28,13 @@ class KeyedBase(Protocol):
     def __contains__(self, key: object) -> bool:
         """Whether the key is there."""
 
-    def find(self, key: Any, default: Any) -> object:
+    def find(self, key: object, default: object) -> object:
         """The value of a key; `default` if it is missing. A mutable value is a new object each time."""
 
-    def has_many(self, keys: Sequence[Any] | npt.NDArray[Any]) -> Mask:
+    def has_many(self, keys: Sequence[object] | npt.NDArray[Any]) -> Mask:
         """For each key, whether it is there."""
 
-    def find_many(self, keys: Sequence[Any] | npt.NDArray[Any]) -> tuple[Mask, npt.NDArray[Any]]:
+    def find_many(self, keys: Sequence[object] | npt.NDArray[Any]) -> tuple[Mask, npt.NDArray[Any]]:
         """For each key, whether it is there, and its value.
 
         Values are int64, float64, bool or objects; those of missing keys are arbitrary.
@@ -68,13 +68,13 @@ class Overlay(MutableMapping[Any, Any]):
         self._held: dict[object, object] = {}
         """Mutable values of the base that were read."""
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         value = self.get(key, MISSING)
         if value is MISSING:
             raise KeyError(key)
         return value
 
-    def get(self, key: Any, default: Any = None) -> Any:
+    def get(self, key: object, default: object = None) -> Any:
         """The value of a key. A mutable value is the same object each time until `release`."""
         value = self.values_set.get(key, MISSING)
         if value is not MISSING:
@@ -86,18 +86,18 @@ class Overlay(MutableMapping[Any, Any]):
             return default
         return value if type(value) in IMMUTABLE else self._hold(key, value)
 
-    def _hold(self, key: Any, value: Any) -> object:
+    def _hold(self, key: object, value: object) -> object:
         """Keep a mutable value of the base; return the object that was read first."""
         return (
             self._held.setdefault(key, value) if type(value) not in IMMUTABLE and is_mutable(value) else value
         )
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         if key not in self.values_set:
             self._unplaced.append(key)
         self.values_set[key] = value
 
-    def __delitem__(self, key: Any) -> None:
+    def __delitem__(self, key: object) -> None:
         based = key not in self.removed and (key in self._updated or key in self.base)
         if key in self.values_set:
             del self.values_set[key]
@@ -152,23 +152,23 @@ class Overlay(MutableMapping[Any, Any]):
             self._unplaced.clear()
         return self._updated
 
-    def update(self, pairs: Mapping[Any, Any]) -> None:  # type: ignore[override]  # of what a mapping's may take, what cells use
+    def update(self, pairs: Mapping[object, object]) -> None:  # type: ignore[override]  # of what a mapping's may take, what cells use
         """Set the values of many keys."""
         self.values_set.update(pairs)
         self._note_unplaced(pairs)
 
-    def set_many(self, keys: Sequence[Any], values: Iterable[Any]) -> None:
+    def set_many(self, keys: Sequence[object], values: Iterable[Any]) -> None:
         """Set the values of many keys; of equal keys the last wins."""
         self.values_set.update(zip(keys, values, strict=True))
         self._note_unplaced(keys)
 
-    def _note_unplaced(self, keys: Iterable[Any]) -> None:
+    def _note_unplaced(self, keys: Iterable[object]) -> None:
         """Add keys to `_unplaced`; drop repetitions when it gets long."""
         self._unplaced += keys
         if len(self._unplaced) > 4 * len(self.values_set) + 1_000:
             self._unplaced = list(set(self._unplaced))
 
-    def remove_many(self, keys: Sequence[Any]) -> None:
+    def remove_many(self, keys: Sequence[object]) -> None:
         """Remove those of the keys that are there."""
         for key in compress(keys, self.base.has_many(keys)):
             self.removed[key] = None
@@ -177,7 +177,7 @@ class Overlay(MutableMapping[Any, Any]):
             self._held.pop(key, None)
         self._updated.difference_update(keys)
 
-    def find_all(self, keys: Sequence[Any]) -> list[Any]:
+    def find_all(self, keys: Sequence[object]) -> list[Any]:
         """The values of many keys; `MISSING` for a missing key."""
         values = list(map(self.values_set.get, keys, repeat(MISSING)))
         places = [
@@ -194,7 +194,7 @@ class Overlay(MutableMapping[Any, Any]):
             values[place] = value
         return values
 
-    def get_array(self, keys: Any, default: Any, dtype: Any) -> npt.NDArray[Any]:
+    def get_array(self, keys: object, default: Any, dtype: Any) -> npt.NDArray[Any]:
         """The values of many keys as an array of numbers; `default` for a missing key."""
         names = listed(keys)
         values = np.full(len(names), default, dtype)

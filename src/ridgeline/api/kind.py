@@ -22,13 +22,13 @@ class Kind:
 
     __slots__ = ("_classes", "known", "state", "type")
 
-    def __init__(self, declared: Any, name: str) -> None:
+    def __init__(self, declared: object, name: str) -> None:
         self.type = declared
         self.state = f"`{name}`" if name else "the state"
         self._classes = _classes(declared)
         self.known: set[type] = set()
 
-    def fit(self, value: Any, key: Any = None) -> Any:
+    def fit(self, value: object, key: object = None) -> Any:
         """The value, a numpy scalar as the Python value that it is.
 
         Raises StateError if it is not of the type.
@@ -51,7 +51,7 @@ class Kind:
         raise StateError(msg)
 
 
-def _classes(declared: Any) -> tuple[type, ...] | None:
+def _classes(declared: object) -> tuple[type, ...] | None:
     """The classes of the values of a type; None if that is not known."""
     origin = typing.get_origin(declared)
     if origin is typing.Annotated:

@@ -67,7 +67,7 @@ _CONTROLS |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 _JSON_CONTROLS = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= ord(" ")}
 
 
-def mask(name: str, value: Any) -> Any:  # noqa: PLR0911  a case each
+def mask(name: str, value: object) -> Any:  # noqa: PLR0911  a case each
     """Mask the secrets in the value of a property or option.
 
     Returns `***` if its name is a secret's; otherwise the value with the secrets in it masked. Lists, tuples
@@ -106,7 +106,7 @@ def _parts(name: str, value: Any) -> Any:
     return tuple(parts) if isinstance(value, tuple) else parts
 
 
-def shown(name: str, value: Any) -> str:
+def shown(name: str, value: object) -> str:
     """A property's or option's value in an error text: its shortened `repr` without secrets.
 
     `name` may be the path of a part of a property, as pydantic writes it: `options.password.str`.

@@ -30,7 +30,7 @@ def one_nan(values: Sequence[Any], *, inside: bool = True) -> Sequence[object]:
     )
 
 
-def one(value: Any) -> Any:
+def one(value: object) -> Any:
     """Replace a NaN, or every NaN in a tuple, by `NAN`."""
     if not _is_odd(value):
         return value
@@ -74,7 +74,7 @@ def _may_hold_nan(values: Iterable[Any], kinds: set[type]) -> bool:
     return _may_be_nan(flat, inner) or _may_hold_nan(flat, inner)
 
 
-def _is_odd(value: Any) -> bool:
+def _is_odd(value: object) -> bool:
     """True for a NaN other than `NAN`, or a tuple that contains one."""
     if isinstance(value, tuple):
         return any(map(_is_odd, value))

@@ -56,7 +56,7 @@ def _declared(schema: Schema) -> list[tuple[str, object]]:
     return list(fields)
 
 
-def _is_optional(declared: Any) -> bool:
+def _is_optional(declared: object) -> bool:
     """True if a column of this Python type or Arrow field may be null."""
     if isinstance(declared, pa.Field):
         return bool(declared.nullable)
@@ -65,7 +65,7 @@ def _is_optional(declared: Any) -> bool:
     )
 
 
-def _check(array: pa.Array, declared: Any, name: str, rows: Rows | None) -> None:
+def _check(array: pa.Array, declared: object, name: str, rows: Rows | None) -> None:
     """Check one column and what is nested in it.
 
     `rows[i]`: the row of the batch to which `array[i]` belongs; None: row `i`.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
 
 import cloudpickle
 
 loads = pickle.loads
 
 
-def dumps(value: Any) -> bytes:
+def dumps(value: object) -> bytes:
     """Pickle a value, for `loads`.
 
     Raises what cloudpickle raises if the value cannot be pickled.

@@ -98,7 +98,7 @@ def without_none(kind: Any) -> object:
     return kind
 
 
-def to_arrow(kind: Any, where: str, within: tuple[Any, ...] = ()) -> pa.DataType:
+def to_arrow(kind: Any, where: str, within: tuple[object, ...] = ()) -> pa.DataType:
     """The Arrow type of a field's Python type. Raises SchemaError if there is none.
 
     `where`: the field's name, for errors. `within`: the records that contain the field.

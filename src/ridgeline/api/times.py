@@ -121,7 +121,7 @@ def joined_spans(first: Span | None, second: Span | None) -> Span | None:
     return Span(max(first.newest, second.newest), min(first.oldest, second.oldest))
 
 
-def check_timestamp(value: Any, port: str) -> None:
+def check_timestamp(value: object, port: str) -> None:
     """Raise SchemaError if the `timestamp` of a tuple emitted on `port` is not a datetime."""
     if not isinstance(value, datetime):
         remedy = "give a `datetime`; one without a zone is UTC"

@@ -205,7 +205,7 @@ def _call(target: str, function: Callable[..., object], arguments: Mapping[str, 
     raise CommandError(msg)
 
 
-def _guarded(where: str, code: Callable[[], Any]) -> Any:
+def _guarded(where: str, code: Callable[[], object]) -> Any:
     """Run the user's code; what it raises becomes a CommandError with the end of its traceback."""
     try:
         return code()

@@ -33,7 +33,7 @@ def from_dict(data: Mapping[str, Any]) -> RunEvent:
     return typing.cast("RunEvent", _build(kind, data, str(name)))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
@@ -71,7 +71,7 @@ def _build(kind: type, data: Any, where: str) -> Any:
     return kind(**values)
 
 
-def _read(hint: Any, value: Any, where: str) -> Any:
+def _read(hint: object, value: object, where: str) -> Any:
     """A value of the annotated type from plain data. Raises ValueError."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is types.UnionType:
@@ -90,7 +90,7 @@ def _read(hint: Any, value: Any, where: str) -> Any:
     return _scalar(hint, value, where)
 
 
-def _read_tuple(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
+def _read_tuple(arguments: tuple[object, ...], value: object, where: str) -> Any:
     if not isinstance(value, (list, tuple)):
         msg = f"`{where}` must be a list; got {value!r:.40}"
         raise ValueError(msg)  # noqa: TRY004  what a reader of logs catches

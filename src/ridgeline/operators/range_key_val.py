@@ -111,6 +111,6 @@ class RangeKeyVal(KeyValOperator[T]):
             self.extremes.clear()
 
 
-def _beyond(old: Any, new: Any, farther: bool) -> Any:  # noqa: FBT001  computed beside the call
+def _beyond(old: object, new: object, farther: bool) -> Any:  # noqa: FBT001  computed beside the call
     """Return the new extreme if it lies farther out, or if the old one is NaN."""
     return new if farther or old != old else old  # noqa: PLR0124  only a NaN differs from itself

@@ -49,7 +49,7 @@ def with_entry(operator: Operator, operator_name: str, path: str, value: object)
         raise NoEntryError(what, f"give it as a whole, `-D {operator_name}.{name}=...`") from error
 
 
-def _with(annotation: Any, current: Any, key: str, value: Any, where: str) -> dict[str, Any]:
+def _with(annotation: object, current: Any, key: str, value: object, where: str) -> dict[str, Any]:
     """Return a dictionary, or a model's fields, with the entry added or replaced.
 
     Raises NoEntryError; TypeError for a value that has no entries.

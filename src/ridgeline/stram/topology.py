@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ridgeline.api.operator import operator_type
 from ridgeline.measure.events import ApplicationPlanned
@@ -35,7 +34,7 @@ def topology_of(plan: Plan) -> Topology:
 
 
 def planned_event(
-    plan: Plan, *, at: float, application_id: str, info: Mapping[str, Any] = _NOTHING
+    plan: Plan, *, at: float, application_id: str, info: Mapping[str, object] = _NOTHING
 ) -> ApplicationPlanned:
     """The event that a run of the plan begins with.
 

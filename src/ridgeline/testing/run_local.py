@@ -219,7 +219,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     clock: Clock | None = None,
     properties: Mapping[str, str] | None = None,
     attributes: Mapping[str, str] | None = None,
-    inputs: Mapping[str, Iterable[Any]] | None = None,
+    inputs: Mapping[str, Iterable[object]] | None = None,
     checkpoint: str | os.PathLike[str] | DriverStorage | None = None,
     console: Console | None = None,
     container_clock: ContainerClock | None = None,
@@ -332,7 +332,7 @@ def _no_spark() -> Any:
     raise RidgelineError(msg)
 
 
-def _replace_inputs(app: Application, inputs: Mapping[str, Iterable[Any]]) -> Application:
+def _replace_inputs(app: Application, inputs: Mapping[str, Iterable[object]]) -> Application:
     """A copy of the application with a ListInput in place of each named operator. Raises RidgelineError."""
     if not inputs:
         return app

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.text import Text
@@ -45,7 +44,7 @@ def make_console() -> Console:
     return console
 
 
-def show(answer: Any, draw: Callable[[int], Iterable[RenderableType]], *, as_json: bool) -> None:
+def show(answer: object, draw: Callable[[int], Iterable[RenderableType]], *, as_json: bool) -> None:
     """Print an answer: as JSON, as it came, or drawn for the width of the console."""
     if as_json:
         print_json(answer)
@@ -55,7 +54,7 @@ def show(answer: Any, draw: Callable[[int], Iterable[RenderableType]], *, as_jso
         console.print(part, soft_wrap=isinstance(part, Text) and not console.is_terminal)
 
 
-def print_json(answer: Any, *, indent: int | None = 2) -> None:
+def print_json(answer: object, *, indent: int | None = 2) -> None:
     """Print JSON for other programs: no colours, no wrapping."""
     write(printable_json(json.dumps(answer, indent=indent, ensure_ascii=False)))
 

@@ -43,7 +43,7 @@ def rows_of(operators: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def operators_figures(
-    operators: Sequence[Mapping[str, Any]], width: int, limit: int | None = None
+    operators: Sequence[Mapping[str, object]], width: int, limit: int | None = None
 ) -> list[Any]:
     """Table and legend of the last window.
 

@@ -115,7 +115,7 @@ class Compactions:
 class _AtOnce(Executor):
     """Runs what is submitted before it returns."""
 
-    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+    def submit(self, function: Callable[..., object], /, *arguments: object, **named: object) -> Future[Any]:
         """A future that is done."""
         outcome: Future[Any] = Future()
         try:

@@ -108,7 +108,7 @@ class Segment:
 
     # Finding ------------------------------------------------------------------------------------------------
 
-    def place_of(self, hashed: int, key: Any) -> int:
+    def place_of(self, hashed: int, key: object) -> int:
         """The row index of a key; `NOT_FOUND` if it has no entry, `TOMBSTONE` if the entry removes it."""
         hashes, bucket = self._hash_view, hashed >> self._shift
         place, stop = self._bucket_view[bucket], self._bucket_view[bucket + 1]
@@ -186,7 +186,7 @@ def bucket_bits(keys: int) -> int:
     return max(1, (keys - 1).bit_length())
 
 
-def file_of(about: dict[str, Any], streams: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
+def file_of(about: dict[str, object], streams: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
     """The pieces of a file in order: `about` without the streams' places, and the parts of each stream."""
     checksum, size = zlib.crc32(MAGIC), len(MAGIC)
     yield MAGIC

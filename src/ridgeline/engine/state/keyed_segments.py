@@ -112,7 +112,7 @@ class Segments(KeyedBase):
                 yield segment, rest[here], places[here]
             rest = rest[~found]
 
-    def orders_and_keys(self, keys: Sequence[Any]) -> tuple[npt.NDArray[np.int64], list[object]]:
+    def orders_and_keys(self, keys: Sequence[object]) -> tuple[npt.NDArray[np.int64], list[object]]:
         """Row indexes of keys, which must exist, in the order of insertion, and the keys as first set."""
         orders, exact = np.empty(len(keys), np.int64), list(keys)
         kind = kind_of(keys)

@@ -14,7 +14,7 @@ def checksum(name: str, content: bytes | memoryview) -> int:
     return zlib.crc32(content, zlib.crc32(name.encode()))
 
 
-def seal(kind: str, name: str, content: Any) -> bytes:
+def seal(kind: str, name: str, content: object) -> bytes:
     """A line of JSON: the content under the key `kind`, beside the checksum of its text and `name`."""
     body = json.dumps(content, separators=(",", ":"))
     return f'{{"crc32":{checksum(name, body.encode())},"{kind}":{body}}}\n'.encode()
@@ -47,7 +47,7 @@ def unseal(kind: str, name: str, data: bytes, what: str, format: int) -> Any:
     return content
 
 
-def _other_format(what: str, found: Any, wanted: int) -> CheckpointError:
+def _other_format(what: str, found: object, wanted: int) -> CheckpointError:
     return CheckpointError(
         f"{what} has format {found}; this version reads {wanted}; run it with the version that wrote it"
     )
