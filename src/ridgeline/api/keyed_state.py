@@ -104,13 +104,13 @@ class Held(NamedTuple):
 
     application_window: int
     base: KeyedBase | None
-    values: dict[Any, Any]
+    values: dict[object, object]
     """What was set since the base was written, in order; all that it holds if there is no base."""
-    updated: set[Any]
+    updated: set[object]
     """The keys of `values` that keep their place in the base; the others go last."""
-    removed: dict[Any, None]
+    removed: dict[object, None]
     """Keys of the base that were removed; those that are in `values` came back as new ones."""
-    changed: list[Any]
+    changed: list[object]
     """The keys that the application window changed so far, as in a snapshot."""
 
 

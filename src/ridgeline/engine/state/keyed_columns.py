@@ -25,7 +25,7 @@ Values = npt.NDArray[Any]
 """Values of entries, as numbers or objects."""
 NOTHING = "-"
 _LETTERS = {int: "i", float: "f", bool: "b", str: "s", bytes: "y"}
-_DTYPES: dict[str, Any] = {"i": np.int64, "f": np.float64, "b": np.bool_}
+_DTYPES: dict[str, type[np.generic]] = {"i": np.int64, "f": np.float64, "b": np.bool_}
 _ZEROS = {"i": 0, "f": 0.0, "b": False, "s": "", "y": b"", "p": None}
 _DECODERS: dict[str, Callable[[memoryview], object]] = {
     "s": lambda raw: str(raw, "utf-8"),
@@ -42,7 +42,7 @@ def codes(kind: str) -> str:
     return kind.strip(f"(){NOTHING}")
 
 
-def dtype_of(code: str) -> Any:
+def dtype_of(code: str) -> type[np.generic] | None:
     """Numpy's type of a leaf of numbers, None for one of bytes."""
     return _DTYPES.get(code)
 

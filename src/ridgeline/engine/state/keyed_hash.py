@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 Hashes = npt.NDArray[np.uint64]
-Keys = Sequence[Any] | npt.NDArray[Any]
+Keys = Sequence[object] | npt.NDArray[Any]
 
 _MASK = (1 << 64) - 1
 _SPREAD = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: spreads all bits upwards (Knuth, TAOCP 6.4)
