@@ -75,7 +75,11 @@ def test_the_blocks_on_kafka_run_with_a_broker(tmp_path, monkeypatch):
             producer.produce("trades", key=symbol, value=str(shares))
         producer.flush(30)
         pages.run(KAFKA, having={"kafka"}, replaced=_with(broker))
-        written = [json.loads(line) for path in Path("volumes").glob("*.jsonl") for line in path.open()]
+        written = [
+            json.loads(line)
+            for path in Path("volumes").glob("*.jsonl")
+            for line in path.read_text().splitlines()
+        ]
         assert {("IBM", 120), ("AAPL", 5)} <= {(row["symbol"], row["shares"]) for row in written}
     finally:
         broker.stop(kill=True)

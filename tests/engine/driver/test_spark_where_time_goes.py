@@ -10,7 +10,7 @@ from ridgeline.stram.watch import Watch
 from support.engine.busy import BUSY, busy_application, really
 from support.engine.on_spark import run_on_spark
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.alone]
 WINDOWS = 40
 
 
