@@ -15,6 +15,8 @@ PYTHON ?= $(shell for python in python3.11 python3; do $$python -c '' 2>/dev/nul
 VENV := .venv
 BIN := $(VENV)/bin
 LOCKS := $(wildcard requirements/*.lock)
+# Tests on Spark mostly wait: two files at a time, each process with a Spark session of its own.
+TWO := -n 2 --dist loadfile
 JRE_STAMP := $(if $(filter 1,$(JRE)),$(VENV)/.jre)
 # Pinned too: what builds the packages that come as source.
 PIP := PIP_CONSTRAINT=requirements/build.lock PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 $(BIN)/python -m pip install --quiet
@@ -30,11 +32,11 @@ ifdef ARGS
 	$(BIN)/pytest $(ARGS)
 else
 	$(BIN)/pytest -n auto --dist worksteal -m "not spark and not crash and not slow"
-	$(BIN)/pytest -m "spark and not crash and not slow"
+	$(BIN)/pytest $(TWO) -m "spark and not crash and not slow"
 endif
 
 test-slow: java $(VENV)/.dev ## Run what `make test` leaves out: crashes, real brokers and stores, tests of more than ten seconds
-	$(BIN)/pytest -m "crash or slow" $(ARGS)
+	$(BIN)/pytest $(TWO) -m "crash or slow" $(ARGS)
 
 bench: java $(VENV)/.bench ## Run all benchmarks: up to half an hour (one: make bench NAME=hop; which there are: NAME=list)
 	$(BIN)/python -m benchmarks $(NAME) $(ARGS)

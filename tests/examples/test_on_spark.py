@@ -5,15 +5,23 @@ import pytest
 from support.examples.on_spark import EXAMPLES, ROUND_ROBIN, prove
 
 pytestmark = pytest.mark.spark
+LONG = {"flights", "yahoo_finance"}
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
-@pytest.mark.parametrize("name", EXAMPLES)
+def cases(names, *partitions):
+    """Each example with each number of partitions; all but two of the long ones are slow."""
+    return [
+        pytest.param(name, count, marks=[pytest.mark.slow] if name in LONG and count != 2 else [])
+        for name in names
+        for count in partitions
+    ]
+
+
+@pytest.mark.parametrize(("name", "partitions"), cases(EXAMPLES, 1, 2, 3))
 def test_results_equal_an_independent_computation(spark_context, tmp_path, name, partitions):
     prove(EXAMPLES[name], spark_context, tmp_path, partitions)
 
 
-@pytest.mark.parametrize("partitions", [2, 3])
-@pytest.mark.parametrize("name", ROUND_ROBIN)
+@pytest.mark.parametrize(("name", "partitions"), cases(ROUND_ROBIN, 2, 3))
 def test_dealing_tuples_out_in_turn_changes_nothing(spark_context, tmp_path, name, partitions):
     prove(ROUND_ROBIN[name], spark_context, tmp_path, partitions)

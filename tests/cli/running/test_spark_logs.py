@@ -6,7 +6,7 @@ import pytest
 
 from support.paths import SUPPORT
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 CHATTY = (
     (SUPPORT / "cli" / "tiny.py")

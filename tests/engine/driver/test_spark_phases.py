@@ -129,6 +129,7 @@ def files():
     return Files
 
 
+@pytest.mark.slow
 def test_backlog_of_a_source_that_reports_its_latest_offset(spark_context, tmp_path):
     from pyspark.sql import SparkSession
 

@@ -21,7 +21,7 @@ def large(index: int, _numbers: Iterable[int]) -> Iterator[bytes]:
     yield b"%d" % index * LARGE
 
 
-@pytest.mark.parametrize("partitions", [2, 20])
+@pytest.mark.parametrize("partitions", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_all_records_come_in_the_order_of_partitions_whatever_came_before(
     spark_context: SparkContext, partitions: int
 ) -> None:
