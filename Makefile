@@ -36,7 +36,12 @@ else
 endif
 
 test-slow: java $(VENV)/.dev ## Run what `make test` leaves out: crashes, real brokers and stores, tests of more than ten seconds
-	$(BIN)/pytest $(TWO) -m "crash or slow" $(ARGS)
+ifdef ARGS
+	$(BIN)/pytest -m "crash or slow" $(ARGS)
+else
+	$(BIN)/pytest $(TWO) -m "(crash or slow) and not alone"
+	$(BIN)/pytest -m alone
+endif
 
 bench: java $(VENV)/.bench ## Run all benchmarks: up to half an hour (one: make bench NAME=hop; which there are: NAME=list)
 	$(BIN)/python -m benchmarks $(NAME) $(ARGS)
