@@ -1,6 +1,7 @@
 """An S3 (moto) on a free port: `python -m support.s3.server LOG` prints the port, logs each request."""
 
 import sys
+import threading
 from pathlib import Path
 
 from moto.server import DomainDispatcherApplication, create_backend_app
@@ -14,13 +15,17 @@ class _Quiet(WSGIRequestHandler):
 
 def serve(log):
     backend = DomainDispatcherApplication(create_backend_app)
+    conditional = threading.Lock()  # S3 checks and writes as one step; moto in two, in several threads
 
     def noted(environ, start_response):
         with log.open("a") as file:
             file.write(
                 f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}\n"
             )
-        return backend(environ, start_response)
+        if "HTTP_IF_NONE_MATCH" not in environ:
+            return backend(environ, start_response)
+        with conditional:
+            return backend(environ, start_response)
 
     server = make_server("127.0.0.1", 0, noted, threaded=True, request_handler=_Quiet)
     print(server.port, flush=True)
