@@ -45,9 +45,9 @@ class Application:
     """Operators and streams under one name: `Application("payments", window="200ms")`.
 
     `window` is the width of a streaming window: a number of seconds or a text such as `"200ms"`, `"1s"`,
-    `"5m"`; `0` runs windows as fast as they get. Further keyword arguments are application attributes.
-    Nothing is checked here: `ridgeline.plan.validate` finds all faults at once, and every way to run an
-    application calls it first.
+    `"5m"`. With `0` each window begins when the one before has ended. Further keyword arguments are
+    application attributes. Nothing is checked here: `ridgeline.plan.validate` finds all faults at once, and
+    every way to run an application calls it first.
 
     Example:
         >>> from typing import NamedTuple
