@@ -1,0 +1,170 @@
+"""What STRAM and slots say to each other, and slots among themselves.
+
+All connections are ordered: of what one sender sends, the earlier arrives first or not at all. Nothing is
+known about the order of messages of different senders. So a slot may get blocks of an attempt before it hears
+of the attempt from STRAM.
+
+An attempt is named by its window and its number. STRAM never gives the same number twice: where it begins a
+window again, however little of it had been begun, it takes the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ridgeline.api.errors import Failure
+from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.exchange.shared_blocks import SharedPlace
+from ridgeline.engine.worker.heartbeat import HeartbeatAddress
+from ridgeline.engine.worker.plan_distribution import PlanFile
+from ridgeline.plan.protocol import WindowRequest
+
+__all__ = [
+    "Address", "Between", "Blocks", "Committed", "End", "Ended", "Failed", "Finished", "FromSlot", "Hello",
+    "Host", "Joined", "Reported", "Run", "ToSlot",
+]  # fmt: skip
+
+Address: TypeAlias = str
+"""Where a slot can be reached, as its poll loop writes it."""
+
+# From STRAM to a slot ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The containers that a slot hosts, and where all others are. The first message to a slot.
+
+    It is sent again when slots have come, gone or moved. Containers that the slot hosts already stay as they
+    are, those that are no longer named are torn down.
+
+    `plan`: a file with the specs of at least these containers. `containers`: those of this slot. `slots`:
+    the slot of every container that exchanges blocks with one of these (more do no harm). `addresses`: of all
+    slots named there, by number; so all of them have joined. Raises ValueError if one has no address.
+    """
+
+    checkpoint: str
+    plan: PlanFile
+    run_id: str
+    epoch: int
+    containers: tuple[int, ...]
+    slots: Mapping[int, int]
+    addresses: Mapping[int, Address]
+    heartbeats: HeartbeatAddress | None = None
+
+    def __post_init__(self) -> None:
+        missing = set(self.slots.values()) - self.addresses.keys()
+        if missing:
+            msg = f"slots {sorted(missing)} have no address; send `Host` once they have joined"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Run an attempt at a window.
+
+    `request.states` are those of the slot's own containers: each container goes to them first, and all
+    attempts begun before are void, whatever their window. None: it goes on with the state after the window
+    before, as it made it. `place`: where blocks may lie by reference, None for nowhere.
+    """
+
+    request: WindowRequest
+    place: SharedPlace | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """All windows up to this one are committed."""
+
+    window_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Tear all containers down, answer with `Ended` and go."""
+
+
+ToSlot: TypeAlias = Host | Run | Committed | End
+
+
+# From a slot to STRAM ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A slot is there and hosts nothing yet. The first message to STRAM.
+
+    `task_attempt`: how often Spark had begun its task before. `address`: where other slots reach it.
+    """
+
+    slot: int
+    host: str
+    pid: int
+    address: Address
+    task_attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """Containers have run attempts: their reports, each as `ridgeline.api.pickling.dumps` writes it."""
+
+    reports: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A container failed in an attempt; it runs nothing more until a `Run` with states.
+
+    `attempt` is -1 if `committed` of the window failed, or `window_id` is -1 too if it could not be made.
+    """
+
+    container: int
+    window_id: int
+    attempt: int
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The slot has torn its containers down and goes: what failed in it. Its last message."""
+
+    failures: tuple[Failure, ...] = ()
+
+
+FromSlot: TypeAlias = Joined | Reported | Failed | Ended
+
+
+# Between slots ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """What a container sends to another in an attempt, or a part of it."""
+
+    window_id: int
+    attempt: int
+    container: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """END_WINDOW: all blocks of these containers in the attempt have been sent to the receiving slot.
+
+    `ended`: the tag of each producing container's run. One message holds all that ended in one turn.
+    """
+
+    window_id: int
+    attempt: int
+    ended: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Which slot is calling. The first message between slots."""
+
+    slot: int
+
+
+Between: TypeAlias = Hello | Blocks | Finished
