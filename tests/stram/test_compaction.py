@@ -19,15 +19,15 @@ from ridgeline.stram.compaction import (
     StateSize,
     WarnOfState,
 )
-from ridgeline.stram.master import (
+from ridgeline.stram.control import (
     ManifestWritten,
-    Master,
     Repaired,
     RunStarted,
     WindowDue,
     WindowPublished,
     WindowRan,
 )
+from ridgeline.stram.master import Master
 from support.stram.plans import Counter, Last, ids, plan, reports
 
 STEP = 2

@@ -7,12 +7,11 @@ import pytest
 from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.stram.compaction import Compacted, DiscardCompaction, ReportCompaction, WarnOfState
-from ridgeline.stram.master import (
+from ridgeline.stram.control import (
     CheckStates,
     Commit,
     GiveUp,
     ManifestWritten,
-    Master,
     Publish,
     Repaired,
     RunWindow,
@@ -22,6 +21,7 @@ from ridgeline.stram.master import (
     WindowFailed,
     WindowRan,
 )
+from ridgeline.stram.master import Master
 from support.stram.plans import Counter, ids, plan, reports
 
 

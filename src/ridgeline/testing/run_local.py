@@ -15,14 +15,13 @@ from ridgeline.api.errors import (
     CallbackInterrupt,
     CheckpointError,
     ContainerAbortError,
-    OperatorError,
     RidgelineError,
 )
 from ridgeline.api.files import is_local
 from ridgeline.api.operator import InputOperator, SparkSource, operator_type, port_schema
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.driver.run import ApplicationRun, Ran
+from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.state.storage import DriverStorage, LocalStorage, MemoryStorage, Storage
 from ridgeline.engine.worker.container import Container
@@ -39,6 +38,7 @@ from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import StateVersion, WindowRequest
+from ridgeline.stram.control import AttemptFailed, ContainerReported
 from ridgeline.stram.event_lines import EventLines
 from ridgeline.stram.identity import own_host, run_info
 from ridgeline.stram.metric_tables import MetricTables
@@ -59,6 +59,8 @@ class LocalExecutor:
     Blocks between containers are encoded and decoded as on Spark.
     """
 
+    capacity = 1
+
     def __init__(
         self,
         plan: Plan,
@@ -74,40 +76,45 @@ class LocalExecutor:
         self._run_id = run_id
         self._container_clock = container_clock or (lambda _container: (own_host(), clock))
         self._uri = storage.uri
+        self._happened: list[ContainerReported | AttemptFailed] = []
         self._containers = [self._make(spec) for spec in self._specs]
 
     def _make(self, spec: ContainerSpec) -> Container:
         host, clock = self._container_clock(spec.id)
         return Container(spec, self._storage, clock, self._run_id, host, Inspector)
 
-    def run(self, request: WindowRequest, source: object) -> Ran:
-        """Run an attempt at a window. Called by `ApplicationRun`.
+    def begin(self, request: WindowRequest, source: object) -> float:
+        """Run an attempt at a window to its end.
 
-        Raises OperatorError. After a `ContainerAbortError` all containers are made again, without their
-        state.
+        After a `ContainerAbortError` all containers are made again, without their state.
         """
         launched = self._clock.wall()
         inboxes: dict[int, list[Message]] = {spec.id: [] for spec in self._specs}
-        reports = []
         for container in self._containers:
             try:
                 with _interrupts_of_the_caller():
                     outgoing, report = container.run(
                         request, inboxes.pop(container.spec.id), (), f"t{request.attempt}"
                     )
-            except OperatorError:
-                raise
             except (RidgelineError, OSError) as error:
                 if isinstance(error, ContainerAbortError):
                     self._containers = [self._make(spec) for spec in self._specs]
-                raise OperatorError(
-                    failure_of(error, container.spec, request.window_id, self._uri)
-                ) from error
+                failure = failure_of(error, container.spec, request.window_id, self._uri)
+                self._happened = [AttemptFailed(request.window_id, request.attempt, failure)]
+                break
             for consumer, message in outgoing.items():
                 inboxes[consumer].append(Message.decode(message.encode()))
             report.window.received = self._clock.wall()
-            reports.append(report)
-        return Ran(reports, launched)
+            self._happened.append(ContainerReported(report))
+        return launched
+
+    def poll(self, seconds: float) -> list[ContainerReported | AttemptFailed]:
+        """What became of the attempt that was begun last."""
+        happened, self._happened = self._happened, []
+        return happened
+
+    def wake(self) -> None:
+        """Nothing waits in `poll`."""
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
         """Call `committed` of the operators that have it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +15,6 @@ from pyspark import SparkContext
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.engine.driver.job_errors import cause, gone, job_text, worker_died
-from ridgeline.engine.driver.run import Ran
 from ridgeline.engine.driver.shared_folder import BlockSharing
 from ridgeline.engine.driver.teardown import Process, tear_down, wanted
 from ridgeline.engine.driver.watchdog import Hangs, Watchdog, Worker
@@ -44,6 +43,7 @@ from ridgeline.engine.worker.stage import (
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
+from ridgeline.stram.control import AttemptFailed, ContainerReported
 
 _PROCESSES_KEPT = 10_000
 """How many worker processes are remembered at most, to tear their containers down at the end of the run."""
@@ -55,6 +55,8 @@ class SparkExecutor:
     Stage functions never change. Where windows begin with ticks, the RDDs do not change either. The same
     chain runs for each window, since Spark computes a stage again once its shuffle's output is dropped.
     """
+
+    capacity = 1
 
     def __init__(
         self,
@@ -89,15 +91,13 @@ class SparkExecutor:
         self._cleaning: Future[None] | None = None
         self._slots_to_come = slots_to_come(dict(context.getConf().getAll()), max(map(len, self._stages)))
         self._processes: dict[Process, None] = {}
+        self._happened: list[ContainerReported | AttemptFailed] = []
         self._fixed_slots = (
             context.defaultParallelism if re.match(r"local(\[|$)", str(context.master)) else None
         )
 
-    def run(self, request: WindowRequest, source: SourceBatch | None) -> Ran:
-        """Run an attempt; `source` is a `SourceBatch` or None.
-
-        Raises OperatorError once Spark's retries are used up.
-        """
+    def begin(self, request: WindowRequest, source: SourceBatch | None) -> float:
+        """Run an attempt to its end; returns when its job was given to Spark (wall clock)."""
         self._wait_for_cleaning()
         place = self._sharing.place(request.attempt)
         task = Task(
@@ -125,11 +125,27 @@ class SparkExecutor:
         self._context.setLocalProperty(PROPERTY, task.encode())
         launched = self._clock.wall()
         try:
-            records = self._collect(reports, request)
-        finally:
-            self._cleaning = self._cleaner.submit(
-                self._clean, range(begin, self._shuffles.next_id()) if shuffles is None else shuffles
-            )
+            try:
+                records = self._collect(reports, request)
+            finally:
+                self._cleaning = self._cleaner.submit(
+                    self._clean, range(begin, self._shuffles.next_id()) if shuffles is None else shuffles
+                )
+            self._happened += self._outcome(records, request)
+        except OperatorError as error:  # once Spark's retries are used up
+            self._happened.append(AttemptFailed(request.window_id, request.attempt, error.failure))
+        return launched
+
+    def poll(self, seconds: float) -> list[ContainerReported | AttemptFailed]:
+        """What became of the attempt that was begun last."""
+        happened, self._happened = self._happened, []
+        return happened
+
+    def wake(self) -> None:
+        """Nothing waits in `poll`."""
+
+    def _outcome(self, records: Iterable[bytes], request: WindowRequest) -> list[ContainerReported]:
+        """The reports of all containers. Raises OperatorError if one has failed or has not reported."""
         received = self._clock.wall()
         found: list[WindowReport] = []
         failed: list[Failed] = []
@@ -146,7 +162,11 @@ class SparkExecutor:
             del self._processes[next(iter(self._processes))]
         if failed:
             raise OperatorError(self._root(failed))
-        return Ran(found, launched)
+        missing = {spec.id for spec in self._specs} - {report.window.container for report in found}
+        if missing:
+            fault = f"containers {sorted(missing)} did not report"
+            raise OperatorError(Failure(self._application, "", 0, request.window_id, "window", fault))
+        return [ContainerReported(report) for report in found]
 
     def _root(self, failed: Sequence[Failed]) -> Failure:
         """The failure to report of several: the earliest stage's, and of these the first container's."""

@@ -10,7 +10,7 @@ from ridgeline.api.errors import Failure, OperatorError, RidgelineError, describ
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.measure.events import OutputPublished
 from ridgeline.plan.execution import Plan
-from ridgeline.stram.master import Commit
+from ridgeline.stram.control import Commit
 
 
 class Outputs:

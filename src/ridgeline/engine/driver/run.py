@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.errors import CheckpointError, Failure, OperatorError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.compactions import Compactions
+from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.manifest import Manifest, SourceOffsets, digest
 from ridgeline.engine.driver.outputs import Outputs
 from ridgeline.engine.driver.state_repair import StateRepair
@@ -28,7 +29,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.plan.container_spec import has_committed
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
+from ridgeline.plan.protocol import WindowReport
 from ridgeline.stram.compaction import (
     AwaitCompaction,
     Compact,
@@ -38,14 +39,15 @@ from ridgeline.stram.compaction import (
     ReportCompaction,
     WarnOfState,
 )
-from ridgeline.stram.master import (
+from ridgeline.stram.control import (
+    AttemptFailed,
     CheckStates,
     Commit,
+    ContainerReported,
     ControlEvent,
     GiveUp,
     Instruction,
     ManifestWritten,
-    Master,
     Publish,
     RunStarted,
     RunWindow,
@@ -56,36 +58,11 @@ from ridgeline.stram.master import (
     WindowPublished,
     WindowRan,
 )
+from ridgeline.stram.master import Master
 from ridgeline.stram.reporting import report_events
 
 IDLE_SECONDS = 1.0
 """How often outputs may publish while no window runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """The reports of all containers of an attempt, and when its job was given to Spark (wall clock)."""
-
-    reports: Sequence[WindowReport]
-    launched: float
-
-
-class WindowExecutor(Protocol):
-    """Runs all containers of a plan for one window: as a Spark job, or in this process."""
-
-    def run(self, request: WindowRequest, source: Any) -> Ran:
-        """Run an attempt; blocks until all containers have reported.
-
-        `source` is what the window's trigger got from Spark, None for ticks.
-
-        Raises OperatorError if a container failed for good in this attempt.
-        """
-
-    def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
-        """Call `committed` of the operators that override it. Blocks. Raises OperatorError."""
-
-    def close(self) -> Sequence[Failure]:
-        """Tear the containers down, in bounded time. Returns failures of it that must not fail the run."""
 
 
 Observe = Callable[[RunEvent], None]
@@ -254,12 +231,17 @@ class ApplicationRun:
             due = window.began if window.due is None else min(window.due, window.began)
             self._observe(WindowPlanned(window.began, window_id, self.plan.version, due))
         self._observe(WindowStarted(window.planned, window_id, attempt))
-        try:
-            ran = self._executor.run(self.tails.asked(request), window.source)
-        except OperatorError as error:
-            return WindowFailed(error.failure)
-        window.launched, window.returned = ran.launched, window.timeline.now()
-        return WindowRan(ran.reports)
+        window.launched = self._executor.begin(self.tails.asked(request), window.source)
+        reports: list[WindowReport] = []
+        while len(reports) < len(self.plan.execution.containers):
+            for event in self._executor.poll(IDLE_SECONDS):
+                match event:
+                    case AttemptFailed():
+                        return WindowFailed(event.failure)
+                    case ContainerReported(report):
+                        reports.append(report)
+        window.returned = window.timeline.now()
+        return WindowRan(reports)
 
     def _commit(self, commit: Commit) -> ManifestWritten:
         """Let the outputs stage the window, then write its manifest."""

@@ -14,7 +14,7 @@ from ridgeline.engine.state.storage import explain
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion
 from ridgeline.stram.compaction import StateSize
-from ridgeline.stram.master import Repaired
+from ridgeline.stram.control import Repaired
 
 
 class StateRepair:

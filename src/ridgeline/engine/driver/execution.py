@@ -1,0 +1,52 @@
+"""What runs the containers of a window: Spark jobs, slots, or this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from ridgeline.api.errors import Failure
+from ridgeline.plan.protocol import StateVersion, WindowRequest
+from ridgeline.stram.control import AttemptFailed, ContainerReported
+
+
+class WindowExecutor(Protocol):
+    """Runs all containers of a plan, window by window. One thread calls all but `wake`.
+
+    What an attempt came to is an event for STRAM: one `ContainerReported` for each container, in any order,
+    or one `AttemptFailed` or more.
+    """
+
+    capacity: int
+    """The most windows that may be in flight, at least 1.
+
+    1 also says that containers need not keep their state from window to window: each request has `states`.
+    """
+
+    def begin(self, request: WindowRequest, source: Any) -> float:
+        """Have all containers run an attempt; returns when they were told (wall clock).
+
+        `source` is what the window's trigger got from Spark, None for ticks. A request that has `states`
+        voids all attempts that were begun before. One with a capacity of 1 may run the attempt to its end
+        here. A container that fails is an event, as is a lost process. Raises RidgelineError if no attempt
+        can be run any more.
+        """
+
+    def poll(self, seconds: float) -> Sequence[ContainerReported | AttemptFailed]:
+        """What has happened since the last call; waits at most so long for the first event.
+
+        May return events of attempts that are void. Raises as `begin`, and what `committed` raises where that
+        does not wait for the operators.
+        """
+
+    def wake(self) -> None:
+        """Let `poll` return at once, the present call or the next. From any thread."""
+
+    def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
+        """Call `committed` of the operators that override it. `states`: the versions after the window.
+
+        May return before they have been called. Raises OperatorError.
+        """
+
+    def close(self) -> Sequence[Failure]:
+        """Tear the containers down, in bounded time. Returns failures of it that must not fail the run."""

@@ -1,0 +1,154 @@
+"""What STRAM hears and what it answers: events in, instructions out, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ridgeline.api.errors import Failure
+from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
+from ridgeline.stram.compaction import Compacted, CompactionFailed, CompactionInstruction, StateSize
+
+# Events -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """The first window of the run is about to be due. `sizes`: of the states' files, by physical id."""
+
+    sizes: Mapping[int, StateSize] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDue:
+    """The trigger has fired."""
+
+    window_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerReported:
+    """A container has run its part of an attempt. `report.window.received` is set."""
+
+    report: WindowReport
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed:
+    """An attempt at a window has failed. `failure` names the operator if it was one's fault."""
+
+    window_id: int
+    attempt: int
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRan:
+    """All containers of an attempt have reported."""
+
+    reports: Sequence[WindowReport]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFailed:
+    """An attempt failed. `failure` names the operator if it was one's fault."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """Broken files of a state are replaced: `names` hold what the prefix `replaced` of its version held.
+
+    `compacted`: the segments and the snapshot among `names`. `fault`: what was wrong with the broken files.
+    """
+
+    operator: int
+    replaced: StateVersion
+    names: StateVersion
+    compacted: StateVersion
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatesChecked:
+    """All state files have been checked, and every `Repaired` has been reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestWritten:
+    """The manifest of the window is durable."""
+
+    window_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPublished:
+    """The outputs have published the window."""
+
+    window_id: int
+
+
+ControlEvent = (
+    RunStarted
+    | WindowDue
+    | WindowRan
+    | WindowFailed
+    | Repaired
+    | StatesChecked
+    | ManifestWritten
+    | WindowPublished
+    | Compacted
+    | CompactionFailed
+)
+
+# Instructions -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunWindow:
+    """Run an attempt at a window on all containers. `reason`: the failure that makes it necessary, if any."""
+
+    request: WindowRequest
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStates:
+    """Read the files of all states, and replace those that are broken where others hold the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Write the window's manifest: the commit."""
+
+    window_id: int
+    states: Mapping[int, StateVersion]
+    finished: frozenset[int]
+    reports: tuple[WindowReport, ...]
+    ends: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """The window is committed: let the outputs publish it."""
+
+    window_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The application has failed: nothing of the window counts."""
+
+    failure: Failure
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """The window was committed before (a crash came between our commit and Spark's): do not run it."""
+
+    window_id: int
+
+
+Instruction = RunWindow | CheckStates | Commit | Publish | GiveUp | Skip | CompactionInstruction
