@@ -16,18 +16,19 @@ from typing import TypeAlias
 
 from ridgeline.api.errors import Failure
 from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.worker.heartbeat import HeartbeatAddress
 from ridgeline.engine.worker.plan_distribution import PlanFile
 from ridgeline.plan.protocol import WindowRequest
 
 __all__ = [
-    "Address", "Between", "Blocks", "Committed", "End", "Ended", "Failed", "Finished", "FromSlot", "Hello",
-    "Host", "Joined", "Reported", "Run", "ToSlot",
+    "Address", "Between", "Blocks", "Committed", "End", "Ended", "Failed", "Finished", "FromSlot", "Host",
+    "Joined", "Reported", "Run", "ToSlot", "Unreachable",
 ]  # fmt: skip
 
 Address: TypeAlias = str
-"""Where a slot can be reached, as its poll loop writes it."""
+"""Where a slot, or STRAM, can be reached, as its `Network` writes it."""
 
 # From STRAM to a slot ---------------------------------------------------------------------------------------
 
@@ -40,8 +41,8 @@ class Host:
     are, those that are no longer named are torn down.
 
     `plan`: a file with the specs of at least these containers. `containers`: those of this slot. `slots`:
-    the slot of every container that exchanges blocks with one of these (more do no harm). `addresses`: of all
-    slots named there, by number; so all of them have joined. Raises ValueError if one has no address.
+    the slot of every container that exchanges blocks with one of these (more do no harm). `peers`: who these
+    slots are now and where they are reached; so all of them have joined. Raises ValueError if one is missing.
     """
 
     checkpoint: str
@@ -50,13 +51,13 @@ class Host:
     epoch: int
     containers: tuple[int, ...]
     slots: Mapping[int, int]
-    addresses: Mapping[int, Address]
+    peers: Mapping[Peer, Address]
     heartbeats: HeartbeatAddress | None = None
 
     def __post_init__(self) -> None:
-        missing = set(self.slots.values()) - self.addresses.keys()
+        missing = set(self.slots.values()) - {peer.slot for peer in self.peers}
         if missing:
-            msg = f"slots {sorted(missing)} have no address; send `Host` once they have joined"
+            msg = f"slots {sorted(missing)} have not joined; send `Host` once they have"
             raise ValueError(msg)
 
 
@@ -126,13 +127,25 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreachable:
+    """The connection with another slot is lost, and maybe what was sent on it.
+
+    So attempts that are in flight may never end. If the other slot is still there, STRAM begins them again;
+    the next `Run` with states makes both connect again.
+    """
+
+    peer: Peer
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The slot has torn its containers down and goes: what failed in it. Its last message."""
 
     failures: tuple[Failure, ...] = ()
 
 
-FromSlot: TypeAlias = Joined | Reported | Failed | Ended
+FromSlot: TypeAlias = Joined | Reported | Failed | Unreachable | Ended
 
 
 # Between slots ----------------------------------------------------------------------------------------------
@@ -160,11 +173,4 @@ class Finished:
     ended: Mapping[int, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
-    """Which slot is calling. The first message between slots."""
-
-    slot: int
-
-
-Between: TypeAlias = Hello | Blocks | Finished
+Between: TypeAlias = Blocks | Finished
