@@ -78,7 +78,7 @@ COLUMNS = (
 
 @dataclass
 class Samples:
-    """Takes a sample after every so many committed windows; `observe` hears of every event."""
+    """Takes a sample after every so many committed windows; `observe` receives every event."""
 
     every: int
     folders: dict[str, Path]

@@ -6,7 +6,7 @@ class Pass(Operator):
     out = OutputPort(object)
 
 
-def test_an_application_keeps_what_it_is_told_and_checks_nothing():
+def test_an_application_keeps_what_it_is_reported_and_checks_nothing():
     app = Application("app", window="1s", windows_kept=3)
     first = app.add_operator("first", Pass(), partitions=2)
     same = app.add_operator("first", first, nonsense=True)

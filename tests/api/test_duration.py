@@ -31,7 +31,7 @@ def test_durations(value: Any, seconds: float) -> None:
 def test_no_durations(value: Any) -> None:
     with pytest.raises(
         ValueError,
-        match='is no duration; give a number of seconds, or a text such as "200ms", "1s", "5m" or "1h"',
+        match='is not a duration; give a number of seconds, or a text such as "200ms", "1s", "5m" or "1h"',
     ):
         parse_duration(value)
 

@@ -41,7 +41,7 @@ class Broken:
         raise RuntimeError
 
 
-def test_a_failure_tells_who_where_when_and_what():
+def test_a_failure_reports_who_where_when_and_what():
     assert str(FAILURE) == (
         "operator `check` (partition 1) of application `payments` failed in window 7 "
         "in `process of port payments`: ValueError: no; the tuple was Payment(account=1)"

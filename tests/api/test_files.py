@@ -45,7 +45,7 @@ def test_relative_paths_are_relative_to_the_folder_one_is_in(tmp_path, monkeypat
     assert path == f"{tmp_path}/out"
 
 
-def test_an_unknown_scheme_is_told():
+def test_an_unknown_scheme_is_reported():
     remedy = "give a path, or a URI such as `file:`, `s3a:` or `hdfs:`"
     with pytest.raises(RidgelineError, match=rf"^`nowhere://a/b` cannot be reached: .*; {remedy}"):
         resolve("nowhere://a/b")

@@ -145,7 +145,7 @@ class BatchSums(Operator):
     def add(self, batch: pa.RecordBatch) -> None:
         sums = pa.table(batch).group_by("key").aggregate([("amount", "sum")])
         keys, added = sums["key"].combine_chunks(), sums["amount_sum"].combine_chunks()
-        for key, amount in zip(keys, added, strict=True):  # Arrow's groups may tell -0.0 from 0.0
+        for key, amount in zip(keys, added, strict=True):  # Arrow's groups may separate -0.0 and 0.0
             one = pa.array([key.as_py()])
             self.totals.put_many(one, self.totals.get_many(one) + amount.as_py())
 

@@ -165,7 +165,7 @@ def test_there_is_no_context_before_the_operator_runs():
         Base().context  # noqa: B018
 
 
-def test_state_that_somebody_forgot_to_declare_is_told():
+def test_state_that_somebody_forgot_to_declare_is_reported():
     operator = Base()
     vars(operator)["_forgotten"] = {"seen": 4}
     text = (

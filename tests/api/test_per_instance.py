@@ -25,7 +25,7 @@ class House:
         raise AttributeError(name)
 
 
-def test_each_instance_has_its_own_and_the_class_tells_what_was_declared():
+def test_each_instance_has_its_own_and_the_class_reports_what_was_declared():
     one, other = House(), House()
     assert one.wide is one.wide == [one] * 3
     assert other.wide == [other] * 3

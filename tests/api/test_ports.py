@@ -43,7 +43,7 @@ def emitted(operator: Pass) -> list[list[Any]]:
     return [part.rows for part in operator.out.drain()]
 
 
-def test_the_class_tells_what_its_ports_are():
+def test_the_class_reports_what_its_ports_are():
     assert (Pass.pairs.name, Pass.pairs.process_name, Pass.pairs.process_batch_name) == (
         "pairs",
         "take",
@@ -118,7 +118,7 @@ def test_an_empty_batch_may_have_any_columns():
     assert emitted(operator) == []
 
 
-def test_a_tuple_that_does_not_fit_is_told_when_the_window_ends():
+def test_a_tuple_that_does_not_fit_is_reported_when_the_window_ends():
     operator = opened()
     operator.out.emit(Pair(1, "x"))
     with pytest.raises(SchemaError, match="`value` must be double; got 'x'"):
@@ -192,7 +192,7 @@ class Stamped(Operator):
     out = OutputPort(pa.schema([("n", pa.int64()), ("at", pa.timestamp("ms"))]), timestamp="at")
 
 
-def test_the_column_of_the_port_tells_the_time_unless_the_author_does():
+def test_the_column_of_the_port_has_the_time_unless_the_author_does():
     operator = Stamped()
     operator.out.timed = True
     operator.out.open()

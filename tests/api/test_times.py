@@ -131,7 +131,7 @@ class Event(NamedTuple):
     time: datetime | None
 
 
-def test_rows_tell_their_times_as_their_batch_does():
+def test_rows_show_their_times_as_their_batch_does():
     schema, events = Schema(Event), [Event(1, DAY), Event(2, DAY + timedelta(microseconds=5)), Event(3, None)]
     assert row_times(schema, events, "time").tolist() == [MICROSECONDS, MICROSECONDS + 5, NO_TIME]
     assert (

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from ridgeline.api.errors import CheckpointError, Failure, Fault, OperatorError, ValidationError
 from ridgeline.api.frames import users_frames
-from ridgeline.cli.errors import CommandError, exit_code, make_console, tell, told
+from ridgeline.cli.errors import CommandError, exit_code, make_console, print_error, reporting_errors
 
 FAILURE = Failure(
     "a", "total", 1, 7, "process of port numbers", "ZeroDivisionError: division by zero", "Number(value=3)"
@@ -17,7 +17,7 @@ FAILURE = Failure(
 def text_of(error):
     console = make_console()
     console.file = io.StringIO()
-    tell(error, console)
+    print_error(error, console)
     return console.file.getvalue()
 
 
@@ -47,7 +47,7 @@ def test_faults_are_listed():
     ]
 
 
-def test_a_failure_is_told_in_full_on_one_line():
+def test_a_failure_is_printed_in_full_on_one_line():
     lines = text_of(OperatorError(FAILURE)).splitlines()
     assert lines == [f"error: {FAILURE}"]
 
@@ -58,21 +58,23 @@ def test_what_looks_like_markup_is_text():
 
 def test_wrapped_lines_stay_indented():
     console = Console(file=io.StringIO(), width=30, force_terminal=True, color_system=None)
-    tell(ValidationError("a", [Fault("x", "something is wrong here and it takes words", "mend")]), console)
+    print_error(
+        ValidationError("a", [Fault("x", "something is wrong here and it takes words", "mend")]), console
+    )
     assert "     something is wrong here" in console.file.getvalue()
     assert "     and it takes words" in console.file.getvalue()
 
 
-def test_told_calls_what_comes_after_and_ends(capsys):
-    with pytest.raises(typer.Exit) as ended, told(lambda: print("after")):
+def test_reporting_errors_calls_what_comes_after_and_exits(capsys):
+    with pytest.raises(typer.Exit) as ended, reporting_errors(lambda: print("after")):
         failing(CheckpointError("the folder is gone"))
     assert ended.value.exit_code == 1
     assert capsys.readouterr() == ("after\n", "error: the folder is gone\n")
 
 
-def test_an_exception_that_nobody_meant_is_told_in_two_lines(capsys, monkeypatch):
+def test_an_exception_that_nobody_meant_is_printed_in_two_lines(capsys, monkeypatch):
     monkeypatch.delenv("RIDGELINE_DEBUG", raising=False)
-    with pytest.raises(typer.Exit) as ended, told():
+    with pytest.raises(typer.Exit) as ended, reporting_errors():
         failing(ZeroDivisionError("why"))
     assert ended.value.exit_code == 1
     assert capsys.readouterr().err == (
@@ -84,7 +86,7 @@ def test_an_exception_that_nobody_meant_is_told_in_two_lines(capsys, monkeypatch
 
 def test_an_exception_that_nobody_meant_has_its_traceback_if_asked_for(capsys, monkeypatch):
     monkeypatch.setenv("RIDGELINE_DEBUG", "1")
-    with pytest.raises(typer.Exit) as ended, told():
+    with pytest.raises(typer.Exit) as ended, reporting_errors():
         failing(ZeroDivisionError("why"))
     assert ended.value.exit_code == 1
     error = capsys.readouterr().err

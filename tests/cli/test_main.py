@@ -75,7 +75,7 @@ def test_invalid_applications_are_refused_by_all_commands(ridgeline_command):
         ),
     ],
 )
-def test_wrong_commands_are_2_and_told(ridgeline_command, words, expected):
+def test_wrong_commands_are_2_and_reported(ridgeline_command, words, expected):
     result = ridgeline_command(*words)
     assert result.exit_code == 2
     assert result.stderr.startswith(expected)
@@ -119,7 +119,7 @@ def test_validate_imports_no_spark(environment):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_port_that_is_in_use_and_a_log_that_is_there_are_told_before_spark_starts(ridgeline_command):
+def test_a_port_that_is_in_use_and_a_log_that_is_there_are_reported_before_spark_starts(ridgeline_command):
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = used.getsockname()[1]
         result = ridgeline_command("run", TINY, "--quiet", "--port", str(port))

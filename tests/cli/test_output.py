@@ -80,11 +80,11 @@ def test_what_is_left_in_a_buffer_does_not_matter(unread, write_app, environment
 
 
 def test_a_console_goes_on_in_silence(broken_pipe):
-    told = []
+    called = []
     with os.fdopen(os.dup(broken_pipe), "w") as file:
-        console = Output(lambda: told.append("gone"), file=file)
+        console = Output(lambda: called.append("gone"), file=file)
         for _ in range(3):
             console.print("x")
-        assert told == ["gone"]
+        assert called == ["gone"]
     with os.fdopen(os.dup(broken_pipe), "w") as file, pytest.raises(OutputGoneError):
         Output(file=file).print("x")

@@ -15,7 +15,7 @@ from rich.text import Text
 from ridgeline import Application
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError
 from ridgeline.cli.asking.remote import print_json
-from ridgeline.cli.errors import tell, tell_unexpected
+from ridgeline.cli.errors import print_error, print_unexpected
 from ridgeline.cli.output import Output, write
 from ridgeline.operators import ConsoleOutput
 from ridgeline.testing import ListInput, run_local
@@ -69,8 +69,8 @@ def test_a_console_shows_them_and_keeps_its_own() -> None:
 )
 def test_errors(error: RidgelineError) -> None:
     console, file = terminal()
-    tell(error, console)
-    tell_unexpected(error, console)
+    print_error(error, console)
+    print_unexpected(error, console)
     assert harmless(file.getvalue())
 
 

@@ -11,10 +11,10 @@ from support.examples.cases import MIXED
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, MIXED])
 def test_results_equal_an_independent_computation(partitions):
-    told = io.StringIO()
-    run = run_local(**case.build(partitions), inputs=case.inputs(), console=Console(file=told))
+    printed = io.StringIO()
+    run = run_local(**case.build(partitions), inputs=case.inputs(), console=Console(file=printed))
     assert run.windows_committed == case.WINDOWS
-    case.check(told.getvalue())
+    case.check(printed.getvalue())
 
 
 def test_the_oracle_agrees_with_a_formula():

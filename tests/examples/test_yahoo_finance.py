@@ -34,14 +34,14 @@ def test_starting_again_after_every_window_changes_nothing(tmp_path):
 
 @pytest.mark.slow
 def test_the_main_job(tmp_path):
-    told = io.StringIO()
-    run = run_local(case.build(None, tmp_path), console=Console(file=told, width=120))
+    printed = io.StringIO()
+    run = run_local(case.build(None, tmp_path), console=Console(file=printed, width=120))
     assert run.windows_committed == 1000
     case.check(tmp_path)
     for symbol, days, close, high, low, volume in oracle.years(250):
         assert (
             f"YEAR  {symbol:4} {close:9.2f}   from {low:.2f} to {high:.2f}   {volume:,} shares in {days} days"
-            in told.getvalue()
+            in printed.getvalue()
         )
 
 

@@ -41,7 +41,7 @@ def test_record_ages_have_a_row_an_operator_and_place():
     assert idle["min_ms"].null_count == 2
 
 
-def test_progress_tells_of_sources_beside_their_operators():
+def test_progress_reports_of_sources_beside_their_operators():
     measurement = measured(
         *windows(2), SourceProgress(1.6, 1, 1, 100.0, 50.0), SourceProgress(2.6, 1, 1, 150.0, 50.0), *begin(2)
     )
@@ -54,7 +54,7 @@ def test_progress_tells_of_sources_beside_their_operators():
     ]
 
 
-def test_infinite_and_unknown_are_told_apart():
+def test_infinite_and_unknown_are_distinguished():
     row = {
         "operator": "a",
         "remainingSeconds": {"value": None, "basis": "estimated", "infinite": True},

@@ -1,4 +1,4 @@
-"""Output folders that are missing, older, newer or damaged when a run goes on: told, or right."""
+"""Output folders that are missing, older, newer or damaged when a run goes on: printed, or right."""
 
 from __future__ import annotations
 
@@ -216,16 +216,16 @@ def test_a_new_checkpoint_on_the_folder_of_another_run_is_reported(tmp_path: Pat
     output = FileOutput(path=tmp_path / "out", format="jsonl", roll_seconds=WAIT)
     first, part = Published(output, tmp_path, run_id="11111111"), Driven(output, run_id="11111111")
     first.commit(0, part.window(batch(n=[1]))[1])
-    told = Published(output, tmp_path, run_id="22222222").text.getvalue()
-    assert told == (
+    printed = Published(output, tmp_path, run_id="22222222").text.getvalue()
+    assert printed == (
         f"`under_test`: folder `{tmp_path}/out` holds the output of another run, `under_test-11111111`, "
         "with 1 unpublished segments; start that run's `--checkpoint` to publish them\n"
     )
     first.publisher.close()
-    told = Published(output, tmp_path, run_id="33333333").text.getvalue()
+    printed = Published(output, tmp_path, run_id="33333333").text.getvalue()
     assert (
         "another run, `under_test-11111111`; "
-        "this run has a new checkpoint, so it adds its output to that one\n" in told
+        "this run has a new checkpoint, so it adds its output to that one\n" in printed
     )
     assert Published(output, tmp_path, name="other", run_id="44444444").text.getvalue() == ""
 
@@ -305,14 +305,14 @@ def test_whatever_is_damaged_the_rows_are_right_or_it_is_reported(
         others = [path for paths in found.values() for path in paths if path != found[kind][number]]
         do_harm(found[kind][number], harm, others[number % len(others)])
         before = visible(store.folder)
-        told = None
+        printed = None
         try:
             rows = go_on(store, output)
         except RidgelineError as error:
-            told = str(error)
+            printed = str(error)
         assert (
             rows == store.committed
-            if told is None
-            else "`out`" in told and "; " in told and visible(store.folder) == before
+            if printed is None
+            else "`out`" in printed and "; " in printed and visible(store.folder) == before
         )
     assert number

@@ -21,7 +21,7 @@ WINDOWS = 4
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
-    """A bucket of an S3 of its own: the end of its URI tells where that is."""
+    """A bucket of an S3 of its own: the end of its URI names the server."""
     from moto.server import ThreadedMotoServer
 
     with pytest.MonkeyPatch.context() as patch:

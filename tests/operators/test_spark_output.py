@@ -19,7 +19,7 @@ from support.operators.harness import Driven, Published, batch
 
 
 class Spark:
-    """Stands for a session: remembers what was written, and dies when told to."""
+    """Stands for a session: remembers what was written, and fails when asked to."""
 
     def __init__(self, *, dies: str = "") -> None:
         self.written: list[tuple[str, dict[str, Any], str, list[int]]] = []

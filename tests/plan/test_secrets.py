@@ -72,7 +72,7 @@ class Strict(Operator):
 
 
 @pytest.mark.parametrize(
-    ("properties", "told"),
+    ("properties", "shown"),
     [
         ({"password": SECRET}, "property `password` of `Strict` is '***'"),
         ({"inner": {"access.key": SECRET}}, "property `inner.access.key` of `Strict` is '***'"),
@@ -80,12 +80,12 @@ class Strict(Operator):
         ({"url": f"redis://:{SECRET}@cache"}, "property `url` of `Strict` is 'redis://:***@cache'"),
     ],
 )
-def test_faults_show_no_secret(properties: dict[str, Any], told: str) -> None:
+def test_faults_show_no_secret(properties: dict[str, Any], shown: str) -> None:
     app = Application("strict")
     app.add_operator("strict", Strict(**properties))
     with pytest.raises(ValidationError) as caught:
         plan_application(app)
-    assert told in str(caught.value)
+    assert shown in str(caught.value)
     assert SECRET[:7] not in str(caught.value)
 
 

@@ -121,8 +121,8 @@ def test_a_part_that_was_not_finished_is_not_read(tmp_path, run):
 
 @pytest.mark.parametrize("name", ["log.jsonl", "log.parquet"])
 def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch, name):
-    told = []
-    log = EventLogWriter(str(tmp_path / name), told.append)
+    reported = []
+    log = EventLogWriter(str(tmp_path / name), reported.append)
     log.write(run.events[0])
 
     def full(*_arguments, **_more):
@@ -135,7 +135,7 @@ def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, run, monkeypatch, na
     log.close()
     log.close()
 
-    assert told == [
+    assert reported == [
         (
             f"event log `{tmp_path / name}` cannot be written: No space left on device; the run goes on "
             "without it"

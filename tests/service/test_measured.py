@@ -28,10 +28,10 @@ def own_registry(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(spark_context, tmp_path):
-    """Run the application of sums; returns the outcome, its events, and what was told."""
+    """Run the application of sums; returns the outcome, its events, and what was printed."""
 
     def run(service=None, *, windows=3, attributes=None, started=None, observe=None):
-        told = io.StringIO()
+        printed = io.StringIO()
         events = []
 
         def hear(event):
@@ -41,16 +41,16 @@ def run(spark_context, tmp_path):
 
         plan = plan_application(sum_application(), {}, attributes or {})
         options = Options(checkpoint=str(tmp_path / "checkpoint"), windows=windows)
-        console = Console(file=told, width=200)
+        console = Console(file=printed, width=200)
         outcome = run_measured(
             plan, options, service, observe=hear, console=console, context=spark_context, started=started
         )
-        return outcome, events, told.getvalue()
+        return outcome, events, printed.getvalue()
 
     return run
 
 
-def test_a_run_is_told_from_its_plan_to_its_end(run, tmp_path):
+def test_a_run_is_reported_from_its_plan_to_its_end(run, tmp_path):
     seen = []
 
     def started(application, watch, url):
@@ -59,7 +59,7 @@ def test_a_run_is_told_from_its_plan_to_its_end(run, tmp_path):
         with urllib.request.urlopen(f"{url}/ws/v2/stram/info", timeout=20) as answer:
             assert json.load(answer)["state"] == "RUNNING"
 
-    outcome, events, told = run(ServiceOptions(event_log=str(tmp_path / "log.jsonl")), started=started)
+    outcome, events, printed = run(ServiceOptions(event_log=str(tmp_path / "log.jsonl")), started=started)
 
     assert isinstance(events[0], ApplicationPlanned)
     assert events[0].info["master"] == "local[2,4]"
@@ -68,36 +68,37 @@ def test_a_run_is_told_from_its_plan_to_its_end(run, tmp_path):
     assert (entry.id, entry.url, entry.checkpoint) == (events[0].application_id, url, outcome.checkpoint)
     assert watch.info()["state"] == "STOPPED"
     assert list(read_event_log(str(tmp_path / "log.jsonl"))) == events
-    assert told == ""
+    assert printed == ""
     _, again, _ = run(ServiceOptions(port=None), windows=None)
     assert again[-1].outcome == "finished"
     assert again[0].application_id != events[0].application_id  # another run of the same checkpoint
 
 
-def test_a_token_is_asked_for_beyond_loopback_and_told(run):
+def test_a_token_is_asked_for_beyond_loopback_and_reported(run):
     urls = []
-    _, _, told = run(
+    _, _, printed = run(
         ServiceOptions(host="0.0.0.0"),
         started=lambda _run, _watch, url: urls.append((url, registry.running()[0].token)),
     )
     [(url, token)] = urls
-    assert told == f"the web service at {url} asks for the token {token}\n"
+    assert printed == f"the web service at {url} asks for the token {token}\n"
 
 
-def test_a_log_whose_disk_is_full_is_told_once_and_the_run_goes_on(run, tmp_path, monkeypatch):
+def test_a_log_whose_disk_is_full_is_reported_once_and_the_run_goes_on(run, tmp_path, monkeypatch):
     def full(_self, _event):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(event_log._Lines, "write", full)
     log = tmp_path / "log.jsonl"
-    outcome, _, told = run(ServiceOptions(port=None, event_log=str(log)))
+    outcome, _, printed = run(ServiceOptions(port=None, event_log=str(log)))
     assert outcome.windows_committed == 3
     assert (
-        told == f"event log `{log}` cannot be written: No space left on device; the run goes on without it\n"
+        printed
+        == f"event log `{log}` cannot be written: No space left on device; the run goes on without it\n"
     )
 
 
-def test_figures_that_fail_are_told_once_and_the_run_goes_on(run, monkeypatch):
+def test_figures_that_fail_are_reported_once_and_the_run_goes_on(run, monkeypatch):
     observe = Watch.observe
 
     def fails(self, event):
@@ -106,20 +107,20 @@ def test_figures_that_fail_are_told_once_and_the_run_goes_on(run, monkeypatch):
         observe(self, event)
 
     monkeypatch.setattr(Watch, "observe", fails)
-    outcome, events, told = run(ServiceOptions(port=None))
+    outcome, events, printed = run(ServiceOptions(port=None))
     assert outcome.windows_committed == sum(isinstance(event, WindowCommitted) for event in events) == 3
-    assert told.startswith("figures are not reliable any more: ZeroDivisionError")
-    assert told.count("\n") == 1
+    assert printed.startswith("figures are not reliable any more: ZeroDivisionError")
+    assert printed.count("\n") == 1
 
 
-def test_a_registry_that_cannot_be_written_is_told_and_the_run_goes_on(run, monkeypatch):
+def test_a_registry_that_cannot_be_written_is_reported_and_the_run_goes_on(run, monkeypatch):
     def full(_entry):
         msg = "the application cannot be registered"
         raise RidgelineError(msg)
 
     monkeypatch.setattr(measured, "register", full)
-    outcome, _, told = run()
-    assert (outcome.windows_committed, told) == (3, "the application cannot be registered\n")
+    outcome, _, printed = run()
+    assert (outcome.windows_committed, printed) == (3, "the application cannot be registered\n")
 
 
 def test_an_observer_that_raises_does_not_end_the_run(run):

@@ -152,7 +152,7 @@ def test_where_it_is(tmp_path, monkeypatch):
     assert folder() == tmp_path / "gone" / "ridgeline"
 
 
-def test_a_folder_that_cannot_be_made_is_told(home):
+def test_a_folder_that_cannot_be_made_is_reported(home):
     home.write_text("a file")
     with pytest.raises(
         RidgelineError,

@@ -127,7 +127,7 @@ def test_events_of_several_threads_reach_everybody_in_the_same_order():
     for own in heard:
         watch.subscribe(own.append)
 
-    def tell(first):
+    def observe(first):
         for window in range(first, first + 200, 2):
             for event in [*begin(window), *burst(window)]:
                 watch.observe(event)
@@ -139,7 +139,7 @@ def test_events_of_several_threads_reach_everybody_in_the_same_order():
             frame = watch.frame()
             assert frame["windowId"] is None or frame["info"]["stats"]["numOperators"] == 3
 
-    threads = [threading.Thread(target=tell, args=(first,)) for first in (0, 1)]
+    threads = [threading.Thread(target=observe, args=(first,)) for first in (0, 1)]
     reader = threading.Thread(target=ask)
     for thread in (*threads, reader):
         thread.start()

@@ -20,7 +20,7 @@ def cases(folder, earlier, pattern="**/*", kinds=KINDS):
                 yield from _of(Path(folder), Path(earlier), path.relative_to(folder), kind)
 
 
-def is_told(error, *names):
+def names_file_and_remedy(error, *names):
     """Whether an error names one of the files (or their folders) and what to do."""
     text = str(error)
     parts = {part for name in names for part in (Path(name).name, Path(name).parent.name) if part}

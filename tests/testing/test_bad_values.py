@@ -282,7 +282,7 @@ def test_a_key_that_is_none_is_reported_with_the_operator_and_the_tuple() -> Non
             "operator `source` (partition 0) of application `values` failed in window 0 in `emit`: "
             "RidgelineError: the key of " in text
         )
-        assert f"cannot be told: {what}" in text
+        assert f"cannot be computed: {what}" in text
         assert "give the port another `key`" in text
     keys = [
         Decimal(1),

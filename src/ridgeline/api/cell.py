@@ -1,8 +1,8 @@
-"""What the engine sees of a declared state: a cell for each instance of an operator.
+"""Cells: a declared state of one operator instance, as the engine sees it.
 
-The engine knows cells by this small interface only: `begin`, `changes`, `snapshot`, `apply`, `reset`. A
-change is a plain picklable value; a version of a cell is a snapshot and the changes since. A cell that was
-brought to a version is the same as the one that lived through the windows, order included.
+The engine calls `begin`, `changes`, `snapshot`, `apply` and `reset`, and nothing else. A change is a plain
+value that can be pickled. A version of a cell is a snapshot and the changes since. A cell that is restored to
+a version equals the cell that processed the windows up to there, the order of its items included.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ class StateCell(ABC):
 
     @abstractmethod
     def begin(self, application_window: int) -> None:
-        """A streaming window begins; it belongs to the application window that began with this window id."""
+        """Begin a streaming window of the application window that began with the window of this id."""
 
     @abstractmethod
     def changes(self) -> Change | None:
-        """What changed since `begin`; None if nothing did. Plain values only."""
+        """Return what changed since `begin`, as plain values; None if nothing did."""
 
     @abstractmethod
     def snapshot(self) -> Change:
-        """Everything, as one change that `apply` on an empty cell turns into this cell."""
+        """Return the whole content as one change. `apply` on an empty cell restores it."""
 
     @abstractmethod
     def apply(self, change: Change) -> None:
-        """Add one change (or a snapshot, to an empty cell) made by a cell of the same declaration."""
+        """Apply one change, or a snapshot to an empty cell, made by a cell of the same declaration."""
 
     @abstractmethod
     def reset(self) -> None:
-        """Back to the declared default, as before the first window."""
+        """Restore the declared default, as before the first window."""
 
 
 class Declaration(PerInstance, ABC):
@@ -71,7 +71,7 @@ def cell_of(operator: Operator, declaration: Declaration) -> StateCell:
 
 
 def is_mutable(value: object) -> bool:
-    """Whether a value, or an item of a tuple, can change in place."""
+    """True if the value, or an item of a tuple, can be changed in place."""
     if type(value) in IMMUTABLE:
         return False
     if isinstance(value, tuple):
@@ -80,13 +80,13 @@ def is_mutable(value: object) -> bool:
 
 
 def differs(before: object, after: object) -> bool:
-    """Whether a value is another one than before; True where nobody can tell."""
+    """True if a value has changed, or if the two cannot be compared."""
     try:
         if type(after).__eq__ is not _EQUAL:
             return not bool(before == after)
-    except Exception:  # noqa: BLE001, S110  arrays and the like have no one answer
+    except Exception:  # noqa: BLE001, S110  arrays and the like compare item by item
         pass
     try:
         return dumps(before) != dumps(after)
-    except Exception:  # noqa: BLE001  when in doubt, it is written
+    except Exception:  # noqa: BLE001  if in doubt, it is written
         return True

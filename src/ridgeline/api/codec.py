@@ -196,7 +196,8 @@ class StreamCodec(ABC):
             return np.fromiter((int(self.hash(row)) & _MASK64 for row in rows), np.uint64, len(tuples))
         except Exception as error:
             row = tuples.rows[len(tuples) - length_hint(rows) - 1]
-            msg = f"the key of {shorten(row)} cannot be told: {described(error)}; give the port another `key`"
+            what = f"the key of {shorten(row)} cannot be computed: {described(error)}"
+            msg = f"{what}; give the port another `key`"
             raise RidgelineError(msg) from error
 
     def key_columns(self, schema: pa.Schema) -> tuple[str, ...] | None:

@@ -1,4 +1,4 @@
-"""Durations as authors write them: `0.5`, `"200ms"`, `"1s"`, `"5m"`, `"1h"`."""
+"""Durations: `0.5` (seconds), `"200ms"`, `"1s"`, `"5m"`, `"1h"`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FORMS = 'a number of seconds, or a text such as "200ms", "1s", "5m" or "1h"'
 
 
 def parse_duration(value: object) -> float:
-    """The seconds of a duration; a number without a unit is seconds. Raises ValueError.
+    """Convert a duration to seconds. A number without a unit is seconds. Raises ValueError for anything else.
 
     >>> parse_duration("200ms"), parse_duration("5m"), parse_duration(0)
     (0.2, 300.0, 0.0)
@@ -25,7 +25,7 @@ def parse_duration(value: object) -> float:
             number, unit = match.groups()
             seconds = float(number) / 1000 if unit == "ms" else float(number) * _SECONDS[unit or "s"]
     if not math.isfinite(seconds):
-        msg = f"{value!r} is no duration; give {FORMS}"
+        msg = f"{value!r} is not a duration; give {FORMS}"
         raise ValueError(msg)
     if seconds < 0:
         msg = f"{value!r} is less than 0; give {FORMS}"

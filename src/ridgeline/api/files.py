@@ -1,4 +1,4 @@
-"""Paths and URIs as pyarrow file systems: the local disk, `file:`, `s3:`/`s3a:`, `hdfs:`, `gs:`, `abfs:`."""
+"""File systems of pyarrow by path or URI: local disk, `file:`, `s3:`/`s3a:`, `hdfs:`, `gs:`, `abfs:`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _s3: dict[str, object] = {}
 
 
 def s3_settings() -> dict[str, object]:
-    """How this process reaches S3: arguments of pyarrow's S3FileSystem, secrets among them.
+    """The arguments for pyarrow's S3FileSystem in this process, secrets included.
 
-    Empty: by the AWS_* environment alone.
+    Empty: the AWS_* variables of the environment decide.
     """
     return dict(_s3)
 
 
 def use_s3(settings: Mapping[str, object]) -> None:
-    """Let `resolve` reach S3 by these arguments of pyarrow's S3FileSystem from now on."""
+    """Set the arguments for pyarrow's S3FileSystem that `resolve` uses in this process from now on."""
     _s3.clear()
     _s3.update(settings)
 
@@ -36,13 +36,13 @@ def is_local(uri: str) -> bool:
 
 
 def local_path(uri: str) -> str:
-    """The absolute path of a plain path or `file:` URI."""
+    """Convert a plain path or `file:` URI into an absolute path."""
     path = unquote(urlsplit(uri).path) if uri.startswith("file:") else uri
     return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111  plain strings here
 
 
 def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
-    """The file system of a path or URI, and the path in it.
+    """Return the file system of a path or URI, and the path in it.
 
     Raises RidgelineError if pyarrow cannot reach it.
     """

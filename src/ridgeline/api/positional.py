@@ -1,4 +1,4 @@
-"""Values of properties that are given by position: `Filter(is_large)`."""
+"""Properties given by position: `Filter(is_large)`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from ridgeline.api.errors import shorten
 def named_properties(
     kind: str, names: Sequence[str], values: Sequence[Any], properties: Mapping[str, object]
 ) -> dict[str, object]:
-    """Properties by name: `values` belong to the first of `names`, `properties` have theirs already.
+    """Return all properties by name.
 
-    `kind` is the operator class, for errors. Raises TypeError for more values than names, and for a property
-    that is given twice.
+    `values` were given by position, for the first of `names`; `properties` were given by name. `kind` is the
+    operator class, for errors. Raises TypeError for more values than names, and for a property that is given
+    twice.
 
     >>> named_properties("Filter", ["predicate", "batch_predicate"], [callable], {})
     {'predicate': <built-in function callable>}

@@ -1,4 +1,4 @@
-"""The properties of operators: their types, and what is wrong with their values."""
+"""The properties of operators: their types, and the validation of their values."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def property_types(cls: type[Operator]) -> dict[str, Any]:
 
 
 def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str, object, str]]]:
-    """Validated values of all properties, and what is wrong: (property, value, rule).
+    """Validate all properties: their values, and faults as (property, value, rule).
 
-    Strings are converted, as on a command line.
+    Strings are converted, as on a command line. If there is a fault of a value, no values are returned.
     """
     declared = operator_type(type(operator))
     values = vars(operator)

@@ -1,8 +1,8 @@
 """Declared state: what an operator keeps from one window to the next.
 
-Everything else is forgotten when the window ends.
+All other attributes are dropped when the window ends.
 
-Each declaration is a descriptor; an operator instance holds one `StateCell` for it (see `api/cell.py`).
+Each declaration is a descriptor. An operator instance holds one `StateCell` for it (see `api/cell.py`).
 """
 
 from __future__ import annotations
@@ -84,15 +84,15 @@ class ValueCell(StateCell):
     """The cell of `State`."""
 
     _value: Any
-    _set: bool  # assigned in this window
-    _before: Any  # a value that can change in place, as it was when the window first read it
+    _set: bool  # True if assigned in this window
+    _before: Any  # copy of a mutable value, made when the window first read it
 
     def __init__(self, default: Any) -> None:
         self._default = default
         self.reset()
 
     def get(self) -> Any:
-        """The value; if it can be changed in place, it is compared at the window's end."""
+        """Return the value. One that can be changed in place is compared with a copy at the window's end."""
         value = self._value
         if type(value) not in IMMUTABLE and self._before is MISSING and not self._set and is_mutable(value):
             self._before = copy.deepcopy(value)
@@ -103,24 +103,24 @@ class ValueCell(StateCell):
         self._value, self._set = value, True
 
     def begin(self, application_window: int) -> None:
-        """A streaming window begins."""
+        """Begin a streaming window."""
         self._set, self._before = False, MISSING
 
     def changes(self) -> Change | None:
-        """The value, if it was assigned or changed in place."""
+        """Return the value if it was assigned or changed in place; else None."""
         if self._set or (self._before is not MISSING and differs(self._before, self._value)):
             return self.snapshot()
         return None
 
     def snapshot(self) -> Change:
-        """The value."""
+        """Return the value as a change."""
         return (self._value,)
 
     def apply(self, change: Change) -> None:
-        """Take the value."""
+        """Replace the value by that of a change."""
         self._value = change[0]
         self._set, self._before = False, MISSING
 
     def reset(self) -> None:
-        """Back to a copy of the default."""
+        """Replace the value by a copy of the default."""
         self._value, self._set, self._before = copy.deepcopy(self._default), False, MISSING

@@ -57,7 +57,7 @@ def make_console() -> Console:
 
 
 @contextmanager
-def told(after: Callable[[], None] = lambda: None) -> Iterator[None]:
+def reporting_errors(after: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Print an error of a command, call `after`, and exit: 2 for wrong input, 1 for a failure.
 
     Nothing is printed if the reader of standard output has gone away: the exit code is 141.
@@ -67,13 +67,13 @@ def told(after: Callable[[], None] = lambda: None) -> Iterator[None]:
     except OutputGoneError:
         raise typer.Exit(OUTPUT_GONE) from None
     except RidgelineError as error:
-        tell(error, make_console())
+        print_error(error, make_console())
         after()
         raise typer.Exit(exit_code(error)) from None
     except (typer.Exit, typer.Abort):
         raise
     except Exception as error:  # noqa: BLE001  printed with its traceback
-        tell_unexpected(error, make_console())
+        print_unexpected(error, make_console())
         after()
         raise typer.Exit(FAILED) from None
 
@@ -83,12 +83,12 @@ def exit_code(error: RidgelineError) -> int:
     return NOT_VALID if isinstance(error, (ValidationError, CommandError)) else FAILED
 
 
-def tell(error: RidgelineError, console: Console) -> None:
+def print_error(error: RidgelineError, console: Console) -> None:
     """Print an error in full."""
     if isinstance(error, ValidationError):
-        _tell_faults(error, console)
+        _print_faults(error, console)
         return
-    _print_error(str(error), console)
+    _print_message(str(error), console)
     details = ""
     if isinstance(error, CommandError):
         details = error.details
@@ -99,12 +99,12 @@ def tell(error: RidgelineError, console: Console) -> None:
         _print_indented(Text(details.rstrip(), "dim"), console)
 
 
-def tell_unexpected(error: BaseException, console: Console) -> None:
+def print_unexpected(error: BaseException, console: Console) -> None:
     """Print an exception that nobody expected.
 
     The whole traceback is shown if the environment variable `RIDGELINE_DEBUG` is set.
     """
-    _print_error(described(error), console)
+    _print_message(described(error), console)
     if os.environ.get(DEBUG):
         console.print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"))
     else:
@@ -114,9 +114,9 @@ def tell_unexpected(error: BaseException, console: Console) -> None:
         )
 
 
-def _tell_faults(error: ValidationError, console: Console) -> None:
+def _print_faults(error: ValidationError, console: Console) -> None:
     count = len(error.faults)
-    _print_error(
+    _print_message(
         f"application `{error.application}` is not valid; {count} fault{'s' if count != 1 else ''}:", console
     )
     for number, fault in enumerate(error.faults, 1):
@@ -126,7 +126,7 @@ def _tell_faults(error: ValidationError, console: Console) -> None:
             _print_indented(Text(text), console)
 
 
-def _print_error(message: str, console: Console) -> None:
+def _print_message(message: str, console: Console) -> None:
     console.print(Text.assemble(("error: ", "bold red"), _BACKTICKS(message)))
 
 

@@ -9,7 +9,7 @@ import typer
 
 from ridgeline.cli import options
 from ridgeline.cli.asking import commands
-from ridgeline.cli.errors import told
+from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.output import finish, write
 from ridgeline.cli.settings import (
     DEFAULT_HOST,
@@ -70,7 +70,7 @@ Attributes = Annotated[
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        with told():
+        with reporting_errors():
             from ridgeline.stram.identity import version
 
             write(f"ridgeline {version()}, pyspark {version('pyspark')}")
@@ -240,7 +240,7 @@ def run(  # noqa: PLR0913, PLR0917  options
     valid. A second Ctrl-C ends it with 130, a second SIGTERM with 143. If nobody reads its output any more it
     ends with 141.
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.load import load_application
         from ridgeline.engine.spark.submitted import chosen_master
         from ridgeline.plan.planner import plan_application
@@ -267,7 +267,7 @@ def run(  # noqa: PLR0913, PLR0917  options
         from ridgeline.engine.worker.log_channel import open_channel
 
         going = Run(plan, settings)
-        with told(going.tell_going_on), open_channel(settings.log):
+        with reporting_errors(going.print_how_to_continue), open_channel(settings.log):
             going.run()
 
 
@@ -285,7 +285,7 @@ def plan(
 
     Example: `ridgeline plan payments.py --attribute balances.partitions=4`
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.load import load_application
         from ridgeline.plan.planner import plan_application
         from ridgeline.plan.text import describe
@@ -306,7 +306,7 @@ def validate(
 
     Exit codes: 0 valid, 2 not valid.
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.load import load_application
         from ridgeline.cli.units import plural
         from ridgeline.plan.validation import validate as validate_application
@@ -339,7 +339,7 @@ def replay(
 
     Exit codes: 0 done, 1 the log is damaged, 2 there is no such log or window.
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.asking.replay import replay as replay_log
 
         replay_log(file, window, as_json=as_json)

@@ -495,10 +495,10 @@ class Measurement:
 
     def _doing(self, now: float) -> ProgressAnswer | None:
         """The progress if operators are known: a window runs and a heartbeat of it has arrived."""
-        heard = self._running is not None and any(
-            container.heard for container in self._statuses.containers.values()
+        reported = self._running is not None and any(
+            container.has_heartbeat for container in self._statuses.containers.values()
         )
-        return self.progress(now) if heard else None
+        return self.progress(now) if reported else None
 
     def _moment(
         self,

@@ -482,7 +482,7 @@ _HOSTS = (
         Kind.GAUGE,
         "seconds",
         ("container", "host"),
-        "Time since a container was last heard of.",
+        "Time since the last heartbeat or report of a container.",
         "Above `heartbeat_timeout` while it works on a window, its worker hangs or is gone: ask for its "
         "stack.",
         aliases=("Apex `lastHeartbeat`",),

@@ -58,7 +58,7 @@ class OperatorStatus:
 class ContainerStatus:
     """One container.
 
-    `last_word`: when a heartbeat or report of it came. `heard`: a heartbeat came in the running attempt.
+    `last_seen`: when its last heartbeat or report came. `has_heartbeat`: one came in the running attempt.
     """
 
     id: int
@@ -66,17 +66,17 @@ class ContainerStatus:
     host: str | None = None
     pid: int | None = None
     started: float | None = None
-    last_word: float | None = None
+    last_seen: float | None = None
     last_window: int | None = None
     bytes_out: int = 0
     stack: str = ""
-    heard: bool = False
+    has_heartbeat: bool = False
 
-    def hear(self, at: float, host: str, pid: int) -> None:
-        """Note that it lives. A new process counts as a new start."""
+    def seen(self, at: float, host: str, pid: int) -> None:
+        """Note a sign of life. A new process counts as a new start."""
         if self.started is None or (host, pid) != (self.host, self.pid):
             self.started = at
-        self.host, self.pid, self.last_word = host, pid, at
+        self.host, self.pid, self.last_seen = host, pid, at
 
 
 class Statuses:
@@ -112,25 +112,25 @@ class Statuses:
     def attempt(self) -> None:
         """An attempt at a window begins: reports of an earlier one no longer count."""
         for container in self.containers.values():
-            container.heard = False
+            container.has_heartbeat = False
             container.stack = ""
 
     def heartbeat(self, event: ContainerHeartbeat) -> None:
         """A container has sent a heartbeat."""
         container = self.containers.get(event.container)
         if container is not None:
-            container.hear(event.at, event.host, event.pid)
-            container.heard = True
+            container.seen(event.at, event.host, event.pid)
+            container.has_heartbeat = True
             container.stack = event.stack or container.stack
 
     def container_window(self, event: ContainerWindow) -> None:
         """A container's window is committed."""
         container = self.containers.get(event.container)
         if container is not None:
-            container.hear(max(event.received, container.last_word or 0.0), event.host, event.pid)
+            container.seen(max(event.received, container.last_seen or 0.0), event.host, event.pid)
             container.last_window = event.window_id
             container.bytes_out += event.bytes_out
-            container.heard = False
+            container.has_heartbeat = False
 
     def operator_window(self, event: OperatorWindow) -> None:
         """An operator's window is committed."""

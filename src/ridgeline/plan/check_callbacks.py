@@ -239,4 +239,4 @@ def _is_kind(kind: type, annotated: type) -> bool:
     try:
         return issubclass(kind, annotated)
     except TypeError:
-        return True  # a protocol, or another type of which nobody can tell
+        return True  # a protocol, or another type that cannot be checked

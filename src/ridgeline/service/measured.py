@@ -130,7 +130,7 @@ class _Measured:
                 outcome = launch(
                     self._plan,
                     self._options,
-                    observe=self._tell,
+                    observe=self._observe,
                     stop=stop,
                     console=self._console,
                     clock=self._clock,
@@ -151,7 +151,9 @@ class _Measured:
         )
         bound, advertised = heartbeat_host(self._master, conf)
         try:
-            return HeartbeatReceiver(self._hear, self._clock.wall, host=bound, advertised=advertised)
+            return HeartbeatReceiver(
+                self._observe_heartbeat, self._clock.wall, host=bound, advertised=advertised
+            )
         except OSError as error:
             remedy = "check `spark.driver.bindAddress` and `spark.driver.host`"
             msg = f"heartbeats cannot be received on `{bound}`: {error.strerror or error}; {remedy}"
@@ -175,7 +177,7 @@ class _Measured:
         uri = run.checkpoint.storage.uri
         at, number = self._clock.wall(), f"{run.checkpoint.run_id}-{run.checkpoint.epoch}"
         info = run_info(self._master, uri)
-        self._tell(planned_event(self._plan, at=at, application_id=number, info=info))
+        self._observe(planned_event(self._plan, at=at, application_id=number, info=info))
         self._planned = True
         if server is None:
             return
@@ -208,14 +210,14 @@ class _Measured:
             raise
         finally:
             if self._planned:
-                self._tell(ApplicationEnded(self._clock.wall(), ended[0] if ended else "failed", reason))
+                self._observe(ApplicationEnded(self._clock.wall(), ended[0] if ended else "failed", reason))
 
-    def _hear(self, event: RunEvent) -> None:
+    def _observe_heartbeat(self, event: RunEvent) -> None:
         """Pass on an event of the heartbeat port; before the plan is reported it would refer to nothing."""
         if self._planned:
-            self._tell(event)
+            self._observe(event)
 
-    def _tell(self, event: RunEvent) -> None:
+    def _observe(self, event: RunEvent) -> None:
         """Pass an event to the watch. A failure of it is reported once and never ends the run."""
         if isinstance(event, StateWarning):
             self._warn(event.text)

@@ -68,7 +68,7 @@ def test_a_token_is_asked_for_and_given(serve, watch):
     assert "does not accept this token" in refused(CommandError, Client(url, "wrong"))
 
 
-def test_what_is_not_there_is_told_in_the_services_words(serve, watch):
+def test_what_is_not_there_is_reported_in_the_services_words(serve, watch):
     message = refused(CommandError, Client(serve(watch, PLAN).url), "/windows/7")
     assert message == "window 7 is not known; kept are 0 to 0"
 

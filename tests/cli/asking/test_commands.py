@@ -168,7 +168,17 @@ def test_operators_by_pattern(ridgeline_command, running):
 
 def test_containers(ridgeline_command, running):
     found = lines(ridgeline_command("list-containers"))
-    assert found[0].split() == ["id", "state", "host", "pid", "stage", "last", "heard", "sent", "operators"]
+    assert found[0].split() == [
+        "id",
+        "state",
+        "host",
+        "pid",
+        "stage",
+        "last",
+        "heartbeat",
+        "sent",
+        "operators",
+    ]
     assert found[1].split()[:3] == ["0", "IDLE", "host"]
     assert len(found) == 1 + len(PLAN.execution.containers)
 

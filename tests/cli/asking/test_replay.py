@@ -117,7 +117,7 @@ def test_logs_that_are_none(ridgeline_command, write_log, tmp_path):
     )
 
 
-def test_a_torn_end_is_told_and_the_rest_is_shown(ridgeline_command, write_log):
+def test_a_torn_end_is_reported_and_the_rest_is_shown(ridgeline_command, write_log):
     path = Path(write_log("run.jsonl"))
     path.write_text(path.read_text()[:-20])
     result = ridgeline_command("replay", "run.jsonl")

@@ -37,7 +37,7 @@ def test_each_verdict_in_a_line(application, expected):
     assert line(**application) == expected
 
 
-def test_without_the_applications_clock_only_the_time_of_day_is_told():
+def test_without_the_applications_clock_only_the_time_of_day_is_reported():
     assert line(at=None) == "catching up: 12,300 records, done at 12:27:20"
 
 

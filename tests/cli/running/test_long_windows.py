@@ -54,7 +54,7 @@ def clock():
     return SteppingClock()
 
 
-def told(run, seconds, windows=None):
+def printed(run, seconds, windows=None):
     """The seconds at which there was a line, one look a second.
 
     `windows` are committed at these seconds, and the next ones begin.
@@ -73,26 +73,26 @@ def told(run, seconds, windows=None):
     return found, lines
 
 
-def test_a_long_window_is_told_of_every_ten_seconds(clock):
-    seconds, lines = told(Run(clock), 40)
+def test_a_long_window_is_reported_every_ten_seconds(clock):
+    seconds, lines = printed(Run(clock), 40)
     assert seconds == [6, 16, 26, 36]
     assert lines[2] == "window 1,235 runs for 26 s, 33% done, at least 41 s left: summing 20 of 60"
 
 
-def test_short_windows_are_neither_told_of_nor_asked_about(clock):
+def test_short_windows_are_neither_reported_nor_asked_about(clock):
     run = Run(clock)
-    assert told(run, 40, windows=range(3, 40, 3)) == ([], [])
+    assert printed(run, 40, windows=range(3, 40, 3)) == ([], [])
     assert run.asked == 0
 
 
 def test_windows_of_seven_seconds_have_a_line_every_ten_at_most(clock):
-    assert told(Run(clock), 40, windows=range(7, 40, 7))[0] == [6, 20, 34]
+    assert printed(Run(clock), 40, windows=range(7, 40, 7))[0] == [6, 20, 34]
 
 
 def test_nothing_is_said_between_windows(clock):
     run = Run(clock)
     run.began = None
-    assert told(run, 40) == ([], [])
+    assert printed(run, 40) == ([], [])
 
 
 LAST = {"windowId": 0, "tuplesIn": 10, "tuplesOut": 10, "seconds": 7.0}
@@ -130,7 +130,7 @@ def test_a_thread_of_the_view_looks_until_the_end():
     assert not view._long_windows._thread.is_alive()
 
 
-def test_progress_that_fails_is_told_once_and_not_asked_again():
+def test_progress_that_fails_is_reported_once_and_not_asked_again():
     clock = Steps()
     view, out = plain_view(clock, dict)
     for _ in range(4):

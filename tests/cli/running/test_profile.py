@@ -18,7 +18,7 @@ PLAN = make_plan()
 
 
 def profiled(folder, windows, *, own_host="elsewhere"):
-    """What a profile tells of a run of so many windows."""
+    """What a profile shows of a run of so many windows."""
     made = Profile(topology_of(PLAN), 0.0, folder, 5, own_host)
     for number in range(windows):
         for event in window(PLAN, number, at=0.1 * number):
@@ -79,7 +79,7 @@ def test_a_run_without_windows_leaves_nothing_not_even_the_files_of_the_run_befo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_made_is_told_before_the_run(tmp_path):
+def test_a_folder_that_cannot_be_made_is_reported_before_the_run(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(
         CommandError,
@@ -109,15 +109,15 @@ def test_py_spy_records_a_process(tmp_path, busy):
     graphs.record("worker", busy)
     [process] = [recording.process for recording in graphs._recordings]
     process.wait(60)
-    [told] = graphs.finish()
-    if "may not look into" not in told:
-        assert told == f"flame graph of the worker: {tmp_path / 'worker.svg'}"
+    [line] = graphs.finish()
+    if "may not look into" not in line:
+        assert line == f"flame graph of the worker: {tmp_path / 'worker.svg'}"
         assert "busy" in (tmp_path / "worker.svg").read_text()
     assert graphs.finish() == []
 
 
 @pytest.mark.parametrize(
-    ("does", "told"),
+    ("does", "line"),
     [
         (
             "echo 'Permission Denied: Try running again with elevated permissions' >&2; exit 1",
@@ -131,18 +131,18 @@ def test_py_spy_records_a_process(tmp_path, busy):
         ),
     ],
 )
-def test_what_kept_py_spy_from_recording_is_told(tmp_path, py_spy, monkeypatch, does, told):
+def test_what_kept_py_spy_from_recording_is_reported(tmp_path, py_spy, monkeypatch, does, line):
     monkeypatch.setattr(flame_graphs, "_PATIENCE_SECONDS", 0.2 if "trap" in does else 10.0)
     graphs = FlameGraphs(py_spy(does), tmp_path, 5)
     graphs.record("driver", os.getpid())
     [process] = [recording.process for recording in graphs._recordings]
     if "trap" not in does:
         process.wait(10)
-    assert graphs.finish()[0].startswith(f"no flame graph of the driver: {told}")
+    assert graphs.finish()[0].startswith(f"no flame graph of the driver: {line}")
     assert process.poll() is not None
 
 
-def test_a_py_spy_that_does_not_start_is_told(tmp_path):
+def test_a_py_spy_that_does_not_start_is_reported(tmp_path):
     graphs = FlameGraphs(str(tmp_path / "py-spy"), tmp_path, 5)
     graphs.record("driver", os.getpid())
     assert graphs.finish() == [

@@ -69,7 +69,7 @@ def test_a_run_that_finishes_and_is_replayed(ridgeline_process, ridgeline_comman
 
     replayed = ridgeline_command("replay", "run.jsonl").stdout.splitlines()
     assert replayed[0].endswith("; finished")
-    # lines with brackets hold the time of day or where it ran: told as of the last event instead of now
+    # lines with brackets hold the time of day or where it ran: shown as of the last event instead of now
     figures = [
         line
         for line in lines[

@@ -56,7 +56,7 @@ def printed(outcome, windows, settings=SETTINGS):
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
-def test_tasks_that_spark_began_again_are_told():
+def test_tasks_that_spark_began_again_are_reported():
     plan = make_plan()
     events = [
         replace(event, tasks_retried=2) if isinstance(event, WindowCommitted) else event

@@ -33,24 +33,24 @@ def ended(process, code):
 @pytest.mark.spark
 @pytest.mark.slow
 def test_what_a_run_leaves(ridgeline_process, temporary):
-    told = ended(ridgeline_process(*RUN), 0)
-    assert "finished: all inputs have given everything, 5 windows committed" in told
+    printed = ended(ridgeline_process(*RUN), 0)
+    assert "finished: all inputs have given everything, 5 windows committed" in printed
     assert temporary() == []
-    assert "not needed" not in told
+    assert "not needed" not in printed
 
-    told = ended(ridgeline_process(*RUN, "-D", "total.fail_at=0"), 1)
-    assert "no window of this run is committed" in told
-    assert (temporary(), "go on with" in told) == ([], False)
+    printed = ended(ridgeline_process(*RUN, "-D", "total.fail_at=0"), 1)
+    assert "no window of this run is committed" in printed
+    assert (temporary(), "go on with" in printed) == ([], False)
 
-    told = ended(ridgeline_process(*RUN, "--windows", "2"), 0)
+    printed = ended(ridgeline_process(*RUN, "--windows", "2"), 0)
     [kept] = temporary()
-    assert f"--checkpoint {kept}" in told.splitlines()[-1]
-    told = ended(ridgeline_process(*RUN, "--checkpoint", kept), 0)
-    assert "3 windows committed" in told
+    assert f"--checkpoint {kept}" in printed.splitlines()[-1]
+    printed = ended(ridgeline_process(*RUN, "--checkpoint", kept), 0)
+    assert "3 windows committed" in printed
     assert kept.is_dir(), "a folder that was given is the user's"
 
 
-def test_a_full_disk_is_told(temporary, monkeypatch):
+def test_a_full_disk_is_reported(temporary, monkeypatch):
     def full(**_named):
         raise OSError(28, "No space left on device")
 

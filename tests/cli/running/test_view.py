@@ -103,7 +103,7 @@ def test_quiet_says_nothing(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_who_stops_a_long_window_is_told_how_long_it_takes():
+def test_who_stops_a_long_window_is_shown_how_long_it_takes():
     operator = {
         "operator": "slow",
         "state": "running",
@@ -119,9 +119,9 @@ def test_who_stops_a_long_window_is_told_how_long_it_takes():
         "operators": [operator],
         "containers": [],
     }
-    told = "window 3 runs for 1 min 0 s, 40% done, 1 min 30 s left: slow 24 of 60"
+    shown = "window 3 runs for 1 min 0 s, 40% done, 1 min 30 s left: slow 24 of 60"
     assert stopping_line(progress) == (
-        f"stopping after this window ({told}); Ctrl-C again ends it at once, to be run again at the "
+        f"stopping after this window ({shown}); Ctrl-C again ends it at once, to be run again at the "
         "next start"
     )
     for short in ({**progress, "elapsedSeconds": 1.0}, {**progress, "running": False}):

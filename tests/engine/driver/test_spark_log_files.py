@@ -11,7 +11,7 @@ from ridgeline import CheckpointError
 from ridgeline.engine.driver.manifest import Manifest
 from ridgeline.engine.driver.spark_log import SparkLog
 from ridgeline.engine.state.storage import LocalStorage
-from support.damage import KINDS, cases, is_told
+from support.damage import KINDS, cases, names_file_and_remedy
 
 FILES = '{{"logOffset":{0}}}'
 KAFKA = '{{"clicks":{{"0":{0}00,"1":{0}50}}}}'
@@ -86,7 +86,7 @@ def test_the_log_continues_the_commit_or_it_is_reported(whole, tmp_path, pattern
         try:
             SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"], lambda _: None).check(manifest)
         except CheckpointError as error:
-            assert is_told(error, name.split(" ")[0], "spark/x"), f"{name}: {error}"  # noqa: PT017
+            assert names_file_and_remedy(error, name.split(" ")[0], "spark/x"), f"{name}: {error}"  # noqa: PT017
             outcomes["reported"] += 1
         else:
             is_right(checkpoint, manifest)

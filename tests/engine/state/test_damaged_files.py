@@ -10,7 +10,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.state import keyed_segments, state_files
 from ridgeline.engine.state.storage import DriverStorage, LocalStorage
 from ridgeline.testing import run_local
-from support.damage import KINDS, cases, is_told
+from support.damage import KINDS, cases, names_file_and_remedy
 from support.engine.ledger import application
 from support.manifests import manifest_of
 
@@ -78,7 +78,7 @@ def outcome(folder, name, damage, expected, tmp_path, storage=LocalStorage, leas
     try:
         run = run_local(ledger(), windows=LATER, checkpoint=storage(str(checkpoint)))
     except RidgelineError as error:
-        assert is_told(error, name.split(" ")[0], name.split(" ")[-1]), f"{name}: {error}"  # noqa: PT017
+        assert names_file_and_remedy(error, name.split(" ")[0], name.split(" ")[-1]), f"{name}: {error}"  # noqa: PT017
         return "told"
     finally:
         shutil.rmtree(checkpoint)

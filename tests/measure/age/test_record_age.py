@@ -91,7 +91,7 @@ def test_records_without_a_timestamp_are_left_out():
     assert sample("source", "INFO", times[:0], None, NOW) is None
 
 
-def test_the_oldest_records_of_results_are_told_apart():
+def test_the_oldest_records_of_results_are_distinguished():
     newest = np.array([NOW_US - 1_000_000, NOW_US - 2_000_000])
     oldest = np.array([NOW_US - 9_000_000, NO_TIME])
     found = sample("emit", "INFO", newest, oldest, NOW)

@@ -34,7 +34,7 @@ def test_each_millisecond_has_a_name():
         "job launch": 3,
         "shuffle": 3,
         "restore": 6,
-        "decode": 18,  # what is told of neither encoding nor state is taken for decoding
+        "decode": 18,  # what is reported as neither encoding nor state counts as decoding
         "user code": 30,
         "state write": 14,
         "reports": 13,
@@ -44,7 +44,7 @@ def test_each_millisecond_has_a_name():
     }
 
 
-def test_encoding_and_state_are_told_apart_from_the_rest_around_callbacks():
+def test_encoding_and_state_are_distinguished_from_the_rest_around_callbacks():
     times = run(TWO_STAGES, {"A": 10, "B": 20}, **OVERHEAD)
     operators = {
         number: replace(operator, encode_seconds=0.002, state_seconds=0.001)

@@ -67,7 +67,7 @@ def test_phases_that_cannot_occur_are_left_out():
     }
 
 
-def test_what_has_no_name_is_told():
+def test_what_has_no_name_is_reported():
     containerless = replace(times_of(0), containers={}, operators={})
     table = phase_table([planned(), *events_of(containerless)])
     whole = containerless.published - containerless.began
@@ -138,5 +138,5 @@ def test_the_table_is_plain_data():
     assert sum(phase["meanMs"] for phase in data["phases"]) == pytest.approx(data["window"]["meanMs"])
 
 
-def test_a_topology_does_where_no_plan_is_told():
+def test_a_topology_does_where_no_plan_is_reported():
     assert phase_table(story(3), CHAIN, warm_up=1).windows == 2

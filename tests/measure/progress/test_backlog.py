@@ -158,7 +158,7 @@ def test_without_a_finite_backlog_there_is_no_verdict(remaining):
     assert state.backlog.infinite == (remaining is not None)
 
 
-def test_what_is_left_tells_without_what_was_consumed():
+def test_what_is_left_suffices_without_what_was_consumed():
     source = SourceBacklog(window_seconds=1.0)
     for second in range(10):
         source.add(float(second), None, 100.0 + second)

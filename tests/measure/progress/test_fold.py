@@ -52,7 +52,7 @@ def ran(fold, window, operator, seconds, tuples_in=None, tuples_out=None, **more
     )
 
 
-def told(fold, at, window, operator, consumed, remaining, **more):
+def report(fold, at, window, operator, consumed, remaining, **more):
     fold.source(SourceProgress(at, window, operator, consumed, remaining, **more))
 
 
@@ -99,7 +99,7 @@ def test_a_window_of_sixty_seconds_after_twenty():
     assert not found["containers"][1]["silent"]
 
 
-def test_earlier_windows_tell_how_long_a_batch_will_take():
+def test_earlier_windows_show_how_long_a_batch_will_take():
     fold = made()
     for window in range(3):
         begin(fold, window, 100.0 + window)
@@ -282,8 +282,8 @@ def test_partitions_add_up_to_one_source():
     fold = made(Topology(nodes, ()))
     for second in range(20):
         begin(fold, second, float(second))
-        told(fold, second + 0.4, second, 0, 10.0 * second, 1000.0 - 5.0 * second, remaining_bytes=10.0)
-        told(fold, second + 0.4, second, 1, 30.0 * second, 3000.0 - 15.0 * second, remaining_bytes=20.0)
+        report(fold, second + 0.4, second, 0, 10.0 * second, 1000.0 - 5.0 * second, remaining_bytes=10.0)
+        report(fold, second + 0.4, second, 1, 30.0 * second, 3000.0 - 15.0 * second, remaining_bytes=20.0)
         commit(fold, second, second + 0.5)
     found = strict(fold, 19.5)
     (source,) = found["sources"]
@@ -315,7 +315,7 @@ def test_partitions_add_up_to_one_source():
     }
 
 
-def test_a_partition_that_does_not_tell_makes_a_lower_bound():
+def test_a_partition_that_does_not_report_makes_a_lower_bound():
     nodes = tuple(
         OperatorNode(one, "read", f"read[{one}]", "Read", one, 2, False, "input", False, one, 0)
         for one in (0, 1)
@@ -323,7 +323,7 @@ def test_a_partition_that_does_not_tell_makes_a_lower_bound():
     fold = made(Topology(nodes, ()))
     for second in range(5):
         begin(fold, second, float(second))
-        told(fold, second + 0.4, second, 0, 10.0 * second, 50.0, unit="bytes")
+        report(fold, second + 0.4, second, 0, 10.0 * second, 50.0, unit="bytes")
         commit(fold, second, second + 0.5)
     (source,) = strict(fold, 5.0)["sources"]
     assert source["backlog"] == {"value": 50.0, "basis": "lower bound"}
@@ -334,8 +334,8 @@ def test_a_whole_source_and_the_worst_of_two():
     fold = made(two_containers())
     for second in range(20):
         begin(fold, second, float(second))
-        told(fold, second + 0.5, second, 1, 10.0 * second, 100.0 + 50.0 * second, whole=True)
-        told(fold, second + 0.5, second, 2, 10.0 * second, 0.0, whole=True)
+        report(fold, second + 0.5, second, 1, 10.0 * second, 100.0 + 50.0 * second, whole=True)
+        report(fold, second + 0.5, second, 2, 10.0 * second, 0.0, whole=True)
     found = strict(fold, 20.0)
     assert [source["verdict"] for source in found["sources"]] == ["falling behind", "keeping up"]
     assert (found["application"]["verdict"], found["application"]["caughtUpAt"]) == ("falling behind", None)
@@ -348,7 +348,7 @@ def test_without_a_known_backlog_the_schedule_judges(remaining):
     fold = made()
     for window in range(20):  # windows of 1 s that take 1.5 s
         begin(fold, window, 1.5 * window, late=0.5 * window)
-        told(fold, 1.5 * window + 1, window, 1, 10.0 * window, remaining, unit="work")
+        report(fold, 1.5 * window + 1, window, 1, 10.0 * window, remaining, unit="work")
         commit(fold, window, 1.5 * window + 1.5)
     found = strict(fold, 30.0)
     assert found["application"]["verdict"] == "falling behind"
@@ -499,7 +499,7 @@ def test_a_long_run_of_many_operators_holds_no_more_than_a_short_one():
                 fold, window + 0.5, operator - 1, RunningOperator(operator, "done"), window=window, pid=window
             )
             ran(fold, window, operator, 0.1, {"input": 5}, {"output": 5})
-        told(fold, window + 0.6, window, 1, float(window), 5.0)
+        report(fold, window + 0.6, window, 1, float(window), 5.0)
         commit(fold, window, window + 0.7)
         held = fold._window
         sizes.append(len(held.operators) + len(held.heartbeats) + len(held.processes) + len(fold._averages))

@@ -106,7 +106,7 @@ def test_a_third_done_of_sixty_tuples_of_a_second():
     assert result.operators[3].input_remaining.value == pytest.approx(60)
 
 
-def test_earlier_windows_tell_what_this_one_cannot():
+def test_earlier_windows_show_what_this_one_cannot():
     history = {3: History(seconds_per_element=0.5, elements=60, seconds=30.0)}
     running = {2: RunningOperator(2, "running", 20.0, {"input": 20}, {"input": 40}, 0, {"output": 20})}
     result = window_progress(WORD_COUNT, running, history)

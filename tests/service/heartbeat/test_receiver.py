@@ -32,7 +32,7 @@ BEAT = ContainerHeartbeat(
 
 
 class Port:
-    """A receiver and what it told."""
+    """A receiver and what it reported."""
 
     def __init__(self, observe=None, **limits):
         self.events = []
@@ -49,7 +49,7 @@ class Port:
         return [event for event in list(self.events) if isinstance(event, ContainerHeartbeat)]
 
     def rejected(self):
-        """The refusals told of, by reason."""
+        """The refusals that were reported, by reason."""
         found = {}
         for event in list(self.events):
             if isinstance(event, HeartbeatRejected):
@@ -171,7 +171,7 @@ def test_what_is_too_large_is_refused_by_its_header(open_port, wait_until):
     assert port.rejected() == {"too large": 1}
 
 
-def test_what_comes_of_a_committed_window_only_tells_its_clock(open_port, wait_until):
+def test_what_comes_of_a_committed_window_only_reports_its_clock(open_port, wait_until):
     port = open_port()
     port.receiver.follow(WindowCommitted(0.0, 5, 1, *[0.0] * 7))
     port.receiver.committed(3)
@@ -272,7 +272,7 @@ def test_unfinished_messages_are_bounded_together(open_port, wait_until):
         assert port.receiver._buffered <= 16 * 10_000 + 9_004
 
 
-def test_a_flood_is_told_in_few_events(open_port, wait_until):
+def test_a_flood_is_reported_in_few_events(open_port, wait_until):
     port = open_port()
     for _ in range(300):
         with port.connect() as line:
@@ -369,7 +369,7 @@ def test_close_ends_thread_and_connections(open_port):
         port.connect()
 
 
-def test_secrets_differ_and_workers_are_told(open_port):
+def test_secrets_differ_and_workers_are_reported(open_port):
     one, two = open_port(advertised="driver.example"), open_port()
 
     assert one.receiver.secret != two.receiver.secret

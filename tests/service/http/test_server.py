@@ -31,7 +31,7 @@ def test_a_free_port_on_the_loopback_address_without_a_token(app):
         server.close()
 
 
-def test_a_port_in_use_is_told_at_once(app):
+def test_a_port_in_use_is_reported_at_once(app):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
@@ -42,7 +42,7 @@ def test_a_port_in_use_is_told_at_once(app):
 
 
 @pytest.mark.parametrize(("host", "port"), [("192.0.2.1", 0), ("no-such-host.invalid", 0)])
-def test_an_address_that_cannot_be_had_is_told(app, host, port):
+def test_an_address_that_cannot_be_had_is_reported(app, host, port):
     with pytest.raises(
         RidgelineError,
         match=f"the web service cannot listen on `{host}`, port {port}: .*; give an address of this machine",
@@ -50,7 +50,7 @@ def test_an_address_that_cannot_be_had_is_told(app, host, port):
         WebServer(app, host, port)
 
 
-def test_a_number_that_is_no_port_is_told(app):
+def test_a_number_that_is_no_port_is_reported(app):
     with pytest.raises(RidgelineError, match="a port is a number from 0 to 65535; got 99999"):
         WebServer(app, port=99_999)
 

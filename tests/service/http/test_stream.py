@@ -11,7 +11,7 @@ from support.service.watched import BASE, feed, payments, serving, watched
 
 
 class Events:
-    """A client of `/events` that reads when it is told to."""
+    """A client of `/events` that reads when asked to."""
 
     def __init__(self, host, port, headers=""):
         self.socket = socket.create_connection((host, port), timeout=30)

@@ -221,7 +221,7 @@ def test_what_is_not_there_is_answered_with_a_hint(client, path, error, hint):
         ("/info?x=1", f"`{BASE}/info` has no parameter `x`"),
     ],
 )
-def test_bad_parameters_are_told(client, path, error):
+def test_bad_parameters_are_reported(client, path, error):
     assert client.get(path, 400)["error"] == error
 
 

@@ -132,9 +132,9 @@ def _operator(operator, container, window_id, at, tuples, errors, dropped):
 
 def run_window(watch, plan, window_id=0, tuples=100, **what):
     """Give a watch (or a measurement) the events of one window; what it then says of that window."""
-    tell = getattr(watch, "observe", None) or watch.apply
+    apply = getattr(watch, "observe", None) or watch.apply
     for event in window(plan, window_id, tuples, **what):
-        tell(event)
+        apply(event)
     return watch.run()["last"]
 
 

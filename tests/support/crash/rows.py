@@ -52,7 +52,7 @@ def window_range(path):
 class Reader(threading.Thread):
     """Reads files as soon as they appear, while a run is being killed over and over.
 
-    `faults` tells what it should not have seen. A file that it has read must stay as it was; so if what lies
+    `faults` lists what it should not have seen. A file that it has read must stay as it was; so if what lies
     there in the end is right, the reader never saw a row twice, nor one of a window that did not come to be.
     """
 
@@ -68,7 +68,7 @@ class Reader(threading.Thread):
             while not self._over.is_set():
                 self.look()
                 time.sleep(0.02)
-        except Exception as error:  # noqa: BLE001  told by `finish`
+        except Exception as error:  # noqa: BLE001  reported by `finish`
             self.faults.append(f"{type(error).__name__}: {error}")
 
     def look(self):

@@ -40,7 +40,7 @@ class Entries(InputOperator):
 
 
 class Ledger(Operator):
-    """Counts keys, forgets some, and tells of the state as a whole now and then."""
+    """Counts keys, forgets some, and emits the state as a whole now and then."""
 
     entries = InputPort(Entry)
     sums = OutputPort(Sums)

@@ -8,7 +8,7 @@ from ridgeline.plan.planner import plan_application
 
 
 class SparkRun:
-    """What a run told: its events, and what collecting sinks got, window by window."""
+    """What a run reported: its events, and what collecting sinks got, window by window."""
 
     def __init__(self, plan):
         self.plan = plan

@@ -31,14 +31,15 @@ def main(folder):
             ("payments", EXAMPLES["payments"], 3),
             *((f"{name} round robin", example, 2) for name, example in ROUND_ROBIN.items()),
         ]:
-            began, told = time.monotonic(), "right"
+            began, result = time.monotonic(), "right"
             try:
                 prove(example, context, folder / f"{name}-{partitions}", partitions)
-            except Exception:  # noqa: BLE001  the others are told of too
+            except Exception:  # noqa: BLE001  the others are result of too
                 traceback.print_exc(file=sys.stdout)
-                failures, told = failures + 1, "WRONG"
+                failures, result = failures + 1, "WRONG"
             print(
-                f"{name} with {partitions} partitions: {told} ({time.monotonic() - began:.1f} s)", flush=True
+                f"{name} with {partitions} partitions: {result} ({time.monotonic() - began:.1f} s)",
+                flush=True,
             )
     finally:
         context.stop()

@@ -33,34 +33,34 @@ class Example(NamedTuple):
 EXAMPLES = {
     "flights": Example(
         lambda partitions, folder: {"app": flights_case.build(partitions, folder, count=60_001)},
-        lambda partitions, folder, told: flights_case.check(folder, count=60_001),
+        lambda partitions, folder, printed: flights_case.check(folder, count=60_001),
         windows=13,
     ),
     "yahoo_finance": Example(
         lambda partitions, folder: {"app": yahoo_finance_case.build(partitions, folder, days=6)},
-        lambda partitions, folder, told: yahoo_finance_case.check(folder, days=6),
+        lambda partitions, folder, printed: yahoo_finance_case.check(folder, days=6),
         windows=24,
     ),
     "pi": Example(
         lambda partitions, folder: {"app": pi_case.build(partitions, folder, count=60_001, per_window=5_001)},
-        lambda partitions, folder, told: pi_case.check(
+        lambda partitions, folder, printed: pi_case.check(
             folder, partitions=partitions, count=60_001, per_window=5_001
         ),
         windows=12,
     ),
     "payments": Example(
         lambda partitions, folder: payments_case.build(partitions, folder, count=20_001),
-        lambda partitions, folder, told: payments_case.check(folder, count=20_001),
+        lambda partitions, folder, printed: payments_case.check(folder, count=20_001),
         windows=11,
     ),
     "word_count": Example(
         lambda partitions, folder: word_count_case.build(partitions, folder, per_window=20),
-        lambda partitions, folder, told: word_count_case.check(folder, per_window=20),
+        lambda partitions, folder, printed: word_count_case.check(folder, per_window=20),
         windows=11,
     ),
     "rate": Example(
         lambda partitions, folder: rate_case.build(partitions),
-        lambda partitions, folder, told: rate_case.check(told),
+        lambda partitions, folder, printed: rate_case.check(printed),
         windows=rate_case.WINDOWS,
         endless=True,
     ),
@@ -70,14 +70,14 @@ ROUND_ROBIN = {  # keyed tuples are divided round robin where a unifier merges w
         lambda partitions, folder: {
             "app": flights_case.build(partitions, folder, count=25_001, round_robin=True)
         },
-        lambda partitions, folder, told: flights_case.check(folder, count=25_001),
+        lambda partitions, folder, printed: flights_case.check(folder, count=25_001),
         windows=6,
     ),
     "yahoo_finance": Example(
         lambda partitions, folder: {
             "app": yahoo_finance_case.build(partitions, folder, days=3, round_robin=True)
         },
-        lambda partitions, folder, told: yahoo_finance_case.check(folder, days=3),
+        lambda partitions, folder, printed: yahoo_finance_case.check(folder, days=3),
         windows=12,
     ),
 }
@@ -90,11 +90,11 @@ def prove(example, context, folder, partitions):
     """
     arguments = example.build(partitions, folder / "output")
     plan = plan_application(**{**arguments, "attributes": {**arguments.get("attributes", {}), "window": "0"}})
-    told = io.StringIO()
+    printed = io.StringIO()
     options = Options(
         checkpoint=str(folder / "checkpoint"), windows=example.windows if example.endless else None
     )
-    outcome = launch(plan, options, context=context, console=Console(file=told, width=200))
+    outcome = launch(plan, options, context=context, console=Console(file=printed, width=200))
     assert outcome.windows_committed == example.windows
     assert outcome.ended is not example.endless
-    example.check(partitions, folder / "output", told.getvalue())
+    example.check(partitions, folder / "output", printed.getvalue())

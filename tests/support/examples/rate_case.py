@@ -1,7 +1,7 @@
 """The rate example, built and checked.
 
-`total` keeps one sum without a key and has no unifier: with several partitions each would tell the sum of its
-own share. So only the others are partitioned: the source, and the console, which gets sums round robin.
+`total` keeps one sum without a key and has no unifier: with several partitions each would print the sum of
+its own share. So only the others are partitioned: the source, and the console, which gets sums round robin.
 The console is the one output, so it is what is read.
 """
 
@@ -30,7 +30,7 @@ def inputs(windows=WINDOWS):
     return {"numbers": found}
 
 
-def check(told, *, windows=WINDOWS):
-    """Compare the sums that the console told with the oracle."""
-    lines = [line for line in told.splitlines() if line.startswith("console ")]
+def check(printed, *, windows=WINDOWS):
+    """Compare the sums that the console printed with the oracle."""
+    lines = [line for line in printed.splitlines() if line.startswith("console ")]
     assert [int(re.search(r"value= *(\d+)$", line)[1]) for line in lines] == oracle.sums(windows, ROWS)

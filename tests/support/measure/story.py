@@ -1,4 +1,4 @@
-"""A chain of three operators, and what its run tells window by window."""
+"""A chain of three operators, and what its run reports window by window."""
 
 import numpy as np
 

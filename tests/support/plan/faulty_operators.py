@@ -68,7 +68,7 @@ def names_with_other_letters() -> Application:
 
 
 @faulty(
-    "`window`: the window of the application: '5 parsecs' is no duration; "
+    "`window`: the window of the application: '5 parsecs' is not a duration; "
     "give a number of seconds, or a text such as "
     '"200ms", "1s", "5m" or "1h"; 0 runs windows as fast as they get'
 )
@@ -87,7 +87,7 @@ def negative_window() -> Application:
 
 @faulty(
     (
-        "`window`: the window of the application: 'soon' is no duration; "
+        "`window`: the window of the application: 'soon' is not a duration; "
         'give a number of seconds, or a text such as "200ms", '
         '"1s", "5m" or "1h"; 0 runs windows as fast as they get'
     ),

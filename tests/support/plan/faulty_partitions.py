@@ -124,7 +124,7 @@ def more_partitions_than_an_operator_can_have() -> Application:
 
 
 class Given(Partitioner):
-    """Gives what it is told to give."""
+    """Returns what it is given."""
 
     def __init__(self, partitions: Any) -> None:
         self.partitions = partitions
@@ -419,7 +419,7 @@ class Several(Operator):
         "files, metrics and addresses"
     ),
     (
-        "`window`: the window of the application: 'never' is no duration; "
+        "`window`: the window of the application: 'never' is not a duration; "
         'give a number of seconds, or a text such as "200ms", '
         '"1s", "5m" or "1h"; 0 runs windows as fast as they get'
     ),

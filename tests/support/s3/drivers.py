@@ -62,7 +62,7 @@ def race(context, uri, rounds):
 def create(context, uri, rounds):
     """Two drivers create the same file at the same moment.
 
-    Returns how many were told that they did, by round.
+    Returns how many got the answer that they did, by round.
     """
     counts = []
     storages = [HadoopStorage(uri, context) for _ in range(2)]

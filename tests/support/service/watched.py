@@ -90,7 +90,7 @@ def events_of(app, windows=None) -> tuple:
 
 
 class Now:
-    """A clock that shows what it was last told."""
+    """A clock that shows the time that was set last."""
 
     def __init__(self) -> None:
         self.seconds = START.timestamp()

@@ -108,17 +108,18 @@ class Client:
                 f"`{self.url}` {why}; give the one that was shown when the application was started: "
                 "`--token TOKEN`"
             )
-        told = _told(error)
+        reason = _reason_in(error)
         if error.code == _NOT_FOUND:
             return CommandError(
-                told
+                reason
                 or f"`{address}` does not exist; "
                 "is it the address of a Ridgeline application of this version?"
             )
-        return RidgelineError(f"`{address}` failed with status {error.code}" + (f": {told}" if told else ""))
+        because = f": {reason}" if reason else ""
+        return RidgelineError(f"`{address}` failed with status {error.code}{because}")
 
 
-def _told(error: urllib.error.HTTPError) -> str:
+def _reason_in(error: urllib.error.HTTPError) -> str:
     """The reason that the service gives for its refusal."""
     try:
         answer = json.loads(error.read())

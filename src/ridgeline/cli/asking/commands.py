@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ridgeline.cli.errors import told
+from ridgeline.cli.errors import reporting_errors
 
 App = Annotated[
     str | None,
@@ -74,7 +74,7 @@ def list_apps(
 
     Example: `ridgeline list-apps 'quote*'`
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.asking import remote
         from ridgeline.cli.figures.lists import apps_table
         from ridgeline.service.registry import running
@@ -97,7 +97,7 @@ def get_app_info(app: App = None, url: Url = None, token: Token = None, as_json:
 
     Example: `ridgeline get-app-info quotes`
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.asking import remote
         from ridgeline.cli.figures.lists import info_lines
 
@@ -123,7 +123,7 @@ def list_operators(
 
     Example: `ridgeline list-operators quotes 'high*'`
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.asking import remote
         from ridgeline.cli.errors import CommandError
         from ridgeline.cli.figures.lists import operators_list
@@ -144,11 +144,11 @@ def list_operators(
 
 
 def list_containers(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
-    """List the containers: where they run, when they were last heard, and which operators they run.
+    """List the containers: where they run, when their last heartbeats came, and which operators they run.
 
     Example: `ridgeline list-containers quotes`
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.asking import remote
         from ridgeline.cli.figures.lists import containers_table
 
@@ -161,7 +161,7 @@ def show_logical_plan(app: App = None, url: Url = None, token: Token = None, as_
 
     Example: `ridgeline show-logical-plan quotes`
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.asking import remote
         from ridgeline.cli.figures.plans import logical_plan
 
@@ -176,7 +176,7 @@ def show_physical_plan(
 
     Example: `ridgeline show-physical-plan quotes`
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.asking import remote
         from ridgeline.cli.figures.plans import physical_plan
 
@@ -193,7 +193,7 @@ def critical_path(
 
     Example: `ridgeline critical-path quotes --watch`
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.asking import remote, watching
         from ridgeline.cli.figures.path import critical_path_parts
 
@@ -212,7 +212,7 @@ def latency(app: App = None, url: Url = None, token: Token = None, as_json: AsJs
 
     Example: `ridgeline latency quotes`
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.asking import remote
         from ridgeline.cli.figures.lists import latency_table
 
@@ -230,7 +230,7 @@ def record_age(app: App = None, url: Url = None, token: Token = None, as_json: A
 
     Example: `ridgeline record-age quotes`
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.asking import remote
         from ridgeline.cli.figures.ages import ages_table
 
@@ -247,7 +247,7 @@ def progress(
 
     Example: `ridgeline progress quotes --watch`
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.asking import remote, watching
         from ridgeline.cli.figures.running import progress_parts
 
@@ -270,7 +270,7 @@ def windows(
 
     Example: `ridgeline windows quotes --limit 100`
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.asking import remote
         from ridgeline.cli.figures.lists import windows_table
 
@@ -290,7 +290,7 @@ def top(app: App = None, url: Url = None, token: Token = None, as_json: AsJson =
 
     Example: `ridgeline top quotes`
     """
-    with told():
+    with reporting_errors():
         from ridgeline.cli.asking import remote, watching
 
         watching.top(remote.connect(app, url, token), as_json=as_json)

@@ -118,7 +118,7 @@ def containers_table(containers: Rows, width: int) -> Table:
         "host": [Text(container["host"] or UNKNOWN) for container in containers],
         "pid": [Text(_number(container["pid"])) for container in containers],
         "stage": [Text(_number(container["stage"])) for container in containers],
-        "last heard": [Text(_ago(container["heartbeatAgeSeconds"])) for container in containers],
+        "last heartbeat": [Text(_ago(container["heartbeatAgeSeconds"])) for container in containers],
         "sent": [Text(size(container["bytesOut"])) for container in containers],
         "operators": [Text(", ".join(container["operators"].values())) for container in containers],
     }

@@ -82,12 +82,12 @@ class FlameGraphs:
             if recording.process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     recording.process.send_signal(signal.SIGINT)
-        told = [*self._faults, *(_told(recording) for recording in self._recordings)]
+        lines = [*self._faults, *(_result(recording) for recording in self._recordings)]
         self._recordings.clear()
-        return told
+        return lines
 
 
-def _told(recording: _Recording) -> str:
+def _result(recording: _Recording) -> str:
     try:
         _, said = recording.process.communicate(timeout=_PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:

@@ -45,7 +45,7 @@ class Profile:
         self._busy: dict[int, float] = {}
         self._first: float | None = None
         self._windows = 0
-        self._told: list[str] = []
+        self._lines: list[str] = []
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (folder / PHASES_FILE).unlink(missing_ok=True)
@@ -84,7 +84,7 @@ class Profile:
         if self._busy:
             self._graphs.record("worker", max(self._busy, key=lambda pid: self._busy[pid]))
         else:
-            self._told.append(
+            self._lines.append(
                 "no flame graph of a worker: none runs on this host; on a worker's: `py-spy record --pid "
                 "PID -o worker.svg`"
             )
@@ -92,9 +92,9 @@ class Profile:
     def finish(self) -> None:
         """End the recordings and write the phases; to be called however the run has ended."""
         if self._graphs is not None:
-            self._told += self._graphs.finish()
+            self._lines += self._graphs.finish()
             if not self._recording and self._windows:
-                self._told.append(
+                self._lines.append(
                     f"no flame graphs: they begin after {_WARM_WINDOWS} windows, or {_WARM_SECONDS:.0f} s "
                     "after the first"
                 )
@@ -105,9 +105,9 @@ class Profile:
         try:
             with open(path, "w", encoding="utf-8", opener=trust.private_opener) as file:
                 file.write(json.dumps(table.as_dict(), indent=2) + "\n")
-            self._told.append(f"phases of a window: {path}")
+            self._lines.append(f"phases of a window: {path}")
         except OSError as error:
-            self._told.append(f"`{path}` cannot be written: {error.strerror or error}")
+            self._lines.append(f"`{path}` cannot be written: {error.strerror or error}")
 
     def parts(self, width: int) -> Iterator[RenderableType]:
         """The table, which files there are, and what is missing; nothing before the first window."""
@@ -116,4 +116,4 @@ class Profile:
             yield Text()
             yield from phases_parts(table.as_dict(), width)
             yield Text()
-        yield from map(Text, [*self._told, *filter(None, [self.fault])])
+        yield from map(Text, [*self._lines, *filter(None, [self.fault])])

@@ -72,10 +72,10 @@ class Run:
             self._print_profile()
         if self._unread:
             if not outcome.ended:
-                self.tell_going_on()
+                self.print_how_to_continue()
             raise OutputGoneError
 
-    def tell_going_on(self) -> None:
+    def print_how_to_continue(self) -> None:
         """To standard error: what is committed, and the command that continues from it."""
         if self._checkpoint:
             console = make_console()
@@ -133,9 +133,9 @@ class Run:
         watch.subscribe(self._show)  # by itself: a view that fails must not stop the counting
         service = "" if url is None else service_line(url)
         self._view.started(self._checkpoint, run.next_window, service, watch)
-        self._tell_where_prints_go()
+        self._print_where_output_goes()
 
-    def _tell_where_prints_go(self) -> None:
+    def _print_where_output_goes(self) -> None:
         from ridgeline.engine.spark.cluster import prints_place
         from ridgeline.engine.spark.submitted import active_context
 

@@ -56,7 +56,7 @@ class OperatorAnswer(TypedDict):
     p99Ms: Annotated[float | None, "99th percentile of the latency of all windows."]
     windowsBehind: Annotated[int, "Windows that are over by the schedule and that it has not completed."]
     failureCount: Annotated[int, "Failures of it that made a window start again."]
-    lastHeartbeat: Annotated[float | None, "When its container was last heard."]
+    lastHeartbeat: Annotated[float | None, "When its container's last heartbeat or report came."]
     stateBytes: Annotated[int, "Bytes of state that its last window changed."]
     errors: Annotated[int, "Tuples that it emitted at error ports or left out, since the start."]
     errorTuples: Annotated[list[str], "The last of them, as text."]
@@ -98,7 +98,7 @@ class ContainerAnswer(TypedDict):
     numOperators: Annotated[int, "How many they are."]
     lastHeartbeat: Annotated[float | None, "When a heartbeat or a report of it came last."]
     heartbeatAgeSeconds: Annotated[float | None, "Seconds since then."]
-    startedTime: Annotated[float | None, "When its present process was first heard."]
+    startedTime: Annotated[float | None, "When the first heartbeat or report of its present process came."]
     stack: Annotated[str, "Where its thread was by the last heartbeat of the running window; else empty."]
     bytesOut: Annotated[int, "Bytes that it sent to other containers, since the start."]
     lastWindowId: Annotated[int | None, "Its last committed window."]
@@ -204,7 +204,7 @@ def operator_answer(status: OperatorStatus, container: ContainerStatus, moment: 
         "p99Ms": latency["p99Ms"] if latency else None,
         "windowsBehind": moment.behind[node.id],
         "failureCount": status.failures,
-        "lastHeartbeat": container.last_word,
+        "lastHeartbeat": container.last_seen,
         "stateBytes": status.state_bytes,
         "errors": status.errors,
         "errorTuples": list(status.error_tuples),
@@ -243,9 +243,9 @@ def container_answer(container: ContainerStatus, topology: Topology, moment: Mom
         "state": _container_state(container, operators, moment),
         "operators": {str(operator): topology.by_id[operator].title for operator in operators},
         "numOperators": len(operators),
-        "lastHeartbeat": container.last_word,
-        "heartbeatAgeSeconds": max(0.0, moment.now - container.last_word)
-        if container.last_word is not None
+        "lastHeartbeat": container.last_seen,
+        "heartbeatAgeSeconds": max(0.0, moment.now - container.last_seen)
+        if container.last_seen is not None
         else None,
         "startedTime": container.started,
         "stack": container.stack,
@@ -312,11 +312,11 @@ def _operator_state(status: OperatorStatus, moment: Moment) -> str:
 def _container_state(container: ContainerStatus, operators: Iterable[int], moment: Moment) -> str:
     if container.id in moment.silent:
         return "SILENT"
-    if container.heard and any(
+    if container.has_heartbeat and any(
         moment.states.get(operator) in {"running", "waiting"} for operator in operators
     ):
         return "RUNNING"
-    return "PENDING" if container.last_word is None else "IDLE"
+    return "PENDING" if container.last_seen is None else "IDLE"
 
 
 def _ports(status: OperatorStatus, totals: Totals, rates: Rates) -> list[PortAnswer]:

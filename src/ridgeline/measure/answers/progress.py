@@ -72,7 +72,7 @@ class SourceAnswer(InfiniteAnswer):
     arrivalPerSecond: Annotated[float | None, "Units that arrive per second."]
     basis: Annotated[str, "What the backlog is based on."]
     caughtUpAt: Annotated[float | None, "When the backlog will be worked off; null unless it catches up."]
-    asOf: Annotated[float | None, "When the source was last heard."]
+    asOf: Annotated[float | None, "When the source last reported."]
     problem: Annotated[str | None, "Why the source could not be asked; null if it answers."]
     verdict: Annotated[str, "Whether the application keeps up with it: `keeping up`, `falling behind`, ..."]
 
@@ -84,7 +84,7 @@ class BacklogAnswer(InfiniteAnswer):
     backlogSeconds: Annotated[float | None, "The longest time that a source's backlog takes."]
     basis: Annotated[str, "What `backlogSeconds` is based on; `schedule`: on how late windows are."]
     caughtUpAt: Annotated[float | None, "When all backlogs will be worked off."]
-    asOf: Annotated[float | None, "When the source that was heard longest ago was heard."]
+    asOf: Annotated[float | None, "When the source whose report is the oldest reported."]
     unreachable: Annotated[list[str], "Names of sources that do not answer."]
     verdict: Annotated[str, "The worst verdict of the sources, or what the schedule says."]
     windowsBehind: Annotated[int | None, "Windows that are due by the schedule and not begun."]

@@ -29,7 +29,7 @@ PHASES: Mapping[str, str] = {
     "reports": "from the end of the last stage until the driver has all reports",
     "staging": "outputs stage",
     "manifest": "the manifest is written: the commit",
-    "publish": "outputs publish, operators hear of the commit, old files go",
+    "publish": "outputs publish, operators are notified of the commit, old files go",
     "commit log": "Spark writes that the micro-batch is done",
     BETWEEN: "the driver folds events and draws its view before the next window, which waits for it",
     UNEXPLAINED: "what has no name",

@@ -61,7 +61,7 @@ class ProgressFold:
     Args:
         window_seconds: The application's window width.
         interval_seconds: Over how long the rates of sources are taken.
-        heartbeat_timeout: A container that runs and was not heard of for longer is shown as silent; seconds.
+        heartbeat_timeout: A running container without a heartbeat for longer is shown as silent; seconds.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class ProgressFold:
         self._schedule.add(event.at, late + self._forgiven)
 
     def window_started(self, event: WindowStarted) -> None:
-        """An attempt is given to the containers; what was heard of earlier ones does not count."""
+        """An attempt is given to the containers; heartbeats of earlier ones do not count."""
         window = self._window
         if window is None or window.id != event.window_id:
             window = self._window = _Window(event.window_id, event.at)
@@ -467,8 +467,8 @@ class _Window:
         return self.committed_at is None
 
     def clear(self) -> None:
-        for heard in (self.operators, self.heartbeats, self.processes, self.finished):
-            heard.clear()
+        for reported in (self.operators, self.heartbeats, self.processes, self.finished):
+            reported.clear()
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 
 _MOST = 1e18  # counts and seconds above are read as this: no product of them overflows by accident
 _UNSEEN_FRACTION = 0.5
-_TELLING_OUTPUTS = 2.0  # of an active tuple: with fewer, the output so far does not show how far it is
+_OUTPUTS_NEEDED = 2.0  # of an active tuple: with fewer, the output so far does not show how far it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,9 +396,9 @@ def _element(said: RunningOperator, history: History, ports: Iterable[str]) -> _
         remaining[port] = (_reported(said, port) or expected) if active else NOTHING
     shown = sum(map(_number, said.active_produced.values()))
     to_come = total(remaining.values()).value
-    several = to_come is not None and shown + to_come >= _TELLING_OUTPUTS * active
-    tells = bool(active) and (bool(said.active_remaining) or several)
-    fraction = active_fraction(shown, total(remaining.values())) if tells else UNKNOWN
+    several = to_come is not None and shown + to_come >= _OUTPUTS_NEEDED * active
+    is_known = bool(active) and (bool(said.active_remaining) or several)
+    fraction = active_fraction(shown, total(remaining.values())) if is_known else UNKNOWN
     ended = min(_number(said.seconds), _number(said.end_seconds or 0.0))
     return _Element(consumed, active, _number(said.seconds) - ended, produced, remaining, fraction, ended)
 

@@ -259,7 +259,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Hosts": (
         Panel("Clock skew", "timeseries", 6, (Query("clock_skew_seconds", ("host",), "{{host}}"),)),
         Panel(
-            "Last heard of",
+            "Last heartbeat",
             "timeseries",
             6,
             (Query("container_heartbeat_age_seconds", ("container", "host"), "{{container}} on {{host}}"),),

@@ -80,19 +80,19 @@ class Rejections:
         self.totals = dict.fromkeys(REASONS, 0)
         self._observe = observe
         self._now = now
-        self._untold: dict[str, tuple[int, str]] = {}
-        self._told: dict[str, float] = {}
+        self._pending: dict[str, tuple[int, str]] = {}
+        self._reported: dict[str, float] = {}
 
     def add(self, reason: str, peer: str) -> None:
         """Something was refused."""
         self.totals[reason] += 1
-        self._untold[reason] = (self._untold.get(reason, (0, ""))[0] + 1, peer)
+        self._pending[reason] = (self._pending.get(reason, (0, ""))[0] + 1, peer)
 
     def report(self, monotonic: float = math.inf) -> None:
         """Report the reasons that are due; all by default."""
-        for reason, (count, peer) in list(self._untold.items()):
-            if monotonic - self._told.get(reason, -math.inf) >= _REPORT_SECONDS:
-                self._told[reason] = monotonic
-                del self._untold[reason]
+        for reason, (count, peer) in list(self._pending.items()):
+            if monotonic - self._reported.get(reason, -math.inf) >= _REPORT_SECONDS:
+                self._reported[reason] = monotonic
+                del self._pending[reason]
                 with contextlib.suppress(Exception):
                     self._observe(HeartbeatRejected(self._now(), reason, peer, count))

@@ -139,7 +139,7 @@ class HeartbeatReceiver:
             self.committed(event.window_id)
 
     def workers(self) -> list[Worker]:
-        """The workers whose connections are open, as they were last heard; from any thread.
+        """The workers whose connections are open, each with its last heartbeat; from any thread.
 
         None while this end has something unread.
         """
@@ -262,10 +262,10 @@ class HeartbeatReceiver:
             return False
         connection.trusted = True
         connection.last = (connection.since, beat)
-        self._tell(replace(beat, at=at), connection.peer)
+        self._report(replace(beat, at=at), connection.peer)
         return True
 
-    def _tell(self, beat: ContainerHeartbeat, peer: str) -> None:
+    def _report(self, beat: ContainerHeartbeat, peer: str) -> None:
         self._workers[beat.host, beat.pid] = None
         if len(self._workers) > _KNOWN_WORKERS:
             del self._workers[next(iter(self._workers))]

@@ -102,7 +102,7 @@ class LogicalOperatorAnswer(TypedDict):
     cpuPercentageMA: Annotated[float | None, "Compute time per wall time in percent, unifiers included."]
     latencyMA: Annotated[float | None, "Mean latency of the last 10 windows, in milliseconds."]
     status: Annotated[dict[str, int], "How many partitions and unifiers are in each state."]
-    lastHeartbeat: Annotated[float | None, "When the one that was heard longest ago was heard."]
+    lastHeartbeat: Annotated[float | None, "The oldest of its containers' last heartbeats."]
     failureCount: Annotated[int | None, "Failures, unifiers included."]
     recoveryWindowId: Annotated[int | None, "The lowest of the last committed windows."]
     currentWindowId: Annotated[int | None, "The lowest of the windows that they work on."]
@@ -147,7 +147,7 @@ class AggregationAnswer(TypedDict):
     latencyMA: Annotated[MeanAnswer, "Mean latency of the last 10 windows, in milliseconds."]
     failureCount: Annotated[SumAnswer, "Failures."]
     stateBytes: Annotated[SumAnswer, "Bytes of state that the last window changed."]
-    lastHeartbeat: Annotated[ExtremesAnswer, "When they were last heard."]
+    lastHeartbeat: Annotated[ExtremesAnswer, "When their last heartbeats came."]
     recoveryWindowId: Annotated[ExtremesAnswer, "Their last committed windows."]
     currentWindowId: Annotated[ExtremesAnswer, "The windows that they work on."]
 
@@ -189,7 +189,7 @@ class StackTraceAnswer(TypedDict):
     id: Annotated[int, "Id of the container."]
     host: Annotated[str | None, "Host of its process."]
     pid: Annotated[int | None, "Id of its process."]
-    lastHeartbeat: Annotated[float | None, "When it was last heard."]
+    lastHeartbeat: Annotated[float | None, "When its last heartbeat came."]
     stack: Annotated[str, "Where its thread was by its last heartbeat; empty if none said."]
     fresh: Annotated[str | None, "The stacks of its process as of now; null where they cannot be had."]
 

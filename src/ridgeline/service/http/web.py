@@ -193,7 +193,7 @@ class _Guard:
             return
         answer = {
             "error": "the token is missing or wrong",
-            "hint": "send the header `Authorization: Bearer TOKEN`; the driver told it at start",
+            "hint": "send the header `Authorization: Bearer TOKEN`; the driver printed it at start",
         }
         await _json(answer, 401, {"www-authenticate": "Bearer"})(scope, receive, send)
 
