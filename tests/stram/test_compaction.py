@@ -40,8 +40,10 @@ def windows(master, count=1, *, state_bytes=10, anew=False):
     for _ in range(count):
         window_id = master.committed + 1
         [attempt] = master.handle(WindowDue(window_id))
-        version = (*(() if anew else master.states.get(STEP, ())), f"d{window_id}")
-        found = reports(master.plan, attempt.request, states={STEP: version}, state_bytes=state_bytes)
+        changes, replaced = {STEP: f"d{window_id}"}, [STEP] if anew else []
+        found = reports(
+            master.plan, attempt.request, changes=changes, replaced=replaced, state_bytes=state_bytes
+        )
         master.handle(WindowRan(found))
         master.handle(ManifestWritten(window_id))
         instructions = list(master.handle(WindowPublished(window_id)))
@@ -257,8 +259,7 @@ class Compactions(RuleBasedStateMachine):
             self.content[delta] = (delta,)
             self.held[operator] = (*(() if anew else self.held[operator]), delta)
             by_id[operator].window.state_bytes = size
-            present = () if anew else attempt.request.states.get(operator, ())
-            by_id[operator].state_version = (*present, delta)
+            by_id[operator].change, by_id[operator].replaces = delta, anew
         self.master.handle(WindowRan(found))
         self.master.handle(ManifestWritten(window_id))
         self.process([WindowPublished(window_id)], outcomes)

@@ -53,7 +53,7 @@ def test_a_window_runs_is_committed_and_published():
     first = handle(master, WindowDue(0))
     assert first == RunWindow(WindowRequest(0, 0, 4))
     step = ids(master.plan, "step1")[0]
-    found = reports(master.plan, first.request, states={step: ("a",)})
+    found = reports(master.plan, first.request, changes={step: "a"})
     commit = handle(master, WindowRan(found))
     assert commit == Commit(0, {step: ("a",)}, frozenset(), tuple(found), ends=False)
     assert (master.committed, master.states) == (-1, {})
@@ -65,14 +65,14 @@ def test_a_window_runs_is_committed_and_published():
 def test_an_operator_without_changes_keeps_its_version():
     master = Master(plan(), epoch=1)
     one, two = ids(master.plan, "step1")
-    window(master, 0, states={one: ("a",), two: ("b",)})
-    window(master, 1, states={one: ("a", "c")})
+    window(master, 0, changes={one: "a", two: "b"})
+    window(master, 1, changes={one: "c"})
     assert master.states == {one: ("a", "c"), two: ("b",)}
 
 
 def test_a_failed_attempt_is_tried_again_from_the_same_state():
     master = Master(plan(), epoch=1)
-    window(master, 0, states={2: ("a",)})
+    window(master, 0, changes={2: "a"})
     handle(master, WindowDue(1))
     again = handle(master, WindowFailed(failure(window_id=1)))
     assert again == RunWindow(WindowRequest(1, 1, 1, states={2: ("a",)}), str(failure(window_id=1)))
@@ -299,7 +299,7 @@ def test_a_restart_goes_on_with_the_states_of_the_last_commit():
 def test_a_request_is_not_changed_by_what_is_committed_later():
     master = Master(plan(), epoch=1)
     request = handle(master, WindowDue(0)).request
-    run(master, RunWindow(request), states={2: ("a",)})
+    run(master, RunWindow(request), changes={2: "a"})
     handle(master, ManifestWritten(0))
     assert request.states == {}
 
@@ -336,25 +336,25 @@ def counting() -> Master:
 
 def test_a_compaction_is_installed_between_windows():
     master = counting()
-    window(master, 0, states={2: ("a",)})
-    window(master, 1, states={2: ("a", "b")})
+    window(master, 0, changes={2: "a"})
+    window(master, 1, changes={2: "b"})
     assert compacted(master, ("a", "b"), ("ab",)) == [ReportCompaction(2, 2, 10)]
     assert handle(master, WindowDue(2)).request.states == {2: ("ab",)}
 
 
 def test_the_report_of_a_running_window_begins_with_what_was_installed_meanwhile():
     master = counting()
-    window(master, 0, states={2: ("a",), 3: ("x",)})
+    window(master, 0, changes={2: "a", 3: "x"})
     running = handle(master, WindowDue(1))
     compacted(master, ("a",), ("A",))
     compacted(master, ("A",), ("R", "S"))
-    commit = run(master, running, states={2: ("a", "b"), 3: ("x", "y")})
+    commit = run(master, running, changes={2: "b", 3: "y"})
     assert commit.states == {2: ("R", "S", "b"), 3: ("x", "y")}
 
 
 def test_the_next_attempt_at_a_window_gets_the_new_version():
     master = counting()
-    window(master, 0, states={2: ("a",)})
+    window(master, 0, changes={2: "a"})
     handle(master, WindowDue(1))
     compacted(master, ("a",), ("A",))
     assert handle(master, WindowFailed(failure(window_id=1))).request.states == {2: ("A",)}
@@ -362,8 +362,8 @@ def test_the_next_attempt_at_a_window_gets_the_new_version():
 
 def test_a_compaction_is_installed_while_a_window_is_being_committed():
     master = counting()
-    window(master, 0, states={2: ("a",)})
-    commit = run(master, handle(master, WindowDue(1)), states={2: ("a", "b")})
+    window(master, 0, changes={2: "a"})
+    commit = run(master, handle(master, WindowDue(1)), changes={2: "b"})
     compacted(master, ("a",), ("A",))
     assert commit.states == {2: ("a", "b")}
     handle(master, ManifestWritten(1))
@@ -372,20 +372,18 @@ def test_a_compaction_is_installed_while_a_window_is_being_committed():
 
 def test_a_compaction_of_a_version_that_began_anew_is_discarded():
     master = counting()
-    window(master, 0, states={2: ("a",)})
-    window(master, 1, states={2: ("b",)})
+    window(master, 0, changes={2: "a"})
+    window(master, 1, changes={2: "b"}, replaced=[2])
     assert compacted(master, ("a",), ("A",)) == [DiscardCompaction(2)]
     assert master.states == {2: ("b",)}
 
 
 def test_nobody_else_can_change_the_states():
     master = counting()
-    given = {2: ("a",)}
-    commit = run(master, handle(master, WindowDue(0)), states=given)
+    commit = run(master, handle(master, WindowDue(0)), changes={2: "a"})
     for states in (master.states, commit.states):
         with pytest.raises(TypeError):
             states[2] = ("b",)
-    given[2] = ("b",)
     handle(master, ManifestWritten(0))
     handle(master, WindowDue(1)).request.states.clear()
     assert master.states == {2: ("a",)}
@@ -402,8 +400,9 @@ UNREADABLE = replace(failure(), callback="state", error="StateError: state file 
 
 def test_after_an_attempt_that_could_not_read_its_state_the_files_are_checked_before_the_next():
     master = counting()
-    window(master, 0, states={2: ("A", "c")})
-    handle(master, WindowDue(1))
+    window(master, 0, changes={2: "A"})
+    window(master, 1, changes={2: "c"})
+    handle(master, WindowDue(2))
     assert handle(master, WindowFailed(UNREADABLE)) == CheckStates()
     warning = handle(master, Repaired(2, ("A",), ("a", "b"), (), "state file `A` is corrupt"))
     remedy = "the files that it was merged from are used instead, nothing is lost"

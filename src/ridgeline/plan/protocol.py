@@ -17,9 +17,10 @@ class WindowRequest:
     """One attempt at a window, the same for all containers.
 
     `attempt` counts from 0; `epoch` counts the drivers that have owned the checkpoint. `final`: all inputs
-    finish in this window, so open application windows end. `finished`: the inputs that have finished before.
-    `states`: the version after window `window_id - 1` of each state. `tails`: the output ports whose last
-    tuples the report must hold, and how many. All by physical id; ports also by name.
+    finish in this window, so open application windows end. `finished`: inputs that have finished before; a
+    container knows by itself which have since. `states`: the version after window `window_id - 1` of each
+    state; None: containers go on with the states that they hold. `tails`: the output ports whose last tuples
+    the report must hold, and how many. All by physical id; ports also by name.
     """
 
     window_id: int
@@ -27,7 +28,7 @@ class WindowRequest:
     epoch: int
     final: bool = False
     finished: frozenset[int] = frozenset()
-    states: Mapping[int, StateVersion] = field(default_factory=dict)
+    states: Mapping[int, StateVersion] | None = field(default_factory=dict)
     tails: Mapping[tuple[int, str], int] = field(default_factory=dict)
 
 
@@ -36,12 +37,15 @@ class OperatorReport:
     """What one physical operator sends to STRAM at the end of a window.
 
     `window` and `source` are the events themselves: the container fills them in, STRAM adds `at`. The other
-    fields are for the run: the state's new version, what the operator handed over, the tuples asked for.
+    fields are for the run: what the operator handed over, the tuples asked for, and how its state changed.
+    `change` names the change, "" for none. It is added to the state's version, or begins a new one if it
+    `replaces` all of the state.
     """
 
     window: OperatorWindow
     source: SourceProgress | None = None
-    state_version: StateVersion = ()
+    change: str = ""
+    replaces: bool = False
     handed_over: list[object] = field(default_factory=list)
     tails: dict[str, bytes] = field(default_factory=dict)
 

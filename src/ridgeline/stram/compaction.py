@@ -159,7 +159,7 @@ class CompactionScheduler:
         for report in reports:
             if report.window.state_bytes:
                 growth = self._growth[report.window.operator]
-                if len(report.state_version) == 1:  # the delta holds the whole state
+                if report.replaces:
                     growth.compacted, growth.delta_bytes = (), 0
                 growth.delta_bytes += report.window.state_bytes
 

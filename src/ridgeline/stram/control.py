@@ -77,9 +77,10 @@ class StatesChecked:
 
 @dataclass(frozen=True, slots=True)
 class ManifestWritten:
-    """The manifest of the window is durable."""
+    """The manifest of the window is durable. `names`: the changes of state that it has under other names."""
 
     window_id: int
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,8 +121,8 @@ class Master:
                 return (self._failed(self._take_unread()),)
             case Repaired():
                 return (self._repaired(event),)
-            case ManifestWritten(window_id):
-                return (self._has_committed(window_id),)
+            case ManifestWritten(window_id, names):
+                return (self._has_committed(window_id, names),)
             case Compacted(operator, version, names):
                 installed = self._replace(operator, version, names)
                 present = self._states.get(operator, ())
@@ -203,7 +203,7 @@ class Master:
         self._request = replace(request, attempt=request.attempt + 1, states=dict(self._states))
         return RunWindow(self._request, str(failure))
 
-    def _has_committed(self, window_id: int) -> Instruction:
+    def _has_committed(self, window_id: int, names: Mapping[str, str]) -> Instruction:
         """Make the pending commit the application's state. Nothing else but `_replace` changes the state."""
         commit = self._pending
         if commit is None or commit.window_id != window_id:
@@ -211,7 +211,7 @@ class Master:
             raise AssertionError(msg)
         self._committed, self._finished, self._ended = window_id, commit.finished, commit.ends
         self._states = {
-            operator: self._with_replacements(operator, version)
+            operator: self._with_replacements(operator, _renamed(version, names))
             for operator, version in commit.states.items()
         }
         self._compactions.count_deltas(operator for report in commit.reports for operator in report.operators)
@@ -219,16 +219,15 @@ class Master:
         return Publish(window_id)
 
     def _versions(self, operators: Sequence[OperatorReport]) -> dict[int, StateVersion]:
-        return {
-            operator.window.operator: self._with_replacements(
-                operator.window.operator, operator.state_version
-            )
-            for operator in operators
-            if operator.state_version
-        }
+        versions = {}
+        for report in operators:
+            if report.change:
+                before = () if report.replaces else self._states.get(report.window.operator, ())
+                versions[report.window.operator] = (*before, report.change)
+        return versions
 
     def _with_replacements(self, operator: int, version: StateVersion) -> StateVersion:
-        """The version that an attempt reports, with all prefixes replaced since the attempt was requested."""
+        """The version of a commit, with all prefixes replaced since the attempt was requested."""
         for replaced_of, replaced, names in self._replacements:
             if replaced_of == operator:
                 version = _with_prefix(version, replaced, names)
@@ -298,3 +297,8 @@ def _with_prefix(version: StateVersion, replaced: StateVersion, names: StateVers
     """The version with its prefix `replaced` replaced by `names`; unchanged if it does not begin so."""
     length = len(replaced)
     return (*names, *version[length:]) if version[:length] == replaced else version
+
+
+def _renamed(version: StateVersion, names: Mapping[str, str]) -> StateVersion:
+    """The version after a commit, whose last name may be another one now."""
+    return (*version[:-1], names.get(version[-1], version[-1])) if version and names else version

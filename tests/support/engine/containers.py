@@ -78,8 +78,9 @@ class ByHand:
     def keep(self, reports: Sequence[WindowReport]) -> None:
         """The window is committed."""
         for report in self.operators(reports):
-            if report.state_version:
-                self.states[report.window.operator] = report.state_version
+            if report.change:
+                before = () if report.replaces else self.states.get(report.window.operator, ())
+                self.states[report.window.operator] = (*before, report.change)
         self.finished |= {
             report.window.operator for report in self.operators(reports) if report.window.finished
         }

@@ -9,7 +9,7 @@ from ridgeline import Application, InputOperator, InputPort, KeyedState, Operato
 from ridgeline.measure.events import ContainerWindow
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
+from ridgeline.plan.protocol import OperatorReport, WindowReport, WindowRequest
 
 
 class Item(NamedTuple):
@@ -80,14 +80,15 @@ def reports(
     request: WindowRequest,
     *,
     finished: Collection[str] = (),
-    states: Mapping[int, StateVersion] | None = None,
+    changes: Mapping[int, str] | None = None,
+    replaced: Collection[int] = (),
     seen: Mapping[tuple[int, int], str] | None = None,
     state_bytes: int = 10,
 ) -> list[WindowReport]:
     """What all containers report of an attempt.
 
-    `finished` names inputs, `seen[consumer, producer]` the tag of another attempt, `states` the versions that
-    the window changed, each by a delta of `state_bytes`.
+    `finished` names inputs, `seen[consumer, producer]` the tag of another attempt, `changes` the states that
+    the window changed, each by a delta of `state_bytes`; it replaces all of those in `replaced`.
     """
     home = {
         operator: container.id for container in plan.execution.containers for operator in container.operators
@@ -102,8 +103,10 @@ def reports(
         for operator in container.operators:
             report = OperatorReport.begun(request, operator)
             report.window.finished = plan.physical.operator(operator).name in finished
-            report.window.state_bytes = state_bytes if operator in (states or {}) else 0
-            report.state_version = (states or {}).get(operator, request.states.get(operator, ()))
+            report.window.state_bytes = state_bytes if report.change else 0
+            report.change = (changes or {}).get(operator, "")
+            report.window.state_bytes = state_bytes if report.change else 0
+            report.replaces = operator in replaced
             operators.append(report)
         saw = {producer: (seen or {}).get((container.id, producer), tags[producer]) for producer in producers}
         found.append(

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import Failure, OperatorError, described
+from ridgeline.api.errors import Failure, OperatorError, StateError, described
 from ridgeline.api.pickling import dumps
 from ridgeline.api.state import ValueCell
 from ridgeline.api.tuples import Tuples
@@ -44,7 +45,8 @@ def _nobody(_request: WindowRequest, _operator: int) -> None:
 class Container:
     """The operators of one spec.
 
-    Not thread-safe. State in memory is a cache: `run` brings it to the version that the request names.
+    Not thread-safe. State in memory is a cache. `run` brings it to the version that the request names, or
+    goes on with what the window before has left.
     """
 
     def __init__(
@@ -64,6 +66,11 @@ class Container:
         self._epoch = 0
         self._clock = clock
         self._versions: dict[int, StateVersion | None] = {}
+        """What each operator's cells hold, None if unknown: at least the segments and the last name."""
+        self._held: int | None = None
+        """The window after which all operators' cells are, None after a failure."""
+        self._finished: frozenset[int] = frozenset()
+        """The inputs that have finished up to this window."""
         self._operators: dict[int, OperatorRuntime] = {}
         self._turns: dict[int, CurrentOperator] = {}
         self._now: tuple[int, int, float] | None = None
@@ -101,9 +108,10 @@ class Container:
         `tag` is unique to the task that runs it. `task_attempt` counts those of the task within STRAM's
         attempt. `task_began` is when the task entered Python (wall clock). `place` is where blocks may lie by
         reference. Raises OperatorError for a failing callback or a block that is lost. Raises StateError or
-        OSError for state that cannot be read or written. After an error nothing of the attempt counts, and
-        the next request starts from the version that it names.
+        OSError for state that cannot be read or written, or that is not held though the request has none.
+        After an error nothing of the attempt counts, and the next request must name the states.
         """
+        request = self._continued(request)
         outgoing = Outgoing(self.spec, f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}", place)
         try:
             report = self._run(request, messages, batches, outgoing, tag, task_attempt, task_began)
@@ -113,7 +121,27 @@ class Container:
         finally:
             self._now = None
             leave_operator()
+        self._held = request.window_id
+        if ended := {one.window.operator for one in report.operators if one.window.finished}:
+            self._finished |= ended
         return outgoing.messages(tag), report
+
+    def _continued(self, request: WindowRequest) -> WindowRequest:
+        """Check that it can go on from here; returns the request with all inputs that have finished.
+
+        Raises StateError.
+        """
+        held, self._held = self._held, None  # until the window has ended well
+        if request.states is not None:
+            self._finished = request.finished
+            return request
+        if held != request.window_id - 1:
+            found = "no state" if held is None else f"the state after window {held}"
+            what = f"container {self.spec.id} holds {found}; it was to go on with window {request.window_id}"
+            msg = f"{what}; the window is run again from the last commit"
+            raise StateError(msg)
+        self._finished |= request.finished
+        return request if self._finished == request.finished else replace(request, finished=self._finished)
 
     def _run(
         self,
@@ -148,8 +176,9 @@ class Container:
         self._epoch = request.epoch
         for runtime in self._operators.values():
             runtime.running.wait()
-        for runtime in self._operators.values():
-            self._restore(runtime, request.states)
+        before = {
+            runtime.spec.id: self._restore(runtime, request.states) for runtime in self._operators.values()
+        }
         window.restored = timeline.now()
         delivered = self._receive(messages, report)
         changes: dict[int, state_files.CellChanges] = {}
@@ -161,7 +190,7 @@ class Container:
             began = timeline.now()
             operator_report = self._run_operator(runtime, request, batches, delivered, outgoing, timeline)
             routed = timeline.now()
-            self._note_changes(runtime, operator_report, request, changes)
+            self._note_changes(runtime, operator_report, changes)
             own = operator_report.window
             own.container, own.host = window.container, window.host
             own.began, own.ended = began, timeline.now()
@@ -173,6 +202,9 @@ class Container:
             report.operators.append(operator_report)
         window.ran = timeline.now()
         self._write(request, tag, changes, report)
+        for operator_report in report.operators:
+            operator = operator_report.window.operator
+            self._versions[operator] = _followed(before[operator], operator_report, request)
         window.bytes_out = outgoing.size_bytes
         window.written = timeline.now()
         return report
@@ -192,18 +224,23 @@ class Container:
             now, self.spec.id, self._host, os.getpid(), now, window_id, attempt, began, operators
         )
 
-    def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
-        """Call `committed` of the operators that override it; `states` are the versions after the window.
+    def committed(self, window_id: int, states: Mapping[int, StateVersion] | None) -> None:
+        """Call `committed` of the operators that override it.
 
-        Raises OperatorError.
+        `states`: the versions after the window, which are restored first. None: later windows may have run,
+        and state stays as the last of them left it. Raises OperatorError.
         """
+        present = window_id if self._held is None or states is not None else self._held
         for runtime in self._operators.values():
             if has_committed(runtime.spec):
-                version = states.get(runtime.spec.id, ())
-                self._restore(runtime, states)
+                version = self._versions[runtime.spec.id]
+                if states is not None:
+                    version = states.get(runtime.spec.id, ())
+                    self._held = None
+                    self._restore(runtime, states)
                 enter_operator(self._turns[runtime.spec.id])
                 try:
-                    runtime.committed(window_id)
+                    runtime.committed(window_id, present)
                 finally:
                     leave_operator()
                 self._versions[runtime.spec.id] = version
@@ -227,34 +264,32 @@ class Container:
 
     # State --------------------------------------------------------------------------------------------------
 
-    def _restore(self, runtime: OperatorRuntime, states: Mapping[int, StateVersion]) -> None:
-        """Bring an operator's state to the version asked for."""
+    def _restore(self, runtime: OperatorRuntime, states: Mapping[int, StateVersion] | None) -> StateVersion:
+        """Bring an operator's state to the version asked for; leave it as it is if `states` is None.
+
+        Returns the version, of one that is left at least the segments and the last name.
+        """
         operator_id = runtime.spec.id
-        if not runtime.cells:
-            return
-        wanted, held = states.get(operator_id, ()), self._versions[operator_id]
+        held = self._versions[operator_id]
+        wanted = held if states is None else states.get(operator_id, ())
         self._versions[operator_id] = None  # unknown until the window has ended well
-        if held != wanted:
+        if runtime.cells and wanted is not None and held != wanted:
             versions.restore(self._files, runtime.spec, runtime.cells, wanted, held, self._epoch)
+        return wanted or ()
 
     def _note_changes(
         self,
         runtime: OperatorRuntime,
         report: OperatorReport,
-        request: WindowRequest,
         changes: dict[int, state_files.CellChanges],
     ) -> None:
-        """Collect what an operator changed.
-
-        What replaces all of its state begins a version, other changes add to the one before.
-        """
+        """Collect what an operator changed, and note whether that replaces all of its state."""
         changed = runtime.changes()
-        whole = len(changed) == len(runtime.cells) and all(
-            isinstance(cell, ValueCell) for cell in runtime.cells.values()
-        )
-        report.state_version = () if whole else request.states.get(runtime.spec.id, ())
         if changed:
             changes[runtime.spec.id] = changed
+            report.replaces = len(changed) == len(runtime.cells) and all(
+                isinstance(cell, ValueCell) for cell in runtime.cells.values()
+            )
 
     def _write(
         self,
@@ -263,7 +298,7 @@ class Container:
         changes: Mapping[int, state_files.CellChanges],
         report: WindowReport,
     ) -> None:
-        """Write what the operators changed as one state file, and note the versions that follow from it."""
+        """Write what the operators changed as one state file, and report its name."""
         name = state_files.file_name(
             request.window_id, self.spec.id, request.epoch, request.attempt, f"{self._run_id}-{tag}"
         )
@@ -280,9 +315,8 @@ class Container:
         for operator_report in report.operators:
             operator = operator_report.window.operator
             if operator in changes:
-                operator_report.state_version = (*operator_report.state_version, name)
+                operator_report.change = name
                 operator_report.window.state_bytes = sizes[self._operators[operator].spec.state_key]
-            self._versions[operator] = operator_report.state_version
 
     def _unwritable(
         self, changes: Mapping[int, state_files.CellChanges], window_id: int, error: Exception
@@ -353,6 +387,8 @@ class Container:
         except OperatorError as error:
             if runtime.spec.attributes["processing_mode"] is not ProcessingMode.AT_MOST_ONCE:
                 raise
+            if runtime.cells and request.states is None:
+                raise  # it cannot go back; the next attempt can
             self._start_over(runtime, request)
             for cell in runtime.cells.values():
                 cell.begin(request.window_id - request.window_id % runtime.window_count)
@@ -392,9 +428,23 @@ class Container:
             except OperatorError:
                 if skips is None or not skips.run_again():
                     raise
+                if runtime.cells and request.states is None:
+                    raise  # it cannot go back; the next attempt can
                 self._start_over(runtime, request)
 
     def _start_over(self, runtime: OperatorRuntime, request: WindowRequest) -> None:
         """Bring an operator's state back to the window before."""
         self._versions[runtime.spec.id] = None
         self._restore(runtime, request.states)
+
+
+def _followed(before: StateVersion, report: OperatorReport, request: WindowRequest) -> StateVersion:
+    """The version that a report makes of the one before; of one that was not asked for, what is needed of it.
+
+    A container that goes on window by window would else hold the names of all of them.
+    """
+    if report.replaces:
+        return (report.change,)
+    if not report.change:
+        return before
+    return (*(state_files.segments_of(before) if request.states is None else before), report.change)

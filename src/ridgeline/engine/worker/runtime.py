@@ -51,6 +51,7 @@ from ridgeline.plan.protocol import OperatorReport, WindowRequest
 
 _NO_EXIT = "; an operator cannot end its worker: raise an exception, or call `finish()` in an input operator"
 _QUICK_SECONDS = 20e-6  # a tuple; below, output is not attributed to single tuples: it would cost 1 %
+_SPANS_KEPT = 256  # windows: more than can be in flight
 _HIDDEN = frozenset({"_forgotten", "_finished", "context"})
 
 
@@ -117,7 +118,7 @@ class OperatorRuntime:
         }
         self._gathers = gathers(self.operator, self.window_count)
         self._spans: dict[int, Span | None] = {}
-        """The application window's times so far, after the last two windows; the last may run again."""
+        """The application window's times so far, after each of the last windows: they may run again."""
 
     def _handler(self, port: InputPort) -> tuple[bool, Handler]:
         if port.process_batch_name:
@@ -155,18 +156,19 @@ class OperatorRuntime:
             self._call("deactivate", self.operator.deactivate)
             self._call("teardown", self.operator.teardown)
 
-    def committed(self, window_id: int) -> None:
-        """Call `committed` of the operator; its cells must have the state of that window.
+    def committed(self, window_id: int, present: int | None = None) -> None:
+        """Call `committed` of the operator.
 
-        Raises OperatorError.
+        Its cells must be as after the window `present`: that window, or a later one. Raises OperatorError.
         """
         self.start()
-        self._call("committed", self._committed, window_id)
+        self.context.window_id = window_id
+        self._call("committed", self._committed, window_id, window_id if present is None else present)
 
-    def _committed(self, window_id: int) -> None:
+    def _committed(self, window_id: int, present: int) -> None:
         """Call `committed` of the operator. Raises StateError if it changes state, which would be lost."""
         for cell in self.cells.values():
-            cell.begin(window_id - window_id % self.window_count)
+            cell.begin(present - present % self.window_count)
         try:
             self.operator.committed(window_id)
         finally:
@@ -295,7 +297,9 @@ class OperatorRuntime:
         """
         operator, window_id, ends = self.operator, request.window_id, self._ends(request)
         span = self._spans.get(window_id - 1) if window_id != application_window else None
-        self._spans = {window_id - 1: span, window_id: span}
+        self._spans[window_id] = span  # stays if the window is lost
+        if len(self._spans) > _SPANS_KEPT:
+            del self._spans[next(iter(self._spans))]
         if ends if self._gathers else window_id == application_window:
             self._timed("begin_window", operator.begin_window, application_window)
         if isinstance(operator, SparkSource):
