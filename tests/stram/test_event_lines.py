@@ -9,6 +9,8 @@ from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
     HeartbeatRejected,
+    SlotJoined,
+    SlotLost,
     SourceAsked,
     StateCompacted,
     StateWarning,
@@ -63,6 +65,7 @@ def test_what_was_repeated_or_lost_is_a_warning(lines):
         WindowRetried(1.0, 8, 1, "", final=True),
         HeartbeatRejected(1.0, "unauthenticated", "10.0.0.7:4321", 3),
         StateWarning(1.0, 2, "a snapshot is broken"),
+        SlotLost(1.0, 3, "worker-1", 4711, "the connection to it is broken"),
         WindowCommitted(2.0, 7, 2, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5, tasks_retried=2),
     )
     assert found == [
@@ -73,6 +76,11 @@ def test_what_was_repeated_or_lost_is_a_warning(lines):
             {},
         ),
         ("WARNING", "a snapshot is broken", {"operator": "balances[1]", "partition": 0}),
+        (
+            "WARNING",
+            "slot 3 is lost: process 4711 on `worker-1`: the connection to it is broken",
+            {},
+        ),
         ("WARNING", "Spark repeated 2 tasks in window 7: their processes were lost", {"window": 7}),
         ("DEBUG", "window 7 committed in 0.500 s", {"window": 7}),
     ]
@@ -82,12 +90,14 @@ def test_what_is_normal_is_no_warning(lines):
     found = lines(
         HeartbeatRejected(1.0, "late", "10.0.0.7:4321", 1),
         StateCompacted(1.0, 2, 8, 4096),
+        SlotJoined(1.0, 3, "worker-1", 4712, 2, again=True),
         ApplicationEnded(2.0, "finished"),
         ApplicationEnded(2.0, "failed", "operator `balances` failed"),
     )
     assert [(level, text) for level, text, _ in found] == [
         ("DEBUG", "1 messages to the heartbeat port rejected: late; last from `10.0.0.7:4321`"),
         ("INFO", "state compacted: 8 files into 4096 bytes"),
+        ("INFO", "slot 3 is there again: process 4712 on `worker-1` hosts 2 containers"),
         ("INFO", "run finished"),
         ("ERROR", "run failed: operator `balances` failed"),
     ]
@@ -153,7 +163,12 @@ def test_what_is_logged_is_counted():
         StateCompacted(1.0, 2, 8, 4096),
         StateWarning(1.0, 2, "x"),
         StateWarning(1.0, 2, "y"),
+        SlotJoined(1.0, 0, "worker-1", 1, 2),
+        SlotLost(2.0, 0, "worker-1", 1, "closed"),
+        SlotLost(3.0, 0, "worker-1", 2, "closed"),
+        SlotJoined(3.0, 0, "worker-1", 3, 2, again=True),
     ):
         watch.observe(event)
     scrape = watch.scrape()
     assert (scrape.compactions, scrape.state_warnings) == (1, 2)
+    assert (scrape.slots_lost, scrape.slots_restarted) == (2, 1)

@@ -19,6 +19,7 @@ from ridgeline.cli.settings import (
     RunSettings,
     Service,
 )
+from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.engine.worker.log_channel import LogFormat, LogLevel
 
 app = typer.Typer(
@@ -110,6 +111,15 @@ def run(  # noqa: PLR0913, PLR0917  options
         typer.Option(
             metavar="KEY=VALUE",
             help="A setting of Spark: `--conf spark.executor.memory=4g`.",
+            show_default=False,
+        ),
+    ] = None,
+    execution: Annotated[
+        Execution | None,
+        typer.Option(
+            case_sensitive=False,
+            help="What runs windows: `jobs` of Spark, one a window, or `slots`, long tasks in which "
+            "containers live. Default: what RIDGELINE_EXECUTION says, or jobs.",
             show_default=False,
         ),
     ] = None,
@@ -260,6 +270,7 @@ def run(  # noqa: PLR0913, PLR0917  options
             otlp=otlp_endpoint,
             profile=ProfileSettings(profile_folder, profile_seconds) if profile else None,
             log=options.log_settings(log_level, log_file, log_format),
+            execution=execution,
         )
         given = options.properties(settings.properties), options.attributes(settings.attributes)
         plan = plan_application(load_application(target, context.args), *given)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ridgeline.api.masking import mask, mask_text
 from ridgeline.api.secret_names import is_secret
+from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.engine.worker.log_channel import LogFormat, LogSettings
 
 DEFAULT_MASTER = "local[*]"
@@ -17,6 +18,7 @@ DEFAULT_PROFILE_SECONDS = 30
 RUN_OPTIONS = (
     "--master",
     "--conf",
+    "--execution",
     "--checkpoint",
     "--attribute",
     "--windows",
@@ -77,6 +79,7 @@ class RunSettings:
     otlp: str | None = None
     profile: ProfileSettings | None = None
     log: LogSettings | None = None
+    execution: Execution | None = None
 
     def command(self, checkpoint: str) -> str:
         """The same command, continuing from a checkpoint.
@@ -87,6 +90,8 @@ class RunSettings:
         words = ["ridgeline", "run", self.target]
         if self.master != DEFAULT_MASTER:
             words += ["--master", self.master]
+        if self.execution is not None:
+            words += ["--execution", self.execution]
         for option, values in (
             ("--conf", self.conf),
             ("-D", self.properties),

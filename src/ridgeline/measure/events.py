@@ -361,6 +361,29 @@ class HeartbeatRejected:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotJoined:
+    """A process has joined as a slot. `containers`: how many it hosts; `again`: another was there before."""
+
+    at: float
+    slot: int
+    host: str
+    pid: int
+    containers: int
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLost:
+    """The process that was a slot is gone, `reason` says how that was seen. Another one will join."""
+
+    at: float
+    slot: int
+    host: str
+    pid: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class StateCompacted:
     """An operator's state (by physical id) was compacted: `files` became one of `size_bytes`."""
 
@@ -405,6 +428,8 @@ RunEvent = (
     | SourceAsked
     | ContainerHeartbeat
     | HeartbeatRejected
+    | SlotJoined
+    | SlotLost
     | StateCompacted
     | StateWarning
     | ApplicationEnded

@@ -48,6 +48,8 @@ from ridgeline.measure.events import (
     OperatorWindow,
     OutputPublished,
     RunEvent,
+    SlotJoined,
+    SlotLost,
     SourceAsked,
     SourceProgress,
     SparkTrigger,
@@ -99,6 +101,8 @@ class Measurement:
         self._heartbeats = 0
         self.heartbeats_unsent = 0
         """How many heartbeats workers could not send, as they report in later ones."""
+        self.slots_lost = self.slots_restarted = 0
+        """How often a slot was lost, and how often another process has taken the place of one."""
         self.compactions = 0
         """How many compactions of states were installed."""
         self.state_warnings = 0
@@ -127,6 +131,8 @@ class Measurement:
             ContainerHeartbeat: self._heartbeat,
             HeartbeatRejected: self._reject,
             OutputPublished: self._publish_output,
+            SlotJoined: self._slot_joined,
+            SlotLost: self._slot_lost,
             StateCompacted: self._compact,
             StateWarning: self._warn,
         }
@@ -203,6 +209,12 @@ class Measurement:
 
     def _reject(self, event: HeartbeatRejected) -> None:
         self._rejected[event.reason] = self._rejected.get(event.reason, 0) + event.count
+
+    def _slot_joined(self, event: SlotJoined) -> None:
+        self.slots_restarted += event.again
+
+    def _slot_lost(self, _event: SlotLost) -> None:
+        self.slots_lost += 1
 
     def _compact(self, _event: StateCompacted) -> None:
         self.compactions += 1

@@ -209,6 +209,22 @@ _WINDOWS = (
         aliases=("Spark `numFailedTasks`",),
     ),
     Metric(
+        "slots_lost_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "Slots that were lost: their process died, or its host is out of reach.",
+        "Processes die: look for the host's out-of-memory killer, lost executors and crashes in native code.",
+    ),
+    Metric(
+        "slots_restarted_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "Processes that took the place of a slot that was lost.",
+        "Less than `slots_lost_total` for long: Spark has no core to start the slot again.",
+    ),
+    Metric(
         "state_compactions_total",
         Kind.COUNTER,
         "",

@@ -16,6 +16,8 @@ from ridgeline.measure.events import (
     HeartbeatRejected,
     OperatorWindow,
     RunEvent,
+    SlotJoined,
+    SlotLost,
     SourceAsked,
     StateCompacted,
     StateWarning,
@@ -44,6 +46,8 @@ class EventLines:
             OperatorWindow: self._operator,
             SourceAsked: self._asked,
             HeartbeatRejected: self._rejected,
+            SlotJoined: self._joined,
+            SlotLost: self._lost,
             StateCompacted: self._compacted,
             StateWarning: self._warned,
         }
@@ -106,6 +110,17 @@ class EventLines:
             f"{event.count} messages to the heartbeat port rejected: {event.reason}; last from `{event.peer}`"
         )
         self._write(level, text)
+
+    def _joined(self, event: SlotJoined) -> None:
+        again = " again" if event.again else ""
+        hosts = f"hosts {event.containers} containers"
+        self._write(
+            logging.INFO, f"slot {event.slot} is there{again}: process {event.pid} on `{event.host}` {hosts}"
+        )
+
+    def _lost(self, event: SlotLost) -> None:
+        where = f"process {event.pid} on `{event.host}`"
+        self._write(logging.WARNING, f"slot {event.slot} is lost: {where}: {event.reason}")
 
     def _compacted(self, event: StateCompacted) -> None:
         text = f"state compacted: {event.files} files into {event.size_bytes} bytes"

@@ -48,6 +48,8 @@ class Scrape:
     latencies: list[tuple[OperatorNode, LatencyTotal]]
     windows: WindowTotal
     ages: list[tuple[OperatorNode, str, AgeTotals]]
+    slots_lost: int
+    slots_restarted: int
     compactions: int
     state_warnings: int
     heartbeats_unsent: int
@@ -214,6 +216,8 @@ class Watch:
                 latencies,
                 windows,
                 measurement.age_totals(),
+                measurement.slots_lost,
+                measurement.slots_restarted,
                 measurement.compactions,
                 measurement.state_warnings,
                 measurement.heartbeats_unsent,

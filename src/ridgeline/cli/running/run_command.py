@@ -97,7 +97,13 @@ class Run:
         settings = self._settings
         return run_measured(
             self._plan,
-            Options(settings.master, options.settings(settings.conf), settings.checkpoint, settings.windows),
+            Options(
+                settings.master,
+                options.settings(settings.conf),
+                settings.checkpoint,
+                settings.windows,
+                settings.execution,
+            ),
             _service_options(settings),
             stop=self._stopper.event,
             console=self._console,

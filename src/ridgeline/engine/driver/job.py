@@ -78,7 +78,9 @@ class SparkExecutor:
         self._heartbeats = heartbeats
         self._sharing = BlockSharing(context)
         self._watchdog = (
-            Watchdog(Hangs(plan, run_id), workers, self._rdds.cancel, clock) if workers is not None else None
+            Watchdog(Hangs(plan, run_id), workers, lambda _stuck: self._rdds.cancel(), clock)
+            if workers is not None
+            else None
         )
         self._specs = container_specs(plan)
         self._plan = plan_distribution.distribute(storage, self._specs)

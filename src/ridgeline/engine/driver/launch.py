@@ -14,13 +14,15 @@ from rich.console import Console
 
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Clock, SystemClock
-from ridgeline.api.errors import CheckpointError
+from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.files import is_local, local_path, use_s3
 from ridgeline.api.masking import mask_text
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.compactions import Compactions
+from ridgeline.engine.driver.execution import WindowExecutor
+from ridgeline.engine.driver.execution_kind import Execution, chosen_execution
 from ridgeline.engine.driver.job_errors import SparkGoneError, gone, has_ended
 from ridgeline.engine.driver.run import ApplicationRun, Observe
 from ridgeline.engine.driver.temporary import remove_temporary, temporary_checkpoint
@@ -44,13 +46,14 @@ class Options:
     """How to run: `windows` is the number of windows after which this run stops.
 
     `checkpoint` None makes a fresh folder. It is removed at the end if there is nothing to continue: all
-    inputs have finished, or no window was committed.
+    inputs have finished, or no window was committed. `execution` None: see `chosen_execution`.
     """
 
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
     checkpoint: str | None = None
     windows: int | None = None
+    execution: Execution | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
     clock = clock or SystemClock()
     stop = stop or threading.Event()
     console = console or Console()
+    execution = chosen_execution(options.execution, plan)
     streaming = any(isinstance(operator.operator, SparkSource) for operator in plan.logical.operators)
     uri = options.checkpoint or temporary_checkpoint(plan.logical.application)
     uri = local_path(uri) if is_local(uri) else uri
@@ -98,19 +102,7 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
         if is_local(uri):  # refused before Spark is started for it
             checkpoint = Checkpoint(LocalStorage(uri), plan.logical.application, beside=True)
         if context is None:
-            conf = {f"spark.executorEnv.{PRELOAD}": ",".join(installed_modules(plan)), **options.conf}
-            widest = max(len(stage.containers) for stage in plan.execution.stages)
-            name, local = plan.logical.application, is_local(uri)
-            start = partial(
-                start_context,
-                name,
-                options.master,
-                conf,
-                streaming=streaming,
-                local_checkpoint=local,
-                widest=widest,
-            )
-            context = borrow(options.master, options.conf, start)
+            context = _start_spark(plan, options, execution, streaming=streaming, uri=uri)
         check = (
             None
             if _is_on_driver(context)
@@ -121,7 +113,8 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
         if plan.logical.attributes["metrics_recording_level"] is RecordingLevel.OFF:
             heartbeats = workers = None
-        run = _open_run(plan, checkpoint, context, clock, console, observe, heartbeats, workers)
+        executor = _make_executor(execution, plan, checkpoint, context, clock, heartbeats, workers)
+        run = _open_run(plan, checkpoint, context, clock, console, observe, executor)
         first = run.next_window
         if check is not None:
             check.wait(stop)
@@ -144,6 +137,24 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
                 run is None or run.master.committed < 0 or (orderly and run.ended)
             ):
                 remove_temporary(uri)
+
+
+def _start_spark(
+    plan: Plan, options: Options, execution: Execution, *, streaming: bool, uri: str
+) -> SparkContext:
+    """The SparkContext of this process, or a new one as the plan needs it. Raises RidgelineError."""
+    conf = {f"spark.executorEnv.{PRELOAD}": ",".join(installed_modules(plan)), **options.conf}
+    start = partial(
+        start_context,
+        plan.logical.application,
+        options.master,
+        conf,
+        streaming=streaming,
+        local_checkpoint=is_local(uri),
+        widest=max(len(stage.containers) for stage in plan.execution.stages),
+        slots=len(plan.execution.containers) if execution is Execution.SLOTS else 0,
+    )
+    return borrow(options.master, options.conf, start)
 
 
 def _end(
@@ -193,6 +204,24 @@ def _hadoop_storage(uri: str, context: SparkContext) -> DriverStorage:
         raise CheckpointError(msg) from error
 
 
+def _make_executor(
+    execution: Execution,
+    plan: Plan,
+    checkpoint: Checkpoint,
+    context: SparkContext,
+    clock: Clock,
+    heartbeats: HeartbeatAddress | None,
+    workers: Callable[[], Sequence[Worker]] | None,
+) -> WindowExecutor:
+    """What runs the windows."""
+    from ridgeline.engine.driver.job import SparkExecutor
+
+    if execution is Execution.SLOTS:
+        msg = "`--execution slots` is not complete yet; leave the option out"
+        raise RidgelineError(msg)
+    return SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id, clock, heartbeats, workers)
+
+
 def _open_run(
     plan: Plan,
     checkpoint: Checkpoint,
@@ -200,11 +229,9 @@ def _open_run(
     clock: Clock,
     console: Console,
     observe: Observe | None,
-    heartbeats: HeartbeatAddress | None,
-    workers: Callable[[], Sequence[Worker]] | None,
+    executor: WindowExecutor,
 ) -> ApplicationRun:
-    """Make the executor and the run on it; opens the publishers. `launch` calls it and closes the run."""
-    from ridgeline.engine.driver.job import SparkExecutor
+    """Make the run; opens the publishers. `launch` calls it and closes the run, and with it the executor."""
 
     def publisher_context(operator: str) -> PublisherContext:
         return PublisherContext(
@@ -219,7 +246,6 @@ def _open_run(
             check_owner=checkpoint.check_owner,
         )
 
-    executor = SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id, clock, heartbeats, workers)
     return ApplicationRun(
         plan, checkpoint, executor, clock, publisher_context, observe, Compactions.in_background
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -27,6 +28,8 @@ SETTING = "spark.ridgeline.blocks.byReference"
 """Spark's setting that turns this off: `false` sends all blocks by value."""
 _MEMORY = "/dev/shm"  # noqa: S108  the folder itself is private
 _PREFIX = "ridgeline-blocks-"
+_WINDOW = re.compile(r"c\d+w(\d+)e")
+"""The window in the name of a file of blocks."""
 _SMALLEST_BYTES = 256 << 20
 """Where less is free, no folder is made."""
 
@@ -71,11 +74,16 @@ class SharedFolder:
         self._path.mkdir(mode=0o700)
         self.place = SharedPlace(str(self._path), free_bytes(root) // 2)
 
-    def clean(self) -> None:
-        """Remove the blocks of a window that has ended, well or not. Mapped blocks stay readable."""
+    def clean(self, through: int | None = None) -> None:
+        """Remove the blocks of windows that have ended, well or not: of all up to `through`, None: of all.
+
+        Mapped blocks stay readable.
+        """
         with suppress(OSError):
             for path in self._path.iterdir():
-                path.unlink(missing_ok=True)
+                found = _WINDOW.match(path.name)
+                if through is None or found is None or int(found.group(1)) <= through:
+                    path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Remove the folder."""
@@ -151,12 +159,22 @@ class BlockSharing:
         self._roots = [] if by_value else [_MEMORY, on_disk.split(",")[0]]
         self._folder: SharedFolder | None = None
 
-    def place(self, attempt: int) -> SharedPlace | None:
-        """Where the containers of this attempt at a window may leave blocks; None if all go by value."""
+    @property
+    def in_use(self) -> bool:
+        """True once there is a folder."""
+        return self._folder is not None
+
+    def place(self, attempt: int, hosts: Collection[str] | None = None) -> SharedPlace | None:
+        """Where the containers of this attempt at a window may leave blocks; None if all go by value.
+
+        `hosts`: those of the containers; None asks Spark for those of its executors.
+        """
         if attempt or not self._roots:
             return None
-        if not self._local and not shares_memory(executor_hosts(self._context), self._driver_host):
-            return None
+        if not self._local:
+            found = executor_hosts(self._context) if hosts is None else hosts
+            if not shares_memory(found, self._driver_host):
+                return None
         if self._folder is None:
             self._folder = open_folder(self._roots)
         if self._folder is None:
@@ -164,10 +182,10 @@ class BlockSharing:
             return None
         return self._folder.place
 
-    def clean(self) -> None:
-        """Remove the blocks of an attempt that has ended."""
+    def clean(self, through: int | None = None) -> None:
+        """Remove the blocks of windows that have ended: all, or those up to `through`."""
         if self._folder is not None:
-            self._folder.clean()
+            self._folder.clean(through)
 
     def close(self) -> None:
         """Remove the folder."""

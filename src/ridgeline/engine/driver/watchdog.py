@@ -60,24 +60,27 @@ class Hangs:
         self._operators: Mapping[int, PhysicalOperator] = {
             operator.id: operator for operator in plan.physical.operators
         }
-        self._request: WindowRequest | None = None
+        self._requests: dict[int, WindowRequest] = {}
         self._since = self._looked = 0.0
         self._progress: dict[tuple[str, int], tuple[object, float]] = {}
 
     def begin(self, request: WindowRequest, now: float) -> None:
-        """An attempt is given to the workers."""
-        self._progress = {}
-        self._since = self._looked = now
-        self._request = request
+        """An attempt is given to the workers, perhaps while they have others."""
+        if not self._requests.keys() - {request.window_id}:
+            self._progress = {}
+            self._since = self._looked = now
+        self._requests[request.window_id] = request
 
-    def end(self) -> None:
-        """The attempt is over."""
-        self._request = None
+    def end(self, window_id: int | None = None) -> None:
+        """The attempt at a window is over; None: all are."""
+        if window_id is None:
+            self._requests.clear()
+        else:
+            self._requests.pop(window_id, None)
 
     def look(self, workers: Sequence[Worker], now: float) -> Stuck | None:
         """The first worker that hangs now, None if none does."""
-        request = self._request
-        if request is None:
+        if not self._requests:
             return None
         if (
             now - self._looked > self.timeout / 2 + self._look_seconds
@@ -87,27 +90,30 @@ class Hangs:
         self._looked = now
         for worker in workers:
             if min(worker.silent_seconds, now - self._since) >= self.timeout:
-                return self._silent(worker, request)
-            stuck = self._blocked(worker.beat, request, now)
+                return self._silent(worker)
+            stuck = self._blocked(worker.beat, now)
             if stuck is not None:
                 return stuck
         return None
 
-    def _silent(self, worker: Worker, request: WindowRequest) -> Stuck:
+    def _silent(self, worker: Worker) -> Stuck:
+        """A worker that sends nothing, with the operator that ran when it was last heard of."""
         beat = worker.beat
-        operator = self._running(beat, request)
-        if operator is None and beat.host == _HOST and (turn := turn_of(beat.pid)) is not None:
-            of_it = turn[:3] == (self._run_id, request.window_id, request.attempt)
-            operator = self._operators.get(turn.operator) if of_it else None
+        operator, window_id = self._running(beat), beat.window_id
+        if operator is None:
+            window_id = min(self._requests)
+            turn = turn_of(beat.pid) if beat.host == _HOST else None
+            if turn is not None and turn.run_id == self._run_id and self._runs(turn.window_id, turn.attempt):
+                operator, window_id = self._operators.get(turn.operator), turn.window_id
         silent = f"was silent for {worker.silent_seconds:.0f} s and was ended"
         what = f"its worker process {beat.pid} on `{beat.host}` {silent}"
         remedy = "if that is honest work, raise the attribute `heartbeat_timeout`"
         remedy = f"it was stopped, or native code holds Python's lock; {remedy}"
-        return self._stuck(beat, request, operator, f"{what}; {remedy}")
+        return self._stuck(beat, window_id, operator, f"{what}; {remedy}")
 
-    def _blocked(self, beat: ContainerHeartbeat, request: WindowRequest, now: float) -> Stuck | None:
+    def _blocked(self, beat: ContainerHeartbeat, now: float) -> Stuck | None:
         """The running operator of a worker, if it made no progress for its `callback_timeout`."""
-        operator = self._running(beat, request)
+        operator = self._running(beat)
         limit = None if operator is None else operator.attributes["callback_timeout"]
         if operator is None or limit is None:
             return None
@@ -116,7 +122,7 @@ class Hangs:
             for one in beat.operators
             if one.id == operator.id
         )
-        place = (operator.id, state)
+        place = (beat.window_id, operator.id, state)
         known, since = self._progress.get((beat.host, beat.pid), (None, now))
         if known != place:
             self._progress[beat.host, beat.pid] = (place, now)
@@ -126,11 +132,15 @@ class Hangs:
         what = f"a callback has taken in no tuple and emitted none for {now - since:.0f} s"
         what = f"{what}, and its worker process {beat.pid} was ended"
         return self._stuck(
-            beat, request, operator, f"{what}; the attribute `callback_timeout` allows {limit:g} s"
+            beat, beat.window_id, operator, f"{what}; the attribute `callback_timeout` allows {limit:g} s"
         )
 
-    def _running(self, beat: ContainerHeartbeat, request: WindowRequest) -> PhysicalOperator | None:
-        if (beat.window_id, beat.attempt) != (request.window_id, request.attempt) or beat.container < 0:
+    def _runs(self, window_id: int, attempt: int) -> bool:
+        request = self._requests.get(window_id)
+        return request is not None and request.attempt == attempt
+
+    def _running(self, beat: ContainerHeartbeat) -> PhysicalOperator | None:
+        if beat.container < 0 or not self._runs(beat.window_id, beat.attempt):
             return None
         return next(
             (
@@ -142,7 +152,7 @@ class Hangs:
         )
 
     def _stuck(
-        self, beat: ContainerHeartbeat, request: WindowRequest, operator: PhysicalOperator | None, text: str
+        self, beat: ContainerHeartbeat, window_id: int, operator: PhysicalOperator | None, text: str
     ) -> Stuck:
         """The worker that sent `beat`, with a failure that names the operator, if one is known to run."""
         name = "" if operator is None else operator.title if operator.unifier else operator.name
@@ -151,27 +161,29 @@ class Hangs:
         return Stuck(
             beat.host,
             beat.pid,
-            Failure(
-                self._application, name, partition, request.window_id, callback, text, traceback=beat.stack
-            ),
+            Failure(self._application, name, partition, window_id, callback, text, traceback=beat.stack),
         )
 
 
 class Watchdog:
     """Looks once a second while a window runs, in a thread of its own, and ends workers that hang.
 
-    `failure` then says why. `workers` answers as `HeartbeatReceiver.workers`. `cancel` ends the job that
-    runs; Spark then ends the processes of its tasks. A process on this host is killed at once, after its
-    stacks were read.
+    `failure` then says why. `workers` answers as `HeartbeatReceiver.workers`. `end` has Spark end the task
+    that a process runs. A process on this host is killed at once, after its stacks were read.
     """
 
     def __init__(
-        self, hangs: Hangs, workers: Callable[[], Sequence[Worker]], cancel: Callable[[], None], clock: Clock
+        self,
+        hangs: Hangs,
+        workers: Callable[[], Sequence[Worker]],
+        end: Callable[[Stuck], None],
+        clock: Clock,
     ) -> None:
         self.failure: Failure | None = None
+        self._ended: Stuck | None = None
         self._hangs = hangs
         self._workers = workers
-        self._cancel = cancel
+        self._end_task = end
         self._clock = clock
         self._busy = threading.Lock()
         self._over = threading.Event()
@@ -188,6 +200,25 @@ class Watchdog:
         finally:
             with self._busy:  # nothing of a later attempt is cancelled
                 self._hangs.end()
+
+    def begin(self, request: WindowRequest) -> None:
+        """An attempt is given to slots, perhaps while they run others."""
+        with self._busy:
+            self._hangs.begin(request, self._clock.monotonic())
+
+    def end(self, window_id: int | None = None) -> None:
+        """The attempt at a window is over; None: all are."""
+        with self._busy:
+            self._hangs.end(window_id)
+
+    def take(self, host: str, pid: int) -> Failure | None:
+        """Why a process was ended, if it was; once. It looks again from then on."""
+        with self._busy:
+            stuck = self._ended
+            if stuck is None or (stuck.host, stuck.pid) != (host, pid):
+                return None
+            failure, self.failure, self._ended = self.failure, None, None
+            return failure
 
     def close(self) -> None:
         """Look no more."""
@@ -208,9 +239,9 @@ class Watchdog:
     def _end(self, stuck: Stuck) -> None:
         own = stuck.host == _HOST
         stack = (stacks.dump(stuck.pid, self._clock) if own else None) or stuck.failure.traceback
-        self.failure = replace(stuck.failure, traceback=stack)
+        self.failure, self._ended = replace(stuck.failure, traceback=stack), stuck
         with contextlib.suppress(Exception):  # the job may have ended meanwhile
-            self._cancel()
+            self._end_task(stuck)
         if own and stacks.is_worker(stuck.pid):
             with contextlib.suppress(OSError):
                 os.kill(stuck.pid, signal.SIGKILL)

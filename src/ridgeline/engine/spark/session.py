@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import signal
 import sys
 import threading
@@ -26,6 +25,7 @@ from ridgeline.engine.spark.cluster import (
     log_settings,
     socket_settings,
 )
+from ridgeline.engine.spark.cores import EXTRA_CORES, local_cores, with_retries
 from ridgeline.engine.spark.java import find_java
 from ridgeline.engine.spark.s3 import s3a_from_environment
 from ridgeline.engine.spark.submitted import submitted
@@ -35,8 +35,6 @@ from ridgeline.engine.worker import log_channel
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_ATTEMPTS = 4
-"""Tries of a task before its job fails: Spark's default on clusters, given to `local[N]`, which has 1."""
 _SETTINGS = {
     "spark.python.daemon.module": "ridgeline.engine.spark.daemon",
     SOCKETS: "true",
@@ -61,12 +59,6 @@ _LOCAL_CHECKPOINTS = (
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _LOCAL_FILES = "org.apache.hadoop.fs.RawLocalFileSystem"
 """Without a hidden `.crc` file beside each file of Spark's logs: 7 ms a window."""
-
-
-def local_with_retries(master: str) -> str:
-    """`local[2]` as `local[2,4]`, so that tasks are retried; any other master as it is."""
-    match = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
-    return f"local[{match.group(1) or 1},{_ATTEMPTS}]" if match else master
 
 
 PRELOAD = "RIDGELINE_PRELOAD"
@@ -142,10 +134,12 @@ def start_context(
     streaming: bool,
     local_checkpoint: bool,
     widest: int = 1,
+    slots: int = 0,
 ) -> SparkContext:
     """Start a SparkContext (it takes seconds).
 
-    `streaming`: there is a Spark source; `widest`: containers of the widest stage.
+    `streaming`: there is a Spark source; `widest`: containers of the widest stage. `slots`: how many task
+    slots `local[N]` gets beside its own N, at most N.
 
     Settings in `conf` win over those of the `spark-submit` that started this process, and those over ours.
     Raises RidgelineError if there is no Java, if Spark Connect is asked for, or if Spark does not start.
@@ -170,7 +164,11 @@ def start_context(
     spark_conf = SparkConf().setAll(
         [(name, value) for name, value in settings.items() if name not in under_submit]
     )
-    spark_conf.setMaster(local_with_retries(master)).setAppName(application)
+    cores = local_cores(master)
+    extra = 0 if cores is None else min(slots, cores)
+    if extra:
+        spark_conf.setAll([(EXTRA_CORES, str(extra)), ("spark.default.parallelism", str(cores))])
+    spark_conf.setMaster(with_retries(master, extra)).setAppName(application)
     spark_conf.setAll([(name, value) for name, value in conf.items() if name != "spark.master"])
     try:
         with quiet_stderr(), heedless_of_sigterm():

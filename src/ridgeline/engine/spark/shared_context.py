@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.spark.session import local_with_retries
+from ridgeline.engine.spark.cores import extra_cores, with_retries
 from ridgeline.engine.spark.submitted import active_context
 
 if TYPE_CHECKING:
@@ -61,7 +61,10 @@ def _check(active: SparkContext, master: str, conf: Mapping[str, str]) -> None:
     """Refuse another master or other settings than this process's Spark has. Raises RidgelineError."""
     remedy = "leave it out to share that Spark, end what uses it first, or start this application in "
     remedy += "another process"
-    if local_with_retries(master) != local_with_retries(str(active.master)):
+    if with_retries(str(active.master)) not in {
+        with_retries(master),
+        with_retries(master, extra_cores(active)),
+    }:
         msg = f"Spark runs in this process already, on `{active.master}`, and there can be one only; "
         msg += f"`{master}` was given: {remedy}"
         raise RidgelineError(msg)

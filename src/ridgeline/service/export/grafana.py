@@ -243,6 +243,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 Query("windows_committed_total", legend="committed"),
                 Query("windows_retried_total", legend="retried"),
                 Query("tasks_retried_total", legend="tasks begun again by Spark"),
+                Query("slots_lost_total", legend="slots lost"),
+                Query("slots_restarted_total", legend="slots started again"),
                 Query("state_compactions_total", legend="compactions"),
                 Query("state_warnings_total", legend="warnings of states"),
             ),

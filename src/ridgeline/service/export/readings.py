@@ -81,6 +81,8 @@ class Readings:
         for source in frame["progress"]["sources"]:
             yield from _source(source, frame["at"])
         yield from _hosts(scrape, info["stats"]["clockSkew"])
+        yield "slots_lost_total", (), scrape.slots_lost
+        yield "slots_restarted_total", (), scrape.slots_restarted
         yield "state_compactions_total", (), scrape.compactions
         yield "state_warnings_total", (), scrape.state_warnings
         yield "heartbeats_unsent_total", (), scrape.heartbeats_unsent

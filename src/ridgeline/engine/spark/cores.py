@@ -1,0 +1,87 @@
+"""How many tasks Spark can run at a time, and how many of these places slots hold."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from typing import TYPE_CHECKING
+
+from ridgeline.engine.spark.cluster import slots_to_come
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+EXTRA_CORES = "spark.ridgeline.slots.extraCores"
+"""How many task slots of `local[N]` were added for slots, so that Spark's own jobs have N."""
+_ATTEMPTS = 4
+"""Tries of a task before its job fails: Spark's default on clusters, given to `local[N]`, which has 1."""
+_LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*(\d+)\s*)?\])?")
+_LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]")
+
+
+def local_cores(master: str) -> int | None:
+    """The N of `local[N]`, of `*` the cores that this process may use; None for any other master."""
+    match = _LOCAL.fullmatch(master)
+    if match is None:
+        return None
+    return len(os.sched_getaffinity(0)) if match.group(1) == "*" else int(match.group(1) or 1)
+
+
+def with_retries(master: str, extra: int = 0) -> str:
+    """`local[2]` as `local[2,4]`, so that tasks are retried; any other master as it is.
+
+    `extra`: task slots to add to those of `local[N]`.
+    """
+    match = _LOCAL.fullmatch(master)
+    if match is None or (match.group(2) and not extra):
+        return master
+    cores = (local_cores(master) or 1) + extra if extra else match.group(1) or 1
+    return f"local[{cores},{match.group(2) or _ATTEMPTS}]"
+
+
+def extra_cores(context: SparkContext) -> int:
+    """The task slots that were added for slots when Spark was started."""
+    return int(context.getConf().get(EXTRA_CORES, "0"))
+
+
+def count_cores(context: SparkContext, wanted: int) -> int:
+    """How many tasks Spark can run at a time: now, or where it adds executors, once `wanted` tasks wait.
+
+    Asks the JVM: a few milliseconds.
+    """
+    master = str(context.master)
+    cores = local_cores(master)
+    if cores is not None:
+        return cores
+    settings = dict(context.getConf().getAll())
+    promised = slots_to_come(settings, wanted)
+    if (match := _LOCAL_CLUSTER.fullmatch(master)) is not None:
+        promised = int(match.group(1)) * int(match.group(2))
+    executors = context._jsc.sc().statusStore().executorList(True)  # noqa: FBT003, SLF001  Scala's
+    present = sum(
+        executor.maxTasks()
+        for executor in (executors.apply(index) for index in range(executors.size()))
+        if executor.id() != "driver"
+    )
+    return max(present, promised)
+
+
+_lock = threading.Lock()
+_held: dict[int, int] = {}
+"""Task slots that slots of this process's applications hold, by the context's identity."""
+
+
+def held_cores(context: SparkContext) -> int:
+    """How many places slots hold now."""
+    with _lock:
+        return _held.get(id(context), 0)
+
+
+def hold_cores(context: SparkContext, cores: int) -> None:
+    """Slots of an application take places; negative: they give them back."""
+    with _lock:
+        left = _held.get(id(context), 0) + cores
+        _held[id(context)] = left
+        if not left:
+            del _held[id(context)]

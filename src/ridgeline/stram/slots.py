@@ -1,0 +1,158 @@
+"""STRAM's decisions about slots: how many, which containers live in which, what follows when one is lost.
+
+A slot is a long Spark task that hosts containers. No Spark, no sockets, no clock, no threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.plan.execution import Plan
+
+RESERVED_CORES = 1
+"""Cores that slots leave to Spark's own jobs: what publishers write, checks at the start."""
+
+Placement = tuple[tuple[int, ...], ...]
+"""The containers of each slot, by slot number."""
+
+# Instructions -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StartSlot:
+    """Submit a Spark job for this slot. `job` counts the slot's jobs from 0."""
+
+    slot: int
+    job: int
+
+
+@dataclass(frozen=True, slots=True)
+class Introduce:
+    """All slots are there: send each one its containers and the addresses of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpSlot:
+    """A slot was lost more often than `recovery_attempts` allows: the application has failed."""
+
+    slot: int
+    reason: str
+    jobs: int
+
+
+SlotInstruction = StartSlot | Introduce | GiveUpSlot
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The process that is a slot now. `address`: where other slots reach it."""
+
+    host: str
+    pid: int
+    address: object
+
+
+# Before the start -------------------------------------------------------------------------------------------
+
+
+def count_slots(containers: int, cores: int, extra: int = 0, held: int = 0) -> int:
+    """How many slots: one a container, but no more than there are cores, or are left.
+
+    `extra`: task slots among `cores` that Spark was given for slots, beyond its own. `held`: those that slots
+    of other applications hold. Raises RidgelineError if too few are left.
+    """
+    slots = min(containers, cores - extra, cores - held - RESERVED_CORES)
+    if slots < 1:
+        needed = held + RESERVED_CORES + 1
+        taken = f", {held} for slots of other applications" if held else ""
+        what = f"slots need {needed} cores (one for a slot, {RESERVED_CORES} for Spark's own jobs{taken})"
+        remedy = "give Spark more cores, or run with `--execution jobs`"
+        msg = f"{what}; Spark has {cores}; {remedy}"
+        raise RidgelineError(msg)
+    return slots
+
+
+def place(plan: Plan, slots: int) -> Placement:
+    """Which containers live in which slot: an even number each.
+
+    Containers at the same position of successive stages are neighbours. So a hop between partitions of one
+    number stays within a slot where that is possible.
+    """
+    positions = sorted(
+        ((index + 0.5) / len(stage.containers), stage.index, container.id)
+        for stage in plan.execution.stages
+        for index, container in enumerate(stage.containers)
+    )
+    containers = [container for _, _, container in positions]
+    bounds = [len(containers) * slot // slots for slot in range(slots + 1)]
+    return tuple(tuple(sorted(containers[bounds[slot] : bounds[slot + 1]])) for slot in range(slots))
+
+
+# While the application runs ---------------------------------------------------------------------------------
+
+
+class Slots:
+    """Which slots are there. Every method returns what to do next, in this order.
+
+    A slot that is lost comes back by Spark's own retry of its task. Once its job has ended, Spark has given
+    up (or the task has left), and a new job is asked for. `recovery_attempts` is how many new jobs a slot
+    gets until all have run a window.
+    """
+
+    def __init__(self, placement: Placement, recovery_attempts: int) -> None:
+        self.placement = placement
+        self._recovery_attempts = recovery_attempts
+        self._members: dict[int, Member] = {}
+        self._jobs = [0] * len(placement)
+        self._failed_jobs = [0] * len(placement)
+        self._reasons = [""] * len(placement)
+        self._ever_joined: set[int] = set()
+
+    @property
+    def members(self) -> Mapping[int, Member]:
+        """The slots that are there, by number; a read-only view."""
+        return MappingProxyType(self._members)
+
+    @property
+    def missing(self) -> Sequence[int]:
+        """The slots that are not there."""
+        return [slot for slot in range(len(self.placement)) if slot not in self._members]
+
+    def start(self) -> Sequence[SlotInstruction]:
+        """The run begins."""
+        return [StartSlot(slot, 0) for slot in range(len(self.placement))]
+
+    def joined(self, slot: int, member: Member) -> Sequence[SlotInstruction]:
+        """A process has joined as this slot; it replaces one that was there."""
+        self._members[slot] = member
+        self._ever_joined.add(slot)
+        return () if self.missing else (Introduce(),)
+
+    def has_joined_before(self, slot: int) -> bool:
+        """True if the slot was there before: it is a restart."""
+        return slot in self._ever_joined
+
+    def lost(self, slot: int, reason: str) -> Member | None:
+        """The connection to a slot is lost; Spark's retry brings it back, or its job ends.
+
+        Returns what it was, None if it was not there.
+        """
+        self._reasons[slot] = reason
+        return self._members.pop(slot, None)
+
+    def job_ended(self, slot: int, reason: str) -> Sequence[SlotInstruction]:
+        """Spark's job of a slot has ended; the process, if there still is one, does not count any more."""
+        self._members.pop(slot, None)
+        self._jobs[slot] += 1
+        self._failed_jobs[slot] += 1
+        if self._failed_jobs[slot] > self._recovery_attempts:
+            return (GiveUpSlot(slot, reason or self._reasons[slot], self._failed_jobs[slot]),)
+        return (StartSlot(slot, self._jobs[slot]),)
+
+    def window_ran(self) -> None:
+        """All containers have run a window: no slot has failed in a row."""
+        for slot in range(len(self._failed_jobs)):
+            self._failed_jobs[slot] = 0
