@@ -85,7 +85,7 @@ def test_what_a_collector_got(spark_context):
     assert sorted(handle.collected("sink", window=4)) == [(key, sum(range(key, 50, 3))) for key in range(3)]
     assert len(handle.collected("sink")) == 15
     assert isinstance(handle.collected("sink")[0], Total)
-    with pytest.raises(KeyError, match=r"`totals` is not a CollectorSink; there are \['sink'\]"):
+    with pytest.raises(KeyError, match="`totals` is not a `CollectorSink`; known are `sink`"):
         handle.collected("totals")
     with pytest.raises(
         RuntimeError,

@@ -1,10 +1,12 @@
 """What a user's tests can do without Spark."""
 
+import io
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 from ridgeline import (
     Application,
@@ -21,6 +23,7 @@ from ridgeline import (
 )
 from ridgeline.api.operator import SparkSource
 from ridgeline.measure.events import OperatorWindow, WindowCommitted
+from ridgeline.operators import ConsoleOutput
 from ridgeline.testing import (
     ABORT,
     END_WINDOW,
@@ -311,8 +314,21 @@ def test_what_is_collected_has_the_schema_asked_for():
 
 def test_only_collectors_collect():
     run = run_local(balances([(1, 1)]))
-    with pytest.raises(KeyError, match=r"`balances` is not a CollectorSink; there are \['sink'\]"):
+    with pytest.raises(KeyError, match="`balances` is not a `CollectorSink`; known are `sink`"):
         run.collected("balances")
+    with pytest.raises(KeyError, match=r"`snk` is not a `CollectorSink`; did you mean `sink`\?"):
+        run.collected("snk")
+
+
+def test_an_application_without_a_collector_says_so():
+    app = Application("app")
+    source = app.add_operator("source", ListInput(Payment, [(1, 5)]))
+    app.add_stream("payments", source.output, app.add_operator("console", ConsoleOutput()).input)
+    with pytest.raises(
+        KeyError,
+        match="`x` is not a `CollectorSink`; this application has none; connect one to the stream",
+    ):
+        run_local(app, console=Console(file=io.StringIO())).collected("x")
 
 
 def test_lists_play_inputs_by_name():

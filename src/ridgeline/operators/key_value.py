@@ -119,7 +119,8 @@ class KeyValOperator(Operator, Generic[T]):
     def refuse_strays(self, keys: pa.Array) -> None:
         """Raise RidgelineError for a key in a partition that does not own it: equal keys must all meet.
 
-        `assign_keys` says which partition owns a key, as for every partitioner by key of the library.
+        `assign_keys` says which partition owns a key, as for every partitioner by key of the library. Round
+        robin and partitions that follow those upstream are refused at the first key in a wrong partition.
         """
         partitions, partition = self.context.partitions, self.context.partition
         if partitions == 1:
@@ -130,7 +131,7 @@ class KeyValOperator(Operator, Generic[T]):
         if strays.any():
             key = keys[int(np.argmax(strays))].as_py()
             where = f"partition {partition} of {partitions}, which does not own it"
-            remedy = "partition by key (leave out `partitioner`), not round robin"
+            remedy = "partition by key: leave out `partitioner` and `partition_parallel`"
             message = (
                 f"`{type(self).__name__}` needs all tuples of a key in one partition; "
                 f"got key {key!r} in {where}; {remedy}"

@@ -24,7 +24,8 @@ class SimpleMovingAverage(KeyValOperator[T]):
 
     `schema`: of the output; None: that of the input, whose values then must be floats.
 
-    Partitions: by key. Round robin is refused with RidgelineError: averages of parts cannot be merged.
+    Partitions: by key. Round robin and `partition_parallel` are refused with RidgelineError when a key comes
+    to another partition than by key: averages of parts cannot be merged.
 
     Example:
         >>> from typing import NamedTuple

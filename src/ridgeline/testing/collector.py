@@ -8,6 +8,7 @@ from typing import Any, Generic, overload
 import pyarrow as pa
 from typing_extensions import TypeVar
 
+from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import Operator, port_schema
 from ridgeline.api.ports import InputPort
 from ridgeline.api.publisher import Publisher
@@ -99,7 +100,9 @@ def collected(publishers: Mapping[str, Publisher], operator: str, window: int | 
         name: publisher for name, publisher in publishers.items() if isinstance(publisher, Collector)
     }
     if operator not in collectors:
-        msg = f"`{operator}` is not a CollectorSink; there are {sorted(collectors)}"
+        none = "this application has none; connect one to the stream"
+        remedy = did_you_mean(operator, collectors) if collectors else none
+        msg = f"`{operator}` is not a `CollectorSink`; {remedy}"
         raise KeyError(msg)
     return collectors[operator].tuples(window)
 
