@@ -15,7 +15,7 @@ def spark_folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def spark_context(spark_folder):
-    """The one SparkContext of this process: two slots, with what Structured Streaming needs.
+    """The one SparkContext of this process: two cores, two more for slots, what streaming needs.
 
     Tests leave it running.
     """
@@ -26,7 +26,8 @@ def spark_context(spark_folder):
         "spark.local.dir": str(spark_folder),
         "spark.sql.warehouse.dir": str(spark_folder / "warehouse"),
     }
-    context = start_context("ridgeline-tests", "local[2]", settings, streaming=True, local_checkpoint=True)
+    needs = {"streaming": True, "local_checkpoint": True, "slots": 2}
+    context = start_context("ridgeline-tests", "local[2]", settings, **needs)
     yield context
     context.stop()
 

@@ -109,6 +109,29 @@ def test_the_operator_of_a_worker_on_this_host_that_never_reported_it_is_read_fr
     assert stuck.failure.operator == ""
 
 
+def test_of_several_windows_in_flight_the_one_that_the_worker_is_in_is_named():
+    made, ids = hangs()
+    made.begin(WindowRequest(8, 0, 3), 100.0)
+    *_, stuck = looks(made, lambda seconds: [Worker(seconds, beat(ids["total"], 8, 0))], 101, 111)
+    assert (stuck.failure.operator, stuck.failure.window_id) == ("total", 8)
+    made.end(8)
+    assert made.look([Worker(12.0, beat(ids["total"], 8, 0))], 112.0).failure.window_id == 7
+    made.end(7)
+    assert made.look([Worker(13.0, beat(ids["total"], 8, 0))], 113.0) is None
+
+
+def test_windows_that_follow_each_other_without_a_gap_give_a_silent_worker_no_further_time():
+    made, _ = hangs()
+    made.end()
+    found = []
+    for second in range(100, 112):
+        made.begin(WindowRequest(second, 0, 3), float(second))
+        made.end(second - 1)
+        found.append(made.look([Worker(second - 100.0, CLOCK_ONLY)], float(second)))
+    assert found[:10] == [None] * 10
+    assert found[10].failure.error.startswith(ENDED.format(10))
+
+
 def test_a_callback_that_does_nothing_is_found_after_its_timeout():
     made, ids = hangs(**{"total.callback_timeout": "5s"})
     found = looks(made, lambda _: [Worker(0.5, beat(ids["total"]))], 101, 107)

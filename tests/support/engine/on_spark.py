@@ -64,10 +64,12 @@ def run_on_spark(
     expect=None,
     heartbeats=None,
     workers=None,
+    execution=None,
 ):
     """Run an application; `each(run, committed)` follows each commit; `expect`: the error that must end it.
 
-    `heartbeats`: where workers send theirs; `workers`: as they were last heard of.
+    `heartbeats`: where workers send theirs; `workers`: as they were last heard of. `execution`: in jobs or in
+    slots.
 
     Returns the run; with `expect`, the run and the error.
     """
@@ -79,7 +81,7 @@ def run_on_spark(
         if each and isinstance(event, WindowCommitted):
             each(run, event)
 
-    options = Options(master="local[2]", checkpoint=str(checkpoint), windows=windows)
+    options = Options(master="local[2]", checkpoint=str(checkpoint), windows=windows, execution=execution)
     with _raises(expect) as caught:
         watched = {"heartbeats": heartbeats, "workers": workers}
         run.outcome = launch(

@@ -1,0 +1,113 @@
+"""The Spark jobs that are slots: started, tried again by Spark, cancelled, ended."""
+
+import os
+import signal
+
+import pytest
+from pyspark import TaskContext
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.engine.driver.slot_jobs import SlotJobs
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def started(spark_context, tmp_path):
+    """`started(function)`: jobs whose tasks run a function of slot, text and folder."""
+    made = []
+
+    def start(function):
+        folder = str(tmp_path)
+
+        def serve(_index, slots):
+            for slot in slots:
+                function(slot, TaskContext.get().getLocalProperty("slot.text"), folder)
+            yield b""
+
+        woken = []
+        jobs = SlotJobs(
+            spark_context,
+            serve,
+            "slot.text",
+            lambda slot: f"for {slot}",
+            lambda slot: f"slot {slot}",
+            SystemClock(),
+            lambda: woken.append(1),
+        )
+        made.append(jobs)
+        return jobs, woken
+
+    yield start
+    for jobs in made:
+        jobs.close(10.0)
+
+
+def stay(slot, text, folder):
+    """Note the process, then stay until there is a file `go`."""
+    import os  # what is pickled by value finds nothing else
+    import time
+    from pathlib import Path
+
+    Path(folder, f"{text}-{os.getpid()}").touch()
+    while not Path(folder, "go").exists():
+        time.sleep(0.01)
+
+
+def refuse(slot, _text, _folder):
+    message = f"slot {slot} is refused"
+    raise ValueError(message)
+
+
+def test_a_task_that_dies_is_tried_again_by_spark_and_its_job_ends_once(started, wait_until, tmp_path):
+    jobs, woken = started(stay)
+    jobs.start(0)
+    jobs.start(1)
+    wait_until(lambda: len(list(tmp_path.glob("for *"))) == 2, "both tasks")
+    [note] = tmp_path.glob("for 1-*")
+    os.kill(int(note.name.partition("-")[2]), signal.SIGKILL)
+    wait_until(lambda: len(list(tmp_path.glob("for 1-*"))) == 2, "the second try")
+    assert not jobs.take_ended()
+    (tmp_path / "go").touch()
+    ended = []
+    wait_until(lambda: ended.extend(jobs.take_ended()) or len(ended) == 2, "both jobs to end")
+    assert sorted((job.slot, job.error) for job in ended) == [(0, None), (1, None)]
+    assert len(woken) == 2
+
+
+def test_a_job_that_spark_gives_up_ends_with_its_error(started, wait_until):
+    jobs, _ = started(refuse)
+    jobs.start(3)
+    [ended] = wait_until(jobs.take_ended, "the job to end")
+    assert ended.slot == 3
+    assert "slot 3 is refused" in str(ended.error)
+
+
+def test_the_job_of_a_slot_that_is_connected_is_not_looked_at(started, wait_until, tmp_path):
+    jobs, woken = started(stay)
+    jobs.start(0)
+    jobs.connected(0)
+    wait_until(lambda: list(tmp_path.glob("for 0-*")), "the task")
+    jobs.start(1)
+    (tmp_path / "go").touch()
+    assert [job.slot for job in wait_until(jobs.take_ended, "the job of slot 1 to end")] == [1]
+    jobs.disconnected(0)
+    assert [job.slot for job in wait_until(jobs.take_ended, "the job of slot 0 to end")] == [0]
+    assert len(woken) == 2
+
+
+def test_cancelled_jobs_end(started, wait_until, tmp_path):
+    jobs, _ = started(stay)
+    jobs.start(0)
+    wait_until(lambda: list(tmp_path.glob("for 0-*")), "the task")
+    jobs.cancel(0)
+    [ended] = wait_until(jobs.take_ended, "the job to end")
+    assert ended.error is not None
+
+
+def test_closing_ends_what_does_not_end_by_itself(started, wait_until, tmp_path):
+    jobs, _ = started(stay)
+    jobs.start(0)
+    wait_until(lambda: list(tmp_path.glob("for 0-*")), "the task")
+    jobs.close(2.0)
+    assert [job.slot for job in jobs.take_ended()] == [0]

@@ -1,0 +1,98 @@
+"""Stories of attempts in slots: begun, reported, lost."""
+
+from dataclasses import replace
+
+from ridgeline.api.errors import Failure
+from ridgeline.plan.protocol import WindowRequest
+from ridgeline.stram.control import AttemptFailed
+from ridgeline.stram.in_flight import InFlight
+
+LOST = Failure("app", "", 0, -1, "slot 1", "its process died")
+
+
+def request(window, attempt=0, *, states=False):
+    return WindowRequest(window, attempt, 0, states={} if states else None)
+
+
+def failed(window, attempt=0):
+    return AttemptFailed(window, attempt, replace(LOST, window_id=window))
+
+
+def running(*windows):
+    """Attempts 0 at these windows are told, the first one with states."""
+    flight = InFlight({0, 1})
+    for number, window in enumerate(windows):
+        asked = request(window, states=not number)
+        assert list(flight.begin(asked, complete=True)) == [asked]
+    return flight
+
+
+def test_a_window_is_over_once_each_container_has_reported():
+    flight = running(4, 5)
+    assert not flight.reported(4, 0, 0)
+    assert not flight.reported(4, 0, 0)
+    assert not flight.reported(5, 0, 0)
+    assert flight.reported(4, 0, 1)
+    assert not flight.runs(4, 0)
+    assert flight.runs(5, 0)
+
+
+def test_reports_of_other_attempts_count_for_nothing():
+    flight = running(4)
+    assert list(flight.begin(request(4, 1, states=True), complete=True)) == [request(4, 1, states=True)]
+    assert not flight.reported(4, 0, 0)
+    assert not flight.reported(4, 0, 1)
+    assert not flight.reported(3, 0, 1)
+    assert flight.runs(4, 1)
+
+
+def test_requests_wait_for_all_slots_in_their_order():
+    flight = InFlight({0, 1})
+    asked = [request(4, states=True), request(5), request(6)]
+    for one in asked:
+        assert not flight.begin(one, complete=False)
+    assert list(flight.all_there()) == asked
+    assert not flight.all_there()
+
+
+def test_a_lost_slot_fails_the_oldest_window_in_flight_or_the_one_to_blame():
+    assert running(4, 5, 6).failed(LOST) == failed(4)
+    blamed = replace(LOST, window_id=5, operator="sum")
+    assert running(4, 5, 6).failed(blamed) == AttemptFailed(5, 0, blamed)
+
+
+def test_after_a_loss_nothing_runs_until_a_request_has_states():
+    flight = running(4)
+    assert flight.failed(LOST) == failed(4)
+    assert not flight.runs(4, 0)
+    assert flight.begin(request(5), complete=False) == (failed(5),)
+    again = request(4, 1, states=True)
+    assert not flight.begin(again, complete=False)
+    assert not flight.begin(request(5, 1), complete=False)
+    assert list(flight.all_there()) == [again, request(5, 1)]
+    assert flight.runs(5, 1)
+
+
+def test_a_slot_that_is_lost_between_windows_fails_the_next_one():
+    flight = running(4)
+    flight.reported(4, 0, 0)
+    flight.reported(4, 0, 1)
+    assert flight.failed(LOST) is None
+    assert flight.begin(request(5), complete=True) == (failed(5),)
+    assert list(flight.begin(request(5, 1, states=True), complete=True)) == [request(5, 1, states=True)]
+
+
+def test_a_second_slot_that_is_lost_with_the_first_costs_no_second_attempt():
+    flight = running(4)
+    assert flight.failed(LOST) == failed(4)
+    again = request(4, 1, states=True)
+    assert not flight.begin(again, complete=False)
+    assert flight.failed(LOST) is None
+    assert list(flight.all_there()) == [again]
+
+
+def test_slots_that_come_back_before_the_request_find_nothing_to_run():
+    flight = running(4)
+    assert flight.failed(LOST) == failed(4)
+    assert not flight.all_there()
+    assert flight.begin(request(5), complete=True) == (failed(5),)
