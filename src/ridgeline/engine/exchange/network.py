@@ -12,6 +12,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from typing_extensions import Buffer
 
+from ridgeline.api.errors import RidgelineError
+
 STRAM = -1
 """The number that STRAM has where slots have theirs."""
 
@@ -46,6 +48,14 @@ class Peer(NamedTuple):
     def __str__(self) -> str:
         name = "STRAM" if self.slot == STRAM else f"slot {self.slot}"
         return f"{name} (attempt {self.attempt})"
+
+
+class RefusedError(RidgelineError):
+    """What has come in does not count, and its connection ends; `reason` is one of REASONS."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        self.reason = reason
+        super().__init__(detail)
 
 
 @dataclass(frozen=True, slots=True)

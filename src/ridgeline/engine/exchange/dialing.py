@@ -1,0 +1,86 @@
+"""Connecting to a peer: one way after the other, until a socket is connected."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+
+from ridgeline.engine.exchange.address import targets
+from ridgeline.engine.exchange.network import Peer
+from ridgeline.engine.exchange.outbox import Outbox
+
+_GOES_ON = {0, errno.EINPROGRESS, errno.EAGAIN}
+
+
+class UnreachableError(Exception):
+    """No way is left; the text says how the last one failed."""
+
+
+class Dialing:
+    """A peer that this end connects to. `outbox` already collects what is sent to it.
+
+    `socket`: the one that is being connected, or is. `since`: when that began. `tls`: it is to speak TLS.
+    `waits`: the other end has too many callers at the moment; `again` tries once more.
+    """
+
+    def __init__(self, peer: Peer, address: str) -> None:
+        self.peer = peer
+        self.outbox = Outbox()
+        self.socket: socket.socket | None = None
+        self.since = 0.0
+        self.tls = False
+        self.waits = False
+        self.where = ""
+        self._targets = targets(address)
+        self._place: str | tuple[str, int] = ""
+        self._failed = f"nothing of `{address}` is seen from this host"
+
+    def next(self, now: float, failed: str = "") -> bool:
+        """Begin with the next way, or with the same again if it `waits`; True if it is connected at once.
+
+        `failed`: why the way under way is given up. Raises UnreachableError if there is none any more.
+        """
+        if failed:
+            self._failed = f"{self.where}: {failed}"
+        if failed or not self.waits:
+            self._take(now)
+        while self.socket is not None:
+            code = self.socket.connect_ex(self._place)
+            self.waits = code == errno.EAGAIN
+            if code in _GOES_ON:
+                return code == 0
+            self._failed = f"{self.where}: {os.strerror(code)}"
+            self._take(now)
+        raise UnreachableError(self._failed)
+
+    def _take(self, now: float) -> None:
+        """A socket for the next way; None if there is no other way."""
+        self.close()
+        try:
+            target = next(self._targets, None)
+            if target is not None:
+                self._place, self.tls, self.since = target.place, target.tls, now
+                self.where = target.place if isinstance(target.place, str) else "{}:{}".format(*target.place)
+                self.socket = socket.socket(target.family, socket.SOCK_STREAM)
+                self.socket.setblocking(False)  # noqa: FBT003
+        except OSError as error:  # no such host, or no descriptor is left
+            self._failed = str(error)
+
+    def connected(self) -> socket.socket:
+        """The socket, which is writable now; it is the caller's. Raises OSError if connecting has failed."""
+        found = self.socket
+        code = errno.ENOTCONN if found is None else found.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if found is None or code:
+            raise OSError(code, os.strerror(code))
+        if found.family != socket.AF_UNIX and found.getsockname() == found.getpeername():
+            msg = "nobody listens there"  # and the socket has connected to itself
+            raise OSError(msg)
+        self.socket = None
+        return found
+
+    def close(self) -> None:
+        """End what is under way."""
+        if self.socket is not None:
+            self.socket.close()
+            self.socket = None

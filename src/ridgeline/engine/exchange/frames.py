@@ -1,0 +1,180 @@
+"""Frames: messages on the wire, as bytes in pieces of any size. No I/O.
+
+A frame is a header of 16 bytes and a body: the sizes of its parts, then the parts (the head, then buffers).
+Each part begins at a multiple of 8. Large parts are neither copied when they are sent nor when they come in.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+from typing_extensions import Buffer
+
+from ridgeline.engine.exchange.network import MALFORMED, TOO_LARGE, RefusedError
+
+_HEADER = struct.Struct("<4sHxxQ")
+"""The mark, the kind, the bytes of the body."""
+_MARK = b"RLF1"
+_COUNT = struct.Struct("<Q")
+_JOINED_BYTES = 16 << 10
+"""Smaller parts are copied and sent together: that costs less than a piece of their own."""
+_MOST_PARTS = 1 << 20
+MAXIMUM_BYTES = 1 << 30
+_NONE = memoryview(b"")
+
+
+class Frame(NamedTuple):
+    """One frame; `head` and `buffers` lie in one piece of memory, read-only."""
+
+    kind: int
+    head: memoryview
+    buffers: Sequence[memoryview]
+
+
+def encode(
+    kind: int, head: Buffer, buffers: Sequence[Buffer] = (), maximum_bytes: int = MAXIMUM_BYTES
+) -> list[memoryview]:
+    """A frame as pieces, none of them empty; large parts are pieces of their own, not copied.
+
+    Raises ValueError if the body would have more than `maximum_bytes`.
+    """
+    parts = [_raw(head), *map(_raw, buffers)]
+    sizes = [part.nbytes for part in parts]
+    count = len(parts)
+    size = 8 * (count + 1) + sum(sizes) + sum(-size % 8 for size in sizes)
+    if size > maximum_bytes or count > _MOST_PARTS:
+        most = f"{maximum_bytes} bytes in {_MOST_PARTS} parts"
+        msg = f"a frame has at most {most}; got {size} in {count}; divide it"
+        raise ValueError(msg)
+    small = bytearray(_HEADER.pack(_MARK, kind, size))
+    small += struct.pack(f"<{count + 1}Q", count, *sizes)
+    pieces = []
+    for part in parts:
+        if part.nbytes < _JOINED_BYTES:
+            small += part
+        else:
+            pieces += [memoryview(small), part]
+            small = bytearray()
+        small += bytes(-part.nbytes % 8)
+    if small:
+        pieces.append(memoryview(small))
+    return [piece for piece in pieces if piece.nbytes]
+
+
+def _raw(part: Buffer) -> memoryview:
+    """The bytes of anything that has them in one stretch. Raises BufferError."""
+    return memoryview(part) if isinstance(part, bytes) else pickle.PickleBuffer(part).raw()
+
+
+class FrameDecoder:
+    """Makes frames of the bytes of one connection.
+
+    Bytes come by `feed`. While a body is under way, they may also be received into `room`, without a copy;
+    then `filled` says how many they were. After a RefusedError it is of no use any more.
+    """
+
+    def __init__(self, maximum_bytes: int = MAXIMUM_BYTES) -> None:
+        self._maximum_bytes = maximum_bytes
+        self._start = b""
+        """The beginning of a header."""
+        self._kind = 0
+        self._body = _NONE
+        """Of the frame under way, `_filled` bytes of it have come; empty between frames."""
+        self._filled = 0
+
+    @property
+    def in_frame(self) -> bool:
+        """True if a frame has begun and is not whole yet."""
+        return bool(self._start) or self._body.nbytes > 0
+
+    def room(self) -> memoryview:
+        """Where the rest of the body under way belongs; empty between bodies."""
+        return self._body[self._filled :]
+
+    def filled(self, count: int) -> Frame | None:
+        """So many bytes were received into `room`: the frame, if it is whole. Raises RefusedError."""
+        self._filled += count
+        if self._filled < self._body.nbytes:
+            return None
+        body, self._body, self._filled = self._body, _NONE, 0
+        return _frame(self._kind, body.toreadonly())
+
+    def feed(self, data: Buffer) -> Iterator[Frame]:
+        """The frames that these bytes complete; takes all of them. Raises RefusedError.
+
+        Nothing that it gives lies in `data`.
+        """
+        view = memoryview(self._start + bytes(data)) if self._start else memoryview(data)
+        self._start = b""
+        begin = 0
+        while begin < view.nbytes:
+            room = self.room()
+            if room.nbytes:
+                count = min(room.nbytes, view.nbytes - begin)
+                room[:count] = view[begin : begin + count]
+                begin += count
+                frame = self.filled(count)
+                if frame is not None:
+                    yield frame
+                continue
+            if view.nbytes - begin < _HEADER.size:
+                self._start = bytes(view[begin:])
+                self._check_mark()
+                return
+            kind, size = self._header(view, begin)
+            begin += _HEADER.size
+            if view.nbytes - begin >= size:
+                yield _frame(kind, memoryview(bytes(view[begin : begin + size])))
+                begin += size
+            else:
+                self._kind, self._body = kind, _allocated(size)
+
+    def _check_mark(self) -> None:
+        if not _MARK.startswith(self._start[: len(_MARK)]):
+            raise _no_mark(self._start)
+
+    def _header(self, view: memoryview, begin: int) -> tuple[int, int]:
+        mark, kind, size = _HEADER.unpack_from(view, begin)
+        if mark != _MARK:
+            raise _no_mark(mark)
+        if size > self._maximum_bytes:
+            msg = f"a frame has at most {self._maximum_bytes} bytes; it says {size}"
+            raise RefusedError(TOO_LARGE, msg)
+        if size < 2 * _COUNT.size:
+            msg = f"a frame has at least {2 * _COUNT.size} bytes; it says {size}"
+            raise RefusedError(MALFORMED, msg)
+        return kind, size
+
+
+def _allocated(size: int) -> memoryview:
+    """Memory for a body. Raises RefusedError if there is none."""
+    try:
+        return memoryview(pa.allocate_buffer(size)).cast("B")
+    except MemoryError as error:
+        msg = f"no memory is left for a frame of {size} bytes"
+        raise RefusedError(TOO_LARGE, msg) from error
+
+
+def _no_mark(found: bytes) -> RefusedError:
+    return RefusedError(MALFORMED, f"a frame begins with {_MARK!r}; got {found[: len(_MARK)]!r}")
+
+
+def _frame(kind: int, body: memoryview) -> Frame:
+    """The frame of a whole body, which it lies in. Raises RefusedError if sizes do not fit."""
+    (count,) = _COUNT.unpack_from(body)
+    begin = 8 * (count + 1)
+    if not 1 <= count <= _MOST_PARTS or begin > body.nbytes:
+        msg = f"a frame of {body.nbytes} bytes cannot have {count} parts"
+        raise RefusedError(MALFORMED, msg)
+    parts = []
+    for size in struct.unpack_from(f"<{count}Q", body, 8):
+        parts.append(body[begin : begin + size])
+        begin += size + -size % 8
+    if begin != body.nbytes:
+        msg = f"the parts of a frame must have {body.nbytes} bytes in all; they have {begin}"
+        raise RefusedError(MALFORMED, msg)
+    return Frame(kind, parts[0], parts[1:])

@@ -1,0 +1,60 @@
+"""What a network takes at most, and the count of what it refused."""
+
+from __future__ import annotations
+
+import logging
+import math
+import resource
+import sys
+from dataclasses import dataclass
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.masking import printable
+from ridgeline.engine.exchange.frames import MAXIMUM_BYTES
+from ridgeline.engine.exchange.network import REASONS
+
+_log = logging.getLogger(__name__)
+_REPORT_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a network takes.
+
+    `frame_bytes`: of one frame. `strangers`: connections whose other end has not proved that it knows the
+    secret; the oldest goes first. `handshake_seconds`: for that proof. `connect_seconds`: until a host that
+    this end connects to answers. `answer_seconds`: for the proof from there, where a callback may be running.
+    """
+
+    frame_bytes: int = MAXIMUM_BYTES
+    strangers: int = 1024
+    handshake_seconds: float = 10.0
+    connect_seconds: float = 20.0
+    answer_seconds: float = 120.0
+
+
+def half_the_descriptors() -> int:
+    """Half of the files that this process may open: the other half is the application's."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit // 2
+
+
+class Refusals:
+    """Counts what is refused, by reason; logs it, one line a second and reason at most."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.totals = dict.fromkeys(REASONS, 0)
+        self._clock = clock
+        self._logged: dict[str, float] = {}
+
+    def add(self, reason: str, where: str, detail: str) -> None:
+        """A connection from `where` was refused."""
+        self.totals[reason] += 1
+        now = self._clock.monotonic()
+        if now - self._logged.get(reason, -math.inf) >= _REPORT_SECONDS:
+            self._logged[reason] = now
+            total = self.totals[reason]
+            _log.warning(
+                "a connection from %s was refused: %s (%s); %d so far",
+                where, reason, printable(detail), total,
+            )  # fmt: skip

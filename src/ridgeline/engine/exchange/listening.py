@@ -1,0 +1,96 @@
+"""Where one end listens: a Unix socket in a private folder, a TCP port of a range, or both."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.exchange.address import TcpWay, UnixWay, Way
+from ridgeline.engine.exchange.tls import Certificate
+
+_BACKLOG = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """What to listen on.
+
+    `unix`: also on a Unix socket, for peers on the same host. Its private folder is made in `folder`
+    (default: the one for temporary files). `host`: what a TCP port is bound to, None for none; peers connect
+    to `advertised` (default: `host`). `ports`: first and last port to try, (0, 0) for any free one.
+    `certificate`: TLS on the TCP port; None: in the clear.
+    """
+
+    unix: bool = True
+    folder: str | None = None
+    host: str | None = None
+    advertised: str | None = None
+    ports: tuple[int, int] = (0, 0)
+    certificate: Certificate | None = None
+
+
+class Listener:
+    """One socket that listens; `close` ends it and removes its file."""
+
+    def __init__(self, bound: socket.socket, way: Way, certificate: Certificate | None = None) -> None:
+        bound.setblocking(False)  # noqa: FBT003
+        self.socket = bound
+        self.way = way
+        self.certificate = certificate
+
+    def close(self) -> None:
+        """Listen no more."""
+        self.socket.close()
+        if isinstance(self.way, UnixWay):
+            shutil.rmtree(Path(self.way.path).parent, ignore_errors=True)
+
+
+def listeners(listen: Listen) -> list[Listener]:
+    """Listen, nearest first. Raises RidgelineError if that cannot be."""
+    with contextlib.ExitStack() as undo:
+        found = []
+        if listen.unix:
+            found.append(_unix(listen.folder))
+            undo.callback(found[0].close)
+        if listen.host is not None:
+            bound = _tcp(listen.host, listen.ports)
+            port = bound.getsockname()[1]
+            way = TcpWay(listen.advertised or listen.host, port, listen.certificate is not None)
+            found.append(Listener(bound, way, listen.certificate))
+        undo.pop_all()
+        return found
+
+
+def _unix(parent: str | None) -> Listener:
+    """A socket in a new folder that only this user may enter."""
+    folder = tempfile.mkdtemp(prefix="ridgeline-", dir=parent)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        bound.bind(f"{folder}/s")
+        bound.listen(_BACKLOG)
+    except OSError as error:  # a path of more than 103 to 107 bytes, too
+        bound.close()
+        shutil.rmtree(folder, ignore_errors=True)
+        msg = f"no Unix socket can be made in `{folder}`; got: {error}; name another folder by `TMPDIR`"
+        raise RidgelineError(msg) from error
+    return Listener(bound, UnixWay(f"{folder}/s"))
+
+
+def _tcp(host: str, ports: tuple[int, int]) -> socket.socket:
+    """A socket bound to the first free port of the range."""
+    first, last = ports
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    failed: OSError | None = None
+    for port in range(first, last + 1):
+        try:
+            return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        except OSError as error:
+            failed = error
+    found = f"{failed}" if failed else "an empty range"
+    msg = f"no port of {first} to {last} can be bound on `{host}`; got: {found}; give a range with free ports"
+    raise RidgelineError(msg) from failed

@@ -1,0 +1,434 @@
+"""The network of real sockets: a poll loop for one thread, which never waits for a peer.
+
+All input of strangers is bounded: their number, their bytes and their time. What is refused is counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import selectors
+import socket
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from typing_extensions import Buffer
+
+from ridgeline.api.clock import Clock
+from ridgeline.engine.exchange import tls
+from ridgeline.engine.exchange.address import ways_of
+from ridgeline.engine.exchange.connection import Connection, EndedError
+from ridgeline.engine.exchange.dialing import Dialing, UnreachableError
+from ridgeline.engine.exchange.frames import Frame, encode
+from ridgeline.engine.exchange.handshake import NONCE_BYTES, Handshake
+from ridgeline.engine.exchange.limits import Limits, Refusals, half_the_descriptors
+from ridgeline.engine.exchange.listening import Listen, Listener, listeners
+from ridgeline.engine.exchange.network import (
+    BROKEN,
+    LATE,
+    REPLACED,
+    TOO_MANY,
+    UNREACHABLE,
+    Event,
+    Lost,
+    Opened,
+    Peer,
+    Received,
+    RefusedError,
+)
+from ridgeline.engine.exchange.outbox import Outbox
+from ridgeline.engine.exchange.streams import PlainStream, Stream, TlsStream
+
+_SCRATCH_BYTES = 64 << 10
+_TICK_SECONDS = 0.5
+_ACCEPTED_AT_ONCE = 64
+_LIMITS = Limits()
+_READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+
+class Sockets:
+    """The network of this process; see `Network`. Of one thread, but for what says otherwise.
+
+    `secret`: of the application, the same for all peers, at least 16 random bytes. Raises RidgelineError if
+    it cannot listen.
+    """
+
+    def __init__(
+        self, me: Peer, secret: bytes, listen: Listen, clock: Clock, limits: Limits = _LIMITS
+    ) -> None:
+        self._me = me
+        self._secret = secret
+        self._clock = clock
+        self._limits = limits
+        self._most_strangers = min(limits.strangers, half_the_descriptors())
+        self._peers: dict[Peer, Connection | Dialing] = {}
+        self._connections: dict[Connection, int] = {}
+        """What the selector waits for, for each."""
+        self._strangers: dict[Connection, None] = {}
+        """Who has come in and has not proved anything yet, oldest first."""
+        self._called: dict[Connection | Dialing, None] = {}
+        """Whom this end has connected to, until they are there."""
+        self._events: list[Event] = []
+        self._unread: dict[Connection, None] = {}
+        """There is more of them to read, of which the operating system does not know."""
+        self._noted: deque[Peer] = deque()
+        """Something is left in their outboxes."""
+        self._refusals = Refusals(clock)
+        self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self._thread = threading.get_ident()
+        self._asked = False
+        """`wake` was called."""
+        self._closed = False
+        self._seconds = 0.0
+        """Time as `_look` has it."""
+        self._looked = clock.monotonic()
+        self._next_look = 0.0
+        self._deaf = False
+        self._listeners = [*listeners(listen)]
+        self._caller_context = tls.caller_context()
+        self._listener_context = tls.listener_context(listen.certificate)
+        self._waker, self._woken = socket.socketpair()
+        self._selector = selectors.DefaultSelector()
+        for end in (self._waker, self._woken):
+            end.setblocking(False)  # noqa: FBT003
+        self._selector.register(self._woken, _READ, None)
+        for listener in self._listeners:
+            self._selector.register(listener.socket, _READ, listener)
+
+    @property
+    def me(self) -> Peer:
+        """As `Network.me`."""
+        return self._me
+
+    @property
+    def address(self) -> str:
+        """As `Network.address`."""
+        return ",".join(str(listener.way) for listener in self._listeners)
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """As `Network.refused`."""
+        return MappingProxyType(self._refusals.totals)
+
+    # Any thread ---------------------------------------------------------------------------------------------
+
+    def send(self, peer: Peer, kind: int, head: Buffer, buffers: Sequence[Buffer] = ()) -> bool:
+        """As `Network.send`."""
+        entry = self._peers.get(peer)
+        if entry is None:
+            return False
+        outbox = entry.outbox
+        sent = outbox.put(encode(kind, head, buffers, self._limits.frame_bytes))
+        if outbox.queued_bytes or outbox.error is not None:
+            self._noted.append(peer)
+            if threading.get_ident() != self._thread:
+                self._interrupt()
+        return sent
+
+    def queued_bytes(self, peer: Peer) -> int:
+        """As `Network.queued_bytes`."""
+        entry = self._peers.get(peer)
+        return 0 if entry is None else entry.outbox.queued_bytes
+
+    def wake(self) -> None:
+        """As `Network.wake`."""
+        self._asked = True
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        with contextlib.suppress(OSError):  # enough of them are there already, or it is closed
+            self._waker.send(b"x")
+
+    # The polling thread -------------------------------------------------------------------------------------
+
+    def connect(self, peer: Peer, address: str) -> None:
+        """As `Network.connect`."""
+        ways_of(address)
+        if peer not in self._peers:
+            dialing = self._peers[peer] = Dialing(peer, address)
+            self._called[dialing] = None
+            self._dial(dialing)
+
+    def poll(self, seconds: float) -> Sequence[Event]:
+        """As `Network.poll`."""
+        self._thread = threading.get_ident()
+        deadline = self._clock.monotonic() + seconds
+        while True:
+            self._turn(deadline - self._clock.monotonic())
+            if self._events or self._asked or self._clock.monotonic() >= deadline:
+                break
+        self._asked = False
+        events, self._events = self._events, []
+        return events
+
+    def hang_up(self, peer: Peer) -> None:
+        """As `Network.hang_up`."""
+        entry = self._peers.get(peer)
+        if entry is not None:
+            self._remove(entry)
+        self._events = [event for event in self._events if event.peer != peer]
+
+    def close(self, seconds: float = 1.0) -> None:
+        """As `Network.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        for listener in self._listeners:
+            if not self._deaf:
+                self._selector.unregister(listener.socket)
+            listener.close()
+        for entry in [*self._strangers, *self._called]:
+            self._remove(entry)
+        unfinished = set(self._connections)
+        for connection in unfinished:
+            connection.outbox.end()
+        deadline = self._clock.monotonic() + seconds
+        while self._connections and (left := deadline - self._clock.monotonic()) > 0:
+            for connection in unfinished & self._connections.keys():
+                if not connection.outbox.queued_bytes:
+                    unfinished.discard(connection)
+                    with contextlib.suppress(OSError):
+                        connection.stream.finish()
+            self._turn(left)
+        for connection in list(self._connections):
+            self._remove(connection)
+        self._events.clear()
+        self._selector.close()
+        self._waker.close()
+        self._woken.close()
+
+    def _turn(self, seconds: float) -> None:
+        """Wait at most so long for something to do, and do it."""
+        while self._noted:
+            entry = self._peers.get(self._noted.popleft())
+            if isinstance(entry, Connection) and entry.proven:
+                self._read(entry)
+        if self._events or self._asked or self._unread:
+            seconds = 0.0
+        elif self._unopened():
+            seconds = min(seconds, _TICK_SECONDS)
+        unread, self._unread = self._unread, {}
+        for key, ready in self._selector.select(max(seconds, 0.0)):
+            entry = key.data
+            if isinstance(entry, Connection):
+                if ready & _WRITE and entry in self._connections:
+                    self._write(entry)
+                if ready & _READ and entry in self._connections:
+                    unread.pop(entry, None)
+                    self._read(entry)
+            else:
+                self._progress(entry)
+        for connection in unread:
+            if connection in self._connections:
+                self._read(connection)
+        if self._unopened():
+            self._look()
+
+    def _progress(self, entry: Listener | Dialing | None) -> None:
+        """Something else than a connection is ready; None: `wake` was called, or another thread has sent."""
+        if isinstance(entry, Listener):
+            self._accept(entry)
+        elif isinstance(entry, Dialing):
+            self._dialed(entry)
+        else:
+            with contextlib.suppress(BlockingIOError):
+                self._woken.recv(_SCRATCH_BYTES)
+
+    def _read(self, connection: Connection) -> None:
+        """Take what has come on a connection."""
+        frames: list[Frame] = []
+        end: RefusedError | EndedError | None = None
+        try:
+            connection.read(self._scratch, frames)
+        except (RefusedError, EndedError) as error:
+            end = error
+        peer = connection.proven
+        if peer is not None:
+            self._open(connection, peer)
+            self._events.extend([Received(peer, *frame) for frame in frames])
+        if end is not None:
+            self._end(connection, end)
+        else:
+            self._settle(connection)
+
+    def _write(self, connection: Connection) -> None:
+        """Send more on a connection."""
+        try:
+            connection.write()
+        except (RefusedError, EndedError) as error:
+            self._end(connection, error)
+            return
+        if connection.proven is not None:
+            self._open(connection, connection.proven)
+        if connection.outbox.error is not None:
+            self._read(connection)
+        else:
+            self._settle(connection)
+
+    def _open(self, connection: Connection, peer: Peer) -> None:
+        """The handshake of a connection is over; reports it the first time."""
+        if connection in self._strangers or connection in self._called:
+            self._strangers.pop(connection, None)
+            self._called.pop(connection, None)
+            before = self._peers.get(peer)
+            if before is not None and before is not connection:
+                self._lose(before, REPLACED)
+            self._peers[peer] = connection
+            self._events.append(Opened(peer))
+            connection.outbox.open(connection.stream)
+
+    def _settle(self, connection: Connection) -> None:
+        """Have the selector wait for what the connection waits for."""
+        error = connection.outbox.error
+        if connection.more:
+            self._unread[connection] = None
+        elif error is not None:
+            self._end(connection, EndedError(BROKEN, str(error)))
+            return
+        interest = _READ | _WRITE if connection.wants_to_write() else _READ
+        if interest != self._connections[connection]:
+            self._connections[connection] = interest
+            self._selector.modify(connection.stream, interest, connection)
+
+    def _end(self, connection: Connection, error: RefusedError | EndedError) -> None:
+        """A connection is over."""
+        if isinstance(error, RefusedError):
+            self._refusals.add(error.reason, connection.where, str(error))
+            self._lose(connection, error.reason, str(error))
+        else:
+            self._lose(connection, error.reason, error.detail)
+
+    def _lose(self, entry: Connection | Dialing, reason: str, detail: str = "") -> None:
+        """End a connection, and report it if anybody knows of it."""
+        self._remove(entry)
+        if entry.peer is not None:
+            self._events.append(Lost(entry.peer, reason, detail))
+
+    def _remove(self, entry: Connection | Dialing) -> None:
+        """End a connection, or what would become one; it is known no more."""
+        self._called.pop(entry, None)
+        if entry.peer is not None and self._peers.get(entry.peer) is entry:
+            del self._peers[entry.peer]
+        entry.outbox.drop()
+        if isinstance(entry, Dialing):
+            self._unregister(entry.socket)
+            entry.close()
+            return
+        self._strangers.pop(entry, None)
+        self._unread.pop(entry, None)
+        if self._connections.pop(entry, None) is not None:
+            self._selector.unregister(entry.stream)
+        entry.stream.close()
+
+    def _unregister(self, file: socket.socket | Stream | None) -> None:
+        if file is not None:
+            with contextlib.suppress(KeyError, ValueError):  # it was not registered
+                self._selector.unregister(file)
+
+    # New connections ----------------------------------------------------------------------------------------
+
+    def _accept(self, listener: Listener) -> None:
+        """Take new connections. Where there are too many strangers, the oldest goes."""
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                accepted, address = listener.socket.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:  # no descriptor is left, or the caller is gone: do not try again at once
+                self._refusals.add(TOO_MANY, str(listener.way), str(error))
+                self._deaf = True
+                for other in self._listeners:
+                    self._unregister(other.socket)
+                return
+            if len(self._strangers) >= self._most_strangers:
+                oldest = next(iter(self._strangers))
+                self._end(oldest, RefusedError(TOO_MANY, "others have come since"))
+            where = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(listener.way)
+            accepted.setblocking(False)  # noqa: FBT003
+            stream: Stream = PlainStream(accepted)
+            if listener.certificate is not None:
+                stream = TlsStream(accepted, self._listener_context, listener.certificate.digest)
+            connection = self._begin(stream, Outbox(), where)
+            self._strangers[connection] = None
+            self._write(connection)
+
+    def _dial(self, dialing: Dialing, failed: str = "") -> None:
+        """Connect to a peer by the next way that it has."""
+        self._unregister(dialing.socket)
+        try:
+            connected = dialing.next(self._seconds, failed)
+        except UnreachableError as error:
+            self._lose(dialing, UNREACHABLE, str(error))
+            return
+        if connected:
+            self._dialed(dialing)
+        elif not dialing.waits and dialing.socket is not None:
+            self._selector.register(dialing.socket, _WRITE, dialing)
+
+    def _dialed(self, dialing: Dialing) -> None:
+        """The socket of a peer is connected, or it cannot be."""
+        self._unregister(dialing.socket)
+        try:
+            connected = dialing.connected()
+        except OSError as error:
+            self._dial(dialing, error.strerror or str(error))
+            return
+        del self._called[dialing]
+        stream = TlsStream(connected, self._caller_context) if dialing.tls else PlainStream(connected)
+        connection = self._begin(stream, dialing.outbox, dialing.where, dialing.peer)
+        self._peers[dialing.peer] = connection
+        self._called[connection] = None
+        self._write(connection)
+
+    def _begin(self, stream: Stream, outbox: Outbox, where: str, peer: Peer | None = None) -> Connection:
+        """A socket is connected. `peer`: who should be there, if this end has called."""
+        connection = Connection(
+            stream,
+            lambda binding: Handshake(
+                self._me, self._secret, secrets.token_bytes(NONCE_BYTES), peer, binding
+            ),
+            expected=peer,
+            outbox=outbox,
+            where=where,
+            since=self._seconds,
+            maximum_bytes=self._limits.frame_bytes,
+        )
+        self._connections[connection] = _READ
+        self._selector.register(stream, _READ, connection)
+        return connection
+
+    def _unopened(self) -> bool:
+        """True if there is something that `_look` may have to end or to try again."""
+        return bool(self._strangers or self._called or self._deaf)
+
+    def _look(self) -> None:
+        """Twice a second: end what takes too long; try again what was not possible.
+
+        While nobody polls, time stands still after a second: what others have sent was not read.
+        """
+        now = self._clock.monotonic()
+        self._seconds += min(now - self._looked, 1.0)
+        self._looked = now
+        if self._seconds < self._next_look:
+            return
+        self._next_look = self._seconds + _TICK_SECONDS
+        limits = self._limits
+        for stranger in list(self._strangers):
+            if self._seconds - stranger.since <= limits.handshake_seconds:
+                break
+            self._end(stranger, RefusedError(LATE, f"no proof within {limits.handshake_seconds:g} s"))
+        for entry in list(self._called):
+            passed = self._seconds - entry.since
+            if isinstance(entry, Connection):
+                if passed > limits.answer_seconds:
+                    self._lose(entry, LATE, f"no proof within {limits.answer_seconds:g} s")
+            elif passed > limits.connect_seconds:
+                self._dial(entry, f"no answer within {limits.connect_seconds:g} s")
+            elif entry.waits:
+                self._dial(entry)
+        if self._deaf:
+            self._deaf = False
+            for listener in self._listeners:
+                self._selector.register(listener.socket, _READ, listener)

@@ -1,0 +1,192 @@
+"""Frames: whatever the pieces in which bytes come, whole frames come out; anything else is refused."""
+
+import contextlib
+import pickle
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ridgeline.engine.exchange.frames import FrameDecoder, encode
+from ridgeline.engine.exchange.network import RefusedError
+
+
+def frames_and_sizes(largest_part, smallest_piece, largest_piece):
+    """Frames, as the sizes of their heads and buffers, and the sizes of the pieces in which they come."""
+    part = st.integers(0, largest_part)
+    frame = st.tuples(st.integers(0, 65_535), part, st.lists(part, max_size=4))
+    pieces = st.lists(st.integers(smallest_piece, largest_piece), min_size=1, max_size=8)
+    return st.tuples(st.lists(frame, max_size=4), pieces)
+
+
+CASES = frames_and_sizes(40, 1, 300) | frames_and_sizes(70_000, 2_000, 100_000)
+
+
+def made(frames):
+    """The frames of such sizes."""
+
+    def part(size):
+        return bytes([size % 251]) * size
+
+    return [(kind, part(head), [part(size) for size in buffers]) for kind, head, buffers in frames]
+
+
+def wire(*frames):
+    """The bytes of frames, one after the other."""
+    return b"".join(bytes(piece) for frame in frames for piece in encode(*frame))
+
+
+def plain(frame):
+    """A frame in values that can be compared."""
+    return frame.kind, bytes(frame.head), [bytes(buffer) for buffer in frame.buffers]
+
+
+def received(data, sizes, decoder=None):
+    """The frames of bytes that come in pieces of these sizes, in turn: by `room` where that is offered."""
+    decoder = decoder or FrameDecoder()
+    found, begin, number = [], 0, 0
+    while begin < len(data):
+        size = sizes[number % len(sizes)]
+        number += 1
+        room = decoder.room()
+        if room.nbytes:
+            piece = data[begin : begin + min(size, room.nbytes)]
+            room[: len(piece)] = piece
+            frame = decoder.filled(len(piece))
+            found += [frame] if frame else []
+        else:
+            piece = data[begin : begin + size]
+            found += decoder.feed(piece)
+        begin += len(piece)
+    return found
+
+
+@given(CASES)
+def test_frames_arrive_whole_and_in_order_whatever_the_pieces(case):
+    frames, sizes = made(case[0]), case[1]
+    decoder = FrameDecoder()
+    found = received(wire(*frames), sizes, decoder)
+
+    assert [plain(frame) for frame in found] == frames
+    assert not decoder.in_frame
+
+
+@given(CASES)
+def test_bytes_may_also_only_be_fed(case):
+    frames, sizes = made(case[0]), case[1]
+    decoder, data, found, number = FrameDecoder(), wire(*frames), [], 0
+    while data:
+        size = sizes[number % len(sizes)]
+        piece, data, number = data[:size], data[size:], number + 1
+        found += decoder.feed(piece)
+
+    assert [plain(frame) for frame in found] == frames
+
+
+@given(CASES.filter(lambda case: case[0]), st.data())
+def test_a_frame_that_is_cut_off_is_not_given(case, data):
+    frames, sizes = made(case[0]), case[1]
+    whole, last = wire(*frames), len(wire(frames[-1]))
+    cut = data.draw(st.integers(1, last))
+    decoder = FrameDecoder()
+    found = received(whole[: len(whole) - cut], sizes, decoder)
+
+    assert [plain(frame) for frame in found] == frames[:-1]
+    assert decoder.in_frame == (cut < last)
+
+
+def test_large_parts_are_neither_joined_nor_copied():
+    large = np.arange(100_000)
+    pieces = encode(1, b"head", [b"small", large, pa.py_buffer(large), b"tail"])
+
+    assert [np.shares_memory(np.frombuffer(piece, np.uint8), large) for piece in pieces] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_buffers_lie_in_one_memory_at_multiples_of_eight_and_cannot_be_written():
+    (frame,) = received(wire((1, b"x" * 13, [b"abc", np.arange(50_000), b""])), [4096])
+    addresses = [np.frombuffer(part, np.uint8).ctypes.data for part in (frame.head, *frame.buffers[:2])]
+
+    assert [address % 8 for address in addresses] == [0, 0, 0]
+    assert max(addresses) - min(addresses) < 1000
+    assert frame.head.readonly
+    assert all(buffer.readonly for buffer in frame.buffers)
+
+
+@pytest.mark.parametrize("rows", [3, 100_000])
+def test_arrow_batches_are_read_where_they_lie(rows):
+    batch = pa.record_batch([pa.array(range(rows))], names=["value"])
+    buffers = []
+    head = pickle.dumps({"block": batch.serialize()}, 5, buffer_callback=buffers.append)
+    (frame,) = received(wire((1, head, buffers)), [70_000])
+    found = pa.ipc.read_record_batch(pickle.loads(frame.head, buffers=frame.buffers)["block"], batch.schema)
+
+    assert found.equals(batch)
+    begin = np.frombuffer(frame.buffers[0], np.uint8).ctypes.data
+    assert begin <= found["value"].buffers()[1].address < begin + frame.buffers[0].nbytes
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9])
+def test_a_part_may_be_of_any_kind_and_shape(size):
+    square = np.arange(size * size, dtype=np.int16).reshape(size, size)
+    (frame,) = received(wire((1, bytearray(b"head"), [square, memoryview(square), np.empty((0, 3))])), [999])
+
+    assert plain(frame) == (1, b"head", [square.tobytes(), square.tobytes(), b""])
+
+
+def header(size, mark=b"RLF1", kind=1):
+    return struct.pack("<4sHxxQ", mark, kind, size)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason", "text"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "malformed", "a frame begins with b'RLF1'; got b'G"),
+        (b"R", None, ""),
+        (b"RX", "malformed", "a frame begins with b'RLF1'; got b'RX'"),
+        (header(1 << 40), "too large", "a frame has at most 1073741824 bytes; it says 1099511627776"),
+        (header((1 << 64) - 1), "too large", "it says 18446744073709551615"),
+        (header(0), "malformed", "a frame has at least 16 bytes; it says 0"),
+        (header(16) + struct.pack("<QQ", 0, 0), "malformed", "cannot have 0 parts"),
+        (header(16) + struct.pack("<QQ", 2, 0), "malformed", "cannot have 2 parts"),
+        (header(16) + struct.pack("<QQ", (1 << 64) - 1, 0), "malformed", "cannot have 1844674407370955"),
+        (header(16) + struct.pack("<QQ", 1, 1), "malformed", "must have 16 bytes in all; they have 24"),
+        (header(24) + struct.pack("<QQQ", 1, 0, 0), "malformed", "must have 24 bytes in all; they have 16"),
+        (header(16) + struct.pack("<QQ", 1, (1 << 64) - 8), "malformed", "must have 16 bytes in all"),
+    ],
+)
+def test_what_is_no_frame_is_refused(data, reason, text):
+    for sizes in ([len(data)], [1]):
+        if reason is None:
+            assert received(data, sizes) == []
+            continue
+        with pytest.raises(RefusedError, match=r".") as refused:
+            received(data, sizes)
+        assert refused.value.reason == reason
+        assert text in str(refused.value)
+
+
+@given(st.binary(max_size=300), st.booleans())
+def test_garbage_makes_no_other_error(data, marked):
+    with contextlib.suppress(RefusedError):
+        received(header(len(data)) + data if marked else data, [50])
+
+
+def test_a_frame_beyond_the_limit_is_not_made():
+    with pytest.raises(ValueError, match=r"a frame has at most 1000 bytes .*; got 1040 in 2; divide it"):
+        encode(1, b"", [bytes(1016)], 1000)
+
+
+def test_frames_before_a_malformed_one_are_given():
+    found = []
+    with pytest.raises(RefusedError):
+        found.extend(FrameDecoder().feed(wire((1, b"good", [])) + b"nonsense nonsense"))
+
+    assert [plain(frame) for frame in found] == [(1, b"good", [])]
