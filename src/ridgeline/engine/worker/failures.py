@@ -66,3 +66,10 @@ def failure_of(error: BaseException, spec: ContainerSpec, window_id: int, checkp
         callback, text, trace = "its container", described(error), "".join(traceback.format_exception(error))
     first = spec.operators[0]
     return Failure(spec.application, first.title, 0, window_id, callback, text, traceback=trace)
+
+
+def hosting_failure(error: Exception, checkpoint: str) -> Failure:
+    """The failure of a slot that cannot make the containers that it is to host."""
+    text = explain(checkpoint, error) if isinstance(error, OSError) else described(error)
+    trace = "".join(traceback.format_exception(error))
+    return Failure("", "", 0, -1, "making its containers", text, traceback=trace)

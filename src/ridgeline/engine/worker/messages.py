@@ -10,22 +10,20 @@ window again, however little of it had been begun, it takes the next one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import TypeAlias
 
-from ridgeline.api.errors import Failure
+from typing_extensions import Buffer
+
+from ridgeline.api.errors import Failure, RidgelineError, described
 from ridgeline.engine.exchange.block import Message
-from ridgeline.engine.exchange.network import Peer
+from ridgeline.engine.exchange.network import Peer, Received
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.worker.heartbeat import HeartbeatAddress
 from ridgeline.engine.worker.plan_distribution import PlanFile
 from ridgeline.plan.protocol import WindowRequest
-
-__all__ = [
-    "Address", "Between", "Blocks", "Committed", "End", "Ended", "Failed", "Finished", "FromSlot", "Host",
-    "Joined", "Reported", "Run", "ToSlot", "Unreachable",
-]  # fmt: skip
 
 Address: TypeAlias = str
 """Where a slot, or STRAM, can be reached, as its `Network` writes it."""
@@ -174,3 +172,40 @@ class Finished:
 
 
 Between: TypeAlias = Blocks | Finished
+
+
+# In frames --------------------------------------------------------------------------------------------------
+
+_KINDS: tuple[type[ToSlot | FromSlot | Between], ...] = (
+    Host, Run, Committed, End, Joined, Reported, Failed, Unreachable, Ended, Blocks, Finished,
+)  # fmt: skip
+_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
+_FIELDS = tuple(tuple(field.name for field in fields(kind)) for kind in _KINDS)
+
+
+def encode(message: ToSlot | FromSlot | Between) -> tuple[int, bytes, Sequence[Buffer]]:
+    """Encode a message as kind, head and buffers of a frame; columns of blocks are not copied.
+
+    Raises what pickle raises for operators' own values.
+    """
+    kind = _NUMBERS[type(message)]
+    buffers: list[pickle.PickleBuffer] = []
+    values = [getattr(message, name) for name in _FIELDS[kind]]
+    head = pickle.dumps(values, 5, buffer_callback=buffers.append)
+    return kind, head, buffers
+
+
+def decode(frame: Received) -> ToSlot | FromSlot | Between:
+    """The message in a frame of an authenticated peer; blocks lie in the frame's memory.
+
+    Raises MalformedError for what `encode` does not write.
+    """
+    try:
+        return _KINDS[frame.kind](*pickle.loads(frame.head, buffers=frame.buffers))
+    except Exception as error:
+        msg = f"{frame.peer} sent a frame of kind {frame.kind} that cannot be read: {described(error)}"
+        raise MalformedError(msg) from error
+
+
+class MalformedError(RidgelineError):
+    """A frame of a peer holds no message: the other end runs another version."""

@@ -14,30 +14,26 @@ import base64
 import json
 import os
 import pickle
-import signal
 import socket
 import struct
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from ridgeline.api import files
-from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import described
 from ridgeline.api.pickling import dumps
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
-from ridgeline.engine.state.storage import Storage, open_storage
 from ridgeline.engine.worker import plan_distribution, process_start
-from ridgeline.engine.worker.black_box import BlackBox, Turn, victims
-from ridgeline.engine.worker.container import Container
+from ridgeline.engine.worker.black_box import victims
 from ridgeline.engine.worker.failures import NOT_RUN, Failed, InputLostError, failure_of
-from ridgeline.engine.worker.heartbeat import HeartbeatAddress, working
-from ridgeline.plan.container_spec import ContainerSpec
+from ridgeline.engine.worker.heartbeat import HeartbeatAddress
+from ridgeline.engine.worker.hosted import CLOCK, Hosted, end_orderly
 from ridgeline.plan.protocol import WindowRequest
 
 PROPERTY = "ridgeline.window.secret"
@@ -46,7 +42,6 @@ PROPERTY = "ridgeline.window.secret"
 Spark redacts in its logs what is called secret (`spark.redaction.regex`): a task holds that of heartbeats.
 """
 DRIVER = -1
-_CLOCK = SystemClock()
 _TASK = struct.Struct(">q")
 _ADDRESSEE = struct.Struct("<q")
 Envelope: TypeAlias = tuple[int, bytes]
@@ -78,39 +73,15 @@ class Task:
         return base64.b64encode(pickle.dumps(self, 5)).decode()
 
 
-class Host:
-    """The containers of one plan in this worker process."""
+class StageHost(Hosted):
+    """The containers of one plan in this worker process, and their stages."""
 
     def __init__(self, task: Task) -> None:
         files.use_s3(task.s3)
-        self.storage: Storage = open_storage(task.checkpoint)
-        self.specs: tuple[ContainerSpec, ...] = plan_distribution.receive(self.storage, task.plan)
+        super().__init__(task.checkpoint, task.plan, task.run_id)
         self.by_stage: dict[int, list[int]] = {}
-        for spec in self.specs:
+        for spec in self.specs.values():
             self.by_stage.setdefault(spec.stage, []).append(spec.id)
-        self._run_id = task.run_id
-        self._containers: dict[int, Container] = {}
-
-    def container(self, container_id: int) -> Container:
-        """The container, made at its first use here."""
-        if container_id not in self._containers:
-            container = Container(self.specs[container_id], self.storage, _CLOCK, self._run_id)
-            container.on_turn = partial(_note_turn, self._run_id, container_id)
-            self._containers[container_id] = container
-        return self._containers[container_id]
-
-    def close(self) -> list[Failed]:
-        """Tear all containers down. Returns what failed in it."""
-        failed = []
-        for container in self._containers.values():
-            try:
-                container.close()
-            except BaseException as error:  # noqa: BLE001  reported
-                failed.append(
-                    Failed(container.spec.id, failure_of(error, container.spec, -1, self.storage.uri))
-                )
-        self._containers.clear()
-        return failed
 
     def address(self, destination: int, stage: int, slots: int) -> int:
         """The number of the task, in the stage after `stage`, that runs or forwards to `destination`."""
@@ -132,33 +103,9 @@ class Host:
         return self.by_stage[stage][index :: min(slots, len(self.by_stage[stage]))]
 
 
-_hosts: dict[tuple[str, plan_distribution.PlanFile, str], Host] = {}
+_hosts: dict[tuple[str, plan_distribution.PlanFile, str], StageHost] = {}
 _HOSTS_KEPT = 4
 """Applications of one Spark context whose containers stay in a worker."""
-_at_work = False
-"""Whether a container runs right now."""
-
-
-_box: BlackBox | None = None
-
-
-def _black_box() -> BlackBox:
-    """That of this process."""
-    global _box  # noqa: PLW0603  one a process
-    if _box is None or not _box.of_this_process:
-        _box = BlackBox()
-    return _box
-
-
-def _note_turn(run_id: str, container: int, request: WindowRequest, operator: int) -> None:
-    _black_box().note(Turn(run_id, request.window_id, request.attempt, container, operator))
-
-
-def _shut_down(_signal: int, _frame: object) -> None:
-    """Tear down what `setup` made, then go; at once if a callback is interrupted by this."""
-    for host in () if _at_work else _hosts.values():
-        host.close()
-    os._exit(0)
 
 
 @lru_cache(maxsize=4)
@@ -166,18 +113,16 @@ def _decode_task(text: str) -> Task:
     return pickle.loads(base64.b64decode(text))
 
 
-def _task() -> tuple[Task, Host, Any]:
+def _task() -> tuple[Task, StageHost, Any]:
     """The task's parameters, the containers of its plan in this process, and Spark's context."""
     context: Any = TaskContext.get()
-    signal.signal(
-        signal.SIGHUP, _shut_down
-    )  # what the daemon sends at its end; pyspark resets it before every task
+    end_orderly()
     task = _decode_task(context.getLocalProperty(PROPERTY))
     key = _key(task)
     if key not in _hosts:
         while len(_hosts) >= _HOSTS_KEPT:
             _hosts.pop(next(iter(_hosts))).close()
-        _hosts[key] = Host(task)
+        _hosts[key] = StageHost(task)
     return task, _hosts[key], context
 
 
@@ -192,14 +137,14 @@ def _open(record: bytes) -> tuple[int, memoryview]:
 
 def tick_stage(_index: int, ticks: Iterable[int]) -> Iterator[bytes]:
     """The first stage where inputs are Python operators: each tick is the id of the container to run."""
-    began = _CLOCK.wall()
+    began = CLOCK.wall()
     task, host, _ = _task()
     yield from host.post(_run_each(((container, (), ()) for container in ticks), began), 0, task.slots)
 
 
 def source_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:
     """The first stage with one Spark source: Arrow messages in, for the index-th container of the source."""
-    began = _CLOCK.wall()
+    began = CLOCK.wall()
     task, host, _ = _task()
     container = task.source_containers[0][index]
     yield from host.post(_run_each([(container, (), _source_batches(task, messages))], began), 0, task.slots)
@@ -231,7 +176,7 @@ def _ingest(task: Task, index: int, messages: Iterable[bytes]) -> Iterator[Envel
 
 def fed_stage(index: int, records: Iterable[bytes]) -> Iterator[bytes]:
     """The first stage after `ingest_stage`: all its containers; those of Python inputs get no batches."""
-    began = _CLOCK.wall()
+    began = CLOCK.wall()
     task, host, _ = _task()
     found: dict[int, list[tuple[int, int, bytes]]] = {
         container: [] for container in host.share(0, index, task.slots)
@@ -257,7 +202,7 @@ def _source_batches(task: Task, messages: Iterable[bytes]) -> Iterator[pa.Record
 
 def next_stage(stage: int, index: int, records: Iterable[bytes]) -> Iterator[bytes]:
     """Every later stage: hand on what is for others, run the task's containers on what was sent to them."""
-    began = _CLOCK.wall()
+    began = CLOCK.wall()
     task, host, _ = _task()
     yield from host.post(_next(host.share(stage, index, task.slots), records, began), stage, task.slots)
 
@@ -318,17 +263,14 @@ def _run(
 
     Returns whether it did well.
     """
-    global _at_work  # noqa: PLW0603  one thread of tasks a process
     task, host, context = _task()
     spec = host.specs[container_id]
     tag = f"t{context.taskAttemptId()}"
     if context.attemptNumber() and (died := victims(spec, task.run_id, task.request)) is not None:
         yield DRIVER, Failed(container_id, died).encode()
         return False
-    _at_work = True
     try:
-        container = host.container(container_id)
-        with working(task.heartbeats, container, _CLOCK):
+        with host.working(container_id, task.heartbeats) as container:
             outgoing, report = container.run(
                 task.request, messages, batches, tag, context.attemptNumber(), began, task.place
             )
@@ -340,13 +282,10 @@ def _run(
             Failed(container_id, failure_of(error, spec, task.request.window_id, task.checkpoint)).encode(),
         )
         return False
-    finally:
-        _at_work = False
-        _black_box().idle()
     for consumer, message in outgoing.items():
         for part in message.divided():
             yield consumer, part.encode()
     report.window.worker_began, report.window.daemon_began = process_start.worker_process()
-    report.window.sent = _CLOCK.wall()
+    report.window.sent = CLOCK.wall()
     yield DRIVER, dumps(report)
     return True

@@ -1,0 +1,116 @@
+"""The containers of one plan in this worker process, and what surrounds a container's work.
+
+While a container works its process sends heartbeats for it, and the black box says whose turn it is. A
+process that Spark ends tears its containers down first.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.engine.state.storage import Storage, open_storage
+from ridgeline.engine.worker import plan_distribution
+from ridgeline.engine.worker.black_box import BlackBox, Turn
+from ridgeline.engine.worker.container import Container
+from ridgeline.engine.worker.failures import Failed, failure_of
+from ridgeline.engine.worker.heartbeat import HeartbeatAddress, working
+from ridgeline.plan.container_spec import ContainerSpec
+from ridgeline.plan.protocol import WindowRequest
+
+CLOCK = SystemClock()
+_living: list[Hosted] = []
+"""All that have containers in this process."""
+_at_work = False
+"""Whether a container runs right now."""
+_closing = False
+_box: BlackBox | None = None
+
+
+class Hosted:
+    """The containers of one plan in this process, each made at its first use."""
+
+    def __init__(self, checkpoint: str, plan: plan_distribution.PlanFile, run_id: str) -> None:
+        """Read the plan. Raises what `plan_distribution.receive` raises."""
+        self.storage: Storage = open_storage(checkpoint)
+        self.specs: dict[int, ContainerSpec] = {
+            spec.id: spec for spec in plan_distribution.receive(self.storage, plan)
+        }
+        self._run_id = run_id
+        self._containers: dict[int, Container] = {}
+        _living.append(self)
+
+    def container(self, container_id: int) -> Container:
+        """The container."""
+        container = self._containers.get(container_id)
+        if container is None:
+            container = Container(self.specs[container_id], self.storage, CLOCK, self._run_id)
+            container.on_turn = partial(_note_turn, self._run_id, container_id)
+            self._containers[container_id] = container
+        return container
+
+    @contextmanager
+    def working(self, container_id: int, heartbeats: HeartbeatAddress | None) -> Iterator[Container]:
+        """The calling thread runs a window of the container."""
+        global _at_work  # noqa: PLW0603  one thread of tasks a process
+        _at_work = True
+        try:
+            container = self.container(container_id)
+            with working(heartbeats, container, CLOCK):
+                yield container
+        finally:
+            _at_work = False
+            _black_box().idle()
+
+    def close(self, containers: Collection[int] | None = None) -> list[Failed]:
+        """Tear these containers down, or all. Returns what failed in it."""
+        global _closing  # noqa: PLW0603  as above
+        _closing = True
+        failed = []
+        try:
+            for container_id in list(self._containers) if containers is None else containers:
+                container = self._containers.pop(container_id, None)
+                try:
+                    if container is not None:
+                        container.close()
+                except BaseException as error:  # noqa: BLE001  reported
+                    spec = self.specs[container_id]
+                    failed.append(Failed(container_id, failure_of(error, spec, -1, self.storage.uri)))
+        finally:
+            _closing = False
+        if containers is None:
+            _living.remove(self)
+        return failed
+
+
+def _black_box() -> BlackBox:
+    """That of this process."""
+    global _box  # noqa: PLW0603  one a process
+    if _box is None or not _box.of_this_process:
+        _box = BlackBox()
+    return _box
+
+
+def _note_turn(run_id: str, container: int, request: WindowRequest, operator: int) -> None:
+    _black_box().note(Turn(run_id, request.window_id, request.attempt, container, operator))
+
+
+def end_orderly() -> None:
+    """Tear all containers down when the daemon ends this process.
+
+    Every task calls it: pyspark sets its own handler before.
+    """
+    signal.signal(signal.SIGHUP, _shut_down)
+
+
+def _shut_down(_signal: int, _frame: object) -> None:
+    """Tear down what `setup` made, then go; at once if a callback is interrupted by this."""
+    if _closing:
+        return
+    for hosted in () if _at_work else list(_living):
+        hosted.close()
+    os._exit(0)

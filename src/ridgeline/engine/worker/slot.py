@@ -1,0 +1,377 @@
+"""What a slot does, as a state machine: messages in, messages out, and one container run at a time between.
+
+It has no sockets and no threads. `engine/worker/slot_task.py` puts it into a Spark task.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import Failure
+from ridgeline.api.pickling import dumps
+from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.exchange.shared_blocks import SharedPlace
+from ridgeline.engine.worker.failures import failure_of, hosting_failure
+from ridgeline.engine.worker.messages import (
+    Between,
+    Blocks,
+    Committed,
+    End,
+    Ended,
+    Failed,
+    Finished,
+    FromSlot,
+    Host,
+    Reported,
+    Run,
+    ToSlot,
+)
+from ridgeline.engine.worker.wiring import Wiring
+from ridgeline.plan.container_spec import ContainerSpec
+from ridgeline.plan.protocol import WindowReport, WindowRequest
+
+_NOT_READY = -1
+
+
+class Hosting(Protocol):
+    """The containers of a slot: they do the work, and all of its input and output."""
+
+    specs: Mapping[int, ContainerSpec]
+    """Of the containers hosted now, by id."""
+    uri: str
+    """The checkpoint, for error messages."""
+
+    def host(self, message: Host) -> None:
+        """Host these containers from now on; those that are here already stay. Raises what reading raises."""
+
+    def run(
+        self,
+        container: int,
+        request: WindowRequest,
+        messages: Sequence[Message],
+        task_began: float,
+        place: SharedPlace | None,
+    ) -> tuple[Mapping[int, Message], WindowReport]:
+        """Run an attempt, as `Container.run`; `task_began` is wall clock time."""
+
+    def committed(self, container: int, window_id: int) -> None:
+        """Call `committed` of the container's operators that have it. Raises OperatorError."""
+
+    def close(self) -> Sequence[Failure]:
+        """Tear all containers down; what failed in it, and in those that were torn down before."""
+
+
+class _Attempt:
+    """One attempt at a window, as far as this slot has heard of it.
+
+    `position` counts the attempts that STRAM has begun here; `_NOT_READY` before. `ended`: the tags of all
+    producers that have ended. `missing`: how many producers each set still lacks, by its number in
+    `Wiring.inputs`. `unfed`: the same for `Wiring.outputs`. `unsent`: the END_WINDOW not yet sent, by slot.
+    `left`: containers still to run.
+    """
+
+    __slots__ = ("ended", "inboxes", "left", "missing", "number", "position", "unfed", "unsent", "window_id")
+
+    def __init__(self, window_id: int, number: int) -> None:
+        self.window_id = window_id
+        self.number = number
+        self.position = _NOT_READY
+        self.inboxes: dict[int, list[Message]] = {}
+        self.ended: dict[int, str] = {}
+        self.missing: list[int] = []
+        self.unfed: list[int] = []
+        self.unsent: dict[int, dict[int, str]] = {}
+        self.left = 0
+
+
+class _Ready(NamedTuple):
+    """A container that can run, in the order in which they do."""
+
+    window_id: int
+    stage: int
+    container: int
+    position: int
+    since: float
+
+
+class Slot:
+    """The state of one slot.
+
+    The containers run in `step`, those of `Committed` and `End` included; each runs the windows that STRAM
+    tells it in this order. What a container raises becomes a `Failed`; the slot goes on.
+    """
+
+    def __init__(self, number: int, hosting: Hosting, clock: Clock) -> None:
+        self.over = False
+        """True once it has torn its containers down."""
+        self._number = number
+        self._hosting = hosting
+        self._clock = clock
+        self._wiring = Wiring(number, {}, {})
+        self._slots: Mapping[int, int] = {}
+        self._attempts: dict[int, dict[int, _Attempt]] = {}
+        """By window and number: those that are not over, of which anything has been heard."""
+        self._over: dict[int, int] = {}
+        """The last attempt at each window that is over."""
+        self._least = 0
+        """Windows before are over for good."""
+        self._begun: dict[int, tuple[_Attempt, Run]] = {}
+        """The attempts under way here, by position."""
+        self._count = 0
+        """Attempts that STRAM has begun here."""
+        self._next: dict[int, int] = {}
+        """The position of each container's next attempt; `_NOT_READY` if it has no state to go on with."""
+        self._ready: list[_Ready] = []
+        self._doomed = math.inf
+        """From this window on nothing can be committed before a `Run` with states."""
+        self._to_commit: int | None = None
+        self._to_slots: list[tuple[int, Between]] = []
+        self._to_stram: list[FromSlot] = []
+        self._reports: list[bytes] = []
+        self._reported = 0
+        """The latest window among the reports that wait."""
+
+    @property
+    def partners(self) -> Collection[int]:
+        """The other slots that it sends to or gets something from."""
+        return self._wiring.partners
+
+    # What comes in ------------------------------------------------------------------------------------------
+
+    def from_stram(self, message: ToSlot) -> None:
+        """Take in what STRAM says."""
+        match message:
+            case Run():
+                self._begin(message)
+            case Committed(window_id):
+                self._forget(window_id)
+                self._to_commit = window_id
+            case Host():
+                self._host(message)
+            case End():
+                self.close()
+
+    def from_slot(self, message: Between) -> None:
+        """Take in what another slot sends. What is of an attempt that is over is dropped."""
+        attempt = self._attempt(message.window_id, message.attempt)
+        if attempt is None:
+            return
+        if isinstance(message, Blocks):
+            attempt.inboxes.setdefault(message.container, []).append(message.message)
+        else:
+            for producer, tag in message.ended.items():
+                self._end(attempt, producer, tag)
+
+    def _host(self, message: Host) -> None:
+        """Host other containers. None of them goes on before a `Run` with states."""
+        self._void()
+        self._next, self._slots = {}, message.slots
+        try:
+            self._hosting.host(message)
+            self._wiring = Wiring(self._number, self._hosting.specs, message.slots)
+        except Exception as error:  # noqa: BLE001  reported
+            self._to_stram.append(Failed(-1, -1, -1, hosting_failure(error, self._hosting.uri)))
+        else:
+            self._next = dict.fromkeys(self._hosting.specs, _NOT_READY)
+
+    def _begin(self, run: Run) -> None:
+        """STRAM begins an attempt."""
+        window_id, number = run.request.window_id, run.request.attempt
+        self._count += 1
+        if run.request.states is not None:
+            self._void()
+            self._forget(window_id - 1)
+            self._next = dict.fromkeys(self._next, self._count)
+        self._end_attempts(window_id, number - 1)
+        attempt = self._attempt(window_id, number)
+        if attempt is None or attempt.position != _NOT_READY or not self._follows(run):
+            msg = f"attempt {number} at window {window_id} cannot begin: it was begun before, or is over"
+            raise AssertionError(msg)
+        if not self._next:
+            self._end_attempts(window_id, number)
+            return
+        attempt.position, attempt.left = self._count, len(self._next)
+        self._begun[self._count] = (attempt, run)
+        attempt.missing, attempt.unfed = self._wiring.inputs.sizes.copy(), self._wiring.outputs.sizes.copy()
+        for producer in attempt.ended:
+            for group in self._wiring.inputs.of.get(producer, ()):
+                attempt.missing[group] -= 1
+        for container in self._next:
+            self._consider(container, attempt)
+
+    def _follows(self, run: Run) -> bool:
+        """True if an attempt goes on where the one before it ends, or says where to go on."""
+        before = self._begun.get(self._count - 1)
+        return run.request.states is not None or before is None or before[0].window_id < run.request.window_id
+
+    def _attempt(self, window_id: int, number: int) -> _Attempt | None:
+        """An attempt that is not over, heard of for the first time or not."""
+        if window_id < self._least or number <= self._over.get(window_id, -1):
+            return None
+        attempts = self._attempts.setdefault(window_id, {})
+        if number not in attempts:
+            attempts[number] = _Attempt(window_id, number)
+        return attempts[number]
+
+    # What is over -------------------------------------------------------------------------------------------
+
+    def _void(self) -> None:
+        """All attempts that STRAM has begun are over."""
+        for attempt, _ in self._begun.values():
+            self._end_attempts(attempt.window_id, attempt.number)
+        self._begun.clear()
+        self._ready.clear()
+        self._doomed = math.inf
+
+    def _end_attempts(self, window_id: int, last: int) -> None:
+        """The attempts at a window up to this one are over."""
+        if last > self._over.get(window_id, -1):
+            self._over[window_id] = last
+            known = self._attempts.get(window_id, {})
+            for number in [number for number in known if number <= last]:
+                del known[number]
+            if not known:
+                self._attempts.pop(window_id, None)
+
+    def _forget(self, window_id: int) -> None:
+        """All windows up to this one are over for good."""
+        self._least = max(self._least, window_id + 1)
+        for kept in (self._attempts, self._over):
+            for window in [window for window in kept if window < self._least]:
+                del kept[window]
+
+    # Running ------------------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """True if `step` has something to do."""
+        return bool(self._ready) or self._to_commit is not None
+
+    def step(self) -> None:
+        """Do one piece of work: what a commit calls, or one container's window, the lowest window first."""
+        if self._to_commit is not None:
+            window_id, self._to_commit = self._to_commit, None
+            self._call_committed(window_id)
+            return
+        while self._ready:
+            entry = heapq.heappop(self._ready)
+            if entry.window_id < self._doomed:
+                self._run(entry, *self._begun[entry.position])
+                return
+
+    def _consider(self, container: int, attempt: _Attempt) -> None:
+        """Let a container run an attempt if it is its next and its producers have ended."""
+        if (
+            self._next[container] == attempt.position
+            and not attempt.missing[self._wiring.input_of[container]]
+            and attempt.window_id < self._doomed
+        ):
+            stage, now = self._hosting.specs[container].stage, self._clock.wall()
+            heapq.heappush(self._ready, _Ready(attempt.window_id, stage, container, attempt.position, now))
+
+    def _end(self, attempt: _Attempt, producer: int, tag: str) -> None:
+        """END_WINDOW of a producer, of this slot or of another."""
+        if producer in attempt.ended:
+            return
+        attempt.ended[producer] = tag
+        for group in self._wiring.inputs.of.get(producer, ()) if attempt.position != _NOT_READY else ():
+            attempt.missing[group] -= 1
+            if not attempt.missing[group]:
+                for container in self._wiring.waiting[group]:
+                    self._consider(container, attempt)
+
+    def _run(self, entry: _Ready, attempt: _Attempt, run: Run) -> None:
+        """Run a container, send what it made, and let it go on to its next attempt."""
+        container, spec = entry.container, self._hosting.specs[entry.container]
+        messages = attempt.inboxes.pop(container, [])
+        came = {message.producer for message in messages}
+        messages += [
+            Message(producer, attempt.ended[producer], ())
+            for producer in spec.producers
+            if producer not in came
+        ]
+        try:
+            outgoing, report = self._hosting.run(container, run.request, messages, entry.since, run.place)
+            report.window.sent = self._clock.wall()
+            self._reports.append(dumps(report))
+        except BaseException as error:  # noqa: BLE001  reported
+            self.fail(container, entry.window_id, attempt.number, error)
+            return
+        self._reported = entry.window_id
+        self._send_blocks(attempt, entry.window_id, outgoing)
+        self._send_end(attempt, entry.window_id, container, report.window.task)
+        attempt.left -= 1
+        if not attempt.left:
+            self._end_attempts(entry.window_id, attempt.number)
+            del self._begun[entry.position]
+        self._next[container] += 1
+        if entry.position + 1 in self._begun:
+            self._consider(container, self._begun[entry.position + 1][0])
+
+    def fail(self, container: int, window_id: int, attempt: int, error: BaseException) -> None:
+        """A container has failed in an attempt: it runs nothing more, nor does anybody for later windows."""
+        self._next[container] = _NOT_READY
+        self._doomed = min(self._doomed, window_id)
+        failure = failure_of(error, self._hosting.specs[container], window_id, self._hosting.uri)
+        self._to_stram.append(Failed(container, window_id, attempt, failure))
+
+    def _call_committed(self, window_id: int) -> None:
+        for container, position in self._next.items():
+            spec = self._hosting.specs[container]
+            if position != _NOT_READY and spec.wants_commit:
+                try:
+                    self._hosting.committed(container, window_id)
+                except BaseException as error:  # noqa: BLE001  reported
+                    failure = failure_of(error, spec, window_id, self._hosting.uri)
+                    self._to_stram.append(Failed(container, window_id, -1, failure))
+
+    # What goes out ------------------------------------------------------------------------------------------
+
+    def take(self) -> tuple[Sequence[tuple[int, Between]], Sequence[FromSlot]]:
+        """What is to be sent now: to slots, by number, then to STRAM.
+
+        A report waits for others of its window that are next in turn: nothing can be committed before.
+        """
+        if self._reports and not (self._ready and self._ready[0].window_id <= self._reported):
+            self._to_stram.append(Reported(tuple(self._reports)))
+            self._reports = []
+        taken = self._to_slots, self._to_stram
+        self._to_slots, self._to_stram = [], []
+        return taken
+
+    def close(self) -> None:
+        """Tear all containers down; `Ended` says what failed in it."""
+        if not self.over:
+            self.over = True
+            self._void()
+            self._to_commit = None
+            self._to_stram.append(Ended(tuple(self._hosting.close())))
+
+    def _send_blocks(self, attempt: _Attempt, window_id: int, outgoing: Mapping[int, Message]) -> None:
+        """Send what a container made: to others of this slot as it is."""
+        for consumer, message in outgoing.items():
+            if not message.blocks:
+                continue
+            target = self._slots[consumer]
+            if target == self._number:
+                attempt.inboxes.setdefault(consumer, []).append(message)
+                continue
+            for part in message.divided():
+                self._to_slots.append((target, Blocks(window_id, attempt.number, consumer, part)))
+
+    def _send_end(self, attempt: _Attempt, window_id: int, container: int, tag: str) -> None:
+        """END_WINDOW of a container: to another slot once a container there waits for no other of here."""
+        self._end(attempt, container, tag)
+        for target in self._wiring.targets[container]:
+            attempt.unsent.setdefault(target, {})[container] = tag
+        for group in self._wiring.outputs.of.get(container, ()):
+            attempt.unfed[group] -= 1
+            if not attempt.unfed[group]:
+                target = self._wiring.slot_of[group]
+                ended = attempt.unsent.pop(target, None)
+                if ended is not None:
+                    self._to_slots.append((target, Finished(window_id, attempt.number, ended)))

@@ -1,0 +1,158 @@
+"""The thread of a slot: take what the network has, run one container, send what came of it, and again."""
+
+from __future__ import annotations
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.exchange.network import Event, Lost, Network, Opened, Peer, Received
+from ridgeline.engine.worker.messages import (
+    Address,
+    Between,
+    Blocks,
+    Finished,
+    FromSlot,
+    Host,
+    MalformedError,
+    Run,
+    ToSlot,
+    Unreachable,
+    decode,
+    encode,
+)
+from ridgeline.engine.worker.slot import Slot
+
+__all__ = ["SlotLoop"]
+
+QUEUE_BYTES = 64 << 20
+"""A slot runs no further container while so much waits for a peer to take it."""
+_IDLE_SECONDS = 1.0
+_FULL_SECONDS = 0.01
+
+
+class SlotLoop:
+    """Connects a `Slot` with a network. One thread.
+
+    The slot's peers are those of the last `Host`. Of two slots the one with the higher number connects. What
+    is sent before the other has connected waits here.
+    """
+
+    def __init__(self, slot: Slot, network: Network, stram: Peer) -> None:
+        self._slot = slot
+        self._network = network
+        self._stram = stram
+        self._peers: dict[int, Peer] = {}
+        self._addresses: dict[Peer, Address] = {}
+        self._waiting: dict[Peer, list[Between]] = {}
+        """What could not be sent yet, by peers that have not connected."""
+        self._full: set[Peer] = set()
+
+    def serve(self) -> None:
+        """Work until STRAM ends the slot, or is gone; then all containers are torn down."""
+        while not self._slot.over:
+            self.turn(_IDLE_SECONDS)
+
+    def turn(self, seconds: float) -> None:
+        """Take in what has come, run one container, send; waits at most so long if there is nothing to do."""
+        self._full = {peer for peer in self._full if self._network.queued_bytes(peer) > QUEUE_BYTES}
+        if self._full:
+            seconds = _FULL_SECONDS
+        elif self._slot.ready:
+            seconds = 0.0
+        for event in self._network.poll(seconds):
+            self._take(event)
+        if self._slot.ready and not self._full:
+            self._slot.step()
+        self._send()
+
+    # What comes in ------------------------------------------------------------------------------------------
+
+    def _take(self, event: Event) -> None:
+        """Take in what the network has; a peer that sends nonsense is hung up on."""
+        match event:
+            case Received(peer):
+                try:
+                    self._receive(event)
+                except MalformedError as error:
+                    self._network.hang_up(peer)
+                    self._lost(peer, str(error))
+            case Opened(peer):
+                for message in self._waiting.pop(peer, ()):
+                    self._send_to(peer, message)
+            case Lost(peer, reason, detail):
+                self._lost(peer, f"{reason}: {detail}" if detail else reason)
+
+    def _receive(self, frame: Received) -> None:
+        """Take a message in. Raises MalformedError for one that such a peer does not send."""
+        message = decode(frame)
+        allowed = ToSlot if frame.peer == self._stram else Between
+        if not isinstance(message, allowed):
+            msg = f"{frame.peer} sent `{type(message).__name__}`, which is not for slots"
+            raise MalformedError(msg)
+        if isinstance(message, Blocks | Finished):
+            self._slot.from_slot(message)
+            return
+        self._slot.from_stram(message)
+        if isinstance(message, Host):
+            self._meet(message)
+        if isinstance(message, Host) or (isinstance(message, Run) and message.request.states is not None):
+            self._connect()
+
+    def _meet(self, message: Host) -> None:
+        """The slots are others now: forget those that are gone."""
+        self._peers = {peer.slot: peer for peer in message.peers}
+        self._addresses = dict(message.peers)
+        for peer in list(self._waiting):
+            if peer not in self._addresses:
+                del self._waiting[peer]
+
+    def _connect(self) -> None:
+        """Connect to all partners of lower numbers, as far as there is no connection."""
+        for number in self._slot.partners:
+            if number < self._network.me.slot:
+                self._network.connect(self._peers[number], self._addresses[self._peers[number]])
+
+    def _lost(self, peer: Peer, detail: str) -> None:
+        """There is no connection to a peer. Without STRAM there is nothing more to do."""
+        self._waiting.pop(peer, None)
+        if peer == self._stram:
+            self._slot.close()
+        elif self._peers.get(peer.slot) == peer and peer.slot in self._slot.partners:
+            self._tell(Unreachable(peer, detail))
+
+    # What goes out ------------------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        """Send what the slot has to send, to other slots first: their containers wait for it."""
+        to_slots, to_stram = self._slot.take()
+        for number, message in to_slots:
+            self._send_to(self._peers[number], message)
+        for answer in to_stram:
+            self._tell(answer)
+
+    def _tell(self, message: FromSlot) -> None:
+        self._network.send(self._stram, *encode(message))
+
+    def _send_to(self, peer: Peer, message: Between) -> None:
+        """Send to another slot, once it is connected."""
+        waiting = self._waiting.get(peer)
+        if waiting is not None:
+            waiting.append(message)
+            return
+        try:
+            sent = self._network.send(peer, *encode(message))
+        except ValueError as error:
+            self._refuse(message, error)
+            return
+        if not sent:
+            self._waiting[peer] = [message]
+        elif isinstance(message, Blocks) and self._network.queued_bytes(peer) > QUEUE_BYTES:
+            self._full.add(peer)
+
+    def _refuse(self, message: Between, error: ValueError) -> None:
+        """A frame is too large: the container that made it has failed."""
+        if isinstance(message, Blocks):
+            what = (
+                f"its output for container {message.container} cannot be sent: {error}; emit smaller batches"
+            )
+            self._slot.fail(
+                message.message.producer, message.window_id, message.attempt, RidgelineError(what)
+            )
