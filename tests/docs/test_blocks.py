@@ -17,6 +17,7 @@ from support.docs.pages import blocks
 from support.jars import jars
 from support.kafka.broker import Broker
 from support.paths import ROOT
+from support.typing.checkers import pyright
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 BLOCKS = {page: blocks(page) for page in PAGES}
@@ -56,9 +57,19 @@ def test_the_blocks_of_a_page_run_on_spark(page, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", TYPED, ids=name)
-def test_the_blocks_on_types_run_with_mypy(page, tmp_path, monkeypatch):
+def test_the_blocks_on_types_run_with_mypy_and_pyright_finds_the_same_lines(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pages.run(page, having={"mypy"})
+    for block in BLOCKS[page]:
+        if block.needs == "mypy":
+            [(command, printed)] = block.commands
+            file = tmp_path / command.split()[-1]
+            lines = {
+                (file.name, int(line))
+                for line in re.findall(rf"^{re.escape(file.name)}:(\d+): error", printed, re.MULTILINE)
+            }
+            found, text = pyright([file], tmp_path)
+            assert found == lines, text
 
 
 @pytest.mark.spark

@@ -7,9 +7,23 @@ import socket
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
-from typing import Any
+from typing import TypedDict
 
 from ridgeline.api.masking import mask_text
+
+
+class RunInfo(TypedDict):
+    """What the event `ApplicationPlanned` says of a run beside its plan.
+
+    `user`: who started it. `host`: where STRAM runs. `version`: of Ridgeline. `master`: Spark's, or
+    `in process`. `checkpoint`: the folder's URI, without secrets.
+    """
+
+    user: str
+    host: str
+    version: str
+    master: str
+    checkpoint: str
 
 
 @cache
@@ -18,15 +32,15 @@ def own_host() -> str:
     return socket.gethostname()
 
 
-def run_info(master: str, checkpoint: str) -> dict[str, Any]:
-    """What `ApplicationPlanned` has beside the plan."""
-    return {
-        "user": _user(),
-        "host": own_host(),
-        "version": version(),
-        "master": master,
-        "checkpoint": mask_text(checkpoint),
-    }
+def run_info(master: str, checkpoint: str) -> RunInfo:
+    """Collect what is known of a run on this host. Secrets in the checkpoint's URI are masked."""
+    return RunInfo(
+        user=_user(),
+        host=own_host(),
+        version=version(),
+        master=master,
+        checkpoint=mask_text(checkpoint),
+    )
 
 
 def version(package: str = "ridgeline") -> str:
