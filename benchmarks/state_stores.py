@@ -274,7 +274,7 @@ class DuckDb:
     def read(self, keys: list[int]) -> list[bytes]:
         self._loading = False
         self._register({"key": keys, "row": range(len(keys))})
-        found = self._connection.execute("select value from held join given using (key) order by row")
+        found = self._connection.sql("select value from held join given using (key) order by row")
         return found.to_arrow_table()["value"].to_pylist()
 
     def write(self, keys: list[int], values: list[bytes]) -> None:
