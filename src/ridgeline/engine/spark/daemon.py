@@ -19,6 +19,7 @@ from typing import Any
 import pyspark.daemon
 import pyspark.worker
 
+import ridgeline.engine.worker.slot_task
 import ridgeline.engine.worker.stage  # noqa: F401
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.worker.log_channel import open_worker_channel

@@ -20,8 +20,6 @@ from ridgeline.engine.worker.messages import (
 )
 from ridgeline.engine.worker.slot import Slot
 
-__all__ = ["SlotLoop"]
-
 QUEUE_BYTES = 64 << 20
 """A slot runs no further container while so much waits for a peer to take it."""
 _IDLE_SECONDS = 1.0

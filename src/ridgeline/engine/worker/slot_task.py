@@ -1,0 +1,145 @@
+"""The long task: what Spark runs in a Python worker to have a slot there."""
+
+from __future__ import annotations
+
+import base64
+import os
+import pickle
+import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark import TaskContext
+
+from ridgeline.api import files
+from ridgeline.api.errors import Failure
+from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.exchange.listening import Listen
+from ridgeline.engine.exchange.network import STRAM, Network, Peer
+from ridgeline.engine.exchange.shared_blocks import SharedPlace
+from ridgeline.engine.exchange.sockets import Sockets
+from ridgeline.engine.worker import process_start
+from ridgeline.engine.worker.heartbeat import HeartbeatAddress
+from ridgeline.engine.worker.hosted import CLOCK, Hosted, end_orderly
+from ridgeline.engine.worker.messages import Address, Host, Joined, encode
+from ridgeline.engine.worker.slot import Slot
+from ridgeline.engine.worker.slot_loop import SlotLoop
+from ridgeline.plan.container_spec import ContainerSpec
+from ridgeline.plan.protocol import WindowReport, WindowRequest
+
+PROPERTY = "ridgeline.slot.secret"
+"""The local property's name. Spark redacts in its logs what is called secret (`spark.redaction.regex`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTask:
+    """What a slot needs before STRAM can talk to it, as Spark's local property.
+
+    The attempt of the slot's `Peer` is `first_attempt` and how often Spark had begun the task before, so that
+    no two tasks are the same peer. `epoch`: the attempt of STRAM's `Peer`. `stram`: where it listens.
+    `secret`: the application's. `listen`: where the slot does; if it has a host to bind to and none to
+    advertise, the slot advertises the name of its own. `s3`: how S3 is reached.
+    """
+
+    slot: int
+    first_attempt: int
+    epoch: int
+    stram: Address
+    secret: bytes = field(repr=False)
+    listen: Listen = field(default_factory=Listen, repr=False)
+    s3: Mapping[str, Any] = field(default_factory=files.s3_settings, repr=False)
+
+    def encode(self) -> str:
+        """As text."""
+        return base64.b64encode(pickle.dumps(self, 5)).decode()
+
+
+def serve(_index: int, _records: Iterable[object]) -> Iterator[bytes]:
+    """Be a slot until STRAM ends it or is gone. Yields nothing. Raises RidgelineError if it cannot listen."""
+    context: Any = TaskContext.get()
+    end_orderly()
+    task: SlotTask = pickle.loads(base64.b64decode(context.getLocalProperty(PROPERTY)))
+    files.use_s3(task.s3)
+    listen = task.listen
+    if listen.host is not None and listen.advertised is None:
+        listen = replace(listen, advertised=socket.gethostname())
+    me = Peer(task.slot, task.first_attempt + context.attemptNumber())
+    network = Sockets(me, task.secret, listen, CLOCK)
+    try:
+        stram = Peer(STRAM, task.epoch)
+        network.connect(stram, task.stram)
+        join(network, stram, context.attemptNumber()).serve()
+    finally:
+        network.close()
+    yield from ()
+
+
+def join(network: Network, stram: Peer, task_attempt: int = 0) -> SlotLoop:
+    """A slot in this process, which has told STRAM that it is there; `network` is connecting to STRAM."""
+    me = network.me
+    joined = Joined(me.slot, socket.gethostname(), os.getpid(), network.address, task_attempt)
+    network.send(stram, *encode(joined))
+    return SlotLoop(Slot(me.slot, Containers(f"s{me.slot}a{me.attempt}"), CLOCK), network, stram)
+
+
+class Containers:
+    """The containers of a slot in this process; see `Hosting`. `tag` names the slot's task in reports."""
+
+    def __init__(self, tag: str) -> None:
+        self.specs: Mapping[int, ContainerSpec] = {}
+        self.uri = ""
+        self._tag = tag
+        self._hosted: Hosted | None = None
+        self._plan: object = None
+        self._heartbeats: HeartbeatAddress | None = None
+        self._failures: list[Failure] = []
+
+    def host(self, message: Host) -> None:
+        """As `Hosting.host`."""
+        self.uri = message.checkpoint
+        self._heartbeats = message.heartbeats
+        plan = (message.checkpoint, message.plan.name, message.run_id)
+        if self._hosted is None or plan != self._plan:
+            self._tear_down(None)
+            self._hosted, self._plan = Hosted(message.checkpoint, message.plan, message.run_id), plan
+        else:
+            self._tear_down(self.specs.keys() - set(message.containers))
+        self.specs = {number: self._hosted.specs[number] for number in message.containers}
+
+    def run(
+        self,
+        container: int,
+        request: WindowRequest,
+        messages: Sequence[Message],
+        task_began: float,
+        place: SharedPlace | None,
+    ) -> tuple[Mapping[int, Message], WindowReport]:
+        """As `Hosting.run`."""
+        with self._here.working(container, self._heartbeats) as working:
+            outgoing, report = working.run(request, messages, (), self._tag, 0, task_began, place)
+        report.window.worker_began, report.window.daemon_began = process_start.worker_process()
+        return outgoing, report
+
+    def committed(self, container: int, window_id: int) -> None:
+        """As `Hosting.committed`."""
+        with self._here.working(container, self._heartbeats) as working:
+            working.committed(window_id, None)
+
+    def close(self) -> Sequence[Failure]:
+        """As `Hosting.close`."""
+        self._tear_down(None)
+        return self._failures
+
+    @property
+    def _here(self) -> Hosted:
+        if self._hosted is None:
+            msg = "no containers are hosted yet"
+            raise AssertionError(msg)
+        return self._hosted
+
+    def _tear_down(self, containers: set[int] | None) -> None:
+        if self._hosted is not None:
+            self._failures += [failed.failure for failed in self._hosted.close(containers)]
+            if containers is None:
+                self._hosted = None
