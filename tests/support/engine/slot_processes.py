@@ -1,4 +1,4 @@
-"""Slots as processes of this host, over real sockets, and a STRAM that begins windows one by one or several."""
+"""Slots as processes of this host, over real sockets, and a STRAM by hand."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def slot_process(me: Peer, stram: Peer, address: str) -> None:
 
 
 class Driver:
-    """STRAM by hand. `home`: the slot of each container; every window commits as soon as all have reported."""
+    """STRAM. `home`: the slot of each container."""
 
     def __init__(self, app: Any, folder: str, home: dict[int, int]) -> None:
         self.plan = plan_application(app)

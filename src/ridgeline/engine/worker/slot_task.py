@@ -36,8 +36,8 @@ PROPERTY = "ridgeline.slot.secret"
 class SlotTask:
     """What a slot needs before STRAM can talk to it, as Spark's local property.
 
-    The attempt of the slot's `Peer` is `first_attempt` and how often Spark had begun the task before, so that
-    no two tasks are the same peer. `epoch`: the attempt of STRAM's `Peer`. `stram`: where it listens.
+    The attempt of the slot's `Peer` is `first_attempt` plus the number of Spark's attempt. So no two tasks
+    are the same peer. `epoch`: the attempt of STRAM's `Peer`. `stram`: where it listens.
     `secret`: the application's. `listen`: where the slot does; if it has a host to bind to and none to
     advertise, the slot advertises the name of its own. `s3`: how S3 is reached.
     """
