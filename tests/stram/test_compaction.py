@@ -20,12 +20,12 @@ from ridgeline.stram.compaction import (
     WarnOfState,
 )
 from ridgeline.stram.control import (
+    ContainerReported,
     ManifestWritten,
     Repaired,
     RunStarted,
     WindowDue,
     WindowPublished,
-    WindowRan,
 )
 from ridgeline.stram.master import Master
 from support.stram.plans import Counter, Last, ids, plan, reports
@@ -44,7 +44,8 @@ def windows(master, count=1, *, state_bytes=10, anew=False):
         found = reports(
             master.plan, attempt.request, changes=changes, replaced=replaced, state_bytes=state_bytes
         )
-        master.handle(WindowRan(found))
+        for report in found:
+            master.handle(ContainerReported(report))
         master.handle(ManifestWritten(window_id))
         instructions = list(master.handle(WindowPublished(window_id)))
     return instructions
@@ -260,7 +261,8 @@ class Compactions(RuleBasedStateMachine):
             self.held[operator] = (*(() if anew else self.held[operator]), delta)
             by_id[operator].window.state_bytes = size
             by_id[operator].change, by_id[operator].replaces = delta, anew
-        self.master.handle(WindowRan(found))
+        for report in found:
+            self.master.handle(ContainerReported(report))
         self.master.handle(ManifestWritten(window_id))
         self.process([WindowPublished(window_id)], outcomes)
 

@@ -8,8 +8,10 @@ from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.stram.compaction import Compacted, DiscardCompaction, ReportCompaction, WarnOfState
 from ridgeline.stram.control import (
+    AttemptFailed,
     CheckStates,
     Commit,
+    ContainerReported,
     GiveUp,
     ManifestWritten,
     Publish,
@@ -18,8 +20,6 @@ from ridgeline.stram.control import (
     Skip,
     StatesChecked,
     WindowDue,
-    WindowFailed,
-    WindowRan,
 )
 from ridgeline.stram.master import Master
 from support.stram.plans import Counter, ids, plan, reports
@@ -35,10 +35,21 @@ def handle(master: Master, event):
     return instruction
 
 
+def report(master: Master, found) -> list:
+    """What follows once these containers have reported."""
+    return [instruction for one in found for instruction in master.handle(ContainerReported(one))]
+
+
 def run(master: Master, instruction, **what) -> object:
     """All containers report the attempt that STRAM asked for."""
     assert isinstance(instruction, RunWindow)
-    return handle(master, WindowRan(reports(master.plan, instruction.request, **what)))
+    [following] = report(master, reports(master.plan, instruction.request, **what))
+    return following
+
+
+def fail(master: Master, running, failure: Failure) -> object:
+    """An attempt that STRAM asked for has failed."""
+    return handle(master, AttemptFailed(running.request.window_id, running.request.attempt, failure))
 
 
 def window(master: Master, window_id: int, **what) -> object:
@@ -54,8 +65,9 @@ def test_a_window_runs_is_committed_and_published():
     assert first == RunWindow(WindowRequest(0, 0, 4))
     step = ids(master.plan, "step1")[0]
     found = reports(master.plan, first.request, changes={step: "a"})
-    commit = handle(master, WindowRan(found))
-    assert commit == Commit(0, {step: ("a",)}, frozenset(), tuple(found), ends=False)
+    [commit] = report(master, found)
+    assert commit == Commit({0: tuple(found)}, {step: ("a",)}, frozenset(), ends=False)
+    assert commit.window_id == 0
     assert (master.committed, master.states) == (-1, {})
     assert handle(master, ManifestWritten(0)) == Publish(0)
     assert (master.committed, master.states, master.ended) == (0, {step: ("a",)}, False)
@@ -73,8 +85,7 @@ def test_an_operator_without_changes_keeps_its_version():
 def test_a_failed_attempt_is_tried_again_from_the_same_state():
     master = Master(plan(), epoch=1)
     window(master, 0, changes={2: "a"})
-    handle(master, WindowDue(1))
-    again = handle(master, WindowFailed(failure(window_id=1)))
+    again = fail(master, handle(master, WindowDue(1)), failure(window_id=1))
     assert again == RunWindow(WindowRequest(1, 1, 1, states={2: ("a",)}), str(failure(window_id=1)))
     assert isinstance(run(master, again), Commit)
 
@@ -87,8 +98,12 @@ def raised(text="ValueError: no", tuple="Number(value=1)", **what) -> Failure:
 def handled(failures, **attributes) -> list[type]:
     """What STRAM does after each of the failures of one window."""
     master = Master(plan(recovery_attempts=3, **attributes), epoch=1)
-    handle(master, WindowDue(0))
-    return [type(handle(master, WindowFailed(one))) for one in failures]
+    running = handle(master, WindowDue(0))
+    following = []
+    for one in failures:
+        running = fail(master, running, one)
+        following.append(type(running))
+    return following
 
 
 def test_the_same_failure_on_the_same_tuple_twice_is_enough():
@@ -123,21 +138,19 @@ def test_an_operator_may_ask_for_tries_of_the_same():
 
 def test_a_failure_of_the_window_before_does_not_count():
     master = Master(plan(), epoch=1)
-    handle(master, WindowDue(0))
-    run(master, handle(master, WindowFailed(raised())))
+    run(master, fail(master, handle(master, WindowDue(0)), raised()))
     handle(master, ManifestWritten(0))
-    handle(master, WindowDue(1))
-    assert isinstance(handle(master, WindowFailed(raised())), RunWindow)
+    assert isinstance(fail(master, handle(master, WindowDue(1)), raised()), RunWindow)
 
 
 @pytest.mark.parametrize("attempts", [0, 1, 3])
 def test_it_gives_up_after_the_operator_s_recovery_attempts(attempts):
     master = Master(plan(recovery_attempts=attempts), epoch=1)
-    handle(master, WindowDue(0))
+    running = handle(master, WindowDue(0))
     for attempt in range(attempts):
-        again = handle(master, WindowFailed(failure()))
-        assert again.request.attempt == attempt + 1
-    assert handle(master, WindowFailed(failure())) == GiveUp(failure(), attempts + 1)
+        running = fail(master, running, failure())
+        assert running.request.attempt == attempt + 1
+    assert fail(master, running, failure()) == GiveUp(failure(), attempts + 1)
     assert (master.committed, master.states) == (-1, {})
 
 
@@ -155,17 +168,17 @@ def test_it_gives_up_after_the_operator_s_recovery_attempts(attempts):
 )
 def test_each_operator_has_its_own_number_of_attempts(blamed, attempts):
     master = Master(plan(recovery_attempts=2), epoch=1)
-    handle(master, WindowDue(0))
+    running = handle(master, WindowDue(0))
     for _ in range(attempts):
-        assert isinstance(handle(master, WindowFailed(failure(blamed))), RunWindow)
-    assert isinstance(handle(master, WindowFailed(failure(blamed))), GiveUp)
+        running = fail(master, running, failure(blamed))
+        assert isinstance(running, RunWindow)
+    assert isinstance(fail(master, running, failure(blamed)), GiveUp)
 
 
 def test_failures_are_counted_for_each_window_anew():
     master = Master(plan(recovery_attempts=1), epoch=1)
     for window_id in range(3):
-        handle(master, WindowDue(window_id))
-        again = handle(master, WindowFailed(failure()))
+        again = fail(master, handle(master, WindowDue(window_id)), failure())
         assert isinstance(again, RunWindow)
         assert isinstance(run(master, again), Commit)
         handle(master, ManifestWritten(window_id))
@@ -174,24 +187,15 @@ def test_failures_are_counted_for_each_window_anew():
 
 def test_after_giving_up_the_window_may_be_due_again():
     master = Master(plan(recovery_attempts=0), epoch=1)
-    handle(master, WindowDue(0))
-    handle(master, WindowFailed(failure()))
+    fail(master, handle(master, WindowDue(0)), failure())
     assert handle(master, WindowDue(0)) == RunWindow(WindowRequest(0, 0, 1))
-
-
-def test_a_container_that_did_not_report_fails_the_attempt():
-    master = Master(plan(), epoch=1)
-    first = handle(master, WindowDue(0))
-    again = handle(master, WindowRan(reports(master.plan, first.request)[:-1]))
-    assert again.request.attempt == 1
-    assert again.reason == "application `app` failed in window 0 in `window`: containers [2] did not report"
 
 
 def test_a_container_that_reported_twice_fails_the_attempt():
     master = Master(plan(), epoch=1)
     first = handle(master, WindowDue(0))
     found = reports(master.plan, first.request)
-    again = handle(master, WindowRan([*found, found[0]]))
+    [again] = report(master, [found[0], found[0]])
     assert again.reason == "application `app` failed in window 0 in `window`: a container reported twice"
 
 
@@ -233,7 +237,7 @@ def test_the_end_at_the_border_of_application_windows_needs_no_second_run(window
 def test_a_failure_in_the_last_run_keeps_it_the_last():
     master = Master(plan(windows_seen_as_one=2), epoch=1)
     last = run(master, handle(master, WindowDue(0)), finished=["source1"])
-    again = handle(master, WindowFailed(failure()))
+    again = fail(master, last, failure())
     assert (last.request.final, again.request.final, again.request.attempt) == (True, True, 2)
 
 
@@ -268,7 +272,6 @@ def test_a_finish_that_was_not_committed_does_not_count():
     master = Master(plan(), epoch=1)
     run(master, handle(master, WindowDue(0)), finished=["source1"])
     assert (master.finished, master.ended) == (frozenset(), False)
-    assert handle(master, WindowDue(0)).request.finished == frozenset()
 
 
 def test_all_partitions_of_an_input_must_finish():
@@ -306,8 +309,8 @@ def test_a_request_is_not_changed_by_what_is_committed_later():
 
 def test_events_out_of_order_are_errors_of_the_engine():
     master = Master(plan(), epoch=1)
-    with pytest.raises(AssertionError, match="no window is running"):
-        handle(master, WindowFailed(failure()))
+    with pytest.raises(AssertionError, match="window 3 cannot begin now; the next one is 0"):
+        handle(master, WindowDue(3))
     with pytest.raises(AssertionError, match="window 0 was not about to be committed"):
         handle(master, ManifestWritten(0))
 
@@ -355,9 +358,9 @@ def test_the_report_of_a_running_window_begins_with_what_was_installed_meanwhile
 def test_the_next_attempt_at_a_window_gets_the_new_version():
     master = counting()
     window(master, 0, changes={2: "a"})
-    handle(master, WindowDue(1))
+    running = handle(master, WindowDue(1))
     compacted(master, ("a",), ("A",))
-    assert handle(master, WindowFailed(failure(window_id=1))).request.states == {2: ("A",)}
+    assert fail(master, running, failure(window_id=1)).request.states == {2: ("A",)}
 
 
 def test_a_compaction_is_installed_while_a_window_is_being_committed():
@@ -402,8 +405,8 @@ def test_after_an_attempt_that_could_not_read_its_state_the_files_are_checked_be
     master = counting()
     window(master, 0, changes={2: "A"})
     window(master, 1, changes={2: "c"})
-    handle(master, WindowDue(2))
-    assert handle(master, WindowFailed(UNREADABLE)) == CheckStates()
+    running = handle(master, WindowDue(2))
+    assert fail(master, running, UNREADABLE) == CheckStates()
     warning = handle(master, Repaired(2, ("A",), ("a", "b"), (), "state file `A` is corrupt"))
     remedy = "the files that it was merged from are used instead, nothing is lost"
     assert warning == WarnOfState(2, f"state file `A` is corrupt; {remedy}")
@@ -414,10 +417,11 @@ def test_after_an_attempt_that_could_not_read_its_state_the_files_are_checked_be
 
 def test_checked_states_do_not_make_more_attempts():
     master = Master(plan(recovery_attempts=1), epoch=1)
-    handle(master, WindowDue(0))
+    running = handle(master, WindowDue(0))
     for expected in (RunWindow, GiveUp):
-        assert handle(master, WindowFailed(UNREADABLE)) == CheckStates()
-        assert isinstance(handle(master, StatesChecked()), expected)
+        assert fail(master, running, UNREADABLE) == CheckStates()
+        running = handle(master, StatesChecked())
+        assert isinstance(running, expected)
 
 
 def test_states_are_checked_only_when_asked_for():

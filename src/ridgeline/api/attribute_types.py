@@ -39,6 +39,7 @@ class ApplicationAttributes(TypedDict, total=False):
 
     snapshot_interval: int
     windows_kept: int
+    windows_in_flight: int
     heartbeat_interval: float | str
     heartbeat_timeout: float | str
     throughput_calculation_interval: float | str

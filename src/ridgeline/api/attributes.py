@@ -232,6 +232,15 @@ _ALL = (
         1,
     ),
     Attribute(
+        "windows_in_flight",
+        "application",
+        int,
+        4,
+        "windows that may be under way at the same time, where containers live in slots",
+        1,
+        64,
+    ),
+    Attribute(
         "heartbeat_interval",
         "application",
         float,

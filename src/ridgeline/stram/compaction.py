@@ -170,6 +170,10 @@ class CompactionScheduler:
             if len(version) >= self._interval or growth.delta_bytes >= COMPACT_BYTES:
                 yield from self._decide(operator, growth, version)
 
+    def compacted(self, operator: int) -> StateVersion:
+        """The compacted part of an operator's present version: segments and a snapshot."""
+        return self._growth[operator].compacted if operator in self._growth else ()
+
     def replaced(self, operator: int, compacted: StateVersion) -> None:
         """Take in that other files hold the compacted part of a version: `compacted`, and deltas after it."""
         if operator in self._growth:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ridgeline.api.errors import Failure
@@ -35,24 +35,14 @@ class ContainerReported:
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailed:
-    """An attempt at a window has failed. `failure` names the operator if it was one's fault."""
+    """An attempt at a window has failed. `failure` names the operator if it was one's fault.
+
+    If a callback has `raised` it, other containers go on with the windows before. Else all windows that are
+    under way are void.
+    """
 
     window_id: int
     attempt: int
-    failure: Failure
-
-
-@dataclass(frozen=True, slots=True)
-class WindowRan:
-    """All containers of an attempt have reported."""
-
-    reports: Sequence[WindowReport]
-
-
-@dataclass(frozen=True, slots=True)
-class WindowFailed:
-    """An attempt failed. `failure` names the operator if it was one's fault."""
-
     failure: Failure
 
 
@@ -77,7 +67,7 @@ class StatesChecked:
 
 @dataclass(frozen=True, slots=True)
 class ManifestWritten:
-    """The manifest of the window is durable. `names`: the changes of state that it has under other names."""
+    """The windows up to this one are durable. `names`: changes of state that have other names since."""
 
     window_id: int
     names: Mapping[str, str] = field(default_factory=dict)
@@ -93,8 +83,8 @@ class WindowPublished:
 ControlEvent = (
     RunStarted
     | WindowDue
-    | WindowRan
-    | WindowFailed
+    | ContainerReported
+    | AttemptFailed
     | Repaired
     | StatesChecked
     | ManifestWritten
@@ -108,7 +98,7 @@ ControlEvent = (
 
 @dataclass(frozen=True, slots=True)
 class RunWindow:
-    """Run an attempt at a window on all containers. `reason`: the failure that makes it necessary, if any."""
+    """Begin an attempt at a window on all containers. `reason`: of a failed attempt before, if any."""
 
     request: WindowRequest
     reason: str = ""
@@ -121,13 +111,21 @@ class CheckStates:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Write the window's manifest: the commit."""
+    """Commit one window, or several that follow each other: all of them or none.
 
-    window_id: int
+    `reports`: of each window, in order. `states`, `finished`: as of the last of them. `ends`: the last one is
+    the application's last.
+    """
+
+    reports: Mapping[int, tuple[WindowReport, ...]]
     states: Mapping[int, StateVersion]
     finished: frozenset[int]
-    reports: tuple[WindowReport, ...]
     ends: bool
+
+    @property
+    def window_id(self) -> int:
+        """The last of the windows."""
+        return max(self.reports)
 
 
 @dataclass(frozen=True, slots=True)

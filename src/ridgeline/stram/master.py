@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
 
-from ridgeline.api.attributes import OnError
+from ridgeline.api.attributes import OnError, ProcessingMode
 from ridgeline.api.errors import Failure
-from ridgeline.api.operator import InputOperator
+from ridgeline.api.operator import InputOperator, is_stateless
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
+from ridgeline.plan.physical import PhysicalOperator
+from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.compaction import Compacted, CompactionFailed, CompactionScheduler, WarnOfState
 from ridgeline.stram.control import (
+    AttemptFailed,
     CheckStates,
     Commit,
+    ContainerReported,
     ControlEvent,
     GiveUp,
     Instruction,
@@ -28,17 +29,47 @@ from ridgeline.stram.control import (
     Skip,
     StatesChecked,
     WindowDue,
-    WindowFailed,
     WindowPublished,
-    WindowRan,
 )
+from ridgeline.stram.failures import Failures
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A window under way.
+
+    `attempt`: the last one begun. `runs`: that attempt counts; else all were void, and the next one waits.
+    `final`: the window is to run as the last. `reason`: why the attempt before was void. `reports`: by
+    container.
+    """
+
+    window_id: int
+    attempt: int = -1
+    runs: bool = False
+    final: bool = False
+    reason: str = ""
+    reports: dict[int, WindowReport] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """A failure that waits until the windows before `first` are committed.
+
+    `window_id`: the window that it is counted for. `checked`: the files of states have been checked.
+    """
+
+    window_id: int
+    first: int
+    failure: Failure
+    checked: bool = False
 
 
 class Master:
-    """The state of an application between windows. Only `handle` changes it.
+    """The state of an application and its windows under way. Only `handle` changes it.
 
-    One thread reports each event once, in the order in which events happen. It carries out all instructions
-    that it gets before the next window is due.
+    One thread reports each event once, in the order in which events happen, and carries out all instructions.
+    Windows are committed in order. After a failure the windows under way begin again. They run one at a time
+    until the one that failed is committed, so that it is clear which one is to blame.
     """
 
     def __init__(
@@ -49,8 +80,12 @@ class Master:
         committed: int = -1,
         states: Mapping[int, StateVersion] | None = None,
         finished: frozenset[int] = frozenset(),
+        capacity: int = 1,
     ) -> None:
-        """The application as of the window `committed` (-1: before the first), as its manifest says."""
+        """The application as of the window `committed` (-1: before the first), as its manifest says.
+
+        `capacity`: the most windows that may be in flight, see `WindowExecutor`.
+        """
         self.plan = plan
         self.inputs = frozenset(
             operator.id
@@ -62,20 +97,18 @@ class Master:
         self._states: dict[int, StateVersion] = dict(states or {})
         self._finished = finished
         self._ended = bool(self.inputs) and finished >= self.inputs
-        self._request: WindowRequest | None = None
-        self._failures = 0
-        self._last_failure: Failure | None = None
-        self._unread: Failure | None = None
+        self._resident = capacity > 1 and not any(map(_goes_back, plan.physical.operators))
+        self._limit = min(capacity, plan.logical.attributes["windows_in_flight"]) if self._resident else 1
+        self._flights: dict[int, _Flight] = {}
+        self._reload = True
+        """The next request must name the states: containers do not hold them, or hold them in old files."""
+        self._alone = -1
+        """Windows up to this one run one at a time."""
+        self._fault: _Fault | None = None
+        self._failures = Failures(plan)
         self._pending: Commit | None = None
-        self._replacements: list[tuple[int, StateVersion, StateVersion]] = []
         self._compactions = CompactionScheduler(plan)
-        self._containers = {container.id: container for container in plan.execution.containers}
-        self._home = {
-            operator: container.id
-            for container in plan.execution.containers
-            for operator in container.operators
-        }
-        self._producers = self._find_producers()
+        self._containers = frozenset(container.id for container in plan.execution.containers)
 
     @property
     def committed(self) -> int:
@@ -97,6 +130,26 @@ class Master:
         """True once all inputs have finished and their last window is committed."""
         return self._ended
 
+    @property
+    def next_window(self) -> int:
+        """The first window that is not under way."""
+        return self._committed + self.under_way + 1
+
+    @property
+    def can_begin(self) -> bool:
+        """True if the next window may be due now."""
+        return (
+            not self._ended
+            and self._fault is None
+            and self.under_way < (self._limit if self._committed >= self._alone else 1)
+            and not (self._reload and self.under_way)
+        )
+
+    @property
+    def under_way(self) -> int:
+        """The number of windows that have begun and are not committed."""
+        return len(self._flights) + (len(self._pending.reports) if self._pending else 0)
+
     def handle(self, event: ControlEvent) -> Iterable[Instruction]:  # noqa: PLR0911  one case an event
         """Take one event in; returns what to do next, in this order.
 
@@ -107,22 +160,19 @@ class Master:
                 self._compactions.take_sizes(sizes)
                 return tuple(self._compactions.decide(self._states))
             case WindowPublished():
-                return tuple(self._compactions.decide(self._states))
+                return (*self._compactions.decide(self._states), *self._advance())
             case WindowDue(window_id):
                 return (self._due(window_id),)
-            case WindowRan(reports):
-                return (self._ran(tuple(reports)),)
-            case WindowFailed(failure) if failure.callback == "state":
-                self._unread = failure
-                return (CheckStates(),)
-            case WindowFailed(failure):
-                return (self._failed(failure),)
+            case ContainerReported(report):
+                return self._reported(report)
+            case AttemptFailed():
+                return self._attempt_failed(event)
             case StatesChecked():
-                return (self._failed(self._take_unread()),)
+                return self._checked()
             case Repaired():
                 return (self._repaired(event),)
             case ManifestWritten(window_id, names):
-                return (self._has_committed(window_id, names),)
+                return self._has_committed(window_id, names)
             case Compacted(operator, version, names):
                 installed = self._replace(operator, version, names)
                 present = self._states.get(operator, ())
@@ -130,133 +180,163 @@ class Master:
             case CompactionFailed(operator):
                 return tuple(self._compactions.failed(event, self._states.get(operator, ())))
 
-    def _replace(self, operator: int, replaced: StateVersion, names: StateVersion) -> bool:
-        """Replace a prefix of a version by files that hold the same, from the next attempt on.
-
-        False if the version does not begin with `replaced` any more.
-        """
-        version = self._states.get(operator, ())
-        self._replacements.append((operator, replaced, names))
-        self._states[operator] = _with_prefix(version, replaced, names)
-        return self._states[operator] != version
-
-    def _repaired(self, event: Repaired) -> WarnOfState:
-        self._replace(event.operator, event.replaced, event.names)
-        self._compactions.replaced(event.operator, event.compacted)
-        remedy = "the files that it was merged from are used instead, nothing is lost"
-        return WarnOfState(event.operator, f"{event.fault}; {remedy}")
-
-    def _take_unread(self) -> Failure:
-        failure, self._unread = self._unread, None
-        if failure is None:
-            msg = "no states were to be checked"
-            raise AssertionError(msg)
-        return failure
+    # Attempts -----------------------------------------------------------------------------------------------
 
     def _due(self, window_id: int) -> Instruction:
         if window_id <= self._committed:
             return Skip(window_id)
-        self._failures = 0
-        self._last_failure = None
-        self._replacements = []
-        self._request = WindowRequest(
-            window_id, 0, self._epoch, finished=self._finished, states=dict(self._states)
+        if window_id != self.next_window or not self.can_begin:
+            msg = f"window {window_id} cannot begin now; the next one is {self.next_window}"
+            raise AssertionError(msg)
+        flight = self._flights[window_id] = _Flight(window_id)
+        return self._begin(flight)
+
+    def _begin(self, flight: _Flight) -> RunWindow:
+        flight.attempt += 1
+        flight.runs = True
+        states = dict(self._states) if self._reload or not self._resident else None
+        self._reload = False
+        request = WindowRequest(
+            flight.window_id, flight.attempt, self._epoch, flight.final, self._finished, states
         )
-        return RunWindow(self._request)
+        return RunWindow(request, flight.reason)
 
-    def _ran(self, reports: tuple[WindowReport, ...]) -> Instruction:
-        """Commit an attempt whose reports fit together; else it has failed.
+    def _begin_again(self) -> tuple[RunWindow, ...]:
+        """Begin the windows whose attempts so far are void, the oldest first."""
+        limit = 1 if self._committed < self._alone else self._limit
+        waiting = [flight for flight in self._flights.values() if not flight.runs]
+        running = len(self._flights) - len(waiting)
+        return tuple(map(self._begin, waiting[: max(0, limit - running)]))
 
-        If the inputs have finished while application windows are open, the window runs once more as the last.
+    def _reported(self, report: WindowReport) -> tuple[Instruction, ...]:
+        """Take a report in. Reports of attempts that are void are dropped."""
+        window_id, container = report.window.window_id, report.window.container
+        flight = self._flights.get(window_id)
+        if flight is None or not flight.runs or flight.attempt != report.window.attempt:
+            return ()
+        if container in flight.reports:
+            return self._inconsistent(window_id, "a container reported twice")
+        flight.reports[container] = report
+        if len(flight.reports) < len(self._containers):
+            return ()
+        if fault := _mismatch(flight.reports):
+            return self._inconsistent(window_id, fault)
+        return self._advance()
+
+    def _inconsistent(self, window_id: int, fault: str) -> tuple[Instruction, ...]:
+        failure = Failure(self.plan.logical.application, "", 0, window_id, "window", fault)
+        return self._failed(window_id, failure)
+
+    def _attempt_failed(self, event: AttemptFailed) -> tuple[Instruction, ...]:
+        """Take a failure in. Failures of attempts that are void are dropped."""
+        flight = self._flights.get(event.window_id)
+        if flight is not None and (not flight.runs or flight.attempt != event.attempt):
+            return ()
+        if flight is not None:
+            return self._failed(event.window_id, event.failure)
+        self._reload = True  # a process was lost after it had reported
+        running = [flight.window_id for flight in self._flights.values() if flight.runs]
+        return self._failed(running[0], event.failure) if running else ()
+
+    def _failed(self, window_id: int, failure: Failure) -> tuple[Instruction, ...]:
+        """Void the attempt and those of later windows; of all windows, if processes may have been lost."""
+        first = window_id if failure.raised else next(iter(self._flights))
+        self._fault = _Fault(window_id, first, failure)
+        self._void(first, str(failure))
+        return self._advance()
+
+    def _void(self, first: int, reason: str) -> None:
+        """Let no attempt count that was begun at the window `first` and later ones."""
+        self._reload = True
+        for flight in self._flights.values():
+            if flight.window_id >= first and flight.runs:
+                flight.runs, flight.reason = False, reason
+                flight.reports.clear()
+
+    def _advance(self) -> tuple[Instruction, ...]:
+        """What can be done now: commit what is complete, deal with a failure, begin windows again."""
+        if self._pending is not None:
+            return ()
+        if self._complete():
+            return (self._commit(),)
+        if self._fault is None:
+            return self._begin_again()
+        return self._recover() if self._fault.first == next(iter(self._flights)) else ()
+
+    def _recover(self) -> tuple[Instruction, ...]:
+        """Begin again after a failure, or give up."""
+        fault = self._fault
+        assert fault is not None  # noqa: S101  the caller has looked
+        if fault.failure.callback == "state" and not fault.checked:
+            self._fault = replace(fault, checked=True)
+            return (CheckStates(),)
+        self._fault = None
+        count, too_many = self._failures.count(fault.window_id, fault.failure)
+        if too_many:
+            self._flights.clear()
+            return (GiveUp(fault.failure, count),)
+        self._alone = max(self._alone, fault.window_id)
+        return self._begin_again()
+
+    def _checked(self) -> tuple[Instruction, ...]:
+        if self._fault is None or not self._fault.checked:
+            msg = "no states were to be checked"
+            raise AssertionError(msg)
+        return self._recover()
+
+    # Commits ------------------------------------------------------------------------------------------------
+
+    def _complete(self) -> bool:
+        """True if the oldest window can be committed.
+
+        If the inputs have finished while application windows are open, it must run once more as the last.
         """
-        request = self._current()
-        fault = self._inconsistency(reports)
-        if fault:
-            return self._failed(
-                Failure(self.plan.logical.application, "", 0, request.window_id, "window", fault)
-            )
-        operators = [operator for report in reports for operator in report.operators]
-        finished = self._finished | {
-            operator.window.operator for operator in operators if operator.window.finished
-        }
+        flight = next(iter(self._flights.values()), None)
+        if flight is None or len(flight.reports) < len(self._containers):
+            return False
+        ends = self._finished_after(flight) >= self.inputs
+        if ends == flight.final or not self._has_open_windows(flight.window_id):
+            return True
+        self._void(flight.window_id, "")  # no failure: only now it is known that the window is the last
+        self._alone = max(self._alone, flight.window_id)
+        self._fault = None
+        flight.final = ends
+        return False
+
+    def _commit(self) -> Commit:
+        """Commit the oldest window, which is complete."""
+        flight = next(iter(self._flights.values()))
+        del self._flights[flight.window_id]
+        reports = {flight.window_id: tuple(flight.reports.values())}
+        finished = self._finished_after(flight)
         ends = finished >= self.inputs
-        if ends != request.final and self._has_open_windows(request.window_id):
-            self._request = replace(
-                request, attempt=request.attempt + 1, final=ends, states=dict(self._states)
-            )
-            return RunWindow(self._request)  # no failure: only now it is known that the window is the last
-        states = MappingProxyType({**self._states, **self._versions(operators)})
-        self._pending = Commit(request.window_id, states, finished, reports, ends)
+        if ends:
+            self._flights.clear()
+            self._fault = None
+        states = MappingProxyType({**self._states, **self._changed(reports, {})})
+        self._pending = Commit(reports, states, finished, ends)
         return self._pending
 
-    def _failed(self, failure: Failure) -> Instruction:
-        """Retry the window, or give up: after `recovery_attempts`, or if one tuple failed twice alike."""
-        request = self._current()
-        self._failures += 1
-        again = (
-            failure.same_as(self._last_failure)
-            and self._attribute("on_error", failure.operator) is not OnError.RETRY
-        )
-        self._last_failure = failure
-        if again or self._failures > self._recovery_attempts(failure.operator):
-            return GiveUp(failure, self._failures)
-        self._request = replace(request, attempt=request.attempt + 1, states=dict(self._states))
-        return RunWindow(self._request, str(failure))
-
-    def _has_committed(self, window_id: int, names: Mapping[str, str]) -> Instruction:
+    def _has_committed(self, window_id: int, names: Mapping[str, str]) -> tuple[Instruction, ...]:
         """Make the pending commit the application's state. Nothing else but `_replace` changes the state."""
-        commit = self._pending
+        commit, self._pending = self._pending, None
         if commit is None or commit.window_id != window_id:
             msg = f"window {window_id} was not about to be committed"
             raise AssertionError(msg)
         self._committed, self._finished, self._ended = window_id, commit.finished, commit.ends
-        self._states = {
-            operator: self._with_replacements(operator, _renamed(version, names))
-            for operator, version in commit.states.items()
+        self._states |= self._changed(commit.reports, names)
+        for committed, reports in commit.reports.items():
+            self._failures.forget(committed)
+            self._compactions.count_deltas(operator for report in reports for operator in report.operators)
+        return tuple(map(Publish, commit.reports))
+
+    def _finished_after(self, flight: _Flight) -> frozenset[int]:
+        return self._finished | {
+            operator.window.operator
+            for report in flight.reports.values()
+            for operator in report.operators
+            if operator.window.finished
         }
-        self._compactions.count_deltas(operator for report in commit.reports for operator in report.operators)
-        self._pending = self._request = None
-        return Publish(window_id)
-
-    def _versions(self, operators: Sequence[OperatorReport]) -> dict[int, StateVersion]:
-        versions = {}
-        for report in operators:
-            if report.change:
-                before = () if report.replaces else self._states.get(report.window.operator, ())
-                versions[report.window.operator] = (*before, report.change)
-        return versions
-
-    def _with_replacements(self, operator: int, version: StateVersion) -> StateVersion:
-        """The version of a commit, with all prefixes replaced since the attempt was requested."""
-        for replaced_of, replaced, names in self._replacements:
-            if replaced_of == operator:
-                version = _with_prefix(version, replaced, names)
-        return version
-
-    def _current(self) -> WindowRequest:
-        if self._request is None:
-            msg = "no window is running"
-            raise AssertionError(msg)
-        return self._request
-
-    def _recovery_attempts(self, operator: str) -> int:
-        """The operator's own number; the greatest of all where no single operator failed.
-
-        `operator` may be a physical title.
-        """
-        attempts = self._attribute("recovery_attempts", operator)
-        if attempts is None:
-            attempts = max(
-                (logical.attributes["recovery_attempts"] for logical in self.plan.logical.operators),
-                default=0,
-            )
-        return int(attempts)
-
-    def _attribute(self, attribute: str, operator: str) -> Any:
-        """An attribute of an operator, which may be named by partition or unifier; None for no operator."""
-        known = {logical.name: logical for logical in self.plan.logical.operators}
-        logical = known.get(operator) or known.get(re.split(r"[.\[]", operator, maxsplit=1)[0])
-        return logical.attributes[attribute] if logical is not None else None
 
     def _has_open_windows(self, window_id: int) -> bool:
         """True if an operator's application window continues after this streaming window."""
@@ -265,40 +345,67 @@ class Master:
             for operator in self.plan.physical.operators
         )
 
-    def _find_producers(self) -> dict[int, set[int]]:
-        producers: dict[int, set[int]] = {container: set() for container in self._containers}
-        for stream in self.plan.physical.streams:
-            source, sink = self._home[stream.source], self._home[stream.sink]
-            if source != sink:
-                producers[sink].add(source)
-        return producers
+    # States -------------------------------------------------------------------------------------------------
 
-    def _inconsistency(self, reports: Sequence[WindowReport]) -> str:
-        """What is wrong with a set of reports, empty if nothing is.
+    def _changed(
+        self, reports: Mapping[int, Iterable[WindowReport]], names: Mapping[str, str]
+    ) -> dict[int, StateVersion]:
+        """The versions that these windows have changed. `names`: what changes are called since the commit."""
+        versions: dict[int, StateVersion] = {}
+        for window in reports.values():
+            for report in window:
+                for one in report.operators:
+                    if one.change:
+                        operator = one.window.operator
+                        before = versions.get(operator, self._states.get(operator, ()))
+                        change = names.get(one.change, one.change)
+                        versions[operator] = (change,) if one.replaces else (*before, change)
+        return versions
 
-        A container may be missing, or may have read the blocks of an attempt that did not report.
+    def _replace(self, operator: int, replaced: StateVersion, names: StateVersion) -> bool:
+        """Replace a prefix of a version by files that hold the same.
+
+        Containers that hold the state may go on with it. But they must open other segments, to be rid of what
+        they hold beside the old ones. False if the version does not begin with `replaced` any more.
         """
-        tags = {report.window.container: report.window.task for report in reports}
-        missing = self._containers.keys() - tags.keys()
-        if missing:
-            return f"containers {sorted(missing)} did not report"
-        if len(reports) > len(tags):
-            return "a container reported twice"
-        for report in reports:
-            consumer = report.window.container
-            for producer in self._producers[consumer]:
-                if report.seen.get(producer) != tags[producer]:
-                    seen = f"container {consumer} saw another attempt of container {producer}"
-                    return f"{seen} than the one that reported"
-        return ""
+        version = self._states.get(operator, ())
+        self._states[operator] = _with_prefix(version, replaced, names)
+        installed = self._states[operator] != version
+        if installed and max(len(names), len(self._compactions.compacted(operator))) > 1:
+            self._reload = True
+        return installed
+
+    def _repaired(self, event: Repaired) -> WarnOfState:
+        self._replace(event.operator, event.replaced, event.names)
+        self._reload = True
+        self._compactions.replaced(event.operator, event.compacted)
+        remedy = "the files that it was merged from are used instead, nothing is lost"
+        return WarnOfState(event.operator, f"{event.fault}; {remedy}")
+
+
+def _goes_back(operator: PhysicalOperator) -> bool:
+    """True if an operator's state is taken back within a window, for which its files must be committed."""
+    attributes = operator.attributes
+    lossy = (
+        attributes["on_error"] is OnError.SKIP or attributes["processing_mode"] is ProcessingMode.AT_MOST_ONCE
+    )
+    return lossy and not is_stateless(operator.operator)
+
+
+def _mismatch(reports: Mapping[int, WindowReport]) -> str:
+    """What is wrong with the reports of all containers, empty if nothing is.
+
+    A container may have read the blocks of an attempt that did not report. `seen` says so where that can be.
+    """
+    for consumer, report in sorted(reports.items()):
+        for producer, tag in report.seen.items():
+            if producer not in reports or reports[producer].window.task != tag:
+                seen = f"container {consumer} saw another attempt of container {producer}"
+                return f"{seen} than the one that reported"
+    return ""
 
 
 def _with_prefix(version: StateVersion, replaced: StateVersion, names: StateVersion) -> StateVersion:
     """The version with its prefix `replaced` replaced by `names`; unchanged if it does not begin so."""
     length = len(replaced)
     return (*names, *version[length:]) if version[:length] == replaced else version
-
-
-def _renamed(version: StateVersion, names: Mapping[str, str]) -> StateVersion:
-    """The version after a commit, whose last name may be another one now."""
-    return (*version[:-1], names.get(version[-1], version[-1])) if version and names else version

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from random import Random
 from typing import Any
 
 from rich.console import Console
 
 from ridgeline.api.application import Application
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import (
     CallbackInterrupt,
@@ -51,15 +54,15 @@ from ridgeline.testing.list_input import ListInput
 
 ContainerClock = Callable[[int], tuple[str, Clock]]
 """The name of a container's host, and that host's clock, by the container's id."""
+_LATE = 0.3  # of the reports of interleaved containers arrive later than they could
 
 
 class LocalExecutor:
-    """Run the containers of a window one after the other, stage by stage, in this thread.
+    """Run the containers of windows in this thread, each as soon as all its producers have run.
 
-    Blocks between containers are encoded and decoded as on Spark.
+    Blocks between containers are encoded and decoded as on Spark. `seed`: several windows may be in flight.
+    Containers run, and report, in an order that is drawn from it.
     """
-
-    capacity = 1
 
     def __init__(
         self,
@@ -68,60 +71,93 @@ class LocalExecutor:
         clock: Clock,
         run_id: str,
         container_clock: ContainerClock | None = None,
+        seed: int | None = None,
     ) -> None:
-        self._plan = plan
+        self.capacity = 1 if seed is None else APPLICATION_ATTRIBUTES["windows_in_flight"].maximum
+        self._random = None if seed is None else Random(seed)  # noqa: S311  not a secret
         self._specs = container_specs(plan)
         self._storage = storage
         self._clock = clock
         self._run_id = run_id
         self._container_clock = container_clock or (lambda _container: (own_host(), clock))
         self._uri = storage.uri
-        self._happened: list[ContainerReported | AttemptFailed] = []
         self._containers = [self._make(spec) for spec in self._specs]
+        self._requests: dict[int, deque[WindowRequest]] = {spec.id: deque() for spec in self._specs}
+        self._inboxes: dict[tuple[int, int], list[Message]] = {}
+        self._happened: list[ContainerReported | AttemptFailed] = []
 
     def _make(self, spec: ContainerSpec) -> Container:
         host, clock = self._container_clock(spec.id)
         return Container(spec, self._storage, clock, self._run_id, host, Inspector)
 
     def begin(self, request: WindowRequest, source: object) -> float:
-        """Run an attempt at a window to its end.
-
-        After a `ContainerAbortError` all containers are made again, without their state.
-        """
-        launched = self._clock.wall()
-        inboxes: dict[int, list[Message]] = {spec.id: [] for spec in self._specs}
-        for container in self._containers:
-            try:
-                with _interrupts_of_the_caller():
-                    outgoing, report = container.run(
-                        request, inboxes.pop(container.spec.id), (), f"t{request.attempt}"
-                    )
-            except (RidgelineError, OSError) as error:
-                if isinstance(error, ContainerAbortError):
-                    self._containers = [self._make(spec) for spec in self._specs]
-                failure = failure_of(error, container.spec, request.window_id, self._uri)
-                self._happened = [AttemptFailed(request.window_id, request.attempt, failure)]
-                break
-            for consumer, message in outgoing.items():
-                inboxes[consumer].append(Message.decode(message.encode()))
-            report.window.received = self._clock.wall()
-            self._happened.append(ContainerReported(report))
-        return launched
+        """Note an attempt; `poll` runs it."""
+        if request.states is not None:
+            self._void()
+        for requests in self._requests.values():
+            requests.append(request)
+        return self._clock.wall()
 
     def poll(self, seconds: float) -> list[ContainerReported | AttemptFailed]:
-        """What became of the attempt that was begun last."""
+        """Run containers, all that can run or one of them; returns what has come of it."""
+        while ready := [container for container in self._containers if self._is_ready(container)]:
+            if self._random is not None:
+                self._run(self._random.choice(ready))
+                break
+            self._run(ready[0])
         happened, self._happened = self._happened, []
+        if self._random is not None:
+            self._random.shuffle(happened)
+            while happened and ready and self._random.random() < _LATE:
+                self._happened.append(happened.pop())
         return happened
 
     def wake(self) -> None:
         """Nothing waits in `poll`."""
+
+    def _void(self) -> None:
+        """Forget all attempts."""
+        for requests in self._requests.values():
+            requests.clear()
+        self._inboxes.clear()
+
+    def _is_ready(self, container: Container) -> bool:
+        requests = self._requests[container.spec.id]
+        inbox = self._inboxes.get((requests[0].window_id, container.spec.id), ()) if requests else ()
+        return bool(requests) and len(inbox) == len(container.spec.producers)
+
+    def _run(self, container: Container) -> None:
+        """Run the next window of a container.
+
+        After a `ContainerAbortError` all containers are made again, without their state.
+        """
+        request = self._requests[container.spec.id].popleft()
+        messages = self._inboxes.pop((request.window_id, container.spec.id), [])
+        try:
+            with _interrupts_of_the_caller():
+                outgoing, report = container.run(request, messages, (), f"t{request.attempt}")
+        except (RidgelineError, OSError) as error:
+            self._requests[container.spec.id].clear()
+            if self._random is None or isinstance(error, ContainerAbortError):
+                self._void()
+            if isinstance(error, ContainerAbortError):
+                self._containers = [self._make(spec) for spec in self._specs]
+            failure = failure_of(error, container.spec, request.window_id, self._uri)
+            self._happened.append(AttemptFailed(request.window_id, request.attempt, failure))
+            return
+        for consumer, message in outgoing.items():
+            self._inboxes.setdefault((request.window_id, consumer), []).append(
+                Message.decode(message.encode())
+            )
+        report.window.received = self._clock.wall()
+        self._happened.append(ContainerReported(report))
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
         """Call `committed` of the operators that have it."""
         for container in self._containers:
             if container.spec.wants_commit:
                 with _interrupts_of_the_caller():
-                    container.committed(window_id, states)
+                    container.committed(window_id, states if self._random is None else None)
 
     def close(self) -> tuple[()]:
         """Tear all containers down. Raises OperatorError."""
@@ -230,6 +266,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     checkpoint: str | os.PathLike[str] | DriverStorage | None = None,
     console: Console | None = None,
     container_clock: ContainerClock | None = None,
+    interleave: int | None = None,
 ) -> LocalRun:
     """Run an application in process until its inputs have finished, or for `windows` windows.
 
@@ -237,7 +274,8 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     `properties` and `attributes` are as `-D` and `--attribute`. `inputs` replaces input operators, by name,
     with lists; Spark sources can only run so. `checkpoint` (a path or a storage; default: memory): a run that
     it holds is continued. `container_clock` returns host and clock of a container, for tests of clock skew.
-    Raises ValidationError, OperatorError, CheckpointError.
+    `interleave`: a seed. `windows_in_flight` windows are under way then, as in slots. Their containers run in
+    an order that is drawn from it. Raises ValidationError, OperatorError, CheckpointError.
 
     Example:
         >>> from typing import NamedTuple
@@ -267,7 +305,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     )
     result = LocalRun(plan, clock)
     owned = Checkpoint(storage, plan.logical.application)
-    executor = LocalExecutor(plan, storage, clock, owned.run_id, container_clock)
+    executor = LocalExecutor(plan, storage, clock, owned.run_id, container_clock, interleave)
     console = console or Console()
 
     def observe(event: RunEvent) -> None:
@@ -318,10 +356,14 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
 def _drive(run: ApplicationRun, windows: int | None) -> None:
     """Run windows until the application has ended, or until `windows` windows have run."""
     first = run.next_window
+    master = run.master
     while not run.ended and (windows is None or run.next_window - first < windows):
-        if run.next_window > first:
-            run.rest(run.plan.logical.window_seconds)
-        run.window(run.next_window)
+        if master.can_begin and (windows is None or master.next_window - first < windows):
+            if master.next_window > first:
+                run.rest(run.plan.logical.window_seconds)
+            run.begin(master.next_window)
+        else:
+            run.turn(0)
 
 
 def _local(uri: str) -> DriverStorage:

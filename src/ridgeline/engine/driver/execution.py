@@ -43,9 +43,9 @@ class WindowExecutor(Protocol):
         """Let `poll` return at once, the present call or the next. From any thread."""
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
-        """Call `committed` of the operators that override it. `states`: the versions after the window.
+        """A window is committed: call `committed` of the operators that override it.
 
-        May return before they have been called. Raises OperatorError.
+        `states`: the versions after the window. May return before they were called. Raises OperatorError.
         """
 
     def close(self) -> Sequence[Failure]:

@@ -189,6 +189,8 @@ class SparkExecutor:
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
         """Call `committed` of the operators that override it, in a job of one stage. Raises OperatorError."""
+        if not self._commits:
+            return
         request = WindowRequest(window_id, 0, 0, states=dict(states))
         task = Task(self._storage.uri, self._plan, self._run_id, request, 1)
         self._context.setLocalProperty(PROPERTY, task.encode())

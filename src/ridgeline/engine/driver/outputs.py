@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError, described
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.measure.events import OutputPublished
 from ridgeline.plan.execution import Plan
-from ridgeline.stram.control import Commit
+from ridgeline.plan.protocol import WindowReport
 
 
 class Outputs:
@@ -43,14 +43,11 @@ class Outputs:
         for name, publisher in self.publishers.items():
             self._call(name, "open", committed, publisher.open, context(name), states.get(name))
 
-    def stage(self, commit: Commit) -> dict[str, object]:
+    def stage(self, window_id: int, reports: Iterable[WindowReport]) -> dict[str, object]:
         """Stage what the containers handed over; returns the publishers' new states, for the manifest."""
         states = {}
-        window_id = commit.window_id
         handed_over = {
-            report.window.operator: report.handed_over
-            for window in commit.reports
-            for report in window.operators
+            report.window.operator: report.handed_over for window in reports for report in window.operators
         }
         for name, publisher in self.publishers.items():
             values = [value for operator in self._partitions[name] for value in handed_over.get(operator, [])]

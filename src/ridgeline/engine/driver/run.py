@@ -27,7 +27,6 @@ from ridgeline.measure.events import (
     WindowRetried,
     WindowStarted,
 )
-from ridgeline.plan.container_spec import has_committed
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowReport
 from ridgeline.stram.compaction import (
@@ -40,7 +39,6 @@ from ridgeline.stram.compaction import (
     WarnOfState,
 )
 from ridgeline.stram.control import (
-    AttemptFailed,
     CheckStates,
     Commit,
     ContainerReported,
@@ -54,16 +52,15 @@ from ridgeline.stram.control import (
     Skip,
     StatesChecked,
     WindowDue,
-    WindowFailed,
     WindowPublished,
-    WindowRan,
 )
 from ridgeline.stram.master import Master
 from ridgeline.stram.reporting import report_events
 
 IDLE_SECONDS = 1.0
-"""How often outputs may publish while no window runs."""
-
+"""How often outputs may publish beside windows."""
+_STOP_SECONDS = 0.1
+"""How soon a wait for containers sees that the run is to stop."""
 
 Observe = Callable[[RunEvent], None]
 """Takes the events of a run, in the thread in which they happen. Must be quick and raise nothing."""
@@ -71,7 +68,7 @@ Observe = Callable[[RunEvent], None]
 
 @dataclass(slots=True)
 class _Window:
-    """The window that runs: the trigger's input, the containers' reports, the times (wall clock)."""
+    """A window under way: the trigger's input, and the times (wall clock)."""
 
     source: Any
     offsets: SourceOffsets | None
@@ -84,13 +81,14 @@ class _Window:
     staged: float = 0.0
     committed: float = 0.0
     reports: tuple[WindowReport, ...] = ()
+    """Of the attempt that counts, once the window is committed."""
 
     def __post_init__(self) -> None:
         self.began = self.planned = self.timeline.now()
 
 
 class ApplicationRun:
-    """An application on its checkpoint: `window(w)` runs, commits and publishes one window.
+    """An application on its checkpoint: `begin` begins a window, `turn` brings on those under way.
 
     It continues from the last committed window of its checkpoint. The master decides what is done, this class
     does it. One thread at a time. Raises CheckpointError if the checkpoint is of other operators, StateError
@@ -113,11 +111,11 @@ class ApplicationRun:
         self._executor = executor
         self._clock = clock
         self._observe = observe or (lambda _event: None)
-        self._wants_commit = any(has_committed(operator) for operator in plan.physical.operators)
         self._early_warnings: list[StateWarning] | None = []
-        self._window: _Window
+        self._idled = clock.monotonic()
+        self._windows: dict[int, _Window] = {}
         last = checkpoint.last()
-        self.master = _master(plan, checkpoint, last)
+        self.master = _master(plan, checkpoint, last, executor.capacity)
         self.compactions = compactions(plan, checkpoint)
         self._repair = StateRepair(plan, checkpoint)
         repairs, self._sizes = self._repair.recover(self.master.states)
@@ -152,17 +150,44 @@ class ApplicationRun:
     ) -> None:
         """Run a window until it is committed and published; returns at once if it was committed before.
 
-        A trigger calls it. `offsets`: where the window's Spark sources end. `due`: when it should have begun
-        (wall clock; default: now). Raises OperatorError when it failed more often than `recovery_attempts`
-        allows, CheckpointError or FencedError when it could not be committed: nothing of it counts then.
-        CheckpointError also if a state cannot be compacted that windows wait for; then the window counts.
+        A trigger that has one window in flight calls it, with `begin`'s arguments. Raises as `turn`.
+        """
+        self.begin(window_id, source, due, offsets)
+        while self.master.committed < window_id:
+            self.turn(IDLE_SECONDS)
+
+    def begin(
+        self,
+        window_id: int,
+        source: Any = None,
+        due: float | None = None,
+        offsets: SourceOffsets | None = None,
+    ) -> None:
+        """Begin a window, which `master.can_begin` allows; nothing is done if it was committed before.
+
+        `offsets`: where the window's Spark sources end. `due`: when it should have begun (wall clock). Raises
+        as `turn`.
         """
         if self._early_warnings is not None:
             self._start()
-        window = self._window = _Window(source, offsets, due, Timeline(self._clock))
+        if window_id > self.master.committed:
+            self._windows[window_id] = _Window(source, offsets, due, Timeline(self._clock))
         self._process(WindowDue(window_id))
-        if window.reports:
-            self._report(window_id, window)
+
+    def turn(self, seconds: float) -> None:
+        """Wait at most so long for what becomes of windows under way; commit and publish what is complete.
+
+        Raises OperatorError when a window failed more often than `recovery_attempts` allows. Raises
+        CheckpointError or FencedError when one could not be committed. Nothing of it counts then, nor of
+        later ones. CheckpointError also if a state cannot be compacted that windows wait for.
+        """
+        events = self._executor.poll(seconds)
+        for event in events:
+            if isinstance(event, ContainerReported):
+                window = self._windows.get(event.report.window.window_id)
+                if window is not None:
+                    window.returned = window.timeline.now()
+        self._process(*events)
 
     # Events and instructions --------------------------------------------------------------------------------
 
@@ -173,9 +198,9 @@ class ApplicationRun:
             self._observe(warning)
         self._process(RunStarted(self._sizes))
 
-    def _process(self, event: ControlEvent) -> None:
-        """Report an event to the master and carry out its instructions, until no event follows from them."""
-        instructions = deque(self.master.handle(event))
+    def _process(self, *events: ControlEvent) -> None:
+        """Report events to the master and carry out its instructions, until no event follows from them."""
+        instructions = deque(instruction for event in events for instruction in self.master.handle(event))
         while instructions:
             for result in self._carry_out(instructions.popleft()):
                 instructions.extend(self.master.handle(result))
@@ -184,15 +209,18 @@ class ApplicationRun:
         """Carry out one instruction; blocks. Returns the resulting events. Takes no decision."""
         match instruction:
             case RunWindow():
-                return (self._run_attempt(instruction),)
+                self._begin_attempt(instruction)
+                return ()
             case CheckStates():
                 return (*self._repair.repair(self.master.states), StatesChecked())
             case Commit():
                 return (self._commit(instruction),)
             case Publish(window_id):
                 self._publish(window_id)
-                self.tails.take(self._window.reports)
+                window = self._windows.pop(window_id)
+                self.tails.take(window.reports)
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
+                self._report(window_id, window)
                 return (*self.compactions.finished(), WindowPublished(window_id))
             case GiveUp(failure):
                 raise OperatorError(failure)
@@ -219,10 +247,11 @@ class ApplicationRun:
                 raise CheckpointError(message)
         return ()
 
-    def _run_attempt(self, instruction: RunWindow) -> WindowRan | WindowFailed:
-        """Run all containers for the window once."""
-        request, window = instruction.request, self._window
+    def _begin_attempt(self, instruction: RunWindow) -> None:
+        """Have all containers run the window."""
+        request = instruction.request
         window_id, attempt = request.window_id, request.attempt
+        window = self._windows[window_id]
         if attempt:
             window.planned = window.timeline.now()
             final = request.final and not instruction.reason
@@ -232,22 +261,12 @@ class ApplicationRun:
             self._observe(WindowPlanned(window.began, window_id, self.plan.version, due))
         self._observe(WindowStarted(window.planned, window_id, attempt))
         window.launched = self._executor.begin(self.tails.asked(request), window.source)
-        reports: list[WindowReport] = []
-        while len(reports) < len(self.plan.execution.containers):
-            for event in self._executor.poll(IDLE_SECONDS):
-                match event:
-                    case AttemptFailed():
-                        return WindowFailed(event.failure)
-                    case ContainerReported(report):
-                        reports.append(report)
-        window.returned = window.timeline.now()
-        return WindowRan(reports)
 
     def _commit(self, commit: Commit) -> ManifestWritten:
         """Let the outputs stage the window, then write its manifest."""
-        window = self._window
-        window.reports = commit.reports
-        publishers = self._outputs.stage(commit)
+        window = self._windows[commit.window_id]
+        window.reports = commit.reports[commit.window_id]
+        publishers = self._outputs.stage(commit.window_id, window.reports)
         window.staged = window.timeline.now()
         keys = {operator.id: operator.state_key for operator in self.plan.physical.operators}
         manifest = Manifest(
@@ -258,7 +277,7 @@ class ApplicationRun:
             finished=sorted(keys[operator] for operator in commit.finished),
             publishers=publishers,
             ended=commit.ends,
-            reports=digest(commit.reports),
+            reports=digest(window.reports),
             offsets=window.offsets,
         )
         self.checkpoint.commit(manifest)
@@ -267,8 +286,7 @@ class ApplicationRun:
 
     def _publish(self, window_id: int) -> None:
         self._outputs.publish(window_id)
-        if self._wants_commit:
-            self._executor.committed(window_id, self.master.states)
+        self._executor.committed(window_id, self.master.states)
 
     # Events for subscribers ---------------------------------------------------------------------------------
 
@@ -321,13 +339,20 @@ class ApplicationRun:
 
         Triggers call it between windows, at least once a second. Raises what a publisher raises.
         """
+        self._idled = self._clock.monotonic()
         self._outputs.idle(self.master.committed)
         self._report_published()
+
+    def bring_on(self, seconds: float) -> None:
+        """Wait a while, at most so long, for windows under way; outputs may publish. Raises as `turn`."""
+        self.turn(min(seconds, _STOP_SECONDS))
+        if self._clock.monotonic() - self._idled >= IDLE_SECONDS:
+            self.idle()
 
     def rest(self, seconds: float, stop: threading.Event | None = None) -> None:
         """Wait until the next window is due, or `stop` is set; outputs publish meanwhile.
 
-        Raises what a publisher raises.
+        It does not look at windows under way. Raises what a publisher raises.
         """
         due = self._clock.monotonic() + seconds
         while seconds > 0 and not self._clock.wait(min(seconds, IDLE_SECONDS), stop):
@@ -355,13 +380,13 @@ class ApplicationRun:
         self._observe(StateWarning(self._clock.wall(), operator, text))
 
 
-def _master(plan: Plan, checkpoint: Checkpoint, last: Manifest | None) -> Master:
+def _master(plan: Plan, checkpoint: Checkpoint, last: Manifest | None, capacity: int) -> Master:
     """STRAM as of the last committed window.
 
     Raises CheckpointError if the manifest's operators are not those of the plan.
     """
     if last is None:
-        return Master(plan, epoch=checkpoint.epoch)
+        return Master(plan, epoch=checkpoint.epoch, capacity=capacity)
     ids = {operator.state_key: operator.id for operator in plan.physical.operators}
     unknown = sorted({*last.states, *last.finished} - ids.keys())
     if unknown:
@@ -376,4 +401,5 @@ def _master(plan: Plan, checkpoint: Checkpoint, last: Manifest | None) -> Master
         committed=last.window_id,
         states={ids[key]: tuple(names) for key, names in last.states.items()},
         finished=frozenset(ids[key] for key in last.finished),
+        capacity=capacity,
     )

@@ -46,13 +46,21 @@ class Limits:
 
     @property
     def reached(self) -> bool:
-        """True if no further window is to begin."""
+        """True if no further window is to be committed that is not under way."""
         done = self._last is not None and self._run.master.committed >= self._last
         return done or self._run.ended or self._stop.is_set()
 
+    @property
+    def may_begin(self) -> bool:
+        """True if a further window is to begin, once STRAM allows it."""
+        return not self.reached and (self._last is None or self._run.master.next_window <= self._last)
+
 
 class TickTrigger:
-    """Begins a window every `window_seconds` (no Spark sources). Late ones begin at once; none is skipped."""
+    """Begins a window every `window_seconds` (no Spark sources), while others may be under way.
+
+    Late ones begin at once; none is skipped.
+    """
 
     def __init__(self, run: ApplicationRun, clock: Clock, stop: threading.Event) -> None:
         self._run = run
@@ -60,16 +68,24 @@ class TickTrigger:
         self._stop = stop
 
     def drive(self, limits: Limits) -> None:
-        """Run windows until the limits are reached. Raises what a window raises."""
-        width = self._run.plan.logical.window_seconds
+        """Run windows until the limits are reached and all that have begun are committed.
+
+        Raises what a window raises.
+        """
+        run, master = self._run, self._run.master
+        width = run.plan.logical.window_seconds
         due = self._clock.monotonic()
-        while not limits.reached:
+        while not limits.reached or master.under_way:
             now = self._clock.monotonic()
-            if now < due:
-                self._run.rest(due - now, self._stop)
-                continue
-            self._run.window(self._run.next_window, due=self._clock.wall() - (now - due))
-            due = max(due + width, self._clock.monotonic() - 10 * width)
+            if not (limits.may_begin and master.can_begin):
+                run.bring_on(IDLE_SECONDS)
+            elif now >= due:
+                run.begin(master.next_window, due=self._clock.wall() - (now - due))
+                due = max(due + width, self._clock.monotonic() - 10 * width)
+            elif master.under_way:
+                run.bring_on(due - now)
+            else:
+                run.rest(due - now, self._stop)
 
 
 class QueryTrigger:
