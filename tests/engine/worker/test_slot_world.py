@@ -51,7 +51,7 @@ def worlds(draw):
     return World(specs, home, WINDOWS, draw(st.integers(1, 4)), faults)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(world=worlds(), seed=st.integers(0, 2**32), breaks=st.integers(0, 4), weights=st.floats(0.2, 0.9))
 def test_every_container_runs_each_window_once_and_in_order(world, seed, breaks, weights):
     luck = random.Random(seed)

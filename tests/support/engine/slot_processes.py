@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import time
+from collections.abc import Callable
 from typing import Any
 
 from ridgeline import SystemClock
@@ -48,12 +50,12 @@ def slot_process(me: Peer, stram: Peer, address: str) -> None:
 class Driver:
     """STRAM. `home`: the slot of each container."""
 
-    def __init__(self, app: Any, folder: str, home: dict[int, int]) -> None:
+    def __init__(self, app: Any, folder: str, home: Callable[[int], int]) -> None:
         self.plan = plan_application(app)
         self.specs = container_specs(self.plan)
         self.storage = LocalStorage(folder)
         self.file = plan_distribution.distribute(self.storage, self.specs)
-        self.home = home
+        self.home = {spec.id: home(spec.id) for spec in self.specs}
         self.network = Sockets(Peer(STRAM, 1), SECRET, Listen(), SystemClock())
         self.processes: dict[Peer, Any] = {}
         self.joined: dict[int, Joined] = {}
@@ -64,6 +66,7 @@ class Driver:
         self.reports: dict[tuple[int, int], dict[int, WindowReport]] = {}
         self.messages: list[Any] = []
         self.lost: list[Lost] = []
+        self.collected: list[Any] = []
 
     def start(self, slot: int, attempt: int = 0) -> Peer:
         peer = Peer(slot, attempt)
@@ -85,6 +88,13 @@ class Driver:
                         del self.peers[peer.slot], self.joined[peer.slot]
                 case Opened():
                     pass
+
+    def until(self, condition: Callable[[], object], seconds: float = 30.0) -> None:
+        """Poll until something is true."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, self.messages
+            self.poll(0.05)
 
     def _receive(self, peer: Peer, message: Any) -> None:
         match message:

@@ -8,12 +8,14 @@ import pickle
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from pyspark import TaskContext
 
 from ridgeline.api import files
 from ridgeline.api.errors import Failure
+from ridgeline.engine.exchange.address import UnixWay, ways_of
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Network, Peer
@@ -61,11 +63,8 @@ def serve(_index: int, _records: Iterable[object]) -> Iterator[bytes]:
     end_orderly()
     task: SlotTask = pickle.loads(base64.b64decode(context.getLocalProperty(PROPERTY)))
     files.use_s3(task.s3)
-    listen = task.listen
-    if listen.host is not None and listen.advertised is None:
-        listen = replace(listen, advertised=socket.gethostname())
     me = Peer(task.slot, task.first_attempt + context.attemptNumber())
-    network = Sockets(me, task.secret, listen, CLOCK)
+    network = Sockets(me, task.secret, _listen(task), CLOCK)
     try:
         stram = Peer(STRAM, task.epoch)
         network.connect(stram, task.stram)
@@ -73,6 +72,16 @@ def serve(_index: int, _records: Iterable[object]) -> Iterator[bytes]:
     finally:
         network.close()
     yield from ()
+
+
+def _listen(task: SlotTask) -> Listen:
+    """Where to listen: in STRAM's folder if it is seen from here, since STRAM removes it at the end."""
+    listen = task.listen
+    if listen.host is not None and listen.advertised is None:
+        listen = replace(listen, advertised=socket.gethostname())
+    ways = [way for way in ways_of(task.stram) if isinstance(way, UnixWay)]
+    seen = [folder for way in ways if (folder := Path(way.path).parent).is_dir()]
+    return replace(listen, folder=str(seen[0])) if seen else listen
 
 
 def join(network: Network, stram: Peer, task_attempt: int = 0) -> SlotLoop:
