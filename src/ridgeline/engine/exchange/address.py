@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -65,14 +64,12 @@ class Target(NamedTuple):
     tls: bool
 
 
-def targets(address: str) -> Iterator[Target]:
-    """Where a socket may connect to, in turn; a Unix socket only where its file is seen.
+def targets(way: Way) -> list[Target]:
+    """Where a socket may connect to, in turn; nowhere if a Unix socket's file is not seen from here.
 
     A host that is given by name is looked up, which may block. Raises OSError if that fails.
     """
-    for way in ways_of(address):
-        if isinstance(way, TcpWay):
-            for family, _, _, _, place in socket.getaddrinfo(way.host, way.port, type=socket.SOCK_STREAM):
-                yield Target(family, (str(place[0]), way.port), way.tls)
-        elif Path(way.path).exists():
-            yield Target(socket.AF_UNIX, way.path, tls=False)
+    if isinstance(way, UnixWay):
+        return [Target(socket.AF_UNIX, way.path, tls=False)] if Path(way.path).exists() else []
+    found = socket.getaddrinfo(way.host, way.port, type=socket.SOCK_STREAM)
+    return [Target(family, (str(place[0]), way.port), way.tls) for family, _, _, _, place in found]

@@ -137,7 +137,7 @@ class Connection:
             except BlockingIOError:
                 return
             except OSError as error:
-                raise EndedError(BROKEN, str(error)) from error
+                raise self._hung_up(handshake) from error
             self._greeting = self._greeting[count:]
         if not self._greeting and handshake.peer is not None:
             self.proven = handshake.peer

@@ -6,7 +6,7 @@ import errno
 import os
 import socket
 
-from ridgeline.engine.exchange.address import targets
+from ridgeline.engine.exchange.address import Target, targets, ways_of
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.exchange.outbox import Outbox
 
@@ -20,6 +20,8 @@ class UnreachableError(Exception):
 class Dialing:
     """A peer that this end connects to. `outbox` already collects what is sent to it.
 
+    Raises ValueError for a text that is no address.
+
     `socket`: the one that is being connected, or is. `since`: when that began. `tls`: it is to speak TLS.
     `waits`: the other end has too many callers at the moment; `again` tries once more.
     """
@@ -32,7 +34,8 @@ class Dialing:
         self.tls = False
         self.waits = False
         self.where = ""
-        self._targets = targets(address)
+        self._ways = ways_of(address)
+        self._targets: list[Target] = []
         self._place: str | tuple[str, int] = ""
         self._failed = f"nothing of `{address}` is seen from this host"
 
@@ -57,15 +60,21 @@ class Dialing:
     def _take(self, now: float) -> None:
         """A socket for the next way; None if there is no other way."""
         self.close()
-        try:
-            target = next(self._targets, None)
-            if target is not None:
-                self._place, self.tls, self.since = target.place, target.tls, now
-                self.where = target.place if isinstance(target.place, str) else "{}:{}".format(*target.place)
+        while self._ways and not self._targets:
+            way = self._ways.pop(0)
+            try:
+                self._targets = targets(way)
+            except OSError as error:
+                self._failed = f"{way}: {error.strerror}"
+        if self._targets:
+            target = self._targets.pop(0)
+            self._place, self.tls, self.since = target.place, target.tls, now
+            self.where = target.place if isinstance(target.place, str) else "{}:{}".format(*target.place)
+            try:
                 self.socket = socket.socket(target.family, socket.SOCK_STREAM)
                 self.socket.setblocking(False)  # noqa: FBT003
-        except OSError as error:  # no such host, or no descriptor is left
-            self._failed = str(error)
+            except OSError as error:  # no descriptor is left
+                self._failed = f"{self.where}: {error.strerror}"
 
     def connected(self) -> socket.socket:
         """The socket, which is writable now; it is the caller's. Raises OSError if connecting has failed."""

@@ -18,7 +18,6 @@ from typing_extensions import Buffer
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.exchange import tls
-from ridgeline.engine.exchange.address import ways_of
 from ridgeline.engine.exchange.connection import Connection, EndedError
 from ridgeline.engine.exchange.dialing import Dialing, UnreachableError
 from ridgeline.engine.exchange.frames import Frame, encode
@@ -145,7 +144,6 @@ class Sockets:
 
     def connect(self, peer: Peer, address: str) -> None:
         """As `Network.connect`."""
-        ways_of(address)
         if peer not in self._peers:
             dialing = self._peers[peer] = Dialing(peer, address)
             self._called[dialing] = None

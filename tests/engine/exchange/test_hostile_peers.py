@@ -1,0 +1,375 @@
+"""Attacks on a network's port: nothing gets in, nothing holds it up, and each is counted by its reason."""
+
+import secrets
+import socket
+import ssl
+import struct
+from dataclasses import replace
+
+import pytest
+
+from ridgeline.engine.exchange.handshake import Handshake
+from ridgeline.engine.exchange.network import Opened, Peer
+from ridgeline.engine.exchange.tls import Certificate
+from ridgeline.testing import SteppingClock
+from support.engine.certificates import certificate_and_key
+from support.engine.wire import MASTER, TCP, UNIX, Hostile, Wire, frame
+
+HEADER = struct.Struct("<4sHxxQ")
+BOTH = pytest.mark.parametrize("listen", [UNIX, TCP], ids=["unix", "tcp"])
+
+
+@pytest.fixture
+def wire():
+    wire = Wire()
+    yield wire
+    wire.close()
+
+
+def hung_up(wire, network, line):
+    """Wait until the network has closed this connection; what it had said before."""
+    line.setblocking(False)
+    said = b""
+
+    def over():
+        nonlocal said
+        try:
+            data = line.recv(1 << 16)
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            return True
+        said += data
+        return not data
+
+    wire.until(over, "the end of the connection", network)
+    line.close()
+    return said
+
+
+def serves(wire, master, number=77):
+    """A slot of the application still gets in and is served."""
+    slot = wire.make(Peer(number))
+    slot.connect(master.me, master.address)
+    slot.send(master.me, 1, b"still there?")
+    before = len(wire.received(master))
+    wire.until(lambda: len(wire.received(master)) > before, "a slot that is served", master, slot)
+    slot.close(0.0)
+    return True
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
+        b"\0" * 100_000,
+        b"RIDGELIN" + b"\xff" * 100,
+        frame(1, b"without a handshake"),
+    ],
+)
+def test_garbage_is_refused(wire, listen, data):
+    master = wire.make(listen=listen)
+    line = wire.dial(master)
+    line.setblocking(False)
+    line.send(data)
+    assert hung_up(wire, master, line) == b""
+
+    assert master.refused["malformed"] == 1
+    assert wire.events[master] == []
+    assert serves(wire, master)
+
+
+@BOTH
+def test_without_the_secret_nobody_gets_in(wire, listen):
+    master = wire.make(listen=listen)
+    line = wire.dial(master)
+    handshake = Handshake(Peer(0), secrets.token_bytes(32), secrets.token_bytes(32), MASTER)
+    line.sendall(handshake.begin() + secrets.token_bytes(32) + frame(1, b"a block"))
+    hung_up(wire, master, line)
+
+    assert master.refused["unauthenticated"] == 1
+    assert wire.events[master] == []
+
+
+def test_a_network_with_another_secret_learns_nothing_and_is_refused(wire):
+    master, stranger = wire.make(), wire.make(Peer(0), secret=secrets.token_bytes(32))
+    stranger.connect(MASTER, master.address)
+    stranger.send(MASTER, 1, b"what only the real one may read")
+    wire.until(lambda: wire.lost(stranger) and master.refused["unauthenticated"], "both to refuse")
+
+    assert wire.lost(stranger) == [(MASTER, "unauthenticated")]
+    assert wire.events[master] == []
+
+
+def test_a_recorded_conversation_neither_has_the_secret_nor_opens_anything(wire):
+    master = wire.make()
+    slot = Hostile(wire, master, Peer(0)).open()
+    slot.say(frame(1, b"a block"))
+    wire.until(lambda: wire.received(master), "the block", master)
+    for said in (slot.said, slot.heard):
+        assert all(wire.secret[begin : begin + 8] not in said for begin in range(0, 32, 8))
+
+    line = wire.dial(master)
+    line.sendall(slot.said)
+    hung_up(wire, master, line)
+
+    assert master.refused["unauthenticated"] == 1
+    assert wire.received(master) == [(1, b"a block", [])]
+    assert wire.opened(master) == [Peer(0)]
+
+
+def test_who_says_nothing_or_dribbles_is_let_wait_only_so_long(wire):
+    clock = SteppingClock()
+    master = wire.make(clock=clock, handshake_seconds=10.0)
+    silent, slow = wire.dial(master), wire.dial(master)
+    hello = Hostile(wire, master, Peer(0)).handshake.begin()
+    for number in range(11):
+        slow.sendall(hello[number : number + 1])
+        wire.poll(master)
+        assert not any(master.refused.values())
+        clock.advance(0.9)
+    for _ in range(5):
+        wire.poll(master)
+        clock.advance(0.6)
+    hung_up(wire, master, silent)
+    hung_up(wire, master, slow)
+
+    assert master.refused["late"] == 3  # and the one that only lent its hello
+    assert wire.events[master] == []
+
+
+def test_who_has_said_all_is_not_late_while_this_end_does_not_poll(wire):
+    clock = SteppingClock()
+    master = wire.make(clock=clock, handshake_seconds=10.0)
+    slot = Hostile(wire, master, Peer(0))
+    slot.say(slot.handshake.begin())
+    answer = slot.handshake.feed(slot.hear(slot.handshake.missing))
+    clock.advance(1000.0)  # in a callback
+    wire.poll(master)
+    clock.advance(1000.0)
+    slot.say(answer)
+    wire.until(lambda: wire.opened(master), "the slot", master)
+
+    assert not any(master.refused.values())
+
+
+def test_who_hangs_up_in_the_handshake_is_counted(wire):
+    master = wire.make()
+    hello = Handshake(Peer(0), bytes(32), bytes(32), MASTER).begin()
+    for said in (b"", hello[:20], hello):
+        line = wire.dial(master)
+        line.sendall(said)
+        wire.poll(master)
+        line.close()
+    wire.until(lambda: sum(master.refused.values()) == 3, "the count", master)
+
+    assert (master.refused["unauthenticated"], master.refused["malformed"]) == (2, 1)
+
+
+@pytest.mark.parametrize("half", [socket.SHUT_WR, socket.SHUT_RD])
+def test_who_closes_one_half_is_not_kept(wire, half):
+    master = wire.make()
+    slot = Hostile(wire, master, Peer(0)).open()
+    slot.line.shutdown(half)
+    for _ in range(3):
+        master.send(Peer(0), 1, b"", [bytes(1 << 20)])
+    wire.until(lambda: wire.lost(master), "the loss", master)
+
+    assert master.queued_bytes(Peer(0)) == 0
+    assert serves(wire, master)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"x" * 100, "malformed"),
+        (HEADER.pack(b"RLF1", 1, 1 << 50), "too large"),
+        (HEADER.pack(b"RLF1", 1, (1 << 20) + 1), "too large"),
+        (HEADER.pack(b"RLF1", 1, 16) + struct.pack("<QQ", 1 << 60, 0), "malformed"),
+        (HEADER.pack(b"RLF1", 1, 16) + struct.pack("<QQ", 1, 1 << 60), "malformed"),
+    ],
+)
+def test_a_peer_that_sends_what_is_no_frame_is_lost(wire, data, reason):
+    master = wire.make(frame_bytes=1 << 20)
+    slot = Hostile(wire, master, Peer(0)).open()
+    slot.say(frame(5, b"good") + data)
+    hung_up(wire, master, slot.line)
+
+    assert wire.received(master) == [(5, b"good", [])]
+    assert wire.lost(master) == [(Peer(0), reason)]
+    assert master.refused[reason] == 1
+    assert serves(wire, master)
+
+
+def test_a_thousand_strangers_keep_nobody_out(wire):
+    master = wire.make(strangers=40)
+    lines = []
+    for _ in range(1000):
+        lines.append(wire.dial(master))
+        wire.poll(master)
+        if len(lines) > 100:
+            lines.pop(0).close()
+    assert serves(wire, master)
+    for line in lines:
+        line.close()
+
+    assert master.refused["too many"] >= 900
+    assert [peer for peer in wire.opened(master) if peer != Peer(77)] == []
+
+
+def test_strangers_do_not_drive_out_who_has_proved_itself(wire):
+    master = wire.make(strangers=5)
+    slot = Hostile(wire, master, Peer(0)).open()
+    lines = []
+    for _ in range(50):
+        lines.append(wire.dial(master))
+        wire.poll(master)
+    slot.say(frame(1, b"still here"))
+    wire.until(lambda: wire.received(master), "the frame", master)
+    for line in lines:
+        line.close()
+
+    assert master.refused["too many"] == 45
+    assert wire.lost(master) == []
+
+
+def test_strangers_use_no_more_memory_than_their_number(wire):
+    """A stranger that sends without end is cut off at its first bytes, whatever it says of its size."""
+    master = wire.make()
+    line = wire.dial(master)
+    line.setblocking(False)
+    sent = 0
+
+    def flood():
+        nonlocal sent
+        try:
+            sent += line.send(b"RIDGELIN" + bytes(1 << 16))
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return False
+
+    wire.until(flood, "the end of it", master)
+    line.close()
+
+    assert sent < 1 << 24
+    assert master.refused["malformed"] == 1
+
+
+# TLS --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate():
+    return Certificate(*certificate_and_key())
+
+
+def test_a_port_with_tls_takes_nothing_in_the_clear(wire, certificate):
+    master = wire.make(listen=replace(TCP, certificate=certificate))
+    line = wire.dial(master)
+    line.sendall(Handshake(Peer(0), wire.secret, bytes(32), MASTER).begin())
+    hung_up(wire, master, line)
+
+    slot = wire.make(Peer(0))
+    slot.connect(MASTER, master.address.replace("tls:", "tcp:"))
+    wire.until(lambda: wire.lost(slot), "the loss")
+
+    assert master.refused["malformed"] == 2
+    assert wire.opened(master) == []
+
+
+def test_what_goes_by_tls_cannot_be_read_on_the_way(wire, certificate):
+    master = wire.make(listen=replace(TCP, certificate=certificate))
+    slot = wire.make(Peer(0))
+    between = Between(wire, master.address)
+    slot.connect(MASTER, between.address)
+    slot.send(MASTER, 1, b"nobody else's business")
+    wire.until(lambda: between.pass_on() and wire.received(master), "the frame")
+
+    assert wire.received(master) == [(1, b"nobody else's business", [])]
+    assert b"nobody else's" not in between.passed
+    assert len(between.passed) > 100
+    between.close()
+
+
+def test_who_stands_between_with_a_certificate_of_its_own_is_found_out(wire, certificate):
+    master = wire.make(listen=replace(TCP, certificate=certificate))
+    slot = wire.make(Peer(0))
+    between = Between(wire, master.address, Certificate(*certificate_and_key()))
+    slot.connect(MASTER, between.address)
+    slot.send(MASTER, 1, b"nobody else's business")
+    wire.until(lambda: between.pass_on() and wire.lost(slot), "the loss")
+
+    assert wire.lost(slot) == [(MASTER, "unauthenticated")]
+    assert wire.events[master] == []
+    assert b"nobody else's" not in between.passed
+    between.close()
+
+
+class Between:
+    """Passes on what goes between a caller and a network's TLS port; with a certificate it reads it, too."""
+
+    def __init__(self, wire, address, certificate=None):
+        from ridgeline.engine.exchange.tls import caller_context, listener_context
+
+        self.passed = b""
+        self._wire = wire
+        self._port = int(address.rpartition(":")[2])
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.setblocking(False)
+        self.address = f"tls:127.0.0.1:{self._listener.getsockname()[1]}"
+        self._contexts = None if certificate is None else (listener_context(certificate), caller_context())
+        self._ends = ()
+
+    def pass_on(self):
+        """One step; True."""
+        if not self._ends:
+            try:
+                caller, _ = self._listener.accept()
+            except BlockingIOError:
+                return True
+            called = socket.create_connection(("127.0.0.1", self._port))
+            caller.setblocking(False)
+            called.setblocking(False)
+            if self._contexts:
+                caller = self._contexts[0].wrap_socket(
+                    caller, server_side=True, do_handshake_on_connect=False
+                )
+                called = self._contexts[1].wrap_socket(called, do_handshake_on_connect=False)
+            self._ends = (caller, called)
+        for source, target in (self._ends, self._ends[::-1]):
+            try:
+                if self._contexts:
+                    source.do_handshake()
+                    target.do_handshake()
+                data = source.recv(1 << 16)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                continue
+            except OSError:
+                data = b""
+            if data:
+                self.passed += data
+                target.send(data)
+            else:
+                self.close()
+        return True
+
+    def close(self):
+        for end in (*self._ends, self._listener):
+            end.close()
+
+
+def test_each_end_may_have_a_certificate_of_its_own(wire):
+    ends = [
+        wire.make(Peer(number), replace(TCP, certificate=Certificate(*certificate_and_key())))
+        for number in range(3)
+    ]
+    ends[2].connect(Peer(0), ends[0].address)
+    ends[2].connect(Peer(1), ends[1].address)
+    ends[1].connect(Peer(0), ends[0].address)
+    wire.until(lambda: all(len(wire.opened(end)) == 2 for end in ends), "all to know all")
+
+    assert all(type(event) is Opened for end in ends for event in wire.events[end])

@@ -1,0 +1,376 @@
+"""The network of real sockets: what is sent arrives, what breaks is said, nobody waits for anybody."""
+
+import stat
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ridgeline import RidgelineError, SystemClock
+from ridgeline.engine.exchange.listening import Listen
+from ridgeline.engine.exchange.network import Lost, Opened, Peer, Received
+from ridgeline.engine.exchange.sockets import Sockets
+from ridgeline.engine.exchange.tls import Certificate
+from support.engine.certificates import certificate_and_key
+from support.engine.wire import MASTER, TCP, UNIX, Hostile, Wire, frame
+
+LARGE = bytes(range(256)) * (4 << 12)
+"""4 MiB: more than the operating system takes at once."""
+
+
+@pytest.fixture(scope="module")
+def certificate():
+    return Certificate(*certificate_and_key())
+
+
+@pytest.fixture(params=["unix", "tcp", "tls"])
+def listen(request, certificate):
+    return {"unix": UNIX, "tcp": TCP, "tls": replace(TCP, certificate=certificate)}[request.param]
+
+
+@pytest.fixture
+def wire():
+    wire = Wire()
+    yield wire
+    wire.close()
+
+
+def test_both_ends_learn_who_the_other_is_and_frames_go_both_ways(wire, listen):
+    master, slot = wire.pair(listen)
+    assert slot.send(MASTER, 7, b"from the slot", [b"abc", memoryview(b""), bytearray(b"defgh")])
+    assert master.send(slot.me, 8, b"from STRAM")
+    wire.until(lambda: wire.received(master) and wire.received(slot), "the frames")
+
+    assert (wire.opened(master), wire.opened(slot)) == ([Peer(0)], [MASTER])
+    assert wire.received(master) == [(7, b"from the slot", [b"abc", b"", b"defgh"])]
+    assert wire.received(slot) == [(8, b"from STRAM", [])]
+
+
+def test_large_frames_cross_each_other(wire, listen):
+    master, slot = wire.pair(listen)
+    for number in range(3):
+        slot.send(MASTER, number, b"up", [LARGE])
+        master.send(slot.me, number, b"down", [LARGE, b"tail"])
+    wire.until(lambda: len(wire.received(master)) == len(wire.received(slot)) == 3, "the frames")
+
+    assert wire.received(master) == [(number, b"up", [LARGE]) for number in range(3)]
+    assert wire.received(slot) == [(number, b"down", [LARGE, b"tail"]) for number in range(3)]
+    assert (master.queued_bytes(slot.me), slot.queued_bytes(MASTER)) == (0, 0)
+
+
+def test_what_is_sent_before_the_connection_is_there_arrives_in_order(wire, listen):
+    master, slot = wire.make(listen=listen), wire.make(Peer(4, 2))
+    slot.connect(MASTER, master.address)
+    for number in range(3000):
+        assert slot.send(MASTER, number, b"x" * number)
+    wire.until(lambda: len(wire.received(master)) == 3000, "the frames")
+
+    assert wire.received(master) == [(number, b"x" * number, []) for number in range(3000)]
+    assert isinstance(wire.events[master][0], Opened)
+
+
+def test_another_thread_sends_while_the_polling_one_waits(wire, listen):
+    master, slot = wire.pair(listen)
+    frames = [(number % 7, b"beat %d" % number, [LARGE[: number % 3 * 100_000]]) for number in range(300)]
+    sender = threading.Thread(target=lambda: [slot.send(MASTER, *parts) for parts in frames])
+    sender.start()
+    for number in range(300):
+        slot.send(MASTER, 100, b"own %d" % number, [LARGE[:70_000]])
+        wire.poll(slot)
+        wire.poll(master)
+    sender.join()
+    wire.until(lambda: len(wire.received(master)) == 600, "the frames")
+
+    found = wire.received(master)
+    assert [parts for parts in found if parts[0] != 100] == frames
+    assert [head for kind, head, _ in found if kind == 100] == [b"own %d" % number for number in range(300)]
+
+
+def test_another_thread_sends_while_nobody_polls(wire):
+    master, slot = wire.pair()
+    sender = threading.Thread(target=slot.send, args=(MASTER, 1, b"a beat in a long callback"))
+    sender.start()
+    sender.join()
+    wire.until(lambda: wire.received(master), "the beat", master)  # the slot is in a callback: no poll
+
+    assert wire.received(master) == [(1, b"a beat in a long callback", [])]
+
+
+def test_what_another_thread_could_not_send_goes_out_while_the_polling_one_waits(wire):
+    master, slot = wire.pair()
+    waiting = threading.Event()
+    polled = []
+
+    def wait():
+        waiting.set()
+        while not any(isinstance(event, Received) for event in polled):
+            polled.extend(slot.poll(60.0))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    waiting.wait()
+    slot.send(MASTER, 1, b"", [LARGE])  # more than the operating system takes
+    wire.until(lambda: wire.received(master), "the frame", master)
+    master.send(slot.me, 2, b"over")
+    thread.join(60)
+
+    assert wire.received(master) == [(1, b"", [LARGE])]
+    assert not thread.is_alive()
+
+
+def test_wake_ends_a_poll_that_waits(wire):
+    master = wire.make()
+    thread = threading.Thread(target=lambda: wire.poll(master, 600.0))
+    thread.start()
+    master.wake()
+    thread.join(60)
+
+    assert not thread.is_alive()
+    assert wire.events[master] == []
+
+
+def test_wake_ends_the_next_poll_and_only_that(wire):
+    master, clock = wire.make(), SystemClock()
+    master.wake()
+    master.wake()
+    assert master.poll(600.0) == []
+    began = clock.monotonic()
+    assert master.poll(0.02) == []
+    assert clock.monotonic() - began >= 0.02
+
+
+def test_a_peer_that_does_not_read_holds_nobody_up(wire, listen):
+    master, slot = wire.pair(listen)
+    other = wire.make(Peer(1))
+    other.connect(MASTER, master.address)
+    wire.until(lambda: len(wire.opened(master)) == 2, "the other slot")
+    for _ in range(5):
+        master.send(slot.me, 1, b"", [LARGE])
+    queued = master.queued_bytes(slot.me)
+    for number in range(50):
+        master.send(other.me, number, b"", [LARGE[:1000]])
+        other.send(MASTER, number, b"")
+        wire.until(
+            lambda number=number: len(wire.received(other)) == len(wire.received(master)) == number + 1,
+            "an answer",
+            master,
+            other,
+        )
+
+    assert queued > 2 * len(LARGE)
+    assert master.queued_bytes(slot.me) > 2 * len(LARGE)
+    wire.until(lambda: len(wire.received(slot)) == 5, "what was held up")
+    assert master.queued_bytes(slot.me) == 0
+
+
+def test_an_end_that_closes_is_lost_after_its_last_frame(wire, listen):
+    master, slot = wire.pair(listen)
+    for _ in range(3):
+        slot.send(MASTER, 1, b"", [LARGE])
+    thread = threading.Thread(target=slot.close, args=(60.0,))
+    thread.start()
+    wire.until(lambda: wire.lost(master), "the loss", master)
+    thread.join()
+
+    assert wire.received(master) == [(1, b"", [LARGE])] * 3
+    assert wire.lost(master) == [(Peer(0), "closed")]
+    assert not master.send(slot.me, 1, b"")
+    assert master.queued_bytes(slot.me) == 0
+
+
+def test_an_end_that_dies_within_a_frame_is_broken(wire):
+    master = wire.make()
+    slot = Hostile(wire, master, Peer(0)).open()
+    slot.say(frame(1, b"whole") + frame(2, b"", LARGE)[:-1])
+    slot.line.close()
+    wire.until(lambda: wire.lost(master), "the loss")
+
+    assert wire.received(master) == [(1, b"whole", [])]
+    assert wire.lost(master) == [(Peer(0), "broken")]
+
+
+def test_an_end_that_dies_while_it_is_sent_to_is_lost(wire, listen):
+    master, slot = wire.pair(listen)
+    slot.send(MASTER, 9, b"last words")
+    master.send(slot.me, 1, b"", [LARGE])
+    slot.close(0.0)
+    wire.until(lambda: wire.lost(master), "the loss", master)
+
+    assert [peer for peer, _ in wire.lost(master)] == [Peer(0)]
+    assert not master.send(slot.me, 1, b"")
+
+
+def test_hanging_up_is_silent_at_this_end_and_seen_at_the_other(wire, listen):
+    master, slot = wire.pair(listen)
+    slot.send(MASTER, 1, b"too late")
+    master.hang_up(slot.me)
+    master.hang_up(slot.me)
+    wire.until(lambda: wire.lost(slot), "the loss")
+
+    assert [type(event) for event in wire.events[master]] == [Opened]
+    assert not master.send(slot.me, 1, b"")
+
+
+def test_a_peer_may_come_again_and_its_older_connection_is_over(wire, listen):
+    master, slot = wire.pair(listen)
+    again = wire.make(Peer(0))
+    again.connect(MASTER, master.address)
+    wire.until(lambda: wire.lost(slot) and wire.opened(again), "the new connection")
+    master.send(Peer(0), 1, b"to the new one")
+    wire.until(lambda: wire.received(again), "the frame")
+
+    kinds = [type(event) for event in wire.events[master]]
+    assert kinds == [Opened, Lost, Opened]
+    assert wire.lost(master) == [(Peer(0), "replaced")]
+    assert wire.received(slot) == []
+
+
+def test_attempts_of_a_slot_are_peers_of_their_own(wire):
+    master, _ = wire.pair()
+    again = wire.make(Peer(0, 1))
+    again.connect(MASTER, master.address)
+    wire.until(lambda: len(wire.opened(master)) == 2, "both")
+    master.send(Peer(0, 1), 1, b"to the second")
+    wire.until(lambda: wire.received(again), "the frame")
+
+    assert wire.lost(master) == []
+
+
+def test_who_is_lost_may_be_connected_to_again(wire, listen):
+    master, slot = wire.pair(listen)
+    master.hang_up(slot.me)
+    wire.until(lambda: wire.lost(slot), "the loss")
+    slot.connect(MASTER, master.address)
+    slot.send(MASTER, 2, b"again")
+    wire.until(lambda: wire.received(master), "the frame")
+
+    assert wire.opened(slot) == [MASTER, MASTER]
+
+
+def test_connecting_twice_is_connecting_once(wire):
+    master, slot = wire.pair()
+    slot.connect(MASTER, master.address)
+    slot.send(MASTER, 1, b"x")
+    wire.until(lambda: wire.received(master), "the frame")
+
+    assert (wire.opened(master), wire.opened(slot)) == ([Peer(0)], [MASTER])
+
+
+# Ways -------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_way_that_works_is_taken(wire, tmp_path):
+    both = wire.make(listen=Listen(host="127.0.0.1"))
+    unix, tcp = both.address.split(",")
+    slot = wire.make(Peer(0))
+    stale = tmp_path / "stale"
+    stale.touch()
+    slot.connect(MASTER, f"unix:/nowhere/s,unix:{stale},tcp:host.invalid:1,tcp:127.0.0.1:1,{tcp}")
+    wire.until(lambda: wire.opened(both), "the connection")
+
+    assert unix.startswith("unix:")
+    assert wire.opened(slot) == [MASTER]
+
+
+@pytest.mark.parametrize(
+    ("address", "detail"),
+    [
+        ("unix:/nowhere/s", "nothing of `unix:/nowhere/s` is seen from this host"),
+        ("tcp:127.0.0.1:1", "127.0.0.1:1: Connection refused"),
+        ("tcp:host.invalid:1", "tcp:host.invalid:1: Name or service not known"),
+    ],
+)
+def test_a_peer_that_cannot_be_reached_is_lost(wire, address, detail):
+    slot = wire.make(Peer(0))
+    slot.connect(MASTER, address)
+    slot.send(MASTER, 1, b"for nobody")
+    wire.until(lambda: wire.lost(slot), "the loss")
+
+    (event,) = wire.events[slot]
+    assert event.reason == "unreachable"
+    assert detail in event.detail
+    assert not slot.send(MASTER, 1, b"")
+
+
+@pytest.mark.parametrize(
+    "address", ["", "unix:", "tcp:host", "tcp:host:0", "udp:host:1", "tcp:host:70000", ","]
+)
+def test_what_is_no_address_is_refused(wire, address):
+    with pytest.raises(ValueError, match=r"is no address; got `.*`; give `unix:/path`"):
+        wire.make(Peer(0)).connect(MASTER, address)
+
+
+def test_another_peer_at_the_address_is_not_taken_for_the_one(wire, listen):
+    other = wire.make(Peer(1, 0), listen)
+    slot = wire.make(Peer(0))
+    slot.connect(Peer(1, 1), other.address)
+    wire.until(lambda: wire.lost(slot) and other.refused["unauthenticated"], "the loss")
+
+    (event,) = wire.events[slot]
+    assert (event.peer, event.reason) == (Peer(1, 1), "unauthenticated")
+    assert "slot 1 (attempt 0) is at the address of slot 1 (attempt 1)" in event.detail
+    assert wire.events[other] == []
+
+
+def test_the_socket_lies_in_a_folder_of_its_owner_which_goes_with_it(tmp_path):
+    network = Sockets(MASTER, bytes(32), Listen(folder=str(tmp_path)), SystemClock())
+    (folder,) = tmp_path.iterdir()
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    network.close()
+    network.close()
+
+    assert mode == 0o700
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_too_long_a_path_is_an_error(tmp_path):
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    with pytest.raises(RidgelineError, match=r"no Unix socket can be made in .*; name another folder by"):
+        Sockets(MASTER, bytes(32), Listen(folder=str(folder)), SystemClock())
+    assert list(folder.iterdir()) == []
+
+
+def test_a_port_of_the_range_is_taken_and_a_full_range_is_an_error(wire, tmp_path):
+    first = wire.make(listen=TCP)
+    port = int(first.address.rpartition(":")[2])
+    taken = replace(TCP, ports=(port, port))
+    with pytest.raises(RidgelineError, match=rf"no port of {port} to {port} can be bound on `127.0.0.1`"):
+        wire.make(listen=replace(taken, unix=True, folder=str(tmp_path)))
+    assert list(tmp_path.iterdir()) == []  # nothing is left of what could be made
+    second = wire.make(listen=replace(TCP, ports=(port, port + 50), advertised="a-name"))
+
+    assert second.address.startswith("tcp:a-name:")
+    assert port < int(second.address.rpartition(":")[2]) <= port + 50
+
+
+def test_a_certificate_needs_its_own_key(tmp_path):
+    chain, key = certificate_and_key()
+    _, other = certificate_and_key()
+    _, closed = certificate_and_key("a password")
+    files = {name: tmp_path / name for name in ("chain", "key", "other", "closed")}
+    for name, text in (("chain", chain), ("key", key), ("other", other), ("closed", closed)):
+        files[name].write_text(text)
+
+    assert Certificate.of_files(files["chain"], files["key"]) == Certificate(chain, key)
+    assert "PRIVATE" not in repr(Certificate(chain, key))
+    for name in ("other", "closed", "chain", "missing"):
+        with pytest.raises(
+            RidgelineError, match=r"are no certificate and its key; got: .*; give two files in"
+        ):
+            Certificate.of_files(files["chain"], files.get(name, Path(tmp_path, name)))
+
+
+def test_descriptors_are_given_back(wire, listen):
+    def descriptors():
+        return len([*Path("/proc/self/fd").iterdir()])
+
+    before = descriptors()
+    mine = Wire()
+    master, slot = mine.pair(listen)
+    slot.connect(Peer(9), "tcp:127.0.0.1:1")
+    master.send(slot.me, 1, b"", [LARGE])
+    mine.close()
+
+    assert descriptors() == before
