@@ -15,8 +15,9 @@ PYTHON ?= $(shell for python in python3.11 python3; do $$python -c '' 2>/dev/nul
 VENV := .venv
 BIN := $(VENV)/bin
 LOCKS := $(wildcard requirements/*.lock)
-# Tests on Spark mostly wait: two files at a time, each process with a Spark session of its own.
-TWO := -n 2 --dist loadfile
+# Tests on Spark mostly wait: two files at a time, each process with a Spark session of its own. Files keep the order of
+# tests/support/longest_first.py; by itself, xdist would begin the files with the fewest tests last.
+TWO := -n 2 --dist loadfile --no-loadscope-reorder
 JRE_STAMP := $(if $(filter 1,$(JRE)),$(VENV)/.jre)
 # Pinned too: what builds the packages that come as source.
 PIP := PIP_CONSTRAINT=requirements/build.lock PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 $(BIN)/python -m pip install --quiet

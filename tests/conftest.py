@@ -2,9 +2,17 @@
 
 import os
 import sys
-import time
 
 import pytest
+
+from support.longest_first import longest_first
+from support.waiting import wait_until
+
+
+def pytest_collection_modifyitems(config, items):
+    """Where several processes share the tests, files that take long begin first."""
+    if hasattr(config, "workerinput"):
+        longest_first(items)
 
 
 @pytest.fixture(scope="session")
@@ -32,16 +40,7 @@ def spark_context(spark_folder):
     context.stop()
 
 
-@pytest.fixture
-def wait_until():
+@pytest.fixture(name="wait_until")
+def _wait_until():
     """`wait_until(condition, "what for")` returns the first true value; after `seconds` the test fails."""
-
-    def wait(condition, what, *, seconds=60.0, every=0.01):
-        deadline = time.monotonic() + seconds
-        while not (value := condition()):
-            if time.monotonic() > deadline:
-                pytest.fail(f"waited {seconds:g} s in vain for {what}")
-            time.sleep(every)
-        return value
-
-    return wait
+    return wait_until
