@@ -144,7 +144,10 @@ def column_times(column: pa.Array) -> Microseconds:
     kind = column.type
     if not pa.types.is_timestamp(kind):
         return no_times(len(column))
-    times: Microseconds = column.cast(pa.int64()).fill_null(NO_TIME).to_numpy(zero_copy_only=False)
+    whole = column.view(pa.int64())
+    times: Microseconds = (whole.fill_null(NO_TIME) if whole.null_count else whole).to_numpy(
+        zero_copy_only=False
+    )
     if kind.unit == "us":
         return times
     if kind.unit == "ns":

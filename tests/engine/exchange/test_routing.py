@@ -39,7 +39,8 @@ def route(how: PartitionKeys | RoundRobin | None, codec: Any = CODEC) -> Route:
 
 def split(parts: list[Tuples], routes: list[Route], start: int = 0) -> list[list[Tuples]]:
     """What each route gets of all parts."""
-    splitter = Splitter(routes, start)
+    splitter = Splitter(routes)
+    splitter.begin(start)
     shares = [splitter.split(part) for part in parts]
     return (
         [[share for share in taken if share is not None] for taken in zip(*shares, strict=True)]

@@ -8,10 +8,36 @@ from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange.block import Block, Message, PackedTimes, Payload, encode, encode_times
 from ridgeline.engine.exchange.routing import Splitter
 from ridgeline.engine.exchange.shared_blocks import SharedPlace, SharedWriter
-from ridgeline.plan.container_spec import ContainerSpec
+from ridgeline.plan.container_spec import ContainerSpec, Route
 
 Emitted = dict[tuple[int, str], list[Tuples]]
 """Tuples by the id of an operator and the name of one of its input ports."""
+
+
+class Routes:
+    """The routes of one container, by operator and port, each port with what splits its tuples.
+
+    What depends on the routes alone is found once, not in each window.
+    """
+
+    def __init__(self, spec: ContainerSpec) -> None:
+        self.container = spec.id
+        self.consumers = spec.consumers
+        self._ports: dict[tuple[int, str], list[tuple[int, Route]]] = {}
+        for number, route in enumerate(spec.routes):
+            self._ports.setdefault((route.source, route.source_port), []).append((number, route))
+        self._splitters = {
+            port: Splitter([route for _, route in routes]) for port, routes in self._ports.items()
+        }
+
+    def of(self, operator: int, port: str, start: int) -> tuple[Sequence[tuple[int, Route]], Splitter] | None:
+        """The numbered routes of a port and its splitter, ready for a window; None if nobody is connected."""
+        routes = self._ports.get((operator, port))
+        if routes is None:
+            return None
+        splitter = self._splitters[operator, port]
+        splitter.begin(start)
+        return routes, splitter
 
 
 class Outgoing:
@@ -21,10 +47,12 @@ class Outgoing:
     none.
     """
 
-    def __init__(self, spec: ContainerSpec, tag: str, place: SharedPlace | None) -> None:
-        self._spec = spec
-        self._writer = SharedWriter(place, f"c{spec.id}{tag}") if place and spec.consumers else None
-        self._blocks: dict[int, list[Block]] = {container: [] for container in spec.consumers}
+    def __init__(self, routes: Routes, tag: str, place: SharedPlace | None) -> None:
+        self._routes = routes
+        self._writer = (
+            SharedWriter(place, f"c{routes.container}{tag}") if place and routes.consumers else None
+        )
+        self._blocks: dict[int, list[Block]] = {container: [] for container in routes.consumers}
 
     @property
     def size_bytes(self) -> int:
@@ -39,19 +67,17 @@ class Outgoing:
         `start`: the partition with which round robin starts.
         """
         for port, parts in emitted.items():
-            routes = [
-                (n, route)
-                for n, route in enumerate(self._spec.routes)
-                if (route.source, route.source_port) == (source, port)
-            ]
-            splitter = Splitter([route for _, route in routes], start)
-            for part in parts if routes else ():
+            found = self._routes.of(source, port, start) if parts else None
+            if found is None:
+                continue
+            routes, splitter = found
+            for part in parts:
                 packed: dict[int, tuple[Payload, PackedTimes | None]] = {}
                 taken = splitter.split(part)
                 for (number, route), share in zip(routes, taken, strict=True):
                     if share is None:
                         continue
-                    if route.container == self._spec.id:
+                    if route.container == self._routes.container:
                         delivered.setdefault((route.sink, route.sink_port), []).append(share)
                         continue
                     if id(share) not in packed:
@@ -67,7 +93,10 @@ class Outgoing:
         """A message for each consumer, by the id of its container. The blocks are complete."""
         if self._writer:
             self._writer.close()
-        return {container: Message(self._spec.id, tag, blocks) for container, blocks in self._blocks.items()}
+        return {
+            container: Message(self._routes.container, tag, blocks)
+            for container, blocks in self._blocks.items()
+        }
 
     def discard(self) -> None:
         """The attempt failed: nothing is sent."""

@@ -20,16 +20,15 @@ _FEW = 8
 
 
 class Splitter:
-    """Splits what one operator emits on one port in one window among the routes that begin there, run by run.
+    """Splits what one operator emits on one port among the routes that begin there, run by run.
 
-    Every tuple is hashed once per codec, and each run is gone through once for all partitions. Dealing out
-    begins with partition `start`, which differs from window to window, so that few tuples a window load all
-    partitions.
+    Every tuple is hashed once per codec, and each run is gone through once for all partitions. Making one
+    costs more than splitting a few tuples: it is kept from window to window.
     """
 
-    def __init__(self, routes: Sequence[Route], start: int = 0) -> None:
+    def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = routes
-        self._start = start
+        self._start = 0
         self._seen = 0
         keyed: dict[int, _Keyed] = {}
         for number, route in enumerate(routes):
@@ -39,6 +38,13 @@ class Splitter:
             (routes[members[0][0]].codec, [_Pass(group) for group in _disjoint(members)])
             for members in keyed.values()
         ]
+
+    def begin(self, start: int) -> None:
+        """A window begins. Dealing out begins with partition `start`.
+
+        It differs from window to window, so that few tuples a window load all partitions.
+        """
+        self._start, self._seen = start, 0
 
     def split(self, part: Tuples) -> list[Tuples | None]:
         """What each route takes of the next run of tuples, in order; None for nothing.

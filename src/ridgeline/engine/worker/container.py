@@ -22,7 +22,7 @@ from ridgeline.api.state import ValueCell
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange import block
 from ridgeline.engine.exchange.block import Message
-from ridgeline.engine.exchange.outgoing import Emitted, Outgoing
+from ridgeline.engine.exchange.outgoing import Emitted, Outgoing, Routes
 from ridgeline.engine.exchange.shared_blocks import LostBlockError, SharedPlace, SharedReader
 from ridgeline.engine.state import state_files, versions
 from ridgeline.engine.state.segment_files import SegmentFiles
@@ -73,6 +73,7 @@ class Container:
         """The inputs that have finished up to this window."""
         self._operators: dict[int, OperatorRuntime] = {}
         self._turns: dict[int, CurrentOperator] = {}
+        self._routes = Routes(spec)
         self._now: tuple[int, int, float] | None = None
         self.on_turn: Callable[[WindowRequest, int], None] = _nobody
         """Called with the operator in turn (physical id) before its callbacks; quick, and raises nothing."""
@@ -112,7 +113,9 @@ class Container:
         After an error nothing of the attempt counts, and the next request must name the states.
         """
         request = self._continued(request)
-        outgoing = Outgoing(self.spec, f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}", place)
+        outgoing = Outgoing(
+            self._routes, f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}", place
+        )
         try:
             report = self._run(request, messages, batches, outgoing, tag, task_attempt, task_began)
         except BaseException:
