@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ridgeline.api.pickling import pickled_by_values
 from ridgeline.measure.topology import Topology
 
 Counts = Mapping[str, int]
@@ -75,6 +76,7 @@ class WindowRetried:
     final: bool = False
 
 
+@pickled_by_values
 @dataclass(slots=True)
 class ContainerWindow:
     """What a container as a whole did in the attempt that counts; times on the clock of its host.
@@ -118,6 +120,7 @@ class ContainerWindow:
         return max(self.written, self.sent)
 
 
+@pickled_by_values
 @dataclass(frozen=True, slots=True)
 class AgeSample:
     """The ages of the records of one operator in one window, at one place.
@@ -145,6 +148,7 @@ class AgeSample:
     ahead: tuple[tuple[int, int], ...] = ()
 
 
+@pickled_by_values
 @dataclass(slots=True)
 class OperatorWindow:
     """What one physical operator did in the attempt that counts.
@@ -249,6 +253,7 @@ class SparkTrigger:
     phases: Mapping[str, float]
 
 
+@pickled_by_values
 @dataclass(frozen=True, slots=True)
 class SourceProgress:
     """How far an input operator is: `consumed` and `remaining`, cumulative, in `unit`.

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from ridgeline.api.pickling import pickled_by_values
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, SourceProgress
 
 StateVersion = tuple[str, ...]
 """The state files of an operator, in order: segments and a snapshot (or none), then deltas, one a window."""
 
 
+@pickled_by_values
 @dataclass(frozen=True, slots=True)
 class WindowRequest:
     """One attempt at a window, the same for all containers.
@@ -32,6 +34,7 @@ class WindowRequest:
     tails: Mapping[tuple[int, str], int] = field(default_factory=dict)
 
 
+@pickled_by_values
 @dataclass(slots=True)
 class OperatorReport:
     """What one physical operator sends to STRAM at the end of a window.
@@ -71,6 +74,7 @@ class OperatorReport:
         )
 
 
+@pickled_by_values
 @dataclass(slots=True)
 class WindowReport:
     """What one container sends to STRAM at the end of a window.
