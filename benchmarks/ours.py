@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.frame import Round
 from benchmarks.spark import MASTER
 from ridgeline import Application
+from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.engine.driver.launch import Options
 from ridgeline.measure.events import RunEvent, WindowCommitted
 from ridgeline.measure.latency.window_phases import phase_table
@@ -17,7 +18,7 @@ from ridgeline.plan import plan_application
 from ridgeline.service.measured import ServiceOptions, run_measured
 
 
-def run(
+def run(  # noqa: PLR0913  as `run_measured`
     of_round: Round,
     app: Application,
     windows: int | None,
@@ -27,15 +28,16 @@ def run(
     attributes: Mapping[str, Any] | None = None,
     context: Any = None,
     stop: threading.Event | None = None,
+    execution: Execution | None = None,
 ) -> list[RunEvent]:
     """Run an application on `local[2]` as `ridgeline run` does, without the web service; return its events.
 
     `checkpoint`: default is a fresh folder on the disk of the round. `windows` None: until its inputs have
-    finished or `stop` is set.
+    finished or `stop` is set. `execution`: in jobs or in slots.
     """
     events: list[RunEvent] = []
     folder = checkpoint or str(of_round.folder / "checkpoint")
-    options = Options(MASTER, conf or {}, folder, windows)
+    options = Options(MASTER, conf or {}, folder, windows, execution)
     plan = plan_application(app, {}, attributes or {})
     run_measured(plan, options, ServiceOptions(port=None), observe=events.append, context=context, stop=stop)
     return events

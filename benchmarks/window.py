@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from benchmarks.frame import Benchmark, Figures, Goal, Round
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort
+from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.operators import SparkInput
 
 TUPLES = 100
@@ -57,20 +58,28 @@ class CountInPlace(Operator):
         self.totals.put_many(keys, self.totals.get_many(keys) + 1)
 
 
-def _ours(of_round: Round, app: Application) -> Figures:
+def _ours(of_round: Round, app: Application, execution: Execution = Execution.JOBS) -> Figures:
     from benchmarks import ours
 
-    events = ours.run(of_round, app, of_round.windows(WINDOWS) + 1)
+    events = ours.run(of_round, app, of_round.windows(WINDOWS) + 1, execution=execution)
     of_round.note(ours.phases(of_round, events))
     return {SECONDS: of_round.warm(ours.window_times(events))}
 
 
-def python_inputs(of_round: Round) -> Figures:
+def _two_stages() -> Application:
     app = Application("window", window=0)
     numbers = app.add_operator("numbers", Numbers(), partitions=2)
     count = app.add_operator("count", Count(), partitions=2)
     app.add_stream("numbers", numbers.output, count.data)
-    return _ours(of_round, app)
+    return app
+
+
+def python_inputs(of_round: Round) -> Figures:
+    return _ours(of_round, _two_stages())
+
+
+def in_slots(of_round: Round) -> Figures:
+    return _ours(of_round, _two_stages(), Execution.SLOTS)
 
 
 def spark_input(of_round: Round) -> Figures:
@@ -150,6 +159,7 @@ BENCHMARKS = (
         title="window overhead: two stages, 2 partitions, 100 tuples a window; commit and state included",
         contestants={
             "ours": python_inputs,
+            "ours, slots": in_slots,
             "by hand": by_hand,
             "by hand, our daemon": by_hand_our_daemon,
             "ours, rate-micro-batch": spark_input,

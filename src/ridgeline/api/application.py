@@ -108,6 +108,7 @@ class Application:
         attributes: Mapping[str, object] | None = None,
         port: int | None = 0,
         event_log: str | None = None,
+        execution: Literal["jobs", "slots"] | None = None,
         quiet: bool = False,
         context: SparkContext | None = None,
     ) -> Handle:
@@ -125,6 +126,7 @@ class Application:
             attributes: Attributes, as `--attribute`: `{"sum.partitions": "2"}`.
             port: Of the web service; 0: a free one, None: no web service.
             event_log: A file ending in `.jsonl` or `.parquet` for all events.
+            execution: What runs windows, as `--execution`: `jobs` of Spark, or `slots`.
             quiet: Console outputs print nothing.
             context: A SparkContext to use, with its own master and settings. It is not stopped.
 
@@ -143,6 +145,7 @@ class Application:
             "conf": conf,
             "properties": properties,
             "attributes": attributes,
+            "execution": execution,
         }
         handle: Handle = service.start(
             self, master, **options, port=port, event_log=event_log, quiet=quiet, context=context

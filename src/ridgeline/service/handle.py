@@ -14,6 +14,7 @@ from rich.console import Console
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import OperatorError
 from ridgeline.api.frames import users_line
+from ridgeline.engine.driver.execution_kind import named_execution
 from ridgeline.engine.driver.launch import Options, Outcome
 from ridgeline.engine.spark.submitted import chosen_master
 from ridgeline.engine.worker.tails import ports_of_stream
@@ -43,12 +44,14 @@ def start(  # noqa: PLR0913  the options of a run
     attributes: Mapping[str, object] | None,
     port: int | None,
     event_log: str | None,
+    execution: str | None,
     quiet: bool,
     context: Any,
 ) -> Handle:
     """What `Application.start` does, which says what the arguments are and has their defaults."""
     plan = plan_application(app, properties or {}, attributes or {})
-    options = Options(chosen_master(master, conf or {}), conf or {}, checkpoint, windows)
+    kind = None if execution is None else named_execution(execution, "execution")
+    options = Options(chosen_master(master, conf or {}), conf or {}, checkpoint, windows, kind)
     handle = Handle(
         plan, options, ServiceOptions(port=port, event_log=event_log), Console(quiet=quiet), context
     )

@@ -82,7 +82,7 @@ def run_on_spark(
             each(run, event)
 
     options = Options(master="local[2]", checkpoint=str(checkpoint), windows=windows, execution=execution)
-    with _raises(expect) as caught:
+    with raises(expect) as caught:
         watched = {"heartbeats": heartbeats, "workers": workers}
         run.outcome = launch(
             plan, options, context=context, observe=observe, stop=stop, started=run.started, **watched
@@ -91,7 +91,7 @@ def run_on_spark(
 
 
 @contextlib.contextmanager
-def _raises(expect):
+def raises(expect):
     import pytest
 
     if expect is None:

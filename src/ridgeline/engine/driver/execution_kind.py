@@ -25,6 +25,14 @@ class Execution(StrEnum):
     """Containers live in long Spark tasks."""
 
 
+def named_execution(text: str, where: str) -> Execution:
+    """The kind of this name. Raises RidgelineError naming where it was given."""
+    if text not in set(Execution):
+        msg = f"`{where}` must be `jobs` or `slots`; got `{text}`; give one of them, or nothing"
+        raise RidgelineError(msg)
+    return Execution(text)
+
+
 def chosen_execution(given: Execution | None, plan: Plan) -> Execution:
     """The given kind, else that of the environment, else jobs.
 
@@ -40,8 +48,5 @@ def chosen_execution(given: Execution | None, plan: Plan) -> Execution:
         raise RidgelineError(msg)
     if given is not None:
         return given
-    text = os.environ.get(VARIABLE, Execution.JOBS)
-    if text not in set(Execution):
-        msg = f"the environment variable `{VARIABLE}` must be `jobs` or `slots`; got `{text}`; unset it"
-        raise RidgelineError(msg)
-    return Execution.JOBS if sources else Execution(text)
+    default = named_execution(os.environ.get(VARIABLE, Execution.JOBS), VARIABLE)
+    return Execution.JOBS if sources else default

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Clock, SystemClock
-from ridgeline.api.errors import CheckpointError, RidgelineError
+from ridgeline.api.errors import CheckpointError
 from ridgeline.api.files import is_local, local_path, use_s3
 from ridgeline.api.masking import mask_text
 from ridgeline.api.operator import SparkSource
@@ -113,7 +113,8 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
         if plan.logical.attributes["metrics_recording_level"] is RecordingLevel.OFF:
             heartbeats = workers = None
-        executor = _make_executor(execution, plan, checkpoint, context, clock, heartbeats, workers)
+        make = _slot_executor if execution is Execution.SLOTS else _job_executor
+        executor = make(context, plan, checkpoint, clock, observe, heartbeats, workers)
         run = _open_run(plan, checkpoint, context, clock, console, observe, executor)
         first = run.next_window
         if check is not None:
@@ -204,22 +205,45 @@ def _hadoop_storage(uri: str, context: SparkContext) -> DriverStorage:
         raise CheckpointError(msg) from error
 
 
-def _make_executor(
-    execution: Execution,
+def _job_executor(
+    context: SparkContext,
     plan: Plan,
     checkpoint: Checkpoint,
-    context: SparkContext,
     clock: Clock,
+    _observe: Observe | None,
     heartbeats: HeartbeatAddress | None,
     workers: Callable[[], Sequence[Worker]] | None,
 ) -> WindowExecutor:
-    """What runs the windows."""
+    """Each window is a Spark job."""
     from ridgeline.engine.driver.job import SparkExecutor
 
-    if execution is Execution.SLOTS:
-        msg = "`--execution slots` is not complete yet; leave the option out"
-        raise RidgelineError(msg)
     return SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id, clock, heartbeats, workers)
+
+
+def _slot_executor(
+    context: SparkContext,
+    plan: Plan,
+    checkpoint: Checkpoint,
+    clock: Clock,
+    observe: Observe | None,
+    heartbeats: HeartbeatAddress | None,
+    workers: Callable[[], Sequence[Worker]] | None,
+) -> WindowExecutor:
+    """Containers live in slots."""
+    from ridgeline.engine.driver.slot_executor import SlotExecutor
+    from ridgeline.engine.driver.slot_spark import SparkSlots
+
+    return SlotExecutor(
+        SparkSlots(context, checkpoint.epoch, clock),
+        plan,
+        checkpoint.storage,
+        checkpoint.run_id,
+        checkpoint.epoch,
+        clock=clock,
+        observe=observe or (lambda _event: None),
+        heartbeats=heartbeats,
+        workers=workers,
+    )
 
 
 def _open_run(

@@ -1,0 +1,320 @@
+"""Windows in slots: containers that live in long Spark tasks, with several windows in flight."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import Failure, OperatorError
+from ridgeline.engine.driver.slot_group import (
+    AllThere,
+    GroupEvent,
+    Said,
+    SlotCame,
+    SlotGivenUp,
+    SlotGone,
+    SlotGroup,
+)
+from ridgeline.engine.driver.slot_spark import SlotPlatform
+from ridgeline.engine.driver.watchdog import Hangs, Stuck, Watchdog, Worker
+from ridgeline.engine.exchange.network import Peer
+from ridgeline.engine.state.storage import DriverStorage
+from ridgeline.engine.worker import plan_distribution, stacks
+from ridgeline.engine.worker.black_box import Death, death_of, turn_of
+from ridgeline.engine.worker.heartbeat import HeartbeatAddress
+from ridgeline.engine.worker.messages import Committed, Failed, FromSlot, Host, Reported, Run, Unreachable
+from ridgeline.measure.events import RunEvent, SlotJoined, SlotLost, StateWarning
+from ridgeline.plan.container_spec import container_specs
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.protocol import StateVersion, WindowRequest
+from ridgeline.stram.control import AttemptFailed, ContainerReported
+from ridgeline.stram.in_flight import InFlight
+from ridgeline.stram.slots import Member, Slots, place
+
+_HOST = socket.gethostname()
+_PATIENCE_SECONDS = 20.0
+"""After so long without all slots the run says what it waits for."""
+_SUSPICION_SECONDS = 1.0
+"""So long it may take until STRAM, too, finds a slot lost that another one could not reach."""
+_DEATHS_KEPT = 8
+_NAMED = 8
+"""How many operators of a slot are named."""
+
+
+class SlotExecutor:
+    """Runs the containers of a plan in slots; a `WindowExecutor`. The slots are started by the first window.
+
+    A slot that is lost takes all windows in flight with it: one event says so. The containers' states are
+    void then. Requests with states, and those after them, wait until all slots are there again.
+    """
+
+    def __init__(  # noqa: PLR0913  what a run has
+        self,
+        platform: SlotPlatform,
+        plan: Plan,
+        storage: DriverStorage,
+        run_id: str,
+        epoch: int,
+        *,
+        clock: Clock,
+        observe: Callable[[RunEvent], None],
+        heartbeats: HeartbeatAddress | None = None,
+        workers: Callable[[], Sequence[Worker]] | None = None,
+    ) -> None:
+        self.capacity = max(2, int(plan.logical.attributes["windows_in_flight"]))
+        self._platform = platform
+        self._plan = plan
+        self._storage = storage
+        self._run_id = run_id
+        self._epoch = epoch
+        self._clock = clock
+        self._observe = observe
+        self._heartbeats = heartbeats
+        self._application = plan.logical.application
+        self._operators = {operator.id: operator for operator in plan.physical.operators}
+        self._containers = {container.id: container.operators for container in plan.execution.containers}
+        self._sharing = platform.open_sharing()
+        self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
+        self._watchdog = (
+            Watchdog(Hangs(plan, run_id), workers, self._end_stuck, clock) if workers is not None else None
+        )
+        self._group: SlotGroup | None = None
+        self._slots: Slots
+        self._plan_file: plan_distribution.PlanFile
+        self._home: dict[int, int] = {}
+        self._events: deque[ContainerReported | AttemptFailed] = deque()
+        self._flight = InFlight(self._containers)
+        self._deaths: deque[Death] = deque(maxlen=_DEATHS_KEPT)
+        self._suspects: dict[Peer, tuple[float, Failure]] = {}
+        """The slots that another one could not reach, and what it means if they are not lost in time."""
+        self._woken = False
+        self._warn_at = math.inf
+
+    # Windows ------------------------------------------------------------------------------------------------
+
+    def begin(self, request: WindowRequest, source: object) -> float:
+        """Tell all slots of an attempt, now or once all are there; returns when (wall clock).
+
+        Raises RidgelineError if Spark has too few cores.
+        """
+        group = self._group or self._start()
+        self._carry_out(group, self._flight.begin(request, complete=group.complete))
+        return self._clock.wall()
+
+    def poll(self, seconds: float) -> Sequence[ContainerReported | AttemptFailed]:
+        """What has come of the windows; waits at most so long for the first event.
+
+        Raises SparkGoneError, WorkerError, and OperatorError if a slot was lost too often or a `committed`
+        failed.
+        """
+        deadline = self._clock.monotonic() + seconds
+        while not self._events and not self._woken and self._group is not None:
+            left = deadline - self._clock.monotonic()
+            for event in self._group.poll(min(left, _SUSPICION_SECONDS)):
+                self._take(self._group, event)
+            self._look(self._group)
+            if left <= 0:
+                break
+        self._woken = False
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+    def wake(self) -> None:
+        """Let `poll` return. From any thread."""
+        self._woken = True
+        if self._group is not None:
+            self._group.wake()
+
+    def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
+        """Tell the slots, and remove the blocks of the window.
+
+        What `committed` of an operator raises is raised by a later `poll`.
+        """
+        if self._group is not None:
+            self._group.send_all(Committed(window_id))
+        if self._sharing.in_use:
+            self._cleaner.submit(self._sharing.clean, window_id)
+
+    def close(self) -> Sequence[Failure]:
+        """End all slots in order, within 20 s. Returns what failed in `deactivate` and `teardown`."""
+        if self._watchdog is not None:
+            self._watchdog.close()
+        failures: list[Failure] = []
+        if self._group is not None:
+            failures = self._group.close()
+            self._platform.release()
+        self._cleaner.shutdown(wait=True)
+        self._sharing.close()
+        return failures
+
+    # The start ----------------------------------------------------------------------------------------------
+
+    def _start(self) -> SlotGroup:
+        """Choose how many slots there are and what lives in them, and ask Spark for them."""
+        placement = place(self._plan, self._platform.claim(len(self._containers)))
+        self._home = {container: slot for slot, hosted in enumerate(placement) for container in hosted}
+        attempts = max(one.attributes["recovery_attempts"] for one in self._plan.logical.operators)
+        self._slots = Slots(placement, int(attempts))
+        self._plan_file = plan_distribution.distribute(self._storage, container_specs(self._plan))
+        self._warn_at = self._clock.monotonic() + _PATIENCE_SECONDS
+        self._group = SlotGroup(self._platform, self._slots, self._host, self._describe, self._clock)
+        return self._group
+
+    def _host(self, slot: int, peers: Mapping[Peer, str]) -> Host:
+        return Host(
+            self._storage.uri,
+            self._plan_file,
+            self._run_id,
+            self._epoch,
+            self._slots.placement[slot],
+            self._home,
+            peers,
+            self._heartbeats,
+        )
+
+    def _describe(self, slot: int) -> str:
+        """What Spark's UI shows of a slot's job. Called by the thread of the jobs."""
+        hosted = self._names(slot)
+        return f"{self._application}: slot {slot + 1} of {len(self._slots.placement)} ({hosted})"
+
+    def _names(self, slot: int) -> str:
+        """The operators in a slot, for people."""
+        titles = [
+            self._operators[operator].title
+            for container in self._slots.placement[slot]
+            for operator in self._containers[container]
+        ]
+        more = f" and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
+        return ", ".join(titles[:_NAMED]) + more
+
+    # What is sent, what comes -------------------------------------------------------------------------------
+
+    def _carry_out(self, group: SlotGroup, found: Iterable[WindowRequest | AttemptFailed]) -> None:
+        for one in found:
+            if isinstance(one, AttemptFailed):
+                self._events.append(one)
+            else:
+                self._tell(group, one)
+
+    def _tell(self, group: SlotGroup, request: WindowRequest) -> None:
+        """Send an attempt to all slots; each gets the states of its own containers only."""
+        if self._watchdog is not None:
+            self._watchdog.begin(request)
+        hosts = {member.host for member in self._slots.members.values()}
+        shared = self._sharing.place(request.attempt, hosts)
+        if request.states is None:
+            group.send_all(Run(request, shared))
+            return
+        for slot, hosted in enumerate(self._slots.placement):
+            own = (operator for container in hosted for operator in self._containers[container])
+            states = {operator: request.states[operator] for operator in own if operator in request.states}
+            group.send(slot, Run(replace(request, states=states), shared))
+
+    def _take(self, group: SlotGroup, event: GroupEvent) -> None:
+        """Take one event of the slots in."""
+        match event:
+            case Said(slot, message):
+                self._hear(slot, message)
+            case AllThere():
+                self._warn_at = math.inf
+                self._carry_out(group, self._flight.all_there())
+            case SlotCame(slot, member, again):
+                hosted = len(self._slots.placement[slot])
+                at = self._clock.wall()
+                self._observe(SlotJoined(at, slot, member.host, member.pid, hosted, again=again))
+            case SlotGone(slot, member, reason):
+                self._observe(SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
+                self._warn_at = self._clock.monotonic() + _PATIENCE_SECONDS
+                self._fail(self._failure(slot, member, reason))
+            case SlotGivenUp(slot, reason, jobs):
+                what = f"slot {slot} was lost {jobs} times in a row, the last time so: {reason}"
+                where = f"slot {slot} ({self._names(slot)})"
+                raise OperatorError(Failure(self._application, "", 0, -1, where, what))
+
+    def _hear(self, slot: int, message: FromSlot) -> None:
+        """Take a message of a slot in. Raises OperatorError if a `committed` failed."""
+        match message:
+            case Reported(reports):
+                for data in reports:
+                    self._reported(data)
+            case Failed(_, window_id, attempt, failure) if attempt >= 0:
+                self._events.append(AttemptFailed(window_id, attempt, failure))
+            case Failed(_, window_id, _, failure):
+                if window_id >= 0:
+                    raise OperatorError(failure)
+                self._fail(failure)
+            case Unreachable(peer, detail):
+                what = f"slot {slot} cannot reach slot {peer.slot}: {detail}"
+                failure = Failure(self._application, "", 0, -1, "the exchange between slots", what)
+                self._suspects[peer] = self._clock.monotonic() + _SUSPICION_SECONDS, failure
+            case _:
+                pass
+
+    def _reported(self, data: bytes) -> None:
+        report = pickle.loads(data)
+        report.window.received = self._clock.wall()
+        self._events.append(ContainerReported(report))
+        window = report.window
+        if self._flight.reported(window.window_id, window.attempt, window.container):
+            self._slots.window_ran()
+            if self._watchdog is not None:
+                self._watchdog.end(window.window_id)
+
+    # What is lost -------------------------------------------------------------------------------------------
+
+    def _fail(self, failure: Failure) -> None:
+        """Containers have lost their state: what is in flight has failed."""
+        if self._watchdog is not None:
+            self._watchdog.end()
+        failed = self._flight.failed(failure)
+        if failed is not None:
+            self._events.append(failed)
+
+    def _failure(self, slot: int, member: Member, reason: str) -> Failure:
+        """Why a slot is lost: what the watchdog found, whose turn it was, or what is known of the process."""
+        stuck = self._watchdog.take(member.host, member.pid) if self._watchdog is not None else None
+        if stuck is not None:
+            return stuck
+        turn = turn_of(member.pid) if member.host == _HOST else None
+        if turn is not None and turn.run_id == self._run_id and self._flight.runs(*turn[1:3]):
+            self._deaths.append(Death(member.pid, turn, stacks.last_words(member.pid)))
+            place = turn.window_id, turn.operator
+            alike = [death for death in self._deaths if (death.turn.window_id, death.turn.operator) == place]
+            operator = self._operators[turn.operator]
+            failure = death_of(self._application, operator, turn.window_id, alike)
+            return replace(failure, raised=False)  # what it held is gone: no other window can go on
+        how = "killed (is the host out of memory?), or ended by `os._exit` or a crash in native code"
+        what = f"its process {member.pid} on `{member.host}` died: it was {how}; {reason}"
+        return Failure(self._application, "", 0, -1, f"slot {slot} ({self._names(slot)})", what)
+
+    def _end_stuck(self, stuck: Stuck) -> None:
+        """Have Spark end a process that hangs. Called by the watchdog's thread."""
+        if self._group is not None:
+            self._group.end_process(stuck.host, stuck.pid)
+
+    def _look(self, group: SlotGroup) -> None:
+        """What time has brought: slots that others cannot reach, slots that are awaited for long."""
+        now = self._clock.monotonic()
+        for peer, (due, failure) in list(self._suspects.items()):
+            if not group.has(peer):
+                del self._suspects[peer]  # it is lost, as everybody knows by now
+            elif now >= due:
+                del self._suspects[peer]
+                self._fail(failure)
+        if not group.complete and now >= self._warn_at:
+            self._warn_of_missing()
+
+    def _warn_of_missing(self) -> None:
+        """Say once which slots are awaited for long."""
+        self._warn_at = math.inf
+        missing = ", ".join(map(str, self._slots.missing))
+        remedy = "has it enough free cores and memory?"
+        text = f"Spark has not started the tasks of all slots yet (missing: {missing}); {remedy}"
+        self._observe(StateWarning(self._clock.wall(), -1, text))

@@ -1,0 +1,258 @@
+"""The slots of a run, seen from STRAM: their Spark jobs, their connections, and who is there.
+
+A slot is lost when its connection is. Spark's own retry brings it back; where Spark has given up a new job is
+submitted. Once all slots are there each one gets its containers and the addresses of all.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import Failure
+from ridgeline.engine.driver.slot_jobs import JobEnded
+from ridgeline.engine.driver.slot_spark import SlotPlatform
+from ridgeline.engine.exchange.network import Lost, Opened, Peer, Received
+from ridgeline.engine.worker import slot_task
+from ridgeline.engine.worker.messages import (
+    End,
+    Ended,
+    FromSlot,
+    Host,
+    Joined,
+    MalformedError,
+    ToSlot,
+    decode,
+    encode,
+)
+from ridgeline.stram.slots import GiveUpSlot, Introduce, Member, SlotInstruction, Slots, StartSlot
+
+_ATTEMPTS_OF_A_JOB = 10_000
+"""The attempts of a job's peers begin here times its number: more than Spark ever makes."""
+_SECRET_BYTES = 32
+_ENDING_SECONDS = 10.0
+_JOBS_SECONDS = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class AllThere:
+    """All slots have joined and were introduced to each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCame:
+    """A process has joined as a slot. `again`: another one was there before."""
+
+    slot: int
+    member: Member
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SlotGone:
+    """The process that was a slot is lost."""
+
+    slot: int
+    member: Member
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotGivenUp:
+    """A slot was lost too often: nothing can go on."""
+
+    slot: int
+    reason: str
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of a slot that is there."""
+
+    slot: int
+    message: FromSlot
+
+
+GroupEvent: TypeAlias = AllThere | SlotCame | SlotGone | SlotGivenUp | Said
+
+
+class SlotGroup:
+    """Starts the slots of a run and keeps them. One thread calls all but `wake`.
+
+    `host(slot, peers)` is the first message to a slot, `describe(slot)` is what Spark's UI shows.
+    """
+
+    def __init__(
+        self,
+        platform: SlotPlatform,
+        slots: Slots,
+        host: Callable[[int, dict[Peer, str]], Host],
+        describe: Callable[[int], str],
+        clock: Clock,
+    ) -> None:
+        self._platform = platform
+        self._slots = slots
+        self._host = host
+        self._clock = clock
+        self._secret = secrets.token_bytes(_SECRET_BYTES)
+        self._network = platform.open_network(self._secret)
+        self._peers: dict[int, Peer] = {}
+        self._job_numbers: dict[int, int] = {}
+        self._jobs = platform.open_jobs(self._task, describe, self._network.wake)
+        self._follow(slots.start())
+
+    @property
+    def complete(self) -> bool:
+        """True while all slots are there."""
+        return not self._slots.missing
+
+    def has(self, peer: Peer) -> bool:
+        """True if this very process is a slot now."""
+        return self._peers.get(peer.slot) == peer
+
+    def send(self, slot: int, message: ToSlot) -> None:
+        """Send a message to a slot; it is lost if the slot is."""
+        peer = self._peers.get(slot)
+        if peer is not None:
+            self._network.send(peer, *encode(message))
+
+    def send_all(self, message: ToSlot) -> None:
+        """Send one message to all slots, encoded once."""
+        frame = encode(message)
+        for peer in self._peers.values():
+            self._network.send(peer, *frame)
+
+    def wake(self) -> None:
+        """Let `poll` return. From any thread."""
+        self._network.wake()
+
+    def end_process(self, host: str, pid: int) -> None:
+        """Have Spark end the task of a slot, by its process. From any thread."""
+        for slot, member in list(self._slots.members.items()):
+            if (member.host, member.pid) == (host, pid):
+                self._jobs.cancel(slot)
+
+    def poll(self, seconds: float) -> list[GroupEvent]:
+        """What has happened; waits at most so long for it, and returns early if woken.
+
+        Raises SparkGoneError if Spark has ended, WorkerError if it can start no Python worker.
+        """
+        events: list[GroupEvent] = []
+        for event in self._network.poll(seconds):
+            match event:
+                case Received():
+                    events += self._received(event)
+                case Lost(peer, reason, detail):
+                    if self.has(peer):
+                        events += self._lost(peer.slot, detail or f"the connection to it is {reason}")
+                case Opened():
+                    pass  # its first message is `Joined`
+        for ended in self._jobs.take_ended():
+            events += self._job_ended(ended)
+        return events
+
+    def close(self) -> list[Failure]:
+        """End all slots in order, within 20 s; returns what failed in it.
+
+        A slot that does not answer in time is ended by Spark, which gives its containers 5 s.
+        """
+        failures: list[Failure] = []
+        waiting = set(self._peers)
+        self.send_all(End())
+        deadline = self._clock.monotonic() + _ENDING_SECONDS
+        while waiting and (left := deadline - self._clock.monotonic()) > 0:
+            for event in self._network.poll(left):
+                if isinstance(event, Lost) and self.has(event.peer):
+                    waiting.discard(event.peer.slot)
+                elif isinstance(event, Received) and self.has(event.peer):
+                    for one in self._received(event):
+                        if isinstance(one, Said) and isinstance(one.message, Ended):
+                            failures += one.message.failures
+                            waiting.discard(one.slot)
+        self._network.close()
+        for slot in range(len(self._slots.placement)):
+            if slot in waiting or slot not in self._peers:
+                self._jobs.cancel(slot)
+        self._jobs.close(_JOBS_SECONDS)
+        return failures
+
+    # Who comes and goes -------------------------------------------------------------------------------------
+
+    def _task(self, slot: int) -> str:
+        """The parameters of a slot's task. Called by the thread of the jobs."""
+        first = self._job_numbers[slot] * _ATTEMPTS_OF_A_JOB
+        epoch = self._network.me.attempt
+        address = self._network.address
+        return slot_task.SlotTask(slot, first, epoch, address, self._secret, self._platform.listen).encode()
+
+    def _follow(self, instructions: Iterable[SlotInstruction]) -> list[GroupEvent]:
+        """Carry out what STRAM has decided."""
+        events: list[GroupEvent] = []
+        for instruction in instructions:
+            match instruction:
+                case StartSlot(slot, job):
+                    self._job_numbers[slot] = job
+                    self._jobs.start(slot)
+                case Introduce():
+                    self._introduce()
+                    events.append(AllThere())
+                case GiveUpSlot(slot, reason, jobs):
+                    events.append(SlotGivenUp(slot, reason, jobs))
+        return events
+
+    def _received(self, frame: Received) -> Sequence[GroupEvent]:
+        """Take a message in. A slot that sends what is no message for STRAM is cut off, and so lost."""
+        peer = frame.peer
+        try:
+            message = decode(frame)
+            if not isinstance(message, FromSlot):
+                msg = f"{peer} sent `{type(message).__name__}`, which is not for STRAM"
+                raise MalformedError(msg)  # noqa: TRY301  as what `decode` refuses
+        except MalformedError as error:
+            self._network.hang_up(peer)
+            return self._lost(peer.slot, str(error)) if self.has(peer) else ()
+        if isinstance(message, Joined):
+            return self._joined(peer, message)
+        return (Said(peer.slot, message),) if self.has(peer) else ()
+
+    def _joined(self, peer: Peer, joined: Joined) -> list[GroupEvent]:
+        """A process is a slot from now on; an older one that is still connected is sent away."""
+        slot = peer.slot
+        older = self._peers.get(slot)
+        if slot not in self._job_numbers or (older is not None and older.attempt > peer.attempt):
+            self._network.hang_up(peer)
+            return []
+        events: list[GroupEvent] = []
+        if older is not None:
+            self._network.hang_up(older)
+            events += self._lost(slot, "another process took its place")
+        self._peers[slot] = peer
+        self._jobs.connected(slot)
+        member = Member(joined.host, joined.pid, joined.address)
+        events.append(SlotCame(slot, member, again=self._slots.has_joined_before(slot)))
+        return events + self._follow(self._slots.joined(slot, member))
+
+    def _introduce(self) -> None:
+        peers = {self._peers[slot]: str(member.address) for slot, member in self._slots.members.items()}
+        for slot in self._peers:
+            self.send(slot, self._host(slot, peers))
+
+    def _lost(self, slot: int, reason: str) -> list[GroupEvent]:
+        del self._peers[slot]
+        member = self._slots.lost(slot, reason)
+        self._jobs.disconnected(slot)
+        return [] if member is None else [SlotGone(slot, member, reason)]
+
+    def _job_ended(self, ended: JobEnded) -> list[GroupEvent]:
+        """A slot needs another job, unless Spark could run that no better."""
+        reason = "" if ended.error is None else self._platform.reason(ended.error)
+        events: list[GroupEvent] = []
+        peer = self._peers.get(ended.slot)
+        if peer is not None:
+            self._network.hang_up(peer)
+            events += self._lost(ended.slot, reason or "Spark has ended its task")
+        return events + self._follow(self._slots.job_ended(ended.slot, reason))

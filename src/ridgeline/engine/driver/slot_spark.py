@@ -1,0 +1,148 @@
+"""What slots need of Spark: its cores, its jobs, and where STRAM and slots listen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.driver.job_errors import cause, gone, job_text
+from ridgeline.engine.driver.shared_folder import BlockSharing
+from ridgeline.engine.driver.slot_jobs import JobEnded, SlotJobs
+from ridgeline.engine.exchange.listening import Listen
+from ridgeline.engine.exchange.network import STRAM, Network, Peer
+from ridgeline.engine.exchange.sockets import Sockets
+from ridgeline.engine.spark.cluster import is_local
+from ridgeline.engine.spark.cores import count_cores, extra_cores, held_cores, hold_cores
+from ridgeline.engine.spark.worker_check import WorkerError, explain
+from ridgeline.engine.worker import slot_task
+from ridgeline.stram.slots import count_slots
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+PORTS = "spark.ridgeline.slots.ports"
+"""Spark's setting with the ports that STRAM and slots may listen on: `40000-40100`; default: any."""
+_ANY_HOST = "0.0.0.0"  # noqa: S104  who cannot prove to know the secret is cut off
+
+
+class Jobs(Protocol):
+    """What starts the processes that are slots; see `SlotJobs`."""
+
+    def start(self, slot: int) -> None:
+        """Start a slot that has no job."""
+
+    def cancel(self, slot: int) -> None:
+        """End a slot's process. From any thread."""
+
+    def connected(self, slot: int) -> None:
+        """The slot has joined."""
+
+    def disconnected(self, slot: int) -> None:
+        """The connection to the slot is lost."""
+
+    def take_ended(self) -> list[JobEnded]:
+        """The jobs that have ended since the last call."""
+
+    def close(self, seconds: float) -> None:
+        """Wait for the jobs to end, cancel those that do not."""
+
+
+class SlotPlatform(Protocol):
+    """Where slots run."""
+
+    listen: Listen
+    """What slots listen on."""
+
+    def claim(self, containers: int) -> int:
+        """Take places for the slots of so many containers; how many. Raises RidgelineError if too few."""
+
+    def release(self) -> None:
+        """Give the places back."""
+
+    def open_network(self, secret: bytes) -> Network:
+        """STRAM's end of the connections. Raises RidgelineError if it cannot listen."""
+
+    def open_jobs(
+        self, task: Callable[[int], str], describe: Callable[[int], str], wake: Callable[[], None]
+    ) -> Jobs:
+        """What starts slots; see `SlotJobs`."""
+
+    def open_sharing(self) -> BlockSharing:
+        """Where blocks may lie by reference."""
+
+    def reason(self, error: Exception) -> str:
+        """Why a job has ended, for people. Raises RidgelineError if no other job would fare better."""
+
+
+class SparkSlots:
+    """Slots as tasks of Spark; a `SlotPlatform`. Raises RidgelineError for a setting that is wrong."""
+
+    def __init__(self, context: SparkContext, epoch: int, clock: Clock) -> None:
+        self._context = context
+        self._epoch = epoch
+        self._clock = clock
+        self._master = str(context.master)
+        self._claimed = 0
+        self._ports = port_range(context.getConf().get(PORTS, ""))
+        self.listen = Listen() if is_local(self._master) else Listen(host=_ANY_HOST, ports=self._ports)
+
+    def claim(self, containers: int) -> int:
+        """As `SlotPlatform.claim`."""
+        cores = count_cores(self._context, containers + 1)
+        slots = count_slots(containers, cores, extra_cores(self._context), held_cores(self._context))
+        hold_cores(self._context, slots)
+        self._claimed = slots
+        return slots
+
+    def release(self) -> None:
+        """As `SlotPlatform.release`."""
+        hold_cores(self._context, -self._claimed)
+        self._claimed = 0
+
+    def open_network(self, secret: bytes) -> Network:
+        """Listen for the slots of a run.
+
+        Where all of them are on this host it is a Unix socket. On a cluster it is a port too, on the host
+        that Spark's own driver listens on. Raises RidgelineError if that cannot be.
+        """
+        if is_local(self._master):
+            listen = Listen()
+        else:
+            conf = self._context.getConf()
+            advertised = str(conf.get("spark.driver.host", "")).strip("[]")
+            bound = str(conf.get("spark.driver.bindAddress", advertised)).strip("[]")
+            listen = Listen(host=bound, advertised=advertised, ports=self._ports)
+        return Sockets(Peer(STRAM, self._epoch), secret, listen, self._clock)
+
+    def open_jobs(
+        self, task: Callable[[int], str], describe: Callable[[int], str], wake: Callable[[], None]
+    ) -> Jobs:
+        """As `SlotPlatform.open_jobs`."""
+        function, name = slot_task.serve, slot_task.PROPERTY
+        return SlotJobs(self._context, function, name, task, describe, self._clock, wake)
+
+    def open_sharing(self) -> BlockSharing:
+        """As `SlotPlatform.open_sharing`."""
+        return BlockSharing(self._context)
+
+    def reason(self, error: Exception) -> str:
+        """As `SlotPlatform.reason`. Raises SparkGoneError or WorkerError."""
+        text = job_text(error)
+        if (lost := gone(self._context, error)) is not None:
+            raise lost
+        if unable := explain(text, self._master):
+            raise WorkerError(unable)
+        return cause(text)
+
+
+def port_range(text: str | None) -> tuple[int, int]:
+    """First and last port of a setting such as `40000-40100`; (0, 0) for none. Raises RidgelineError."""
+    if not text:
+        return 0, 0
+    first, _, last = text.partition("-")
+    if first.isdigit() and (last or first).isdigit() and 0 < int(first) <= int(last or first) < 1 << 16:
+        return int(first), int(last or first)
+    msg = f"`{PORTS}` must be two ports; got `{text}`; give them as `40000-40100`"
+    raise RidgelineError(msg)

@@ -1,0 +1,99 @@
+"""Windows in slots that are real processes, over real sockets; only Spark is not there."""
+
+import os
+import signal
+
+import pytest
+
+from ridgeline.api.errors import OperatorError
+from ridgeline.measure.events import SlotJoined, SlotLost
+from ridgeline.testing import run_local
+from support.engine.applications import FailingSum, Sum, payments_application, sum_application
+from support.engine.in_slots import DyingSum, NotedSum, notes, two_stages
+from support.engine.slot_platform import run_in_processes
+
+
+@pytest.fixture
+def run(tmp_path):
+    """`run(app, **options)`, as `run_in_processes`."""
+    return lambda app, **options: run_in_processes(app, tmp_path / "checkpoint", **options)
+
+
+def everything(found, *sinks):
+    """All that sinks got, sorted: partitions of one window are in no order."""
+    return {name: sorted(found.collected(name)) for name in sinks}
+
+
+@pytest.mark.parametrize("places", [1, 3])
+def test_results_are_those_of_the_in_process_runner(run, places):
+    sinks = ("balance_store", "top_store", "rejected_store")
+    found = run(payments_application(), places=places)
+    assert everything(found, *sinks) == everything(run_local(payments_application()), *sinks)
+    assert not found.retries
+
+
+def test_an_operator_is_set_up_once_and_lives_in_one_process_and_thread(run, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    found = run(two_stages(NotedSum(folder=str(folder)), count=2_000))
+    assert len(found.ids) == 200
+    lives = notes(folder, "lives")
+    assert sorted(partition for partition, _ in lives) == [0, 1]
+    assert sorted(notes(folder, "setup")) == sorted(lives)
+    assert sorted(notes(folder, "teardown")) == sorted(lives)
+
+
+def test_killed_slots_cost_nothing_but_attempts(run):
+    killed = []
+
+    def kill(found, event):
+        if event.window_id in {3, 40, 90}:
+            slots = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
+            killed.append(slots[len(killed) % len(slots)])
+            os.kill(killed[-1], signal.SIGKILL)
+
+    found = run(two_stages(Sum(), count=2_000), each=kill)
+    assert [event.pid for event in found.of_type(SlotLost)] == killed
+    assert len([event for event in found.of_type(SlotJoined) if event.again]) == 3
+    assert found.ids == list(range(200))
+    assert everything(found, "store") == everything(run_local(two_stages(Sum(), count=2_000)), "store")
+
+
+def test_all_slots_killed_at_once_cost_one_attempt(run):
+    def kill(found, event):
+        if event.window_id == 5:
+            for joined in found.of_type(SlotJoined)[:2]:
+                os.kill(joined.pid, signal.SIGKILL)
+
+    found = run(two_stages(Sum(), recovery_attempts=1), each=kill)
+    assert len(found.of_type(SlotLost)) == 2
+    assert everything(found, "store") == everything(run_local(two_stages(Sum())), "store")
+
+
+def test_an_operator_that_ends_its_process_is_named_and_its_window_runs_again(run, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    found = run(two_stages(DyingSum(folder=str(folder), bad=5, deaths=1)))
+    assert "operator `total`" in found.retries[0].reason
+    assert "its worker process died: it was killed" in found.retries[0].reason
+    assert everything(found, "store") == everything(run_local(two_stages(Sum())), "store")
+
+
+def test_an_operator_that_always_ends_its_process_fails_the_application(run, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    dying = DyingSum(folder=str(folder), bad=5, how="exit")
+    found, error = run(two_stages(dying, recovery_attempts=2), expect=OperatorError)
+    assert (error.failure.operator, error.failure.window_id) == ("total", 5)
+    assert "ended by `os._exit`" in error.failure.error
+    assert found.ids == [0, 1, 2, 3, 4]
+
+
+def test_an_operator_that_raises_runs_again_from_the_last_commit(run, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    found = run(sum_application(FailingSum(bad=55, failures=1, folder=str(folder))))
+    assert found.retries[0].window_id == 5
+    assert all("cannot add 55" in retry.reason for retry in found.retries)
+    assert found.collected("store") == run_local(sum_application()).collected("store")
+    assert not found.of_type(SlotLost)

@@ -1,0 +1,135 @@
+"""Windows in slots of real Spark: same results, one process for each container, and what a loss costs."""
+
+import os
+import signal
+
+import pytest
+
+from ridgeline.api.errors import OperatorError
+from ridgeline.engine.driver.execution_kind import Execution
+from ridgeline.measure.events import SlotJoined, SlotLost
+from ridgeline.testing import run_local
+from support.engine.applications import (
+    FailingSum,
+    Sum,
+    payments_application,
+    skipping_application,
+    sum_application,
+)
+from support.engine.in_slots import DyingSum, NotedSum, notes, two_stages
+from support.engine.on_spark import run_on_spark
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def run_in_slots(spark_context, tmp_path):
+    """`run_in_slots(app, **options)`, as `run_on_spark`."""
+
+    def run(app, **options):
+        return run_on_spark(app, spark_context, tmp_path / "checkpoint", execution=Execution.SLOTS, **options)
+
+    return run
+
+
+def everything(run, *sinks):
+    """All that sinks got, sorted: partitions of one window are in no order."""
+    return {name: sorted(run.collected(name)) for name in sinks}
+
+
+def test_results_are_those_of_the_in_process_runner(run_in_slots):
+    sinks = ("balance_store", "top_store", "rejected_store")
+    run = run_in_slots(payments_application())
+    assert everything(run, *sinks) == everything(run_local(payments_application()), *sinks)
+    assert not run.retries
+    assert run.outcome.ended
+
+
+def test_blocks_pass_a_stage_that_they_skip(run_in_slots):
+    run = run_in_slots(skipping_application())
+    assert everything(run, "store") == everything(run_local(skipping_application()), "store")
+
+
+def test_a_run_continues_from_its_checkpoint_in_either_way(run_in_slots, spark_context, tmp_path):
+    def app():
+        return two_stages(Sum())
+
+    first = run_in_slots(app(), windows=6)
+    second = run_on_spark(app(), spark_context, tmp_path / "checkpoint", windows=6, execution=Execution.JOBS)
+    third = run_in_slots(app())
+    assert first.ids + second.ids + third.ids == list(range(20))
+    found = sorted(number for run in (first, second, third) for number in everything(run, "store")["store"])
+    assert found == everything(run_local(app()), "store")["store"]
+
+
+def test_an_operator_is_set_up_once_and_lives_in_one_process_and_thread(run_in_slots, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    run = run_in_slots(two_stages(NotedSum(folder=str(folder)), count=2_000))
+    assert len(run.ids) == 200
+    lives = notes(folder, "lives")
+    assert sorted(partition for partition, _ in lives) == [0, 1]
+    assert sorted(notes(folder, "setup")) == sorted(lives)
+    assert sorted(notes(folder, "teardown")) == sorted(lives)
+    assert os.getpid() not in {pid for _, pid in lives}
+    joined = run.of_type(SlotJoined)
+    assert [event.again for event in joined] == [False] * len(joined)
+    assert {pid for _, pid in lives} <= {event.pid for event in joined}
+    assert not run.of_type(SlotLost)
+
+
+def test_killed_slots_cost_nothing_but_attempts(run_in_slots):
+    killed = []
+
+    def kill(run, event):
+        if event.window_id in {3, 40, 90}:
+            slots = {joined.slot: joined.pid for joined in run.of_type(SlotJoined)}
+            pid = slots[len(killed) % len(slots)]
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+
+    run = run_in_slots(two_stages(Sum(), count=2_000), each=kill)
+    assert len(killed) == 3
+    assert [event.pid for event in run.of_type(SlotLost)] == killed
+    assert len([event for event in run.of_type(SlotJoined) if event.again]) == 3
+    assert run.ids == list(range(200))
+    assert everything(run, "store") == everything(run_local(two_stages(Sum(), count=2_000)), "store")
+
+
+@pytest.mark.parametrize("how", ["kill", "exit"])
+def test_an_operator_that_ends_its_process_is_named_and_its_window_runs_again(run_in_slots, tmp_path, how):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    dying = DyingSum(folder=str(folder), bad=5, deaths=1, how=how)
+    run = run_in_slots(two_stages(dying))
+    assert "operator `total`" in run.retries[0].reason
+    assert "its worker process died: it was killed" in run.retries[0].reason
+    assert everything(run, "store") == everything(run_local(two_stages(Sum())), "store")
+
+
+def test_an_operator_that_always_ends_its_process_fails_the_application(run_in_slots, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    dying = DyingSum(folder=str(folder), bad=5, how="exit")
+    run, error = run_in_slots(two_stages(dying, recovery_attempts=2), expect=OperatorError)
+    assert (error.failure.operator, error.failure.window_id) == ("total", 5)
+    assert "ended by `os._exit`" in error.failure.error
+    assert len(list(folder.iterdir())) >= 3
+    assert run.ids == [0, 1, 2, 3, 4]
+
+
+def test_an_operator_that_raises_runs_again_from_the_last_commit(run_in_slots, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    run = run_in_slots(sum_application(FailingSum(bad=55, failures=1, folder=str(folder))))
+    assert run.retries[0].window_id == 5
+    assert all("cannot add 55" in retry.reason for retry in run.retries)
+    assert run.collected("store") == run_local(sum_application()).collected("store")
+
+
+def test_an_operator_that_raises_twice_alike_fails_the_application(run_in_slots):
+    run, error = run_in_slots(sum_application(FailingSum(bad=55)), expect=OperatorError)
+    assert (error.failure.operator, error.failure.window_id) == ("total", 5)
+    assert error.failure.tuple == "Number(value=55)"
+    assert run.ids == [0, 1, 2, 3, 4]
+    assert not run.of_type(SlotLost)

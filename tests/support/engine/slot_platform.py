@@ -1,0 +1,177 @@
+"""Slots as processes of this host: all of the engine but Spark, which these stand in for."""
+
+import base64
+import multiprocessing
+import pickle
+import threading
+from collections import deque
+
+import pytest
+from rich.console import Console
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.publisher import PublisherContext
+from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.run import ApplicationRun
+from ridgeline.engine.driver.slot_executor import SlotExecutor
+from ridgeline.engine.driver.slot_jobs import JobEnded
+from ridgeline.engine.driver.triggers import Limits, TickTrigger
+from ridgeline.engine.exchange.listening import Listen
+from ridgeline.engine.exchange.network import STRAM, Peer
+from ridgeline.engine.exchange.sockets import Sockets
+from ridgeline.engine.state.storage import LocalStorage
+from ridgeline.engine.worker.slot_task import join
+from ridgeline.measure.events import WindowCommitted
+from ridgeline.plan.planner import plan_application
+from support.engine.on_spark import SparkRun, raises
+
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["ridgeline.engine.worker.slot_task"])
+_TRIES = 4
+"""As Spark tries a task."""
+
+
+def _slot(text, attempt):
+    """What `slot_task.serve` does in a Spark task."""
+    task = pickle.loads(base64.b64decode(text))
+    network = Sockets(Peer(task.slot, task.first_attempt + attempt), task.secret, task.listen, SystemClock())
+    try:
+        network.connect(Peer(STRAM, task.epoch), task.stram)
+        join(network, Peer(STRAM, task.epoch), attempt).serve()
+    finally:
+        network.close()
+
+
+class ProcessJobs:
+    """Starts a slot again when its process dies, as Spark does, at most `_TRIES` times a job."""
+
+    def __init__(self, task, wake):
+        self._task = task
+        self._wake = wake
+        self._ended = deque()
+        self._processes = {}
+        self._threads = []
+        self._cancelled = set()
+
+    def start(self, slot):
+        self._cancelled.discard(slot)
+        thread = threading.Thread(target=self._run, args=(slot, self._task(slot)), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _run(self, slot, text):
+        for attempt in range(_TRIES):
+            process = _PROCESSES.Process(target=_slot, args=(text, attempt), daemon=True)
+            process.start()
+            self._processes[slot] = process
+            process.join()
+            if process.exitcode == 0 or slot in self._cancelled:
+                break
+        error = None if process.exitcode == 0 else RuntimeError(f"exit code {process.exitcode}")
+        self._ended.append(JobEnded(slot, error))
+        self._wake()
+
+    def cancel(self, slot):
+        self._cancelled.add(slot)
+        if slot in self._processes:
+            self._processes[slot].kill()
+
+    def connected(self, slot):
+        pass
+
+    def disconnected(self, slot):
+        pass
+
+    def take_ended(self):
+        return [self._ended.popleft() for _ in range(len(self._ended))]
+
+    def close(self, seconds):
+        for thread in self._threads:
+            thread.join(seconds)
+        assert not any(thread.is_alive() for thread in self._threads)
+
+
+class NoSharing:
+    """All blocks go by value."""
+
+    in_use = False
+
+    def place(self, _attempt, _hosts):
+        return None
+
+    def close(self):
+        pass
+
+
+class ProcessSlots:
+    """A `SlotPlatform` of so many places."""
+
+    listen = Listen()
+
+    def __init__(self, places, epoch):
+        self.places = places
+        self._epoch = epoch
+        self.jobs = None
+
+    def claim(self, containers):
+        return min(containers, self.places)
+
+    def release(self):
+        pass
+
+    def open_network(self, secret):
+        return Sockets(Peer(STRAM, self._epoch), secret, Listen(), SystemClock())
+
+    def open_jobs(self, task, _describe, wake):
+        self.jobs = ProcessJobs(task, wake)
+        return self.jobs
+
+    def open_sharing(self):
+        return NoSharing()
+
+    def reason(self, error):
+        return str(error)
+
+
+def run_in_processes(app, folder, *, places=2, windows=None, each=None, expect=None, attributes=None):
+    """Run an application in slots that are processes; returns as `run_on_spark`."""
+    plan = plan_application(app, {}, attributes or {})
+    run, clock = SparkRun(plan), SystemClock()
+    checkpoint = Checkpoint(LocalStorage(str(folder)), plan.logical.application)
+
+    def observe(event):
+        run.events.append(event)
+        if each and isinstance(event, WindowCommitted):
+            each(run, event)
+
+    def context(operator):
+        return PublisherContext(
+            plan.logical.application,
+            operator,
+            checkpoint.run_id,
+            clock,
+            Console(quiet=True),
+            f"{folder}/staging",
+            spark=lambda: pytest.fail("there is no Spark"),
+            epoch=checkpoint.epoch,
+            check_owner=checkpoint.check_owner,
+        )
+
+    executor = SlotExecutor(
+        ProcessSlots(places, checkpoint.epoch),
+        plan,
+        checkpoint.storage,
+        checkpoint.run_id,
+        checkpoint.epoch,
+        clock=clock,
+        observe=observe,
+    )
+    with raises(expect) as caught:
+        run.run = ApplicationRun(plan, checkpoint, executor, clock, context, observe)
+        orderly = False
+        try:
+            TickTrigger(run.run, clock, stop := threading.Event()).drive(Limits(run.run, windows, stop))
+            orderly = True
+        finally:
+            run.run.close(orderly=orderly)
+    return (run, caught.value) if expect else run
