@@ -131,6 +131,7 @@ def test_a_window_that_raised_waits_for_those_before_it_and_then_runs_alone():
     assert not master.can_begin
     [last] = commit(master, report(master, again[0], changes={2: "b"}))
     assert begun([last]) == [(2, 1, False)]
+    assert last.reason == "window 1 failed"
     commit(master, report(master, last, changes={2: "c"}))
     assert master.states == {2: ("a", "b", "c")}
     assert begun([begin(master)]) == [(3, 0, False)]
@@ -165,6 +166,13 @@ def test_a_process_lost_while_a_failed_window_waits_takes_all_back():
     assert begun([again]) == [(0, 1, True)]
     following = commit(master, report(master, again))
     assert begun(following) == [(1, 1, False), (2, 1, False)]
+
+
+def test_a_process_lost_in_a_void_attempt_takes_those_back_that_still_count():
+    master, (first, second, third) = flying(3)
+    assert fail(master, second, RAISED) == []
+    assert begun(fail(master, third, LOST)) == [(0, 1, True)]
+    assert report(master, first) == []
 
 
 def test_failures_of_void_attempts_are_dropped():
@@ -414,5 +422,5 @@ class Flights(RuleBasedStateMachine):
         assert len(self.committed) == self.LAST + 1
 
 
-Flights.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+Flights.TestCase.settings = settings(max_examples=40, stateful_step_count=60, deadline=None)
 TestFlights = Flights.TestCase

@@ -112,7 +112,8 @@ class Measurement:
         self._ended: ApplicationEnded | None = None
         self._schedule: WindowPlanned | None = None
         self._first: WindowPlanned | None = None
-        self._running: WindowStarted | None = None
+        self._running: dict[int, WindowStarted] = {}
+        """The attempts under way by window, the oldest first."""
         self._committed: int | None = None
         self._open: list[RunEvent] = []
         self._folded: dict[int, list[RunEvent]] = {}
@@ -174,7 +175,9 @@ class Measurement:
         self._totals.planned(event.topology)
 
     def _end(self, event: ApplicationEnded) -> None:
-        self._ended, self._running = event, None
+        self._ended = event
+        self._running.clear()
+        self._progress.ended(event)
         self._statuses.attempt()
         self._statuses.failed(event.reason)
 
@@ -182,13 +185,16 @@ class Measurement:
         self._schedule = event
         if self._first is None:
             self._first, self._totals.started = event, event.at
-        self._committed = event.window_id - 1 if event.window_id else None
-        self._open = [event]
+        if not self._running:
+            self._committed = event.window_id - 1 if event.window_id else None
+            self._open.clear()
+        self._open.append(event)
         self._progress.window_planned(event)
 
     def _start(self, event: WindowStarted) -> None:
-        self._running = event
-        self._statuses.attempt()
+        if self._running.keys() <= {event.window_id}:
+            self._statuses.attempt()
+        self._running[event.window_id] = event
         self._progress.window_started(event)
 
     def _retry(self, event: WindowRetried) -> None:
@@ -227,8 +233,8 @@ class Measurement:
         self.heartbeats_unsent += event.unsent
         self._clocks.add(event.host, event.sent, event.at)
         self._progress.heartbeat(event)
-        running = self._running
-        if running is not None and (event.window_id, event.attempt) == (running.window_id, running.attempt):
+        running = self._running.get(event.window_id)
+        if running is not None and running.attempt == event.attempt:
             self._statuses.heartbeat(event)
 
     def _commit(self, event: WindowCommitted) -> None:
@@ -251,7 +257,8 @@ class Measurement:
         self._progress.window_committed(event)
         self._totals.window_committed(event, operators)
         self._committed = event.window_id
-        self._running, self._open = None, []
+        self._running.pop(event.window_id, None)
+        self._open = [one for one in self._open if getattr(one, "window_id", -1) > event.window_id]
         if self._measures:
             self._fold_times(events)
             self._fold_ages(events, event)
@@ -507,7 +514,7 @@ class Measurement:
 
     def _doing(self, now: float) -> ProgressAnswer | None:
         """The progress if operators are known: a window runs and a heartbeat of it has arrived."""
-        reported = self._running is not None and any(
+        reported = bool(self._running) and any(
             container.has_heartbeat for container in self._statuses.containers.values()
         )
         return self.progress(now) if reported else None
@@ -524,7 +531,7 @@ class Measurement:
         return Moment(
             now=now,
             over=self._ended is not None,
-            current_window=self._running.window_id if self._running is not None else self._committed,
+            current_window=next(iter(self._running), self._committed),
             latencies={row["id"]: row for row in latency["operators"]} if latency is not None else {},
             behind=self.windows_behind(now) if latency is not None else {},
             tuples={
@@ -551,9 +558,7 @@ class Measurement:
             "clamps": self._latency.clamps,
         }
         latency, progress = self.latency(now) if latencies else nothing, self.progress(now)
-        moment = self._moment(
-            now, self._statuses.operators, latency, progress if self._running is not None else None
-        )
+        moment = self._moment(now, self._statuses.operators, latency, progress if self._running else None)
         last = next(iter(self.windows(1)), None)
         return {
             "windowId": self._committed,

@@ -228,13 +228,19 @@ class Master:
         return self._failed(window_id, failure)
 
     def _attempt_failed(self, event: AttemptFailed) -> tuple[Instruction, ...]:
-        """Take a failure in. Failures of attempts that are void are dropped."""
+        """Take a failure in. What a callback raised in an attempt that is void is dropped.
+
+        A process may also be lost after it has reported, or while it runs what is void. Then the oldest
+        window that it may have to do with has failed.
+        """
         flight = self._flights.get(event.window_id)
-        if flight is not None and (not flight.runs or flight.attempt != event.attempt):
+        if flight is not None and flight.attempt != event.attempt:
             return ()
-        if flight is not None:
+        if flight is not None and flight.runs:
             return self._failed(event.window_id, event.failure)
-        self._reload = True  # a process was lost after it had reported
+        if event.failure.raised:
+            return ()
+        self._reload = True
         running = [flight.window_id for flight in self._flights.values() if flight.runs]
         return self._failed(running[0], event.failure) if running else ()
 
@@ -242,7 +248,8 @@ class Master:
         """Void the attempt and those of later windows; of all windows, if processes may have been lost."""
         first = window_id if failure.raised else next(iter(self._flights))
         self._fault = _Fault(window_id, first, failure)
-        self._void(first, str(failure))
+        self._void(first, f"window {window_id} failed")
+        self._flights[window_id].reason = str(failure)
         return self._advance()
 
     def _void(self, first: int, reason: str) -> None:

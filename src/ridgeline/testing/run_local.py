@@ -94,6 +94,7 @@ class LocalExecutor:
         """Note an attempt; `poll` runs it."""
         if request.states is not None:
             self._void()
+            self._happened.clear()
         for requests in self._requests.values():
             requests.append(request)
         return self._clock.wall()

@@ -19,6 +19,7 @@ from ridgeline.measure.answers.progress import (
     SourceAnswer,
 )
 from ridgeline.measure.events import (
+    ApplicationEnded,
     ContainerHeartbeat,
     OperatorWindow,
     RunningOperator,
@@ -77,11 +78,16 @@ class ProgressFold:
         self._sources: dict[str, PartitionedSource] = {}
         self._schedule = ScheduleBacklog(window_seconds=window_seconds, interval_seconds=interval_seconds)
         self._window: _Window | None = None
+        """The oldest window under way, else the last one that was."""
+        self._flights: dict[int, _Window] = {}
+        """The windows under way, the oldest first."""
         self._due: tuple[int, float] | None = None
         self._forgiven = 0.0
         self._committed_at: float | None = None
+        self._last: _Window | None = None
         self._last_late = self._last_heard = False
         self._begun = 0
+        self._newest: int | None = None
 
     # Events -------------------------------------------------------------------------------------------------
 
@@ -113,19 +119,17 @@ class ProgressFold:
                 )
                 self._sources[name] = PartitionedSource(partitions, backlog)
         self._sources = {name: self._sources[name] for name in names}
-        if self._window is not None:
-            self._window.clear()
+        for window in (self._window, *self._flights.values()):
+            if window is not None:
+                window.clear()
 
     def window_planned(self, event: WindowPlanned) -> None:
         """A window's trigger has fired: how late it fired is a sample of the schedule."""
-        self._begun += self._window is None or self._window.id != event.window_id
+        self._begun += self._newest != event.window_id
+        self._newest = event.window_id
         pause = math.inf if self._committed_at is None else event.at - self._committed_at
-        self._window = _Window(
-            event.window_id,
-            event.at,
-            planned=event.at,
-            at_once=self._last_late and pause < 0.1 * self._window_seconds,
-        )
+        at_once = self._last_late and pause < 0.1 * self._window_seconds
+        self._take_off(_Window(event.window_id, event.at, planned=event.at, at_once=at_once))
         late = max(0.0, event.at - event.due)
         if late <= self._window_seconds or self._due is None:
             self._forgiven = 0.0
@@ -138,15 +142,20 @@ class ProgressFold:
 
     def window_started(self, event: WindowStarted) -> None:
         """An attempt is given to the containers; heartbeats of earlier ones do not count."""
-        window = self._window
-        if window is None or window.id != event.window_id:
-            window = self._window = _Window(event.window_id, event.at)
+        window = self._flights.get(event.window_id) or self._take_off(_Window(event.window_id, event.at))
         window.clear()
         window.attempt, window.began = event.attempt, event.at
 
+    def _take_off(self, window: _Window) -> _Window:
+        """A window is under way; what an earlier run has left under way is not."""
+        self._flights = {number: one for number, one in self._flights.items() if number < window.id}
+        self._flights[window.id] = window
+        self._window = next(iter(self._flights.values()))
+        return window
+
     def heartbeat(self, event: ContainerHeartbeat) -> None:
         """A container's heartbeat; it counts if it is of this attempt and of a planned container."""
-        window = self._window
+        window = self._flights.get(event.window_id, self._window)
         if window is None or not window.running or event.at < window.began:
             return
         process = (event.host, event.pid)
@@ -175,8 +184,9 @@ class ProgressFold:
             return
         if not event.dropped:
             self._averages.setdefault(node.id, _Averages()).add(event, node)
-        if self._window is not None and self._window.id == event.window_id:
-            self._window.operators[node.id] = RunningOperator(
+        window = self._flights.get(event.window_id)
+        if window is not None:
+            window.operators[node.id] = RunningOperator(
                 node.id, "done", event.compute_seconds, event.tuples_in, produced=event.tuples_out
             )
 
@@ -222,11 +232,19 @@ class ProgressFold:
         for source in self._sources.values():
             source.flush(event.at)
             source.window_ended = True
-        if self._window is None or self._window.id != event.window_id:
-            self._window = _Window(event.window_id, event.began, planned=event.began)
-        self._window.committed_at = self._committed_at = event.at
-        self._last_heard = bool(self._window.heartbeats)
-        self._last_late = event.at - self._window.planned > _LATE_SHARE * self._window_seconds
+        window = self._flights.pop(event.window_id, None)
+        if window is None:
+            window = _Window(event.window_id, event.began, planned=event.began)
+        window.committed_at = self._committed_at = event.at
+        self._last_heard = bool(window.heartbeats)
+        self._last_late = event.at - window.planned > _LATE_SHARE * self._window_seconds
+        self._last, self._window = window, next(iter(self._flights.values()), window)
+
+    def ended(self, event: ApplicationEnded) -> None:
+        """The run is over: what is still under way counts for nothing, unless the run failed in it."""
+        self._flights.clear()
+        if event.outcome != "failed" and self._last is not None:
+            self._window = self._last
 
     # Figures ------------------------------------------------------------------------------------------------
 
