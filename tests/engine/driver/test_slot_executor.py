@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 
 import pytest
 
@@ -68,6 +69,21 @@ def test_all_slots_killed_at_once_cost_one_attempt(run):
     found = run(two_stages(Sum(), recovery_attempts=1), each=kill)
     assert len(found.of_type(SlotLost)) == 2
     assert everything(found, "store") == everything(run_local(two_stages(Sum())), "store")
+
+
+def test_a_slot_that_is_lost_between_windows_is_back_before_the_next_one(run):
+    stop = threading.Event()
+
+    def kill(found, _event):
+        os.kill(found.of_type(SlotJoined)[0].pid, signal.SIGKILL)
+
+    def stop_once_it_is_back(_found, event):
+        if isinstance(event, SlotJoined) and event.again:
+            stop.set()
+
+    found = run(sum_application(), window="600s", each=kill, seen=stop_once_it_is_back, stop=stop)
+    assert found.ids == [0]
+    assert not found.retries
 
 
 def test_an_operator_that_ends_its_process_is_named_and_its_window_runs_again(run, tmp_path):

@@ -133,14 +133,22 @@ class ProcessSlots:
         return str(error)
 
 
-def run_in_processes(app, folder, *, places=2, windows=None, each=None, expect=None, attributes=None):
-    """Run an application in slots that are processes; returns as `run_on_spark`."""
-    plan = plan_application(app, {}, attributes or {})
+def run_in_processes(
+    app, folder, *, places=2, windows=None, each=None, seen=None, stop=None, expect=None, **attributes
+):
+    """Run an application in slots that are processes; returns as `run_on_spark`.
+
+    `seen(run, event)` follows each event, `each(run, committed)` each commit. `attributes` are those of the
+    application.
+    """
+    plan, stop = plan_application(app, {}, attributes), stop or threading.Event()
     run, clock = SparkRun(plan), SystemClock()
     checkpoint = Checkpoint(LocalStorage(str(folder)), plan.logical.application)
 
     def observe(event):
         run.events.append(event)
+        if seen:
+            seen(run, event)
         if each and isinstance(event, WindowCommitted):
             each(run, event)
 
@@ -170,7 +178,7 @@ def run_in_processes(app, folder, *, places=2, windows=None, each=None, expect=N
         run.run = ApplicationRun(plan, checkpoint, executor, clock, context, observe)
         orderly = False
         try:
-            TickTrigger(run.run, clock, stop := threading.Event()).drive(Limits(run.run, windows, stop))
+            TickTrigger(run.run, clock, stop).drive(Limits(run.run, windows, stop))
             orderly = True
         finally:
             run.run.close(orderly=orderly)

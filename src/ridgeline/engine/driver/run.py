@@ -352,12 +352,13 @@ class ApplicationRun:
     def rest(self, seconds: float, stop: threading.Event | None = None) -> None:
         """Wait until the next window is due, or `stop` is set; outputs publish meanwhile.
 
-        It does not look at windows under way. Raises what a publisher raises.
+        No window is under way, but slots may come and go. Raises what a publisher raises, and as `turn`.
         """
         due = self._clock.monotonic() + seconds
         while seconds > 0 and not self._clock.wait(min(seconds, IDLE_SECONDS), stop):
             seconds = due - self._clock.monotonic()
             if seconds > 0:
+                self.turn(0.0)
                 self.idle()
 
     def close(self, *, orderly: bool) -> None:
