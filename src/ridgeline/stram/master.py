@@ -40,7 +40,7 @@ class _Flight:
 
     `attempt`: the last one begun. `runs`: that attempt counts; else all were void, and the next one waits.
     `final`: the window is to run as the last. `reason`: why the attempt before was void. `reports`: by
-    container.
+    container. `finished`: the inputs that finish in this attempt.
     """
 
     window_id: int
@@ -49,6 +49,7 @@ class _Flight:
     final: bool = False
     reason: str = ""
     reports: dict[int, WindowReport] = field(default_factory=dict)
+    finished: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,9 @@ class Master:
         self._failures = Failures(plan)
         self._pending: Commit | None = None
         self._compactions = CompactionScheduler(plan)
+        self._window_counts = {
+            operator.attributes["application_window_count"] for operator in plan.physical.operators
+        }
         self._containers = frozenset(container.id for container in plan.execution.containers)
 
     @property
@@ -217,6 +221,7 @@ class Master:
         if container in flight.reports:
             return self._inconsistent(window_id, "a container reported twice")
         flight.reports[container] = report
+        flight.finished.update(one.window.operator for one in report.operators if one.window.finished)
         if len(flight.reports) < len(self._containers):
             return ()
         if fault := _mismatch(flight.reports):
@@ -259,6 +264,7 @@ class Master:
             if flight.window_id >= first and flight.runs:
                 flight.runs, flight.reason = False, reason
                 flight.reports.clear()
+                flight.finished.clear()
 
     def _advance(self) -> tuple[Instruction, ...]:
         """What can be done now: commit what is complete, deal with a failure, begin windows again."""
@@ -301,7 +307,7 @@ class Master:
         flight = next(iter(self._flights.values()), None)
         if flight is None or len(flight.reports) < len(self._containers):
             return False
-        ends = self._finished_after(flight) >= self.inputs
+        ends = self._finished | flight.finished >= self.inputs
         if ends == flight.final or not self._has_open_windows(flight.window_id):
             return True
         self._void(flight.window_id, "")  # no failure: only now it is known that the window is the last
@@ -315,7 +321,7 @@ class Master:
         flight = next(iter(self._flights.values()))
         del self._flights[flight.window_id]
         reports = {flight.window_id: tuple(flight.reports.values())}
-        finished = self._finished_after(flight)
+        finished = self._finished | flight.finished
         ends = finished >= self.inputs
         if ends:
             self._flights.clear()
@@ -337,20 +343,9 @@ class Master:
             self._compactions.count_deltas(operator for report in reports for operator in report.operators)
         return tuple(map(Publish, commit.reports))
 
-    def _finished_after(self, flight: _Flight) -> frozenset[int]:
-        return self._finished | {
-            operator.window.operator
-            for report in flight.reports.values()
-            for operator in report.operators
-            if operator.window.finished
-        }
-
     def _has_open_windows(self, window_id: int) -> bool:
         """True if an operator's application window continues after this streaming window."""
-        return any(
-            (window_id + 1) % operator.attributes["application_window_count"]
-            for operator in self.plan.physical.operators
-        )
+        return any((window_id + 1) % count for count in self._window_counts)
 
     # States -------------------------------------------------------------------------------------------------
 
