@@ -27,6 +27,18 @@ def test_the_function_of_a_file_wins(write_app):
     assert load_application(write_app("function.py", text)).name == "made"
 
 
+def test_an_application_beside_a_function_that_is_imported_is_named(write_app):
+    write_app("base.py", 'def application():\n    return APP("base")')
+    text = 'from base import application\nown = APP("own")'
+    assert str(refused(write_app("derived.py", text))) == (
+        "`derived.py` has an application and imports a function `application`; "
+        "name one of them: `derived.py:own`, `derived.py:application`"
+    )
+    assert load_application("derived.py:own").name == "own"
+    assert load_application("derived.py:application").name == "base"
+    assert load_application(write_app("again.py", "from base import application")).name == "base"
+
+
 def test_a_variable_called_application(write_app):
     assert load_application(write_app("variable.py", 'application = APP("first")')).name == "first"
 

@@ -74,19 +74,28 @@ def _split(target: str) -> tuple[Path | None, str]:
 
 
 def _find(path: Path, name: str) -> Any:
-    """What has that name in the file, else its function `application`, else its only Application."""
+    """What has that name in the file, else its function `application`, else its only Application.
+
+    Raises CommandError for several, or for an Application beside a function that the file only imports.
+    """
     module = _load_file(path)
     if name:
         return _attribute(module, name, str(path))
     function = vars(module).get(_FUNCTION)
-    if callable(function) and not isinstance(function, type):
-        return function
     found: dict[int, tuple[str, Application]] = {}
     for variable, value in vars(module).items():
         if isinstance(value, Application):
             found.setdefault(id(value), (variable, value))
+    choices = ", ".join(f"`{path}:{variable}`" for variable, _ in found.values())
+    if callable(function) and not isinstance(function, type):
+        if found and getattr(function, "__module__", module.__name__) != module.__name__:
+            msg = (
+                f"`{path}` has an application and imports a function `{_FUNCTION}`; "
+                f"name one of them: {choices}, `{path}:{_FUNCTION}`"
+            )
+            raise CommandError(msg)
+        return function
     if len(found) > 1:
-        choices = ", ".join(f"`{path}:{variable}`" for variable, _ in found.values())
         msg = f"`{path}` has {len(found)} applications; name one of them: {choices}"
         raise CommandError(msg)
     if not found:
