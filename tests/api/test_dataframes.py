@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -71,8 +72,7 @@ def test_tables_become_one_batch_of_tuples(batch):
 
 
 def test_polars_frames_are_emitted():
-    polars = pytest.importorskip("polars")
-    assert emitted(polars.DataFrame({"key": [1, 2, 3], "value": [1.5, 2.5, 3.5]})) == [PAIRS]
+    assert emitted(pl.DataFrame({"key": [1, 2, 3], "value": [1.5, 2.5, 3.5]})) == [PAIRS]
 
 
 @pytest.mark.parametrize("batch", [TABLE.slice(0, 0), FRAME[:0], pd.DataFrame()])

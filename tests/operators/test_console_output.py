@@ -22,7 +22,7 @@ class Quote(NamedTuple):
     symbol: str
     price: float
     volume: int
-    time: datetime
+    time: datetime | None
 
 
 MORNING = datetime(2026, 1, 2, 9, 30, tzinfo=UTC)

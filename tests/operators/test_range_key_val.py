@@ -11,7 +11,7 @@ from support.operators.one_operator import collect, values
 
 class Price(NamedTuple):
     symbol: str
-    price: float
+    price: float | None
 
 
 class HighLow(NamedTuple):

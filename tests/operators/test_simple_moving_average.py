@@ -15,7 +15,7 @@ class Price(NamedTuple):
 
 class Count(NamedTuple):
     symbol: str
-    count: int
+    count: int | None
 
 
 class Average(NamedTuple):

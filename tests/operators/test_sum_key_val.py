@@ -17,7 +17,7 @@ class Volume(NamedTuple):
 class Delay(NamedTuple):
     carrier: str
     flights: int
-    minutes: float
+    minutes: float | None
 
 
 RANDOM = np.random.default_rng(1)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from ridgeline.api.casting import is_bytes, is_text
 from ridgeline.api.nan import NAN, nan_places
+from ridgeline.api.nulls import check_nulls, is_optional
 from ridgeline.api.record import TIMESTAMP, is_named_tuple, is_record, record_fields, without_none
 
 _EXACT: dict[pa.DataType, type] = {
@@ -42,16 +43,19 @@ _TIMES = (_DATES[0] * _DAY, (_DATES[1] + 1) * _DAY - 1)
 class Column:
     """A column of one Arrow type and, in a record, of the declared Python type.
 
-    `exact`: the type of values that Arrow returns unchanged; None if there is none.
+    `exact`: the type of values that Arrow returns unchanged; None if there is none. `declared`: the Python
+    type, or the Arrow field of a `pyarrow.Schema`. `takes_null`: any value may be null; no need to look.
     """
 
-    __slots__ = ("_build", "_epoch", "_nested", "exact", "name", "type")
+    __slots__ = ("_build", "_epoch", "declared", "exact", "name", "nested", "takes_null", "type")
 
     def __init__(self, field: pa.Field, declared: object = None) -> None:
         self.name: str = field.name
         self.type: pa.DataType = field.type
+        self.declared = field if declared is None else declared
         self.exact = _EXACT.get(field.type) if declared is not None else None
-        self._nested = pa.types.is_nested(field.type)
+        self.nested = pa.types.is_nested(field.type)
+        self.takes_null = not self.nested and is_optional(self.declared)
         self._epoch = _EPOCHS.get(field.type) if without_none(declared) in (datetime, date) else None
         self._build = None if declared is None or self._epoch is not None else builder(declared)
 
@@ -59,13 +63,17 @@ class Column:
         """Check values: whether Arrow returns them unchanged, and what `to_array` needs to convert them.
 
         The second item is the values, or the array if the check had to make it. Raises what Arrow raises, and
-        for values that Arrow would accept but change: 1.5 as an integer, a number as a time.
+        for values that Arrow would accept but change: 1.5 as an integer, a number as a time. Raises
+        MisplacedNullError for None where the declared type does not allow it.
         """
-        if self._nested:
+        if self.nested:
             values = [_plain(value, self.type) for value in values]
         if self.exact is None or set(map(type, values)) != {self.exact}:
             _check_values(values, self.type)
-            return False, _in_range(pa.array(values, self.type))
+            array = _in_range(pa.array(values, self.type))
+            if not self.takes_null:
+                check_nulls(array, self.declared, self.name)
+            return False, array
         if self.exact is int:
             return True, pa.array(values, self.type)  # raises if 64 bits are not enough
         if self.exact is datetime and not all(value.tzinfo is UTC for value in values):

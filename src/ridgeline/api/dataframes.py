@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Protocol, TypeGuard
 
+import numpy as np
 import pyarrow as pa
 
 from ridgeline.api.errors import SchemaError, described
@@ -28,10 +29,11 @@ class ArrowStream(Protocol):
         """The table as a stream of Arrow batches, in a PyCapsule."""
 
 
-def table_of(value: object, port: str) -> pa.Table:
+def table_of(value: object, port: str, schema: pa.Schema) -> pa.Table:
     """A table or DataFrame as a `pyarrow.Table`, without a copy where its library allows that.
 
-    Of a pandas DataFrame, index levels with a name become columns; an index without a name is left out.
+    Of a pandas DataFrame, index levels with a name become columns; an index without a name is left out. A NaN
+    in a column of floats stays NaN if `schema`, the port's, has floats there. Else it is a missing value.
     Raises SchemaError, naming the port, for what has no columns or has values that Arrow does not know.
     """
     if isinstance(value, pa.Table):
@@ -42,7 +44,7 @@ def table_of(value: object, port: str) -> pa.Table:
         msg = f"`{port}.emit_batch` takes a {takes}; got a {type(value).__name__}; {remedy}"
         raise SchemaError(msg)
     try:
-        return _of_pandas(value) if _is_pandas(value) else pa.table(value)
+        return _of_pandas(value, schema) if _is_pandas(value) else pa.table(value)
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError, OverflowError) as error:
         kind = type(value).__name__
         what = f"cannot make Arrow columns of the {kind}: {described(error)}"
@@ -63,8 +65,22 @@ def _is_pandas(value: object) -> bool:
     return pandas is not None and isinstance(value, pandas.DataFrame)
 
 
-def _of_pandas(frame: Any) -> pa.Table:
-    """A pandas DataFrame: an index is a column if it has a name, and only then."""
+def _of_pandas(frame: Any, schema: pa.Schema) -> pa.Table:
+    """A pandas DataFrame: an index is a column if it has a name, and only then.
+
+    Arrow makes every NaN of pandas null. Where the port takes floats, columns with NaN are converted again.
+    """
     named = [name for name in frame.index.names if name is not None]
     frame = frame.reset_index(named) if named else frame
-    return pa.Table.from_pandas(frame, preserve_index=False)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    floats = {field.name for field in schema if pa.types.is_floating(field.type)}
+    for position, name in enumerate(table.column_names):
+        dtype = frame.dtypes.iloc[position]
+        if (
+            name in floats
+            and isinstance(dtype, np.dtype)
+            and dtype.kind == "f"
+            and table[position].null_count
+        ):
+            table = table.set_column(position, name, pa.array(frame.iloc[:, position].to_numpy()))
+    return table

@@ -14,7 +14,8 @@ import pyarrow as pa
 from typing_extensions import TypeVar
 
 from ridgeline.api.dataframes import ArrowStream, table_of
-from ridgeline.api.errors import RidgelineError
+from ridgeline.api.errors import RidgelineError, SchemaError
+from ridgeline.api.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.schema import Schema
 from ridgeline.api.times import Processing, Times, check_timestamp, joined_times, to_times
 from ridgeline.api.tuples import Tuples
@@ -145,7 +146,8 @@ class OutputPoint(Generic[T]):
         """Send many tuples downstream: an Arrow batch or table, or a DataFrame of pandas or polars.
 
         Columns are taken by name and cast to the port's schema where every value stays equal. The index of a
-        pandas DataFrame is a column if it has a name.
+        pandas DataFrame is a column if it has a name. A null is refused where the port's type does not allow
+        None. A NaN in a column of floats stays NaN, also that of pandas, which marks missing values by it.
 
         The port takes over the memory, also that of numpy arrays that Arrow did not copy: do not change it
         afterwards.
@@ -161,7 +163,7 @@ class OutputPoint(Generic[T]):
         if not self._open:
             self._refuse()
         if not isinstance(batch, pa.RecordBatch):
-            self._emit_table(table_of(batch, self.name), rows)
+            self._emit_table(table_of(batch, self.name, self.schema.arrow), rows)
         elif batch.num_rows:
             self._append(batch, self._times_of(batch.num_rows, rows))
 
@@ -185,8 +187,22 @@ class OutputPoint(Generic[T]):
         return self.time_column
 
     def _append(self, batch: pa.RecordBatch, times: Times | str | None) -> None:
-        schema = self.schema if self.connected else Schema(batch.schema)
-        self._batches.append((len(self._rows), Tuples.of_batch(schema, schema.conform(batch), times)))
+        if self.connected:
+            schema = self.schema
+            batch = schema.conform(batch)
+            self._refuse_nulls(schema, batch)
+        else:
+            schema = Schema(batch.schema)
+        self._batches.append((len(self._rows), Tuples.of_batch(schema, batch, times)))
+
+    def _refuse_nulls(self, schema: Schema, batch: pa.RecordBatch) -> None:
+        """Raise SchemaError for a null that the port's type does not allow."""
+        try:
+            refuse_nulls(schema, batch)
+        except MisplacedNullError as error:
+            what = f"column `{error.field}` of a batch emitted on `{self.name}` is null in row {error.row}"
+            msg = f"{what}; `{schema.name}` does not allow that; fill it in, or {error.remedy}"
+            raise SchemaError(msg) from error
 
     def _refuse(self) -> NoReturn:
         if get_ident() != self.thread:

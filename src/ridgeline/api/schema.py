@@ -125,7 +125,7 @@ class Schema:
         try:
             settled = [
                 column.settle(values)
-                for column, values in zip(self._columns, self._values(rows, kinds), strict=True)
+                for column, values in zip(self.columns, self._values(rows, kinds), strict=True)
             ]
         except _MISFITS as error:
             raise self._misfit(rows, error) from error
@@ -139,7 +139,7 @@ class Schema:
                 [pa.array(list(map(_pickled, rows)), pa.binary())], schema=self.arrow
             )
         try:
-            arrays = [column.to_array(values) for column, values in zip(self._columns, settled, strict=True)]
+            arrays = [column.to_array(values) for column, values in zip(self.columns, settled, strict=True)]
             return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
         except _MISFITS as error:
             raise self._misfit(rows, error) from error
@@ -154,7 +154,7 @@ class Schema:
         if not batch.num_columns:
             return [{} if isinstance(self.type, pa.Schema) else self.type() for _ in range(batch.num_rows)]
         columns = [
-            self._read(column, array) for column, array in zip(self._columns, batch.columns, strict=True)
+            self._read(column, array) for column, array in zip(self.columns, batch.columns, strict=True)
         ]
         if isinstance(self.type, pa.Schema):
             return [dict(zip(self.arrow.names, values, strict=True)) for values in zip(*columns, strict=True)]
@@ -219,10 +219,16 @@ class Schema:
         return is_named_tuple(self.type) or all(field.init for field in dataclasses.fields(self.type))
 
     @cached_property
-    def _columns(self) -> list[Column]:
-        if isinstance(self.type, pa.Schema):
+    def columns(self) -> list[Column]:
+        """The conversion of each column."""
+        if self.pickled or isinstance(self.type, pa.Schema):
             return list(map(Column, self.arrow))
         return list(map(Column, self.arrow, record_fields(self.type).values()))
+
+    @cached_property
+    def takes_no_null(self) -> bool:
+        """True if no column may be null and none is nested."""
+        return not any(column.takes_null or column.nested for column in self.columns)
 
     @cached_property
     def _getters(self) -> list[Callable[[Any], object]]:
@@ -256,7 +262,7 @@ class Schema:
         """The error that names the first tuple that does not fit; `error`: the one raised for all rows."""
         for row in rows:
             try:
-                for column, values in zip(self._columns, self._values([row], {type(row)}), strict=True):
+                for column, values in zip(self.columns, self._values([row], {type(row)}), strict=True):
                     try:
                         column.to_array(column.settle(values)[1])
                     except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:

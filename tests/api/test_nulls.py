@@ -1,0 +1,184 @@
+"""Nulls in what operators emit: taken where the port's type allows None, else refused; NaN stays NaN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from ridgeline import Application, InputOperator, Operator, OperatorError, OutputPort, SchemaError
+from ridgeline.testing import CollectorSink, run_local
+
+Columns = dict[str, list[Any]]
+Form = Callable[[Columns], Any]
+
+FORMS: dict[str, Form] = {
+    "RecordBatch": pa.RecordBatch.from_pydict,
+    "Table": pa.table,
+    "chunks": lambda columns: pa.concat_tables([pa.table(columns).slice(0, 1), pa.table(columns).slice(1)]),
+    "pandas, nullable": lambda columns: pd.DataFrame(columns).convert_dtypes(),
+    "pandas, Arrow": lambda columns: pa.table(columns).to_pandas(types_mapper=pd.ArrowDtype),
+    "polars": pl.DataFrame,
+}
+
+
+class Strict(NamedTuple):
+    number: int
+    amount: float
+    text: str
+
+
+class Lenient(NamedTuple):
+    number: int | None
+    amount: float | None
+    text: str | None
+
+
+class Street(NamedTuple):
+    name: str
+    number: int | None
+
+
+class House(NamedTuple):
+    street: Street
+    floors: list[int] | None
+    names: dict[str, float]
+
+
+WHOLE: Columns = {"number": [1, 2, 3], "amount": [1.5, 2.5, 3.5], "text": ["a", "b", "c"]}
+NULLABLE = pa.schema([("number", pa.int64()), ("amount", pa.float64()), ("text", pa.string())])
+NOT_NULLABLE = pa.schema([field.with_nullable(False) for field in NULLABLE])
+
+
+def emit_on(schema: Any) -> OutputPort[Any]:
+    """An open output port `out` of this schema."""
+
+    class Emit(Operator):
+        out = OutputPort(schema)
+
+    point = Emit().out
+    point.open()
+    return point
+
+
+def emitted(schema: Any, batch: Any) -> list[tuple[Any, ...]]:
+    """The values of the tuples of one batch, as a port of this schema emits them."""
+    point = emit_on(schema)
+    point.emit_batch(batch)
+    rows = [row for part in point.drain() for row in part.rows]
+    return [tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in rows]
+
+
+@pytest.fixture(params=FORMS)
+def form(request: pytest.FixtureRequest) -> Form:
+    """What makes a batch, a table or a DataFrame of columns."""
+    return FORMS[request.param]
+
+
+@pytest.mark.parametrize("column", WHOLE)
+def test_a_null_is_refused_where_the_type_does_not_allow_none(form: Form, column: str) -> None:
+    values = WHOLE[column]
+    batch = form({**WHOLE, column: [values[0], None, values[2]]})
+    with pytest.raises(SchemaError) as caught:
+        emitted(Strict, batch)
+    assert str(caught.value) == (
+        f"column `{column}` of a batch emitted on `out` is null in row 1; `Strict` does not allow that; "
+        f"fill it in, or declare it optional, such as `{type(values[0]).__name__} | None`"
+    )
+    with pytest.raises(SchemaError, match=f"`{column}` .* `pyarrow.Schema` .* or declare it nullable$"):
+        emitted(NOT_NULLABLE, batch)
+
+
+@pytest.mark.parametrize("schema", [Lenient, NULLABLE])
+def test_none_goes_through_where_the_type_allows_it(form: Form, schema: Any) -> None:
+    batch = form({"number": [1, None], "amount": [None, 2.5], "text": ["a", None]})
+    assert emitted(schema, batch) == [(1, None, "a"), (None, 2.5, None)]
+
+
+@pytest.mark.parametrize("schema", [Strict, Lenient, NULLABLE])
+@pytest.mark.parametrize("library", ["RecordBatch", "Table", "chunks", "pandas, Arrow", "polars", "pandas"])
+def test_a_nan_in_a_column_of_floats_stays_nan(library: str, schema: Any) -> None:
+    form = FORMS.get(library, pd.DataFrame)
+    batch = form({"number": [1, 2], "amount": [1.5, math.nan], "text": ["a", "b"]})
+    _, (_, amount, _) = emitted(schema, batch)
+    assert amount is not None
+    assert math.isnan(amount)
+
+
+def test_what_pandas_marks_missing_by_nan_is_none_where_there_are_no_floats() -> None:
+    frame = pd.DataFrame({"number": [1, None], "amount": [1, 2], "text": ["a", math.nan]})
+    assert frame["number"].dtype == float
+    assert emitted(Lenient, frame) == [(1, 1.0, "a"), (None, 2.0, None)]
+    with pytest.raises(SchemaError, match=r"^column `number` of a batch emitted on `out` is null in row 1; "):
+        emitted(Strict, frame)
+
+
+@pytest.mark.parametrize(
+    ("house", "field"),
+    [
+        (House(None, [1], {"a": 1.0}), "street"),  # type: ignore[arg-type]
+        (House(Street(None, 1), [1], {"a": 1.0}), "street.name"),  # type: ignore[arg-type]
+        (House(Street("a", 1), [1, None], {"a": 1.0}), "floors[]"),  # type: ignore[list-item]
+        (House(Street("a", 1), None, {"a": None}), "names{}"),  # type: ignore[dict-item]
+    ],
+)
+def test_nulls_within_values_are_refused_too(house: House, field: str) -> None:
+    good = House(Street("b", None), None, {"a": math.nan})
+    kind = emit_on(House).schema.arrow
+    rows = [
+        {
+            "street": row.street and row.street._asdict(),
+            "floors": row.floors,
+            "names": list(row.names.items()),
+        }
+        for row in (good, good, house)
+    ]
+    assert len(emitted(House, pa.Table.from_pylist(rows[:2], kind))) == 2
+    with pytest.raises(SchemaError) as caught:
+        emitted(House, pa.Table.from_pylist(rows, kind))
+    assert str(caught.value).startswith(f"column `{field}` of a batch emitted on `out` is null in row 2; ")
+    point = emit_on(House)
+    point.emit(good)
+    point.emit(house)
+    with pytest.raises(SchemaError) as caught:
+        point.drain()
+    assert f"field `{field}` is null, which its type does not allow" in str(caught.value)
+
+
+def test_single_tuples_take_and_refuse_what_batches_do() -> None:
+    point = emit_on(Lenient)
+    point.emit(Lenient(None, None, None))
+    assert [part.rows for part in point.drain()] == [[(None, None, None)]]
+    point = emit_on(Strict)
+    point.emit(Strict(1, None, "a"))  # type: ignore[arg-type]
+    with pytest.raises(SchemaError, match=r"`amount` must be double; got None .*such as `float \| None`"):
+        point.drain()
+
+
+class Source(InputOperator):
+    out = OutputPort(Strict)
+
+    def emit_tuples(self) -> None:
+        self.out.emit_batch(pa.table({**WHOLE, "text": [None, "a", "b"]}))
+
+
+def test_the_error_of_a_run_names_operator_port_and_column() -> None:
+    app = Application("app")
+    source = app.add_operator("source", Source())
+    app.add_stream("rows", source.out, app.add_operator("sink", CollectorSink()).input)
+    with pytest.raises(
+        OperatorError, match=r"`source`.*column `text` of a batch emitted on `out` is null in"
+    ):
+        run_local(app)
+
+
+def test_a_stream_that_nobody_reads_is_not_checked() -> None:
+    point = emit_on(Strict)
+    point.connected = False
+    point.emit_batch(pa.table({"text": [None]}))
+    assert point.pending == 1
