@@ -52,7 +52,7 @@ class Outgoing:
         self._writer = (
             SharedWriter(place, f"c{routes.container}{tag}") if place and routes.consumers else None
         )
-        self._blocks: dict[int, list[Block]] = {container: [] for container in routes.consumers}
+        self._blocks: dict[int, list[Block]] = {}
 
     @property
     def size_bytes(self) -> int:
@@ -82,20 +82,24 @@ class Outgoing:
                         continue
                     if id(share) not in packed:
                         packed[id(share)] = self._pack(share)
-                    self._blocks[route.container].append(
+                    self._blocks.setdefault(route.container, []).append(
                         Block(route.sink, route.sink_port, number, *packed[id(share)])
                     )
 
     def _pack(self, tuples: Tuples) -> tuple[Payload, PackedTimes | None]:
         return self._writer.pack(tuples) if self._writer else (encode(tuples), encode_times(tuples))
 
-    def messages(self, tag: str) -> dict[int, Message]:
-        """A message for each consumer, by the id of its container. The blocks are complete."""
+    def messages(self, tag: str, *, to_all: bool) -> dict[int, Message]:
+        """A message for each consumer that gets blocks, by the id of its container, or for each consumer.
+
+        The blocks are complete.
+        """
         if self._writer:
             self._writer.close()
+        consumers = self._routes.consumers if to_all else self._blocks.keys()
         return {
-            container: Message(self._routes.container, tag, blocks)
-            for container, blocks in self._blocks.items()
+            consumer: Message(self._routes.container, tag, self._blocks.get(consumer, ()))
+            for consumer in consumers
         }
 
     def discard(self) -> None:

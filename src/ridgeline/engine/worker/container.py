@@ -103,8 +103,13 @@ class Container:
         task_attempt: int = 0,
         task_began: float | None = None,
         place: SharedPlace | None = None,
+        *,
+        ended: bool = False,
     ) -> tuple[dict[int, Message], WindowReport]:
         """Run a window: messages for the consuming containers (by id; all of them get one) and the report.
+
+        `ended`: the caller has END_WINDOW of all producers and sends it to all consumers. So messages without
+        blocks are left out, those that come and those that go, and the report names nothing as `seen`.
 
         `tag` is unique to the task that runs it. `task_attempt` counts those of the task within STRAM's
         attempt. `task_began` is when the task entered Python (wall clock). `place` is where blocks may lie by
@@ -117,7 +122,9 @@ class Container:
             self._routes, f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}", place
         )
         try:
+            seen = {} if ended else self._seen(messages, request.window_id)
             report = self._run(request, messages, batches, outgoing, tag, task_attempt, task_began)
+            report.task_attempt, report.seen = task_attempt, seen
         except BaseException:
             outgoing.discard()
             raise
@@ -125,9 +132,9 @@ class Container:
             self._now = None
             leave_operator()
         self._held = request.window_id
-        if ended := {one.window.operator for one in report.operators if one.window.finished}:
-            self._finished |= ended
-        return outgoing.messages(tag), report
+        if finished := {one.window.operator for one in report.operators if one.window.finished}:
+            self._finished |= finished
+        return outgoing.messages(tag, to_all=not ended), report
 
     def _continued(self, request: WindowRequest) -> WindowRequest:
         """Check that it can go on from here; returns the request with all inputs that have finished.
@@ -174,7 +181,7 @@ class Container:
             written=0.0,
             received=0.0,
         )
-        report = WindowReport(window, task_attempt=task_attempt)
+        report = WindowReport(window)
         self._now = (request.window_id, request.attempt, began)
         self._epoch = request.epoch
         for runtime in self._operators.values():
@@ -183,7 +190,7 @@ class Container:
             runtime.spec.id: self._restore(runtime, request.states) for runtime in self._operators.values()
         }
         window.restored = timeline.now()
-        delivered = self._receive(messages, report)
+        delivered = self._receive(messages, request.window_id)
         changes: dict[int, state_files.CellChanges] = {}
         for runtime in self._operators.values():
             self.on_turn(request, runtime.spec.id)
@@ -344,12 +351,11 @@ class Container:
 
     # Tuples -------------------------------------------------------------------------------------------------
 
-    def _receive(self, messages: Sequence[Message], report: WindowReport) -> Emitted:
+    def _receive(self, messages: Sequence[Message], window_id: int) -> Emitted:
         """The tuples of all blocks by input port, in the order of producers, not of arrival."""
         delivered: Emitted = {}
         reader = SharedReader()
         for message in sorted(messages, key=lambda message: (message.producer, message.part)):
-            report.seen[message.producer] = message.tag
             for sent in message.blocks:
                 schema = self.spec.incoming[message.producer, sent.stream]
                 try:
@@ -357,13 +363,18 @@ class Container:
                 except (LostBlockError, pa.ArrowException) as error:
                     where = f"a block of container {message.producer} for container {self.spec.id}"
                     what = f"{where} is lost: {error}"
-                    raise self._unreceived(what, report.window.window_id) from error
+                    raise self._unreceived(what, window_id) from error
                 delivered.setdefault((sent.sink, sent.port), []).append(tuples)
-        missing = self.spec.producers - report.seen.keys()
+        return delivered
+
+    def _seen(self, messages: Sequence[Message], window_id: int) -> dict[int, str]:
+        """The tag of each producer's messages. Raises OperatorError if a producer has sent none."""
+        seen = {message.producer: message.tag for message in messages}
+        missing = self.spec.producers - seen.keys()
         if missing:
             what = f"container {self.spec.id} got nothing from containers {sorted(missing)}"
-            raise self._unreceived(what, report.window.window_id)
-        return delivered
+            raise self._unreceived(what, window_id)
+        return seen
 
     def _unreceived(self, what: str, window_id: int) -> OperatorError:
         msg = f"{what} in window {window_id}; the window is run again"

@@ -56,7 +56,7 @@ class Hosting(Protocol):
         task_began: float,
         place: SharedPlace | None,
     ) -> tuple[Mapping[int, Message], WindowReport]:
-        """Run an attempt, as `Container.run`; `task_began` is wall clock time."""
+        """Run an attempt whose producers have ended, as `Container.run`; `task_began` is wall clock time."""
 
     def committed(self, container: int, window_id: int) -> None:
         """Call `committed` of the container's operators that have it. Raises OperatorError."""
@@ -286,14 +286,8 @@ class Slot:
 
     def _run(self, entry: _Ready, attempt: _Attempt, run: Run) -> None:
         """Run a container, send what it made, and let it go on to its next attempt."""
-        container, spec = entry.container, self._hosting.specs[entry.container]
+        container = entry.container
         messages = attempt.inboxes.pop(container, [])
-        came = {message.producer for message in messages}
-        messages += [
-            Message(producer, attempt.ended[producer], ())
-            for producer in spec.producers
-            if producer not in came
-        ]
         try:
             outgoing, report = self._hosting.run(container, run.request, messages, entry.since, run.place)
             report.window.sent = self._clock.wall()
@@ -354,8 +348,6 @@ class Slot:
     def _send_blocks(self, attempt: _Attempt, window_id: int, outgoing: Mapping[int, Message]) -> None:
         """Send what a container made: to others of this slot as it is."""
         for consumer, message in outgoing.items():
-            if not message.blocks:
-                continue
             target = self._slots[consumer]
             if target == self._number:
                 attempt.inboxes.setdefault(consumer, []).append(message)

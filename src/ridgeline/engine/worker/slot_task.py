@@ -126,7 +126,7 @@ class Containers:
     ) -> tuple[Mapping[int, Message], WindowReport]:
         """As `Hosting.run`."""
         with self._here.working(container, self._heartbeats) as working:
-            outgoing, report = working.run(request, messages, (), self._tag, 0, task_began, place)
+            outgoing, report = working.run(request, messages, (), self._tag, 0, task_began, place, ended=True)
         report.window.worker_began, report.window.daemon_began = process_start.worker_process()
         return outgoing, report
 
