@@ -5,8 +5,10 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+ifndef BESIDE
 .NOTPARALLEL:
-.PHONY: help demo test test-slow bench lint types format lock clean java
+endif
+.PHONY: help demo test test-quick test-spark test-slow bench lint types format lock clean java
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
@@ -15,9 +17,11 @@ PYTHON ?= $(shell for python in python3.11 python3; do $$python -c '' 2>/dev/nul
 VENV := .venv
 BIN := $(VENV)/bin
 LOCKS := $(wildcard requirements/*.lock)
-# Tests on Spark mostly wait: two files at a time, each process with a Spark session of its own. Files keep the order of
+# Whole files to a process, as each has a Spark session and a broker of its own. Files keep the order of
 # tests/support/longest_first.py; by itself, xdist would begin the files with the fewest tests last.
-TWO := -n 2 --dist loadfile --no-loadscope-reorder
+FILES := --dist loadfile --no-loadscope-reorder
+# Two targets at the same time: what each prints comes when it has ended, where make can do that (4.0).
+BOTH := $(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) BESIDE=1
 JRE_STAMP := $(if $(filter 1,$(JRE)),$(VENV)/.jre)
 # Pinned too: what builds the packages that come as source.
 PIP := PIP_CONSTRAINT=requirements/build.lock PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 $(BIN)/python -m pip install --quiet
@@ -32,15 +36,21 @@ test: java $(VENV)/.dev ## Install everything and run the tests (some of them: m
 ifdef ARGS
 	$(BIN)/pytest $(ARGS)
 else
-	$(BIN)/pytest -n auto --dist worksteal -m "not spark and not crash and not slow"
-	$(BIN)/pytest $(TWO) -m "spark and not crash and not slow"
+	@echo "tests on Spark mostly wait, so the others run beside them; what each part prints comes at its end ..."
+	@$(BOTH) test-quick test-spark
 endif
+
+test-quick:
+	$(BIN)/pytest -n auto --dist worksteal -m "not spark and not crash and not slow"
+
+test-spark:
+	$(BIN)/pytest -n 2 $(FILES) -m "spark and not crash and not slow"
 
 test-slow: java $(VENV)/.dev ## Run what `make test` leaves out: crashes, real brokers and stores, tests of more than ten seconds
 ifdef ARGS
 	$(BIN)/pytest -m "crash or slow" $(ARGS)
 else
-	$(BIN)/pytest $(TWO) -m "(crash or slow) and not alone"
+	$(BIN)/pytest -n 3 $(FILES) -m "(crash or slow) and not alone"
 	$(BIN)/pytest -m alone
 endif
 
