@@ -1,0 +1,329 @@
+"""One slot by hand: what it sends, what it keeps, what it does with failures and with what comes too late."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ridgeline.api.errors import Failure, OperatorError
+from ridgeline.api.pickling import loads
+from ridgeline.engine.exchange.block import Block, Message
+from ridgeline.engine.exchange.network import STRAM, Opened, Peer, Received
+from ridgeline.engine.worker.messages import (
+    Blocks,
+    Committed,
+    End,
+    Ended,
+    Failed,
+    Finished,
+    Host,
+    Joined,
+    Reported,
+    Run,
+    Unreachable,
+    decode,
+    encode,
+)
+from ridgeline.engine.worker.plan_distribution import PlanFile
+from ridgeline.engine.worker.slot import Slot
+from ridgeline.engine.worker.slot_loop import QUEUE_BYTES, SlotLoop
+from ridgeline.measure.events import ContainerWindow
+from ridgeline.plan.protocol import WindowReport, WindowRequest
+from ridgeline.testing import SteppingClock
+from support.engine.slots import specs_of
+from support.engine.switchboard import Switchboard
+
+ALL = dict.fromkeys([(one, other) for one in range(9) for other in range(9)], True)
+
+
+class Recording:
+    """Containers that note what they run; those in `fail` raise."""
+
+    uri = "memory:"
+
+    def __init__(self, specs):
+        self._all = specs
+        self.specs = {}
+        self.ran: list[tuple[int, int, int]] = []
+        self.got: dict[int, list[Message]] = {}
+        self.fail: set[int] = set()
+        self.report: Any = None
+        self.closed = False
+
+    def host(self, message):
+        self.specs = {number: self._all[number] for number in message.containers}
+
+    def run(self, container, request, messages, task_began, place):
+        if container in self.fail:
+            raise OperatorError(Failure("app", "x", 0, request.window_id, "process", "no", raised=True))
+        self.ran.append((container, request.window_id, request.attempt))
+        self.got[container] = list(messages)
+        block = Block(0, "in", 0, pa.py_buffer(b"12345678"))
+        window = ContainerWindow(
+            0.0, request.window_id, request.attempt, container, "h", 1, "t", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        )
+        report = WindowReport(window)
+        if self.report is not None:
+            report.operators.append(self.report)
+        consumers = self.specs[container].consumers
+        return {number: Message(container, "t", [block]) for number in consumers}, report
+
+    def committed(self, container, window_id):
+        raise AssertionError
+
+    def close(self):
+        self.closed = True
+        return [Failure("app", "x", 0, -1, "teardown", "too")]
+
+
+def slot_of(stages, home, sends=ALL, number=0):
+    """A slot that hosts its containers."""
+    containers = Recording(specs_of(stages, sends))
+    slot = Slot(number, containers, SteppingClock())
+    slots = dict(enumerate(home))
+    peers = {Peer(other): "x" for other in set(home)}
+    slot.from_stram(
+        Host("m", PlanFile("p"), "run", 0, tuple(c for c, s in slots.items() if s == number), slots, peers)
+    )
+    return slot, containers
+
+
+def begin(slot, window_id, attempt=0, *, states=False):
+    slot.from_stram(Run(WindowRequest(window_id, attempt, 0, states={} if states else None)))
+
+
+def work(slot):
+    """Run all that can run; what is sent to slots and to STRAM."""
+    to_slots, to_stram = [], []
+    while True:
+        slots, stram = slot.take()
+        to_slots += slots
+        to_stram += stram
+        if not slot.ready:
+            return to_slots, to_stram
+        slot.step()
+
+
+def windows_of(messages):
+    reports = [loads(report) for one in messages if isinstance(one, Reported) for report in one.reports]
+    return [(report.window.container, report.window.window_id) for report in reports]
+
+
+def test_end_window_goes_once_to_each_slot_after_all_blocks_and_reports_go_together():
+    slot, _ = slot_of((3, 4), (0, 0, 0, 1, 1, 2, 0))
+    begin(slot, 0, states=True)
+    to_slots, to_stram = work(slot)
+    for other, consumers in ((1, 2), (2, 1)):
+        to_it = [message for target, message in to_slots if target == other]
+        assert [type(message) for message in to_it] == [Blocks] * 3 * consumers + [Finished]
+        assert to_it[-1].ended == {0: "t", 1: "t", 2: "t"}
+    assert len(to_stram) == 1
+    assert windows_of(to_stram) == [(0, 0), (1, 0), (2, 0), (6, 0)]
+
+
+def test_a_partition_that_waits_for_one_producer_does_not_wait_for_its_neighbour():
+    one_to_one = {(0, 2): True, (1, 3): True}
+    slot, _ = slot_of((2, 2), (0, 0, 1, 1), {pair: pair in one_to_one for pair in ALL})
+    begin(slot, 0, states=True)
+    slot.step()
+    to_slots, _ = slot.take()
+    assert [message.ended for _, message in to_slots if isinstance(message, Finished)] == [{0: "t"}]
+
+
+def test_blocks_within_a_slot_are_the_same_objects():
+    slot, containers = slot_of((1, 1), (0, 0))
+    begin(slot, 0, states=True)
+    assert work(slot)[0] == []
+    (message,) = containers.got[1]
+    assert message.producer == 0
+    assert message.blocks[0].payload.to_pybytes() == b"12345678"
+
+
+def test_the_lowest_window_runs_first_and_stages_in_their_order():
+    slot, containers = slot_of((1, 1), (0, 0))
+    for window_id in range(3):
+        begin(slot, window_id, states=window_id == 0)
+    work(slot)
+    assert containers.ran == [(c, w, 0) for w in range(3) for c in range(2)]
+
+
+def test_blocks_may_come_before_the_window_is_begun_and_late_ones_leave_nothing():
+    slot, containers = slot_of((1, 1), (1, 0))
+    message = Message(0, "t", [Block(1, "in", 0, pa.py_buffer(b"x"))])
+    slot.from_slot(Blocks(0, 1, 1, message))
+    slot.from_slot(Finished(0, 1, {0: "t"}))
+    slot.from_slot(Blocks(0, 0, 1, message))
+    slot.from_slot(Finished(0, 0, {0: "t"}))
+    begin(slot, 0, 1, states=True)
+    work(slot)
+    assert containers.ran == [(1, 0, 1)]
+    assert containers.got[1] == [message]
+    slot.from_slot(Blocks(0, 0, 1, message))
+    slot.from_slot(Blocks(0, 1, 1, message))
+    slot.from_stram(Committed(0))
+    slot.from_slot(Blocks(0, 2, 1, message))
+    begin(slot, 1)
+    slot.from_slot(Finished(1, 0, {0: "t"}))
+    work(slot)
+    assert containers.ran[1:] == [(1, 1, 0)]
+    assert containers.got[1] == []
+
+
+def test_a_failure_stops_later_windows_but_not_earlier_ones():
+    slot, containers = slot_of((2, 1), (0, 0, 1))
+    begin(slot, 5, states=True)
+    begin(slot, 6)
+    begin(slot, 7)
+    slot.step()
+    slot.step()
+    slot.step()
+    containers.fail = {1}
+    _, to_stram = work(slot)
+    (failed,) = [one for one in to_stram if isinstance(one, Failed)]
+    assert (failed.container, failed.window_id, failed.attempt) == (1, 6, 0)
+    assert containers.ran == [(0, 5, 0), (1, 5, 0), (0, 6, 0)]
+    containers.fail = set()
+    begin(slot, 6, 1, states=True)
+    begin(slot, 7, 1)
+    work(slot)
+    assert containers.ran[3:] == [(0, 6, 1), (1, 6, 1), (0, 7, 1), (1, 7, 1)]
+
+
+def test_nothing_goes_on_without_states_in_a_new_slot():
+    slot, containers = slot_of((1,), (0,))
+    begin(slot, 4)
+    assert not slot.ready
+    begin(slot, 4, 1, states=True)
+    work(slot)
+    assert containers.ran == [(0, 4, 1)]
+
+
+def test_the_same_attempt_cannot_begin_twice():
+    slot, _ = slot_of((1,), (0,))
+    begin(slot, 4, states=True)
+    with pytest.raises(AssertionError, match="attempt 0 at window 4"):
+        begin(slot, 4)
+
+
+def test_a_report_that_cannot_be_pickled_is_a_failure_of_its_container():
+    slot, containers = slot_of((1,), (0,))
+    containers.report = (number for number in range(3))
+    containers.specs[0] = replace(containers.specs[0], operators=(SimpleNamespace(title="x"),))
+    begin(slot, 0, states=True)
+    _, (failed,) = work(slot)
+    assert isinstance(failed, Failed)
+    assert "cannot pickle" in failed.failure.error
+
+
+def test_a_plan_that_cannot_be_read_is_a_failure_of_the_slot():
+    slot, containers = slot_of((1,), (0,))
+    begin(slot, 0, states=True)
+    slot.from_stram(Host("m", PlanFile("p"), "run", 0, (7,), {7: 0}, {Peer(0): "x"}))
+    begin(slot, 0, 1, states=True)
+    _, (failed,) = work(slot)
+    assert (failed.container, failed.failure.callback) == (-1, "making its containers")
+    assert containers.ran == []
+
+
+def test_the_end_tears_down_and_says_what_failed_in_it():
+    slot, containers = slot_of((1,), (0,))
+    begin(slot, 0, states=True)
+    slot.from_stram(End())
+    _, (ended,) = slot.take()
+    assert (slot.over, slot.ready, containers.closed) == (True, False, True)
+    assert isinstance(ended, Ended)
+    assert [failure.callback for failure in ended.failures] == ["teardown"]
+
+
+# The loop over a network ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def looped():
+    """A slot in its loop, STRAM's end and another slot's end of the network."""
+    board = Switchboard()
+    stram, other = board.join(Peer(STRAM)), board.join(Peer(0))
+    network = board.join(Peer(1))
+    containers = Recording(specs_of((1, 1), ALL))
+    loop = SlotLoop(Slot(1, containers, SteppingClock()), network, stram.me)
+    network.connect(stram.me, stram.address)
+    network.send(stram.me, *encode(Joined(1, "h", 1, network.address)))
+    host = Host("m", PlanFile("p"), "run", 0, (0,), {0: 1, 1: 0}, {Peer(0): "board:0", Peer(1): "board:1"})
+
+    def settle():
+        while coming := board.on_their_way():
+            board.deliver(*coming[0])
+        loop.turn(0.0)
+
+    settle()
+    stram.send(Peer(1), *encode(host))
+    settle()
+    settle()
+    return board, stram, other, network, loop, settle
+
+
+def messages_of(network):
+    return [decode(event) for event in network.poll(0.0) if isinstance(event, Received)]
+
+
+def test_a_slot_calls_those_of_lower_numbers(looped):
+    _, _, other, *_ = looped
+    assert other.poll(0.0) == [Opened(Peer(1))]
+
+
+def test_a_lost_line_to_another_slot_is_reported_and_made_again_with_states(looped):
+    board, stram, other, _, _, settle = looped
+    board.cut(board.lines[frozenset((Peer(0), Peer(1)))], {})
+    settle()
+    settle()
+    assert [type(one) for one in messages_of(stram)] == [Joined, Unreachable]
+    stram.send(Peer(1), *encode(Run(WindowRequest(0, 0, 0, states={}))))
+    for _ in range(3):
+        settle()
+    assert [type(one) for one in messages_of(other)] == [Blocks, Finished]
+
+
+def test_a_full_line_holds_the_slot_back_and_nothing_is_lost(looped):
+    _, stram, other, network, _, settle = looped
+    stram.send(Peer(1), *encode(Run(WindowRequest(0, 0, 0, states={}))))
+    network.queued[Peer(0)] = QUEUE_BYTES + 1
+    settle()
+    stram.send(Peer(1), *encode(Run(WindowRequest(1, 0, 0, states=None))))
+    for _ in range(3):
+        settle()
+    assert [one.window_id for one in messages_of(other)] == [0, 0]
+    network.queued[Peer(0)] = 0
+    for _ in range(3):
+        settle()
+    assert [one.window_id for one in messages_of(other)] == [1, 1]
+
+
+@pytest.mark.parametrize("message", [End(), Committed(3), Reported(())])
+def test_a_slot_that_sends_what_only_stram_may_is_hung_up_on(looped, message):
+    _, stram, other, _, loop, settle = looped
+    other.send(Peer(1), *encode(message))
+    settle()
+    settle()
+    unreachable = messages_of(stram)[-1]
+    assert isinstance(unreachable, Unreachable)
+    assert type(message).__name__ in unreachable.detail
+    loop.turn(0.0)
+
+
+@pytest.mark.parametrize(("kind", "head"), [(99, b""), (9, b"nonsense"), (-1, b""), (9, b"\x80\x05K\x01.")])
+def test_a_frame_that_is_no_message_is_hung_up_on(looped, kind, head):
+    _, stram, other, _, _, settle = looped
+    other.send(Peer(1), kind, head)
+    settle()
+    settle()
+    assert isinstance(messages_of(stram)[-1], Unreachable)
+
+
+def test_a_slot_whose_stram_is_gone_tears_down(looped):
+    board, _, _, _, loop, settle = looped
+    board.kill(Peer(STRAM), 0)
+    settle()
+    loop.serve()
+    assert loop._slot.over
