@@ -13,6 +13,7 @@ _NAMES = (
     "window",
     "age",
     "hop",
+    "transport",
     "fused_chain",
     "keyed_sum",
     "tuple_form",

@@ -1,6 +1,13 @@
 """The network of real sockets: what is sent arrives, what breaks is said, nobody waits for anybody."""
 
+import contextlib
+import os
+import resource
+import signal
+import socket
 import stat
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -374,3 +381,75 @@ def test_descriptors_are_given_back(wire, listen):
     mine.close()
 
     assert descriptors() == before
+
+
+def test_a_process_forked_by_a_callback_does_not_keep_the_connection(wire):
+    master = wire.make()
+    script = f"""
+import os, time
+from ridgeline import SystemClock
+from ridgeline.engine.exchange.listening import Listen
+from ridgeline.engine.exchange.network import Opened, Peer
+from ridgeline.engine.exchange.sockets import Sockets
+network = Sockets(Peer(0), {wire.secret!r}, Listen(), SystemClock())
+network.connect(Peer(*{tuple(MASTER)!r}), {master.address!r})
+while not any(isinstance(event, Opened) for event in network.poll(1.0)):
+    pass
+if os.fork():
+    os._exit(0)  # the slot dies; what its operator has started lives on
+network.close()
+print(os.getpid(), network.send(Peer(*{tuple(MASTER)!r}), 1, b"in the name of the slot"), flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as slot:
+        try:
+            wire.until(lambda: wire.lost(master), "the loss")
+            child, sent = slot.stdout.readline().split()
+            os.kill(int(child), signal.SIGKILL)
+        finally:
+            slot.kill()
+
+    assert sent == "False"
+    assert [peer for peer, _ in wire.lost(master)] == [Peer(0)]
+    assert wire.received(master) == []
+
+
+def test_a_crowd_at_the_door_is_waited_for(wire):
+    master = wire.make()
+    crowd = []
+    slots = []
+    with contextlib.ExitStack() as stack:
+        path = master.address.removeprefix("unix:")
+        for _ in range(2000):  # until the operating system lets nobody wait any more
+            caller = stack.enter_context(socket.socket(socket.AF_UNIX))
+            caller.setblocking(False)
+            if caller.connect_ex(path):
+                break
+            crowd.append(caller)
+        slots += [wire.make(Peer(number)) for number in range(3)]
+        for slot in slots:
+            slot.connect(MASTER, master.address)
+            assert wire.poll(slot) == []
+    wire.until(lambda: len(wire.opened(master)) == 3, "the slots")
+
+    assert len(crowd) < 2000
+    assert all(wire.opened(slot) == [MASTER] for slot in slots)
+
+
+def test_without_descriptors_nobody_comes_in_until_there_are_some_again(wire):
+    master = wire.make()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    line = wire.dial(master)
+    highest = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+    with contextlib.ExitStack() as stack:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, hard))
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        with contextlib.suppress(OSError):
+            while True:
+                stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        wire.poll(master)
+        assert master.refused["too many"] == 1
+    slot = wire.make(Peer(0))
+    slot.connect(MASTER, master.address)
+    wire.until(lambda: wire.opened(master), "the slot")
+    line.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
+from urllib.parse import quote, unquote
 
 
 class UnixWay(NamedTuple):
@@ -13,7 +14,7 @@ class UnixWay(NamedTuple):
     path: str
 
     def __str__(self) -> str:
-        return f"unix:{self.path}"
+        return f"unix:{quote(self.path)}"
 
 
 class TcpWay(NamedTuple):
@@ -46,7 +47,7 @@ def ways_of(address: str) -> list[Way]:
 def _way(address: str, text: str) -> Way:
     kind, _, place = text.partition(":")
     if kind == "unix" and place:
-        return UnixWay(place)
+        return UnixWay(unquote(place))
     host, _, port = place.rpartition(":")
     if kind not in {"tcp", "tls"} or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         msg = (

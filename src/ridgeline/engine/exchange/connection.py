@@ -10,7 +10,7 @@ from ridgeline.engine.exchange.network import BROKEN, CLOSED, MALFORMED, UNAUTHE
 from ridgeline.engine.exchange.outbox import Outbox
 from ridgeline.engine.exchange.streams import Stream
 
-_BYTES_AT_ONCE = 4 << 20
+_BYTES_AT_ONCE = 1 << 20
 """So much is read before others get their turn."""
 
 

@@ -9,6 +9,7 @@ import socket
 from ridgeline.engine.exchange.address import Target, targets, ways_of
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.exchange.outbox import Outbox
+from ridgeline.engine.exchange.streams import prepare
 
 _GOES_ON = {0, errno.EINPROGRESS, errno.EAGAIN}
 
@@ -72,7 +73,7 @@ class Dialing:
             self.where = target.place if isinstance(target.place, str) else "{}:{}".format(*target.place)
             try:
                 self.socket = socket.socket(target.family, socket.SOCK_STREAM)
-                self.socket.setblocking(False)  # noqa: FBT003
+                prepare(self.socket)
             except OSError as error:  # no descriptor is left
                 self._failed = f"{self.where}: {error.strerror}"
 

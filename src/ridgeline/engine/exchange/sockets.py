@@ -6,10 +6,10 @@ All input of strangers is bounded: their number, their bytes and their time. Wha
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
-import selectors
-import socket
 import threading
+import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -29,6 +29,7 @@ from ridgeline.engine.exchange.network import (
     LATE,
     REPLACED,
     TOO_MANY,
+    UNAUTHENTICATED,
     UNREACHABLE,
     Event,
     Lost,
@@ -38,13 +39,25 @@ from ridgeline.engine.exchange.network import (
     RefusedError,
 )
 from ridgeline.engine.exchange.outbox import Outbox
-from ridgeline.engine.exchange.streams import PlainStream, Stream, TlsStream
+from ridgeline.engine.exchange.poller import READ, WRITE, Poller
+from ridgeline.engine.exchange.streams import PlainStream, Stream, TlsStream, prepare
 
 _SCRATCH_BYTES = 64 << 10
 _TICK_SECONDS = 0.5
 _ACCEPTED_AT_ONCE = 64
 _LIMITS = Limits()
-_READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+
+_networks: weakref.WeakSet[Sockets] = weakref.WeakSet()
+
+
+def _abandon() -> None:
+    """In a forked process, let go of the parent's connections: they end with the parent."""
+    for network in list(_networks):
+        network.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon)
 
 
 class Sockets:
@@ -88,13 +101,10 @@ class Sockets:
         self._listeners = [*listeners(listen)]
         self._caller_context = tls.caller_context()
         self._listener_context = tls.listener_context(listen.certificate)
-        self._waker, self._woken = socket.socketpair()
-        self._selector = selectors.DefaultSelector()
-        for end in (self._waker, self._woken):
-            end.setblocking(False)  # noqa: FBT003
-        self._selector.register(self._woken, _READ, None)
+        self._poller = Poller()
         for listener in self._listeners:
-            self._selector.register(listener.socket, _READ, listener)
+            self._poller.watch(listener.socket, READ, listener)
+        _networks.add(self)
 
     @property
     def me(self) -> Peer:
@@ -123,7 +133,7 @@ class Sockets:
         if outbox.queued_bytes or outbox.error is not None:
             self._noted.append(peer)
             if threading.get_ident() != self._thread:
-                self._interrupt()
+                self._poller.interrupt()
         return sent
 
     def queued_bytes(self, peer: Peer) -> int:
@@ -134,11 +144,7 @@ class Sockets:
     def wake(self) -> None:
         """As `Network.wake`."""
         self._asked = True
-        self._interrupt()
-
-    def _interrupt(self) -> None:
-        with contextlib.suppress(OSError):  # enough of them are there already, or it is closed
-            self._waker.send(b"x")
+        self._poller.interrupt()
 
     # The polling thread -------------------------------------------------------------------------------------
 
@@ -174,8 +180,7 @@ class Sockets:
             return
         self._closed = True
         for listener in self._listeners:
-            if not self._deaf:
-                self._selector.unregister(listener.socket)
+            self._poller.forget(listener.socket)
             listener.close()
         for entry in [*self._strangers, *self._called]:
             self._remove(entry)
@@ -190,49 +195,48 @@ class Sockets:
                     with contextlib.suppress(OSError):
                         connection.stream.finish()
             self._turn(left)
+            self._events.clear()
         for connection in list(self._connections):
             self._remove(connection)
         self._events.clear()
-        self._selector.close()
-        self._waker.close()
-        self._woken.close()
+        self._poller.close()
+
+    def abandon(self) -> None:
+        """In a forked process: leave all of it to the parent."""
+        self._closed = True
+        self._peers = {}
+        self._poller.abandon()
 
     def _turn(self, seconds: float) -> None:
         """Wait at most so long for something to do, and do it."""
-        while self._noted:
-            entry = self._peers.get(self._noted.popleft())
-            if isinstance(entry, Connection) and entry.proven:
-                self._read(entry)
+        self._read_noted()
         if self._events or self._asked or self._unread:
             seconds = 0.0
         elif self._unopened():
             seconds = min(seconds, _TICK_SECONDS)
         unread, self._unread = self._unread, {}
-        for key, ready in self._selector.select(max(seconds, 0.0)):
-            entry = key.data
-            if isinstance(entry, Connection):
-                if ready & _WRITE and entry in self._connections:
+        for entry, ready in self._poller.ready(seconds):
+            if isinstance(entry, Listener):
+                self._accept(entry)
+            elif isinstance(entry, Dialing):
+                self._dialed(entry)
+            elif entry in self._connections:
+                if ready & WRITE:
                     self._write(entry)
-                if ready & _READ and entry in self._connections:
-                    unread.pop(entry, None)
-                    self._read(entry)
-            else:
-                self._progress(entry)
+                if ready & READ:
+                    unread[entry] = None
         for connection in unread:
             if connection in self._connections:
                 self._read(connection)
         if self._unopened():
             self._look()
 
-    def _progress(self, entry: Listener | Dialing | None) -> None:
-        """Something else than a connection is ready; None: `wake` was called, or another thread has sent."""
-        if isinstance(entry, Listener):
-            self._accept(entry)
-        elif isinstance(entry, Dialing):
-            self._dialed(entry)
-        else:
-            with contextlib.suppress(BlockingIOError):
-                self._woken.recv(_SCRATCH_BYTES)
+    def _read_noted(self) -> None:
+        """Look after those whose outbox has something left, or has failed: that shows when they are read."""
+        while self._noted:
+            entry = self._peers.get(self._noted.popleft())
+            if isinstance(entry, Connection) and entry.proven:
+                self._read(entry)
 
     def _read(self, connection: Connection) -> None:
         """Take what has come on a connection."""
@@ -285,10 +289,10 @@ class Sockets:
         elif error is not None:
             self._end(connection, EndedError(BROKEN, str(error)))
             return
-        interest = _READ | _WRITE if connection.wants_to_write() else _READ
+        interest = READ | WRITE if connection.wants_to_write() else READ
         if interest != self._connections[connection]:
             self._connections[connection] = interest
-            self._selector.modify(connection.stream, interest, connection)
+            self._poller.watch(connection.stream, interest, connection)
 
     def _end(self, connection: Connection, error: RefusedError | EndedError) -> None:
         """A connection is over."""
@@ -311,19 +315,14 @@ class Sockets:
             del self._peers[entry.peer]
         entry.outbox.drop()
         if isinstance(entry, Dialing):
-            self._unregister(entry.socket)
+            self._poller.forget(entry.socket)
             entry.close()
             return
         self._strangers.pop(entry, None)
         self._unread.pop(entry, None)
         if self._connections.pop(entry, None) is not None:
-            self._selector.unregister(entry.stream)
+            self._poller.forget(entry.stream)
         entry.stream.close()
-
-    def _unregister(self, file: socket.socket | Stream | None) -> None:
-        if file is not None:
-            with contextlib.suppress(KeyError, ValueError):  # it was not registered
-                self._selector.unregister(file)
 
     # New connections ----------------------------------------------------------------------------------------
 
@@ -338,13 +337,18 @@ class Sockets:
                 self._refusals.add(TOO_MANY, str(listener.way), str(error))
                 self._deaf = True
                 for other in self._listeners:
-                    self._unregister(other.socket)
+                    self._poller.forget(other.socket)
                 return
             if len(self._strangers) >= self._most_strangers:
                 oldest = next(iter(self._strangers))
                 self._end(oldest, RefusedError(TOO_MANY, "others have come since"))
             where = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(listener.way)
-            accepted.setblocking(False)  # noqa: FBT003
+            try:
+                prepare(accepted)
+            except OSError as error:  # gone already
+                accepted.close()
+                self._refusals.add(UNAUTHENTICATED, where, str(error))
+                continue
             stream: Stream = PlainStream(accepted)
             if listener.certificate is not None:
                 stream = TlsStream(accepted, self._listener_context, listener.certificate.digest)
@@ -354,7 +358,7 @@ class Sockets:
 
     def _dial(self, dialing: Dialing, failed: str = "") -> None:
         """Connect to a peer by the next way that it has."""
-        self._unregister(dialing.socket)
+        self._poller.forget(dialing.socket)
         try:
             connected = dialing.next(self._seconds, failed)
         except UnreachableError as error:
@@ -363,11 +367,13 @@ class Sockets:
         if connected:
             self._dialed(dialing)
         elif not dialing.waits and dialing.socket is not None:
-            self._selector.register(dialing.socket, _WRITE, dialing)
+            self._poller.watch(dialing.socket, WRITE, dialing)
 
     def _dialed(self, dialing: Dialing) -> None:
         """The socket of a peer is connected, or it cannot be."""
-        self._unregister(dialing.socket)
+        if dialing not in self._called:
+            return
+        self._poller.forget(dialing.socket)
         try:
             connected = dialing.connected()
         except OSError as error:
@@ -393,8 +399,8 @@ class Sockets:
             since=self._seconds,
             maximum_bytes=self._limits.frame_bytes,
         )
-        self._connections[connection] = _READ
-        self._selector.register(stream, _READ, connection)
+        self._connections[connection] = READ
+        self._poller.watch(stream, READ, connection)
         return connection
 
     def _unopened(self) -> bool:
@@ -429,4 +435,4 @@ class Sockets:
         if self._deaf:
             self._deaf = False
             for listener in self._listeners:
-                self._selector.register(listener.socket, _READ, listener)
+                self._poller.watch(listener.socket, READ, listener)

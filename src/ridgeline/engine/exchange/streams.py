@@ -19,6 +19,25 @@ _MOST_BYTES = 1 << 20
 """By TLS, at once."""
 
 
+_UNIX_BUFFER_BYTES = 1 << 20
+"""Of a Unix socket; of a TCP socket the operating system finds it out."""
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}
+"""A host that is gone is noticed after half a minute, even if nothing is sent to it."""
+
+
+def prepare(connected: socket.socket) -> None:
+    """Have a socket never block, send small frames at once, and notice that the other host is gone."""
+    connected.setblocking(False)  # noqa: FBT003
+    if connected.family == socket.AF_UNIX:
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_BUFFER_BYTES)
+        return
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):  # on Linux
+            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 class Stream(Protocol):
     """What a connection reads from and writes to; all raise OSError if it is broken.
 
