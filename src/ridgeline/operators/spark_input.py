@@ -30,7 +30,8 @@ class SparkInput(SparkSource[T]):
     `options` go to the reader. `schema` is the type of the tuples. `transform` takes the source's DataFrame
     and returns another one with the columns of `schema`, before Python sees a row: filters, projections,
     parsing. It must be stateless (no aggregation, no watermark). Columns are taken by name and cast to the
-    schema where no value changes; other columns are dropped.
+    schema where no value changes; other columns are dropped. A null where the schema does not allow None ends
+    the application.
 
     File sources (CSV, JSON, Parquet, ORC, text, ...) are read with `source_schema`, a type like `schema` or
     Spark's DDL; default: `schema`. `timestamp` names the column that holds the records' times, a `datetime`.

@@ -4,7 +4,7 @@ A case is a module `<name>_case` with `build(partitions, folder, ...)` and `chec
 the example's application (an `Application`, or a dictionary with `app`, `properties` and `attributes` where
 the example is one object that all tests share). Its `partitions`: None, the example's own; a number, that
 many of every operator; several numbers, which the operators get in turn. `check` compares what was written
-with the oracle. Whoever runs the application in between, and on what, does not matter.
+with the oracle. How the application is run in between, and on what, does not matter.
 """
 
 import json
