@@ -31,8 +31,8 @@ def _resolve(pom, folder):
     maven = shutil.which("mvn")
     if maven is None:
         pytest.skip(f"the jars of {pom.name} need Maven, and there is no `mvn` on the PATH")
-    # Beside the folder, then renamed: an interrupted process leaves nothing that looks whole, and two may do it
-    # at once.
+    # Beside the folder, then renamed: an interrupted process leaves nothing that looks whole, and two may do
+    # it at once.
     hidden = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
     hidden.mkdir(parents=True)
     command = [
