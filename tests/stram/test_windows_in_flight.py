@@ -98,13 +98,24 @@ def test_an_executor_whose_containers_forget_is_told_the_states_each_time():
 
 
 @pytest.mark.parametrize("attributes", [{"on_error": "SKIP"}, {"processing_mode": "AT_MOST_ONCE"}])
-def test_state_that_is_taken_back_within_a_window_needs_each_window_committed(attributes):
-    master = Master(plan(step=Counter, **attributes), epoch=1, capacity=8)
-    for window_id in range(2):
-        running = begin(master)
+def test_a_window_whose_state_is_taken_back_is_told_the_states_as_are_those_after_it(attributes):
+    master, (first, second, third) = flying(3, step=Counter, recovery_attempts=0, **attributes)
+    assert fail(master, second, RAISED) == []
+    following = commit(master, report(master, first))
+    for window_id in range(1, 1 + 16):
+        attempt = 1 if window_id in (1, 2) else 0
+        running = following[0] if following else begin(master)
         assert not master.can_begin
-        assert begun([running]) == [(window_id, 0, True)]
-        commit(master, report(master, running))
+        assert begun([running]) == [(window_id, attempt, True)]
+        following = commit(master, report(master, running))
+    assert report(master, third) == []
+    commit(master, report(master, begin(master)))
+    assert begun([begin(master), begin(master)]) == [(18, 0, False), (19, 0, False)]
+
+
+def test_a_failure_that_is_not_dealt_with_so_counts():
+    master, (first,) = flying(1, step=Counter, recovery_attempts=0, on_error="SKIP")
+    assert fail(master, first, RAISED) == [GiveUp(RAISED, 1)]
 
 
 def test_windows_are_committed_in_order_whichever_is_complete_first():

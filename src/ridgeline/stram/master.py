@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from ridgeline.api.attributes import OnError, ProcessingMode
@@ -32,37 +32,10 @@ from ridgeline.stram.control import (
     WindowPublished,
 )
 from ridgeline.stram.failures import Failures
+from ridgeline.stram.flights import Fault, Flight, mismatch
 
-
-@dataclass(slots=True)
-class _Flight:
-    """A window under way.
-
-    `attempt`: the last one begun. `runs`: that attempt counts; else all were void, and the next one waits.
-    `final`: the window is to run as the last. `reason`: why the attempt before was void. `reports`: by
-    container. `finished`: the inputs that finish in this attempt.
-    """
-
-    window_id: int
-    attempt: int = -1
-    runs: bool = False
-    final: bool = False
-    reason: str = ""
-    reports: dict[int, WindowReport] = field(default_factory=dict)
-    finished: set[int] = field(default_factory=set)
-
-
-@dataclass(frozen=True, slots=True)
-class _Fault:
-    """A failure that waits until the windows before `first` are committed.
-
-    `window_id`: the window that it is counted for. `checked`: the files of states have been checked.
-    """
-
-    window_id: int
-    first: int
-    failure: Failure
-    checked: bool = False
+_CAREFUL_WINDOWS = 16
+"""After a tuple or a window was left out, so many windows run one at a time: more may be left out there."""
 
 
 class Master:
@@ -98,14 +71,21 @@ class Master:
         self._states: dict[int, StateVersion] = dict(states or {})
         self._finished = finished
         self._ended = bool(self.inputs) and finished >= self.inputs
-        self._resident = capacity > 1 and not any(map(_goes_back, plan.physical.operators))
-        self._limit = min(capacity, plan.logical.attributes["windows_in_flight"]) if self._resident else 1
-        self._flights: dict[int, _Flight] = {}
+        self._resident = capacity > 1
+        self._limit = min(capacity, plan.logical.attributes["windows_in_flight"])
+        self._going_back = {
+            operator.title if operator.unifier else operator.name
+            for operator in plan.physical.operators
+            if _goes_back(operator)
+        }
+        self._flights: dict[int, Flight] = {}
         self._reload = True
         """The next request must name the states: containers do not hold them, or hold them in old files."""
         self._alone = -1
         """Windows up to this one run one at a time."""
-        self._fault: _Fault | None = None
+        self._careful = -1
+        """Windows up to this one are told the states, in case an operator takes its state back."""
+        self._fault: Fault | None = None
         self._failures = Failures(plan)
         self._pending: Commit | None = None
         self._compactions = CompactionScheduler(plan)
@@ -192,13 +172,14 @@ class Master:
         if window_id != self.next_window or not self.can_begin:
             msg = f"window {window_id} cannot begin now; the next one is {self.next_window}"
             raise AssertionError(msg)
-        flight = self._flights[window_id] = _Flight(window_id)
+        flight = self._flights[window_id] = Flight(window_id)
         return self._begin(flight)
 
-    def _begin(self, flight: _Flight) -> RunWindow:
+    def _begin(self, flight: Flight) -> RunWindow:
         flight.attempt += 1
         flight.runs = True
-        states = dict(self._states) if self._reload or not self._resident else None
+        flight.told = self._reload or not self._resident or flight.window_id <= self._careful
+        states = dict(self._states) if flight.told else None
         self._reload = False
         request = WindowRequest(
             flight.window_id, flight.attempt, self._epoch, flight.final, self._finished, states
@@ -224,7 +205,7 @@ class Master:
         flight.finished.update(one.window.operator for one in report.operators if one.window.finished)
         if len(flight.reports) < len(self._containers):
             return ()
-        if fault := _mismatch(flight.reports):
+        if fault := mismatch(flight.reports):
             return self._inconsistent(window_id, fault)
         return self._advance()
 
@@ -252,7 +233,8 @@ class Master:
     def _failed(self, window_id: int, failure: Failure) -> tuple[Instruction, ...]:
         """Void the attempt and those of later windows; of all windows, if processes may have been lost."""
         first = window_id if failure.raised else next(iter(self._flights))
-        self._fault = _Fault(window_id, first, failure)
+        counts = self._flights[window_id].told or failure.operator not in self._going_back
+        self._fault = Fault(window_id, first, failure, counts=counts or not failure.raised)
         self._void(first, f"window {window_id} failed")
         self._flights[window_id].reason = str(failure)
         return self._advance()
@@ -284,6 +266,9 @@ class Master:
             self._fault = replace(fault, checked=True)
             return (CheckStates(),)
         self._fault = None
+        if not fault.counts:
+            self._alone = self._careful = fault.window_id + _CAREFUL_WINDOWS
+            return self._begin_again()
         count, too_many = self._failures.count(fault.window_id, fault.failure)
         if too_many:
             self._flights.clear()
@@ -386,25 +371,12 @@ class Master:
 
 
 def _goes_back(operator: PhysicalOperator) -> bool:
-    """True if an operator's state is taken back within a window, for which its files must be committed."""
+    """True if an operator's state may be taken back within a window: to the version that it was told."""
     attributes = operator.attributes
     lossy = (
         attributes["on_error"] is OnError.SKIP or attributes["processing_mode"] is ProcessingMode.AT_MOST_ONCE
     )
     return lossy and not is_stateless(operator.operator)
-
-
-def _mismatch(reports: Mapping[int, WindowReport]) -> str:
-    """What is wrong with the reports of all containers, empty if nothing is.
-
-    A container may have read the blocks of an attempt that did not report. `seen` says so where that can be.
-    """
-    for consumer, report in sorted(reports.items()):
-        for producer, tag in report.seen.items():
-            if producer not in reports or reports[producer].window.task != tag:
-                seen = f"container {consumer} saw another attempt of container {producer}"
-                return f"{seen} than the one that reported"
-    return ""
 
 
 def _with_prefix(version: StateVersion, replaced: StateVersion, names: StateVersion) -> StateVersion:

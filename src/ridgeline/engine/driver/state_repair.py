@@ -48,9 +48,13 @@ class StateRepair:
         return repairs, sizes
 
     def repair(self, states: Mapping[int, StateVersion]) -> list[Repaired]:
-        """Check thoroughly, after an attempt could not read its state. What nothing can replace stays."""
+        """Check thoroughly, after an attempt could not read its state. What nothing can replace stays.
+
+        Raises FencedError if the files are gone because another driver owns the checkpoint.
+        """
         repairs = []
         with contextlib.suppress(OSError):  # the next attempt reports what is wrong with the folder
+            self._checkpoint.check_owner()
             check = self._check(thoroughly=True)
             for operator, version in states.items():
                 if fault := check.fault(version):

@@ -1,0 +1,56 @@
+"""Windows under way, as STRAM sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ridgeline.api.errors import Failure
+from ridgeline.plan.protocol import WindowReport
+
+
+@dataclass(slots=True)
+class Flight:
+    """A window under way.
+
+    `attempt`: the last one begun. `runs`: that attempt counts; else all were void, and the next one waits.
+    `told`: its request named the states. `final`: the window is to run as the last. `reason`: why the attempt
+    before was void. `reports`: by container. `finished`: the inputs that finish in this attempt.
+    """
+
+    window_id: int
+    attempt: int = -1
+    runs: bool = False
+    told: bool = False
+    final: bool = False
+    reason: str = ""
+    reports: dict[int, WindowReport] = field(default_factory=dict)
+    finished: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A failure that waits until the windows before `first` are committed.
+
+    `window_id`: the window that it is counted for. `counts`: false if a container only needs the committed
+    states to deal with it. `checked`: the files of states have been checked.
+    """
+
+    window_id: int
+    first: int
+    failure: Failure
+    counts: bool = True
+    checked: bool = False
+
+
+def mismatch(reports: Mapping[int, WindowReport]) -> str:
+    """What is wrong with the reports of all containers, empty if nothing is.
+
+    A container may have read the blocks of an attempt that did not report. `seen` says so where that can be.
+    """
+    for consumer, report in sorted(reports.items()):
+        for producer, tag in report.seen.items():
+            if producer not in reports or reports[producer].window.task != tag:
+                seen = f"container {consumer} saw another attempt of container {producer}"
+                return f"{seen} than the one that reported"
+    return ""
