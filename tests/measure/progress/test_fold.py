@@ -395,6 +395,18 @@ def test_a_first_window_that_takes_long_is_no_evidence():
     assert (found["verdict"], found["windowsBehind"]) == ("unknown", 19)
 
 
+@pytest.mark.parametrize(("windows", "verdict"), [(0, "unknown"), (1, "stuck")])
+def test_a_source_is_stuck_without_heartbeats_unless_the_first_window_runs(windows, verdict):
+    fold = made()
+    for window in range(windows):
+        begin(fold, window, 99.0)
+        report(fold, 99.2, window, 1, 10.0, 50.0, whole=True)
+        commit(fold, window, 99.5)
+    begin(fold, windows, 100.0)
+    report(fold, 100.2, windows, 1, 10.0, 60.0, whole=True)
+    assert strict(fold, 130.0)["sources"][0]["verdict"] == verdict
+
+
 # Robustness -------------------------------------------------------------------------------------------------
 
 times = st.floats(0, 100)
