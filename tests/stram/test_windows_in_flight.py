@@ -130,6 +130,19 @@ def test_windows_are_committed_in_order_whichever_is_complete_first():
     assert (master.committed, master.states, master.under_way) == (2, {2: ("a", "b", "c")}, 0)
 
 
+def test_changes_get_the_names_that_the_commit_gives_them():
+    master, (first, second) = flying(2)
+    report(master, first, changes={2: "a", 3: "x"})
+    assert list(master.handle(ManifestWritten(0, {"a": "a.j1.0.5", "b": "no change of this window"}))) == [
+        Publish(0)
+    ]
+    master.handle(WindowPublished(0))
+    [asked] = report(master, second, changes={2: "b", 3: "y"}, replaced=[3])
+    assert asked.states == {2: ("a.j1.0.5", "b"), 3: ("y",)}
+    master.handle(ManifestWritten(1, {"b": "b.j1.5.5"}))
+    assert master.states == {2: ("a.j1.0.5", "b.j1.5.5"), 3: ("y",)}
+
+
 def test_a_window_that_raised_waits_for_those_before_it_and_then_runs_alone():
     master, (first, second, third) = flying(3)
     assert fail(master, second, RAISED) == []
