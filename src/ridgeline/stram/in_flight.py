@@ -54,6 +54,11 @@ class InFlight:
         request = self._requests.get(window_id)
         return request is not None and request.attempt == attempt
 
+    @property
+    def oldest(self) -> int:
+        """The first window in flight, -1 if there is none."""
+        return min(self._requests, default=-1)
+
     def reported(self, window_id: int, attempt: int, container: int) -> bool:
         """A container has reported; True if it was the last one of the attempt, which is over then."""
         if not self.runs(window_id, attempt):

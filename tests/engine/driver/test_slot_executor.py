@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from ridgeline.api.errors import OperatorError
-from ridgeline.measure.events import SlotJoined, SlotLost
+from ridgeline.measure.events import SlotJoined, SlotLost, StateWarning
 from ridgeline.testing import run_local
 from support.engine.applications import FailingSum, Sum, payments_application, sum_application
 from support.engine.in_slots import DyingSum, NotedSum, notes, two_stages
@@ -113,3 +113,39 @@ def test_an_operator_that_raises_runs_again_from_the_last_commit(run, tmp_path):
     assert all("cannot add 55" in retry.reason for retry in found.retries)
     assert found.collected("store") == run_local(sum_application()).collected("store")
     assert not found.of_type(SlotLost)
+
+
+def test_slots_that_never_come_fail_the_application_with_the_reason(run):
+    once = dict.fromkeys(["numbers.recovery_attempts", "store.recovery_attempts"], 1)
+    app = two_stages(Sum(), recovery_attempts=1)
+    found, error = run(app, stillborn=True, expect=OperatorError, **once)
+    assert "was lost 2 times in a row, the last time so: exit code 7" in error.failure.error
+    assert error.failure.window_id == 0
+    assert error.failure.callback.startswith("slot ")
+    assert found.ids == []
+
+
+def test_a_run_that_is_stopped_while_a_slot_is_gone_ends(run):
+    stop = threading.Event()
+
+    def kill_and_stop(found, event):
+        if event.window_id == 3:
+            os.kill(found.of_type(SlotJoined)[0].pid, signal.SIGKILL)
+            stop.set()
+
+    found = run(two_stages(Sum(), count=10_000), each=kill_and_stop, stop=stop)
+    assert found.ids == list(range(len(found.ids)))
+
+
+class Untidy(Sum):
+    def teardown(self):
+        message = "nothing to sweep with"
+        raise ValueError(message)
+
+
+def test_what_fails_in_teardown_is_a_warning(run):
+    found = run(sum_application(Untidy()))
+    [warning] = [one for one in found.of_type(StateWarning) if "teardown" in one.text]
+    assert "operator `total`" in warning.text
+    assert "`teardown` failed: ValueError: nothing to sweep with" in warning.text
+    assert found.run.ended

@@ -1,8 +1,5 @@
 """Slots as processes of this host: all of the engine but Spark, which these stand in for."""
 
-import base64
-import multiprocessing
-import pickle
 import threading
 from collections import deque
 
@@ -20,32 +17,20 @@ from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Peer
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.state.storage import LocalStorage
-from ridgeline.engine.worker.slot_task import join
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.plan.planner import plan_application
+from support.engine.forked_slots import PROCESSES, no_slot, slot
 from support.engine.on_spark import SparkRun, raises
 
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["ridgeline.engine.worker.slot_task"])
 _TRIES = 4
 """As Spark tries a task."""
-
-
-def _slot(text, attempt):
-    """What `slot_task.serve` does in a Spark task."""
-    task = pickle.loads(base64.b64decode(text))
-    network = Sockets(Peer(task.slot, task.first_attempt + attempt), task.secret, task.listen, SystemClock())
-    try:
-        network.connect(Peer(STRAM, task.epoch), task.stram)
-        join(network, Peer(STRAM, task.epoch), attempt).serve()
-    finally:
-        network.close()
 
 
 class ProcessJobs:
     """Starts a slot again when its process dies, as Spark does, at most `_TRIES` times a job."""
 
-    def __init__(self, task, wake):
+    def __init__(self, target, task, wake):
+        self._target = target
         self._task = task
         self._wake = wake
         self._ended = deque()
@@ -53,33 +38,33 @@ class ProcessJobs:
         self._threads = []
         self._cancelled = set()
 
-    def start(self, slot):
-        self._cancelled.discard(slot)
-        thread = threading.Thread(target=self._run, args=(slot, self._task(slot)), daemon=True)
+    def start(self, number):
+        self._cancelled.discard(number)
+        thread = threading.Thread(target=self._run, args=(number, self._task(number)), daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def _run(self, slot, text):
+    def _run(self, number, text):
         for attempt in range(_TRIES):
-            process = _PROCESSES.Process(target=_slot, args=(text, attempt), daemon=True)
+            process = PROCESSES.Process(target=self._target, args=(text, attempt), daemon=True)
             process.start()
-            self._processes[slot] = process
+            self._processes[number] = process
             process.join()
-            if process.exitcode == 0 or slot in self._cancelled:
+            if process.exitcode == 0 or number in self._cancelled:
                 break
         error = None if process.exitcode == 0 else RuntimeError(f"exit code {process.exitcode}")
-        self._ended.append(JobEnded(slot, error))
+        self._ended.append(JobEnded(number, error))
         self._wake()
 
-    def cancel(self, slot):
-        self._cancelled.add(slot)
-        if slot in self._processes:
-            self._processes[slot].kill()
+    def cancel(self, number):
+        self._cancelled.add(number)
+        if number in self._processes:
+            self._processes[number].kill()
 
-    def connected(self, slot):
+    def connected(self, number):
         pass
 
-    def disconnected(self, slot):
+    def disconnected(self, number):
         pass
 
     def take_ended(self):
@@ -108,8 +93,9 @@ class ProcessSlots:
 
     listen = Listen()
 
-    def __init__(self, places, epoch):
+    def __init__(self, places, epoch, target):
         self.places = places
+        self._target = target
         self._epoch = epoch
         self.jobs = None
 
@@ -123,7 +109,7 @@ class ProcessSlots:
         return Sockets(Peer(STRAM, self._epoch), secret, Listen(), SystemClock())
 
     def open_jobs(self, task, _describe, wake):
-        self.jobs = ProcessJobs(task, wake)
+        self.jobs = ProcessJobs(self._target, task, wake)
         return self.jobs
 
     def open_sharing(self):
@@ -134,12 +120,22 @@ class ProcessSlots:
 
 
 def run_in_processes(
-    app, folder, *, places=2, windows=None, each=None, seen=None, stop=None, expect=None, **attributes
+    app,
+    folder,
+    *,
+    places=2,
+    windows=None,
+    each=None,
+    seen=None,
+    stop=None,
+    expect=None,
+    stillborn=False,
+    **attributes,
 ):
     """Run an application in slots that are processes; returns as `run_on_spark`.
 
     `seen(run, event)` follows each event, `each(run, committed)` each commit. `attributes` are those of the
-    application.
+    application. `stillborn`: no process ever becomes a slot.
     """
     plan, stop = plan_application(app, {}, attributes), stop or threading.Event()
     run, clock = SparkRun(plan), SystemClock()
@@ -166,7 +162,7 @@ def run_in_processes(
         )
 
     executor = SlotExecutor(
-        ProcessSlots(places, checkpoint.epoch),
+        ProcessSlots(places, checkpoint.epoch, no_slot if stillborn else slot),
         plan,
         checkpoint.storage,
         checkpoint.run_id,

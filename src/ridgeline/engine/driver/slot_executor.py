@@ -236,7 +236,7 @@ class SlotExecutor:
             case SlotGivenUp(slot, reason, jobs):
                 what = f"slot {slot} was lost {jobs} times in a row, the last time so: {reason}"
                 where = f"slot {slot} ({self._names(slot)})"
-                raise OperatorError(Failure(self._application, "", 0, -1, where, what))
+                raise OperatorError(Failure(self._application, "", 0, self._flight.oldest, where, what))
 
     def _hear(self, slot: int, message: FromSlot) -> None:
         """Take a message of a slot in. Raises OperatorError if a `committed` failed."""
