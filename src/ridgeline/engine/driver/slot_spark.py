@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from ridgeline.api.clock import Clock
@@ -13,6 +14,7 @@ from ridgeline.engine.driver.slot_jobs import JobEnded, SlotJobs
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Network, Peer
 from ridgeline.engine.exchange.sockets import Sockets
+from ridgeline.engine.exchange.tls import Certificate
 from ridgeline.engine.spark.cluster import is_local
 from ridgeline.engine.spark.cores import count_cores, extra_cores, held_cores, hold_cores
 from ridgeline.engine.spark.worker_check import WorkerError, explain
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 PORTS = "spark.ridgeline.slots.ports"
 """Spark's setting with the ports that STRAM and slots may listen on: `40000-40100`; default: any."""
+CERTIFICATE, KEY = "spark.ridgeline.slots.certificate", "spark.ridgeline.slots.key"
+"""Spark's settings with two files in PEM on the driver's host: what goes between hosts goes by TLS."""
 _ANY_HOST = "0.0.0.0"  # noqa: S104  who cannot prove to know the secret is cut off
 
 
@@ -85,8 +89,11 @@ class SparkSlots:
         self._clock = clock
         self._master = str(context.master)
         self._claimed = 0
-        self._ports = port_range(context.getConf().get(PORTS, ""))
-        self.listen = Listen() if is_local(self._master) else Listen(host=_ANY_HOST, ports=self._ports)
+        conf = context.getConf()
+        ports = port_range(conf.get(PORTS, ""))
+        certificate = certificate_of(conf.get(CERTIFICATE, ""), conf.get(KEY, ""))
+        on_cluster = Listen(host=_ANY_HOST, ports=ports, certificate=certificate)
+        self.listen = Listen() if is_local(self._master) else on_cluster
 
     def claim(self, containers: int) -> int:
         """As `SlotPlatform.claim`."""
@@ -113,7 +120,7 @@ class SparkSlots:
             conf = self._context.getConf()
             advertised = str(conf.get("spark.driver.host", "")).strip("[]")
             bound = str(conf.get("spark.driver.bindAddress", advertised)).strip("[]")
-            listen = Listen(host=bound, advertised=advertised, ports=self._ports)
+            listen = replace(self.listen, host=bound, advertised=advertised)
         return Sockets(Peer(STRAM, self._epoch), secret, listen, self._clock)
 
     def open_jobs(
@@ -145,4 +152,15 @@ def port_range(text: str | None) -> tuple[int, int]:
     if first.isdigit() and (last or first).isdigit() and 0 < int(first) <= int(last or first) < 1 << 16:
         return int(first), int(last or first)
     msg = f"`{PORTS}` must be two ports; got `{text}`; give them as `40000-40100`"
+    raise RidgelineError(msg)
+
+
+def certificate_of(chain: str | None, key: str | None) -> Certificate | None:
+    """What the settings of TLS name; None without them. Raises RidgelineError if it is of no use."""
+    if not chain and not key:
+        return None
+    if chain and key:
+        return Certificate.of_files(chain, key)
+    found, missing = (CERTIFICATE, KEY) if chain else (KEY, CERTIFICATE)
+    msg = f"TLS needs a certificate and its key; got `{found}` alone; give `{missing}` too"
     raise RidgelineError(msg)
