@@ -1,6 +1,7 @@
 """SIGTERM as service managers send it, a killed JVM: an orderly end, no traceback, no process left."""
 
 import os
+import re
 import signal
 
 import pytest
@@ -54,7 +55,9 @@ def test_sigterm_to_all_processes_ends_the_run_after_its_window(waiting, start, 
     go(tmp_path)
 
     assert driver.wait() == 0, driver.text
-    assert "stopped by SIGTERM after 5 windows" in driver.text
+    windows = re.search(r"stopped by SIGTERM after (\d+) windows", driver.text)
+    assert windows is not None, driver.text
+    assert 5 <= int(windows.group(1)) <= 10  # in slots, with those that were under way
     assert [path.name for path in (tmp_path / "notes").glob("pid-*")] == [
         f"pid-{worker}"
     ]  # nothing was run twice

@@ -1,7 +1,7 @@
 """Stories of slots: what joins, what is lost, what follows."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.api.errors import RidgelineError
@@ -45,6 +45,7 @@ def test_a_partition_of_successive_stages_lives_in_one_slot():
     assert place(two_stages, 2) == ((0, 2, 3), (1, 4, 5))
 
 
+@settings(deadline=None)
 @given(st.integers(1, 5), st.integers(1, 7), st.integers(1, 12))
 def test_every_container_has_one_slot_and_slots_have_an_even_number(inputs, partitions, cores):
     found = plan(inputs=inputs, partitions=partitions)
