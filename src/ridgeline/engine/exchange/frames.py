@@ -19,12 +19,14 @@ from ridgeline.engine.exchange.network import MALFORMED, TOO_LARGE, RefusedError
 _HEADER = struct.Struct("<4sHxxQ")
 """The mark, the kind, the bytes of the body."""
 _MARK = b"RLF1"
-_COUNT = struct.Struct("<Q")
+_LEAST_BODY = 16
+"""The number of parts, and the size of the first."""
 _JOINED_BYTES = 16 << 10
 """Smaller parts are copied and sent together: that costs less than a piece of their own."""
 _MOST_PARTS = 1 << 20
 MAXIMUM_BYTES = 1 << 30
 _NONE = memoryview(b"")
+_PADDING = bytes(8)
 
 
 class Frame(NamedTuple):
@@ -45,7 +47,9 @@ def encode(
     parts = [_raw(head), *map(_raw, buffers)]
     sizes = [part.nbytes for part in parts]
     count = len(parts)
-    size = 8 * (count + 1) + sum(sizes) + sum(-size % 8 for size in sizes)
+    size = 8 * (count + 1)
+    for part_size in sizes:
+        size += part_size + -part_size % 8
     if size > maximum_bytes or count > _MOST_PARTS:
         most = f"{maximum_bytes} bytes in {_MOST_PARTS} parts"
         msg = f"a frame has at most {most}; got {size} in {count}; divide it"
@@ -53,16 +57,19 @@ def encode(
     small = bytearray(_HEADER.pack(_MARK, kind, size))
     small += struct.pack(f"<{count + 1}Q", count, *sizes)
     pieces = []
-    for part in parts:
-        if part.nbytes < _JOINED_BYTES:
+    for part, part_size in zip(parts, sizes, strict=True):
+        if part_size < _JOINED_BYTES:
             small += part
         else:
-            pieces += [memoryview(small), part]
+            if small:
+                pieces.append(memoryview(small))
+            pieces.append(part)
             small = bytearray()
-        small += bytes(-part.nbytes % 8)
+        if part_size % 8:
+            small += _PADDING[: -part_size % 8]
     if small:
         pieces.append(memoryview(small))
-    return [piece for piece in pieces if piece.nbytes]
+    return pieces
 
 
 def _raw(part: Buffer) -> memoryview:
@@ -89,11 +96,11 @@ class FrameDecoder:
     @property
     def in_frame(self) -> bool:
         """True if a frame has begun and is not whole yet."""
-        return bool(self._start) or self._body.nbytes > 0
+        return bool(self._start) or self._body is not _NONE
 
     def room(self) -> memoryview:
         """Where the rest of the body under way belongs; empty between bodies."""
-        return self._body[self._filled :]
+        return self._body[self._filled :] if self._filled else self._body
 
     def filled(self, count: int) -> Frame | None:
         """So many bytes were received into `room`: the frame, if it is whole. Raises RefusedError."""
@@ -112,8 +119,8 @@ class FrameDecoder:
         self._start = b""
         begin = 0
         while begin < view.nbytes:
-            room = self.room()
-            if room.nbytes:
+            if self._body is not _NONE:
+                room = self.room()
                 count = min(room.nbytes, view.nbytes - begin)
                 room[:count] = view[begin : begin + count]
                 begin += count
@@ -144,8 +151,8 @@ class FrameDecoder:
         if size > self._maximum_bytes:
             msg = f"a frame has at most {self._maximum_bytes} bytes; it says {size}"
             raise RefusedError(TOO_LARGE, msg)
-        if size < 2 * _COUNT.size:
-            msg = f"a frame has at least {2 * _COUNT.size} bytes; it says {size}"
+        if size < _LEAST_BODY:
+            msg = f"a frame has at least {_LEAST_BODY} bytes; it says {size}"
             raise RefusedError(MALFORMED, msg)
         return kind, size
 
@@ -165,7 +172,7 @@ def _no_mark(found: bytes) -> RefusedError:
 
 def _frame(kind: int, body: memoryview) -> Frame:
     """The frame of a whole body, which it lies in. Raises RefusedError if sizes do not fit."""
-    (count,) = _COUNT.unpack_from(body)
+    count = int.from_bytes(body[:8], "little")
     begin = 8 * (count + 1)
     if not 1 <= count <= _MOST_PARTS or begin > body.nbytes:
         msg = f"a frame of {body.nbytes} bytes cannot have {count} parts"

@@ -159,9 +159,10 @@ class Sockets:
         """As `Network.poll`."""
         self._thread = threading.get_ident()
         deadline = self._clock.monotonic() + seconds
+        left = seconds
         while True:
-            self._turn(deadline - self._clock.monotonic())
-            if self._events or self._asked or self._clock.monotonic() >= deadline:
+            self._turn(left)
+            if self._events or self._asked or (left := deadline - self._clock.monotonic()) <= 0:
                 break
         self._asked = False
         events, self._events = self._events, []

@@ -46,6 +46,8 @@ class Stream(Protocol):
 
     binding: bytes
     """Digest of the certificate in use, once `ready`; b"" in the clear."""
+    short_is_all: bool
+    """Once `receive` gives less than it could, the operating system says when there is more."""
     writes_first: bool
     """Must write before it can go on, whatever the caller wants."""
 
@@ -57,9 +59,6 @@ class Stream(Protocol):
 
     def receive(self, room: memoryview) -> int:
         """Read into `room`; 0 at the end. Raises BlockingIOError if there is nothing yet."""
-
-    def holds_more(self) -> bool:
-        """True if there is something to read of which the operating system does not know."""
 
     def send(self, pieces: Iterable[memoryview]) -> int:
         """Write what of the pieces is taken at once; how many bytes. Raises BlockingIOError for none."""
@@ -75,6 +74,7 @@ class PlainStream:
     """In the clear."""
 
     binding = b""
+    short_is_all = True
     writes_first = False
 
     def __init__(self, connected: socket.socket) -> None:
@@ -92,10 +92,6 @@ class PlainStream:
         """As `Stream`."""
         return self._socket.recv_into(room)
 
-    def holds_more(self) -> bool:
-        """The operating system knows all."""
-        return False
-
     def send(self, pieces: Iterable[memoryview]) -> int:
         """As `Stream`."""
         return self._socket.sendmsg(islice(pieces, _MOST_PIECES))
@@ -111,6 +107,8 @@ class PlainStream:
 
 class TlsStream:
     """By TLS. `digest`: of the certificate of this end if it listens, None if it has connected."""
+
+    short_is_all = False
 
     def __init__(
         self, connected: socket.socket, context: ssl.SSLContext, digest: bytes | None = None
@@ -151,10 +149,6 @@ class TlsStream:
         """As `Stream`; an end that the other end has not said so is an error."""
         with self._turn():
             return self._socket.recv_into(room)
-
-    def holds_more(self) -> bool:
-        """True if a part of a record was read."""
-        return self._socket.pending() > 0
 
     def send(self, pieces: Iterable[memoryview]) -> int:
         """As `Stream`, at most 1 MiB."""
