@@ -299,6 +299,20 @@ def test_a_tuple_that_does_not_fit_is_named_with_its_column(row, text):
     assert text in str(error.value)
 
 
+class Text(NamedTuple):
+    name: str
+
+
+@pytest.mark.parametrize(("value", "kind"), [(1, "int"), (1.5, "float"), (["a"], "list"), (object, "type")])
+def test_what_is_no_text_is_named_by_its_type(value, kind):
+    with pytest.raises(
+        SchemaError, match=rf"`name` must be string; got .* \(it is of type `{kind}`, not text\)"
+    ):
+        Schema(Text).encode([Text("a"), Text(value)])
+    encoded = Schema(Text).encode([Text("a"), Text(pa.scalar("b"))])
+    assert Schema(Text).decode(encoded) == [Text("a"), Text("b")]
+
+
 class Moment(NamedTuple):
     time: datetime | None
     counts: list[int]

@@ -233,6 +233,11 @@ def _check_values(column: Sequence[object], kind: pa.DataType) -> None:
     if is_text(kind) and any(issubclass(found, (bytes, bytearray, memoryview)) for found in kinds):
         msg = "bytes are no text; decode them"
         raise TypeError(msg)
+    if is_text(kind):
+        others = [found for found in kinds if not issubclass(found, (str, pa.Scalar, type(None)))]
+        if others:
+            msg = f"it is of type `{others[0].__name__}`, not text"
+            raise TypeError(msg)
     if is_bytes(kind) and any(issubclass(found, str) for found in kinds):
         msg = "text is no bytes; encode it"
         raise TypeError(msg)
