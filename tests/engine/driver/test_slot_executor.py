@@ -125,6 +125,21 @@ def test_slots_that_never_come_fail_the_application_with_the_reason(run):
     assert found.ids == []
 
 
+def test_a_slot_that_cannot_make_its_containers_fails_the_application_with_the_reason(run, tmp_path):
+    def remove_plan(found, event):
+        if event.window_id == 3:
+            [plan] = (tmp_path / "checkpoint" / "plans").iterdir()
+            plan.unlink()
+            os.kill(found.of_type(SlotJoined)[0].pid, signal.SIGKILL)
+
+    once = dict.fromkeys(["numbers.recovery_attempts", "store.recovery_attempts"], 1)
+    app = two_stages(Sum(), recovery_attempts=1)
+    found, error = run(app, each=remove_plan, expect=OperatorError, **once)
+    assert error.failure.callback == "making its containers"
+    assert "plans/" in error.failure.error
+    assert found.ids[:4] == [0, 1, 2, 3]
+
+
 def test_a_run_that_is_stopped_while_a_slot_is_gone_ends(run):
     stop = threading.Event()
 

@@ -217,11 +217,11 @@ class SlotExecutor:
             states = {operator: request.states[operator] for operator in own if operator in request.states}
             group.send(slot, Run(replace(request, states=states), shared))
 
-    def _take(self, group: SlotGroup, event: GroupEvent) -> None:
-        """Take one event of the slots in."""
+    def _take(self, group: SlotGroup, event: GroupEvent, failure: Failure | None = None) -> None:
+        """Take one event of the slots in. `failure`: why a slot is gone, if that is known."""
         match event:
             case Said(slot, message):
-                self._hear(slot, message)
+                self._hear(group, slot, message)
             case AllThere():
                 self._warn_at = math.inf
                 self._carry_out(group, self._flight.all_there())
@@ -232,13 +232,13 @@ class SlotExecutor:
             case SlotGone(slot, member, reason):
                 self._observe(SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
                 self._warn_at = self._clock.monotonic() + _PATIENCE_SECONDS
-                self._fail(self._failure(slot, member, reason))
+                self._fail(failure or self._failure(slot, member, reason))
             case SlotGivenUp(slot, reason, jobs):
                 what = f"slot {slot} was lost {jobs} times in a row, the last time so: {reason}"
                 where = f"slot {slot} ({self._names(slot)})"
                 raise OperatorError(Failure(self._application, "", 0, self._flight.oldest, where, what))
 
-    def _hear(self, slot: int, message: FromSlot) -> None:
+    def _hear(self, group: SlotGroup, slot: int, message: FromSlot) -> None:
         """Take a message of a slot in. Raises OperatorError if a `committed` failed."""
         match message:
             case Reported(reports):
@@ -246,10 +246,11 @@ class SlotExecutor:
                     self._reported(data)
             case Failed(_, window_id, attempt, failure) if attempt >= 0:
                 self._events.append(AttemptFailed(window_id, attempt, failure))
-            case Failed(_, window_id, _, failure):
-                if window_id >= 0:
-                    raise OperatorError(failure)
-                self._fail(failure)
+            case Failed(_, window_id, _, failure) if window_id >= 0:
+                raise OperatorError(failure)
+            case Failed(_, _, _, failure):  # it could not make its containers: another process may
+                for event in group.send_away(slot, failure.error):
+                    self._take(group, event, replace(failure, application=self._application))
             case Unreachable(peer, detail):
                 what = f"slot {slot} cannot reach slot {peer.slot}: {detail}"
                 failure = Failure(self._application, "", 0, -1, "the exchange between slots", what)

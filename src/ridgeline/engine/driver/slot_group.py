@@ -126,6 +126,14 @@ class SlotGroup:
         for peer in self._peers.values():
             self._network.send(peer, *frame)
 
+    def send_away(self, slot: int, reason: str) -> Sequence[GroupEvent]:
+        """End a process that cannot be a slot; Spark starts another one."""
+        peer = self._peers.get(slot)
+        if peer is None:
+            return ()
+        self._network.hang_up(peer)
+        return self._lost(slot, reason)
+
     def wake(self) -> None:
         """Let `poll` return. From any thread."""
         self._network.wake()
