@@ -127,6 +127,7 @@ numpy.linalg.LinAlgError: singular
 
 def test_no_frames_of_the_user_no_traceback():
     assert users_frames(TRACEBACK.replace("/home/u/app.py", "/x/site-packages/a.py")) == ""
+    assert users_frames(TRACEBACK.replace("/home/u/app.py", "pyarrow/array.pxi")) == ""
     assert users_frames("java.lang.OutOfMemoryError\n\tat org.apache.spark") == ""
 
 

@@ -105,5 +105,7 @@ def _is_users(path: str) -> bool:
         part in path for part in ("/site-packages/", "/dist-packages/", "/pyspark/", "/pyspark.zip/")
     ):
         return False
+    if path.endswith((".pyx", ".pxi")) and not Path(path).is_absolute():
+        return False  # of a compiled package, such as Arrow: the path is that of its build
     installed = [*site.getsitepackages(), sysconfig.get_path("stdlib"), _OURS]
     return not any(path.startswith(f"{folder}/") for folder in installed)

@@ -202,7 +202,7 @@ class OutputPoint(Generic[T]):
         except MisplacedNullError as error:
             what = f"column `{error.field}` of a batch emitted on `{self.name}` is null in row {error.row}"
             msg = f"{what}; `{schema.name}` does not allow that; fill it in, or {error.remedy}"
-            raise SchemaError(msg) from error
+            raise SchemaError(msg) from None
 
     def _refuse(self) -> NoReturn:
         if get_ident() != self.thread:
