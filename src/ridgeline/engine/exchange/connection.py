@@ -102,7 +102,7 @@ class Connection:
                 frames.extend(self._decoder.feed(scratch[:count]))
             elif (frame := self._decoder.filled(count)) is not None:
                 frames.append(frame)
-            if count < into.nbytes and into is scratch and self.stream.short_is_all:
+            if count < into.nbytes and into is scratch and self.stream.drained():
                 return
             budget -= count
         self.more = True

@@ -265,7 +265,7 @@ class Sockets:
             return
         if connection.proven is not None:
             self._open(connection, connection.proven)
-        if connection.outbox.error is not None:
+        if connection.outbox.error is not None or connection.stream.writes_first:
             self._read(connection)
         else:
             self._settle(connection)

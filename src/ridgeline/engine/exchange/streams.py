@@ -46,8 +46,6 @@ class Stream(Protocol):
 
     binding: bytes
     """Digest of the certificate in use, once `ready`; b"" in the clear."""
-    short_is_all: bool
-    """Once `receive` gives less than it could, the operating system says when there is more."""
     writes_first: bool
     """Must write before it can go on, whatever the caller wants."""
 
@@ -59,6 +57,9 @@ class Stream(Protocol):
 
     def receive(self, room: memoryview) -> int:
         """Read into `room`; 0 at the end. Raises BlockingIOError if there is nothing yet."""
+
+    def drained(self) -> bool:
+        """True, after `receive` gave less than it could, if the operating system says when there is more."""
 
     def send(self, pieces: Iterable[memoryview]) -> int:
         """Write what of the pieces is taken at once; how many bytes. Raises BlockingIOError for none."""
@@ -74,7 +75,6 @@ class PlainStream:
     """In the clear."""
 
     binding = b""
-    short_is_all = True
     writes_first = False
 
     def __init__(self, connected: socket.socket) -> None:
@@ -92,6 +92,10 @@ class PlainStream:
         """As `Stream`."""
         return self._socket.recv_into(room)
 
+    def drained(self) -> bool:
+        """As `Stream`."""
+        return True
+
     def send(self, pieces: Iterable[memoryview]) -> int:
         """As `Stream`."""
         return self._socket.sendmsg(islice(pieces, _MOST_PIECES))
@@ -107,8 +111,6 @@ class PlainStream:
 
 class TlsStream:
     """By TLS. `digest`: of the certificate of this end if it listens, None if it has connected."""
-
-    short_is_all = False
 
     def __init__(
         self, connected: socket.socket, context: ssl.SSLContext, digest: bytes | None = None
@@ -137,30 +139,43 @@ class TlsStream:
             )
             self._plain = None
         try:
-            with self._turn():
-                self._socket.do_handshake()
-        except BlockingIOError:
-            return False
+            self._socket.do_handshake()
+        except ssl.SSLError as error:
+            self.writes_first = isinstance(error, ssl.SSLWantWriteError)
+            if isinstance(_waits(error), BlockingIOError):
+                return False
+            raise
+        self.writes_first = False
         if not self._listens:
             self.binding = tls.digest_seen(self._socket)
         return True
 
     def receive(self, room: memoryview) -> int:
         """As `Stream`; an end that the other end has not said so is an error."""
-        with self._turn():
-            return self._socket.recv_into(room)
+        self.writes_first = False
+        with self._lock:
+            try:
+                return self._socket.recv_into(room)
+            except ssl.SSLError as error:
+                self.writes_first = isinstance(error, ssl.SSLWantWriteError)
+                raise _waits(error) from error
+
+    def drained(self) -> bool:
+        """True if no part of a record is left in the library."""
+        return self._socket.pending() == 0
 
     def send(self, pieces: Iterable[memoryview]) -> int:
         """As `Stream`, at most 1 MiB."""
         sent = 0
         for record in _records(pieces, _MOST_BYTES):
             try:
-                with self._turn():
+                with self._lock:
                     count = self._socket.send(record)
-            except BlockingIOError:
-                if not sent:
-                    raise
-                break
+            except ssl.SSLError as error:
+                waits = _waits(error)
+                if sent and isinstance(waits, BlockingIOError):
+                    break
+                raise waits from error
             sent += count
             if count < record.nbytes:
                 break
@@ -168,7 +183,7 @@ class TlsStream:
 
     def finish(self) -> None:
         """As `Stream`."""
-        with contextlib.suppress(BlockingIOError), self._turn():
+        with self._lock, contextlib.suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
             self._socket.unwrap()  # says it, and does not wait for the other end to say it too
 
     def close(self) -> None:
@@ -176,18 +191,11 @@ class TlsStream:
         with self._lock:
             (self._plain or self._socket).close()
 
-    @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
-        """One call of the library."""
-        with self._lock:
-            self.writes_first = False
-            try:
-                yield
-            except ssl.SSLWantReadError as error:
-                raise BlockingIOError from error
-            except ssl.SSLWantWriteError as error:
-                self.writes_first = True
-                raise BlockingIOError from error
+
+def _waits(error: ssl.SSLError) -> OSError:
+    """What the library's error means here: that it would have to wait, or itself."""
+    wants = isinstance(error, ssl.SSLWantReadError | ssl.SSLWantWriteError)
+    return BlockingIOError() if wants else error
 
 
 def _records(pieces: Iterable[memoryview], most_bytes: int) -> Iterator[memoryview]:
