@@ -27,6 +27,16 @@ def line(at=frames.AT, **application):
             "falling behind: 12,300 records, more arrives than is worked off, 12 windows behind",
         ),
         (
+            {
+                "verdict": "falling behind",
+                "backlogRecords": None,
+                "backlogSeconds": 0.0,
+                "basis": "exact",
+                "windowsBehind": 67,
+            },
+            "falling behind: nothing waits at the sources, but windows begin late, 67 windows behind",
+        ),
+        (
             {"verdict": "stuck", "backlogRecords": None, "backlogSeconds": None},
             "stuck: nothing is taken from the sources",
         ),

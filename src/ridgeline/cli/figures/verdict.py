@@ -63,7 +63,8 @@ def known_as(basis: str) -> str:
 def _parts(application: BacklogAnswer, at: float | None) -> list[str]:
     """The verdict, what waits, and when it will be done, as texts."""
     verdict, parts = application["verdict"], []
-    if verdict != "keeping up":
+    nothing_waits = not application["backlogRecords"] and application["backlogSeconds"] == 0
+    if verdict != "keeping up" and not nothing_waits:
         if application["backlogRecords"] is not None:
             parts.append(f"{known_as(application['basis'])}{count(application['backlogRecords'])} records")
         elif application["backlogSeconds"] is not None:
@@ -71,7 +72,8 @@ def _parts(application: BacklogAnswer, at: float | None) -> list[str]:
     if verdict == "catching up" and application["caughtUpAt"] is not None:
         parts.append(f"done {end(application['caughtUpAt'], at)}")
     if verdict == "falling behind":
-        parts.append("more arrives than is worked off")
+        idle = "nothing waits at the sources, but windows begin late"
+        parts.append(idle if nothing_waits else "more arrives than is worked off")
     if verdict == "stuck":
         parts.append("nothing is taken from the sources")
     as_of, behind = application.get("asOf"), application.get("windowsBehind")
