@@ -10,7 +10,7 @@ import pytest
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.api.pickling import loads
 from ridgeline.engine.exchange.block import Block, Message
-from ridgeline.engine.exchange.network import STRAM, Opened, Peer, Received
+from ridgeline.engine.exchange.network import LATE, STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.worker.messages import (
     Blocks,
     Committed,
@@ -283,6 +283,39 @@ def test_a_lost_line_to_another_slot_is_reported_and_made_again_with_states(loop
     for _ in range(3):
         settle()
     assert [type(one) for one in messages_of(other)] == [Blocks, Finished]
+
+
+def test_no_container_runs_before_its_partners_are_connected_and_a_busy_one_is_called_again():
+    board = Switchboard()
+    stram, other = board.join(Peer(STRAM)), board.join(Peer(0))
+    network = board.join(Peer(1))
+    containers = Recording(specs_of((1, 1), ALL))
+    loop = SlotLoop(Slot(1, containers, SteppingClock()), network, stram.me)
+    network.connect(stram.me, stram.address)
+    peers = {Peer(0): "board:0", Peer(1): "board:1"}
+    for message in (Host("m", PlanFile("p"), "r", 0, (0,), {0: 1, 1: 0}, peers), Run(WindowRequest(0, 0, 0))):
+        network.events.append(Received(stram.me, *framed(message)))
+    for _ in range(3):
+        line = next(line for line in [*board.lines.values(), None] if line is None or Peer(0) in line.ends)
+        if line is not None:
+            del board.lines[frozenset(line.ends)]
+            network.events.append(Lost(Peer(0), LATE))
+        loop.turn(0.0)
+        assert containers.ran == []
+    for _ in range(2):
+        while coming := board.on_their_way():
+            board.deliver(*coming[0])
+        loop.turn(0.0)
+    while coming := board.on_their_way():
+        board.deliver(*coming[0])
+    assert containers.ran == [(0, 0, 0)]
+    assert [type(one) for one in messages_of(other)] == [Blocks, Finished]
+    assert Unreachable not in [type(one) for one in messages_of(stram)]
+
+
+def framed(message):
+    kind, head, buffers = encode(message)
+    return kind, memoryview(head), [memoryview(buffer) for buffer in buffers]
 
 
 def test_a_full_line_holds_the_slot_back_and_nothing_is_lost(looped):

@@ -170,6 +170,7 @@ class Slot:
         """Host other containers. None of them goes on before a `Run` with states."""
         self._void()
         self._next, self._slots = {}, message.slots
+        self._wiring = Wiring(self._number, {}, {})
         try:
             self._hosting.host(message)
             self._wiring = Wiring(self._number, self._hosting.specs, message.slots)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.exchange.network import Event, Lost, Network, Opened, Peer, Received
+from ridgeline.engine.exchange.network import LATE, MALFORMED, Event, Lost, Network, Opened, Peer, Received
 from ridgeline.engine.worker.messages import (
     Address,
     Between,
@@ -29,8 +29,9 @@ _FULL_SECONDS = 0.01
 class SlotLoop:
     """Connects a `Slot` with a network. One thread.
 
-    The slot's peers are those of the last `Host`. Of two slots the one with the higher number connects. What
-    is sent before the other has connected waits here.
+    The slot's peers are those of the last `Host`. Of two slots the one with the higher number connects. No
+    container runs before all are connected: while a callback runs nobody answers who calls. What is sent to a
+    peer that is not connected waits here.
     """
 
     def __init__(self, slot: Slot, network: Network, stram: Peer) -> None:
@@ -40,7 +41,10 @@ class SlotLoop:
         self._peers: dict[int, Peer] = {}
         self._addresses: dict[Peer, Address] = {}
         self._waiting: dict[Peer, list[Between]] = {}
-        """What could not be sent yet, by peers that have not connected."""
+        """What could not be sent yet, by peers that are not connected."""
+        self._open: set[Peer] = set()
+        self._missing: set[Peer] = set()
+        """Partners that are not connected."""
         self._full: set[Peer] = set()
 
     def serve(self) -> None:
@@ -53,11 +57,11 @@ class SlotLoop:
         self._full = {peer for peer in self._full if self._network.queued_bytes(peer) > QUEUE_BYTES}
         if self._full:
             seconds = _FULL_SECONDS
-        elif self._slot.ready:
+        elif self._slot.ready and not self._missing:
             seconds = 0.0
         for event in self._network.poll(seconds):
             self._take(event)
-        if self._slot.ready and not self._full:
+        if self._slot.ready and not self._full and not self._missing:
             self._slot.step()
         self._send()
 
@@ -71,12 +75,14 @@ class SlotLoop:
                     self._receive(event)
                 except MalformedError as error:
                     self._network.hang_up(peer)
-                    self._lost(peer, str(error))
+                    self._lost(peer, MALFORMED, str(error))
             case Opened(peer):
+                self._open.add(peer)
+                self._missing.discard(peer)
                 for message in self._waiting.pop(peer, ()):
                     self._send_to(peer, message)
             case Lost(peer, reason, detail):
-                self._lost(peer, f"{reason}: {detail}" if detail else reason)
+                self._lost(peer, reason, detail)
 
     def _receive(self, frame: Received) -> None:
         """Take a message in. Raises MalformedError for one that such a peer does not send."""
@@ -101,6 +107,7 @@ class SlotLoop:
         for peer in list(self._waiting):
             if peer not in self._addresses:
                 del self._waiting[peer]
+        self._missing = {self._peers[number] for number in self._slot.partners} - self._open
 
     def _connect(self) -> None:
         """Connect to all partners of lower numbers, as far as there is no connection."""
@@ -108,13 +115,22 @@ class SlotLoop:
             if number < self._network.me.slot:
                 self._network.connect(self._peers[number], self._addresses[self._peers[number]])
 
-    def _lost(self, peer: Peer, detail: str) -> None:
-        """There is no connection to a peer. Without STRAM there is nothing more to do."""
-        self._waiting.pop(peer, None)
+    def _lost(self, peer: Peer, reason: str, detail: str) -> None:
+        """There is no connection to a peer. Without STRAM there is nothing more to do.
+
+        One that takes calls and does not answer is busy: it is called again, and nothing is lost.
+        """
+        was_open = peer in self._open
+        self._open.discard(peer)
         if peer == self._stram:
             self._slot.close()
         elif self._peers.get(peer.slot) == peer and peer.slot in self._slot.partners:
-            self._tell(Unreachable(peer, detail))
+            self._missing.add(peer)
+            if reason == LATE and not was_open:
+                self._connect()
+            else:
+                self._waiting.pop(peer, None)
+                self._tell(Unreachable(peer, f"{reason}: {detail}" if detail else reason))
 
     # What goes out ------------------------------------------------------------------------------------------
 
@@ -131,18 +147,15 @@ class SlotLoop:
 
     def _send_to(self, peer: Peer, message: Between) -> None:
         """Send to another slot, once it is connected."""
-        waiting = self._waiting.get(peer)
-        if waiting is not None:
-            waiting.append(message)
+        if peer not in self._open:
+            self._waiting.setdefault(peer, []).append(message)
             return
         try:
             sent = self._network.send(peer, *encode(message))
         except ValueError as error:
             self._refuse(message, error)
             return
-        if not sent:
-            self._waiting[peer] = [message]
-        elif isinstance(message, Blocks) and self._network.queued_bytes(peer) > QUEUE_BYTES:
+        if sent and isinstance(message, Blocks) and self._network.queued_bytes(peer) > QUEUE_BYTES:
             self._full.add(peer)
 
     def _refuse(self, message: Between, error: ValueError) -> None:
