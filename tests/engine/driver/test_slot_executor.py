@@ -110,7 +110,7 @@ def test_an_operator_that_raises_runs_again_from_the_last_commit(run, tmp_path):
     folder.mkdir()
     found = run(sum_application(FailingSum(bad=55, failures=1, folder=str(folder))))
     assert found.retries[0].window_id == 5
-    assert all("cannot add 55" in retry.reason for retry in found.retries)
+    assert "cannot add 55" in found.retries[0].reason
     assert found.collected("store") == run_local(sum_application()).collected("store")
     assert not found.of_type(SlotLost)
 
