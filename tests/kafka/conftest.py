@@ -2,9 +2,8 @@
 
 import pytest
 
-from support.crash.processes import Driver
-from support.jars import jars
 from support.kafka.broker import Broker
+from support.kafka.driver import kafka_driver
 
 
 @pytest.fixture(scope="session")
@@ -14,7 +13,7 @@ def _broker(tmp_path_factory):
     broker.stop(kill=True)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def broker(_broker):
     """A broker that runs."""
     return _broker if _broker.running else _broker.start()
@@ -26,8 +25,7 @@ def start(tmp_path):
     drivers = []
 
     def begin(*arguments):
-        packages = ",".join(map(str, jars("spark-kafka")))
-        drivers.append(Driver((*arguments, "--conf", f"spark.jars={packages}"), tmp_path / "run.log"))
+        drivers.append(kafka_driver(arguments, tmp_path / "run.log"))
         return drivers[-1]
 
     yield begin
