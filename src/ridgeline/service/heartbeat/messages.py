@@ -9,16 +9,11 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from ridgeline.engine.exchange.network import MALFORMED, REASONS, UNAUTHENTICATED
 from ridgeline.engine.worker.heartbeat import VERSION
 from ridgeline.measure.encoding import from_dict
 from ridgeline.measure.events import ContainerHeartbeat, HeartbeatRejected, RunEvent
 
-UNAUTHENTICATED = "unauthenticated"
-MALFORMED = "malformed"
-TOO_LARGE = "too large"
-LATE = "late"
-TOO_MANY = "too many"
-REASONS = (UNAUTHENTICATED, MALFORMED, TOO_LARGE, LATE, TOO_MANY)
 _LONGEST_WHOLE_NUMBER = 18
 _REPORT_SECONDS = 1.0
 

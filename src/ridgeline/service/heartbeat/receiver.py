@@ -7,30 +7,21 @@ was refused. Wire format: `ridgeline.engine.worker.heartbeat`.
 from __future__ import annotations
 
 import contextlib
-import resource
 import secrets
 import selectors
 import socket
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.engine.driver.watchdog import Worker
+from ridgeline.engine.exchange.limits import half_the_descriptors
+from ridgeline.engine.exchange.network import LATE, MALFORMED, TOO_LARGE, TOO_MANY, UNAUTHENTICATED
 from ridgeline.engine.worker import stacks
 from ridgeline.engine.worker.heartbeat import HEADER, HeartbeatAddress
 from ridgeline.measure.events import ContainerHeartbeat, RunEvent, WindowCommitted
-from ridgeline.service.heartbeat.messages import (
-    LATE,
-    MALFORMED,
-    TOO_LARGE,
-    TOO_MANY,
-    UNAUTHENTICATED,
-    RejectedError,
-    Rejections,
-    read_message,
-)
+from ridgeline.service.heartbeat.messages import RejectedError, Rejections, read_message
 
 _CLOCK = SystemClock()
 _TICK_SECONDS = 0.5
@@ -40,12 +31,6 @@ _BUFFERED_MESSAGES = 16
 """Unfinished messages may hold this many times the greatest message's bytes, all together."""
 _ACCEPTED_AT_ONCE = 64
 _KNOWN_WORKERS = 10_000
-
-
-def _half_the_descriptors() -> int:
-    """Half of the files that this process may open: the other half is the application's."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return sys.maxsize if limit == resource.RLIM_INFINITY else limit // 2
 
 
 @dataclass(eq=False, slots=True)
@@ -97,7 +82,7 @@ class HeartbeatReceiver:
         self._observe = observe
         self._now = now
         self._maximum_bytes = maximum_bytes
-        self._maximum_connections = min(maximum_connections, _half_the_descriptors())
+        self._maximum_connections = min(maximum_connections, half_the_descriptors())
         self._message_seconds = message_seconds
         self._idle_seconds = idle_seconds
         self._committed = -1
