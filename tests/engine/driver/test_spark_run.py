@@ -112,9 +112,10 @@ def test_stops_after_the_window_that_runs(spark_context, tmp_path):
     first = run_on_spark(sum_application(), spark_context, checkpoint, each=stop_in_window_2, stop=stop)
     second = run_on_spark(sum_application(), spark_context, checkpoint)
 
-    assert first.ids == [0, 1, 2]
+    assert first.ids == list(range(len(first.ids)))
+    assert 3 <= len(first.ids) <= 2 + first.most_in_flight
     assert not first.outcome.ended
-    assert second.ids == list(range(3, 10))
+    assert second.ids == list(range(len(first.ids), 10))
     assert second.collected("store")[-1].value == sum(range(100))
 
 
@@ -138,7 +139,8 @@ def test_window_that_runs_when_asked_to_stop_is_committed(spark_context, tmp_pat
     )
     thread.join()
 
-    assert run.ids == [0, 1]
+    assert run.ids == list(range(len(run.ids)))
+    assert 2 <= len(run.ids) <= 1 + run.most_in_flight
     assert len(run.collected("store", 1)) == 1
     assert run.retries == []
 

@@ -2,6 +2,7 @@
 
 import contextlib
 
+from ridgeline.engine.driver.execution_kind import Execution, chosen_execution
 from ridgeline.engine.driver.launch import Options, launch
 from ridgeline.measure.events import OperatorWindow, WindowCommitted, WindowRetried
 from ridgeline.plan.planner import plan_application
@@ -22,6 +23,12 @@ class SparkRun:
     def of_type(self, kind):
         """The events of a type."""
         return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def most_in_flight(self):
+        """How many windows may be under way, as the environment says: one where each is a job."""
+        in_slots = chosen_execution(None, self.plan) is Execution.SLOTS
+        return self.plan.logical.attributes["windows_in_flight"] if in_slots else 1
 
     @property
     def retries(self):
