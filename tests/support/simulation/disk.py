@@ -1,0 +1,343 @@
+"""A simulated disk: what was not synced may be lost, in parts, when the power fails."""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable, Iterable
+
+from typing_extensions import Buffer
+
+from ridgeline.api.errors import CheckpointError
+from ridgeline.engine.state.storage import DriverStorage, LocalStorage
+from support.simulation.process import Process
+
+SECTOR = 512
+
+
+class File:
+    """A file: what processes read of it, and what the disk itself has.
+
+    `dirty`: the ranges that were written since the last sync.
+    """
+
+    __slots__ = ("data", "dirty", "links", "synced")
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.data = bytearray(data)
+        self.synced = bytearray()
+        self.dirty: list[tuple[int, int]] = [(0, len(data))] if data else []
+        self.links = 1
+
+    def sync(self) -> None:
+        """Let what was written survive a power cut."""
+        for begin, end in self.dirty:
+            if len(self.synced) < begin:
+                self.synced.extend(bytes(begin - len(self.synced)))
+            self.synced[begin:end] = self.data[begin:end]
+        self.dirty.clear()
+
+    def lose_power(self, luck: random.Random) -> None:
+        """Keep some of what was not synced: of what is new a part, of what was overwritten whole sectors."""
+        known = len(self.synced)
+        chance = luck.random()
+        for begin, end in self.dirty:
+            for first in range(begin - begin % SECTOR, end, SECTOR):
+                if luck.random() < chance:
+                    low, high = max(first, begin), min(first + SECTOR, end)
+                    if len(self.synced) < low:
+                        self.synced.extend(bytes(low - len(self.synced)))
+                    self.synced[low:high] = self.data[low:high]
+        if self.dirty and len(self.data) > known:
+            fate = luck.randrange(3)
+            if fate == 0:
+                del self.synced[known:]
+            elif fate == 1:
+                del self.synced[luck.randint(known, len(self.data)) :]
+            elif len(self.synced) < len(self.data):
+                self.synced.extend(bytes(len(self.data) - len(self.synced)))
+        self.dirty.clear()
+        self.data = bytearray(self.synced)
+
+
+class Disk:
+    """The files of a world. `names` is what processes see; a folder's names need a sync as well."""
+
+    def __init__(self, luck: random.Random) -> None:
+        self.names: dict[str, File] = {}
+        self.folders: dict[str, set[str]] = {}
+        self._durable: dict[str, File] = {}
+        self._pending: dict[str, list[tuple[str, File | None]]] = {}
+        self._luck = luck
+        self.full = False
+        self.bad_syncs = 0
+        """So many syncs fail from now on."""
+        self.forgets = False
+        """What a sync that has failed should have written is never written, whoever syncs it again."""
+        self.owner: Process | None = None
+        """Who has locked the folder."""
+        self.lock_is_broken = False
+        """The lock lets another one in, as a lock server does that has lost a client."""
+        self.on_delete: Callable[[str], None] = lambda _name: None
+
+    def link(self, name: str, file: File | None) -> None:
+        """Give a file a name, or (None) take it away."""
+        folder, _, last = name.rpartition("/")
+        if file is None:
+            self.names.pop(name).links = 0
+            self.folders[folder].discard(last)
+        else:
+            self.names[name] = file
+            self.folders.setdefault(folder, set()).add(last)
+        self._pending.setdefault(folder, []).append((name, file))
+
+    def sync_folder(self, folder: str) -> None:
+        """Let a folder's names survive a power cut."""
+        for name, file in self._pending.pop(folder, ()):
+            self._settle(name, file)
+
+    def sync(self, file: File) -> None:
+        """Sync a file. Raises OSError."""
+        if self.bad_syncs:
+            self.bad_syncs -= 1
+            if self.forgets:
+                file.dirty.clear()
+            raise OSError(errno.EIO, "simulated")
+        file.sync()
+
+    def write(self, file: File, data: Buffer, offset: int) -> None:
+        """Write a piece. Raises OSError, after a part of it, if the disk is full."""
+        piece = bytes(memoryview(data))
+        if self.full and len(file.data) < offset + len(piece):
+            piece = piece[: self._luck.randint(0, len(piece) - 1)] if piece else piece
+        end = offset + len(piece)
+        if len(file.data) < offset:
+            file.data.extend(bytes(offset - len(file.data)))
+        file.data[offset:end] = piece
+        file.dirty.append((offset, end))
+        if self.full:
+            raise OSError(errno.ENOSPC, "simulated")
+
+    def _settle(self, name: str, file: File | None) -> None:
+        if file is None:
+            self._durable.pop(name, None)
+        else:
+            self._durable[name] = file
+
+    def lose_power(self) -> None:
+        """Forget what was not synced. Of a folder's names the first few of the newest remain."""
+        for pending in self._pending.values():
+            for name, file in pending[: self._luck.randint(0, len(pending))]:
+                self._settle(name, file)
+        self._pending.clear()
+        self.names = dict(self._durable)
+        self.folders = {}
+        for name, file in self.names.items():
+            file.lose_power(self._luck)
+            folder, _, last = name.rpartition("/")
+            self.folders.setdefault(folder, set()).add(last)
+        self.owner = None
+
+
+class _Lock:
+    """What `Checkpoint` keeps as its lock file."""
+
+    def __init__(self, disk: Disk, process: Process) -> None:
+        self._disk = disk
+        self._process = process
+
+    def truncate(self, _size: int) -> None:
+        """Nobody reads it."""
+
+    def close(self) -> None:
+        """Let others in."""
+        if self._disk.owner is self._process:
+            self._disk.owner = None
+
+
+class SimulatedFile:
+    """An `AppendedFile` of a simulated disk."""
+
+    def __init__(self, disk: Disk, name: str, process: Process) -> None:
+        self._disk = disk
+        self._name = name
+        self._file = disk.names[name]
+        self._process = process
+
+    def append(self, data: bytes, offset: int) -> None:
+        """Write and sync."""
+        self.write(data, offset)
+        self._process.point("append sync")
+        self._disk.sync(self._file)
+        self._process.point("append")
+        if not self._file.links:
+            msg = f"`{self._name}` was removed"
+            raise FileNotFoundError(msg)
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Write without a sync."""
+        self._process.point("append write")
+        self._disk.write(self._file, data, offset)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class SimulatedDisk(LocalStorage):
+    """A process's view of the disk, as `LocalStorage`."""
+
+    def __init__(self, disk: Disk, process: Process) -> None:
+        super().__init__("/simulated")
+        self.disk = disk
+        self._process = process
+
+    def prepare(self, folders: Iterable[str]) -> None:
+        """All folders are there."""
+
+    def lock(self) -> _Lock:
+        """Lock the folder for this process. Raises CheckpointError."""
+        self._process.point("lock")
+        owner = self.disk.owner
+        if owner is not None and owner.alive and not self.disk.lock_is_broken:
+            msg = f"checkpoint folder `{self.uri}` is in use by {owner.name}"
+            raise CheckpointError(msg)
+        self.disk.owner = self._process
+        return _Lock(self.disk, self._process)
+
+    def _file(self, name: str) -> File:
+        try:
+            return self.disk.names[name]
+        except KeyError:
+            raise FileNotFoundError(name) from None
+
+    def read(self, name: str) -> bytes:
+        """The whole file."""
+        self._process.point("read")
+        return bytes(self._file(name).data)
+
+    def read_range(self, name: str, offset: int, size: int) -> bytes:
+        """A part of it."""
+        self._process.point("read")
+        return bytes(self._file(name).data[offset : offset + size])
+
+    def map(self, name: str) -> Buffer | None:
+        """The bytes."""
+        return self.read(name)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is one."""
+        self._process.point("look")
+        return name in self.disk.names
+
+    def appended(self, name: str) -> SimulatedFile:  # type: ignore[override]  the same in a simulation
+        """To append to."""
+        self._process.point("open")
+        self._file(name)
+        return SimulatedFile(self.disk, name, self._process)
+
+    def settle_folder(self, folder: str) -> None:
+        """Sync its names."""
+        self._process.point("settle")
+        self.disk.sync_folder(folder)
+
+    def settle(self, names: Iterable[str]) -> None:
+        """Sync files and their folders."""
+        for name in names:
+            self._process.point("settle")
+            self.disk.sync(self._file(name))
+            self.disk.sync_folder(name.rpartition("/")[0])
+
+    def write_parts(self, name: str, parts: Iterable[bytes]) -> int:
+        """Write and sync the content, not the name."""
+        self._process.point("write")
+        data = b"".join(parts)
+        file = File()
+        self.disk.link(name, file)
+        self.disk.write(file, data, 0)
+        self._process.point("write sync")
+        self.disk.sync(file)
+        return len(data)
+
+    def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
+        """A hidden file, then a link, then a sync of the folder."""
+        self._process.point("create")
+        hidden = File()
+        if settled:
+            self.disk.sync_folder(settled)
+        self.disk.write(hidden, data, 0)
+        self.disk.sync(hidden)
+        self._process.point("create link")
+        if name in self.disk.names:
+            return False
+        self.disk.link(name, hidden)
+        self._process.point("create sync")
+        self.disk.sync_folder(name.rpartition("/")[0])
+        self._process.point("created")
+        return True
+
+    def names(self, folder: str) -> list[str]:
+        """Sorted."""
+        self._process.point("list")
+        return sorted(self.disk.folders.get(folder, ()))
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove the names."""
+        for name in names:
+            self._process.point("delete")
+            if name in self.disk.names:
+                self.disk.on_delete(name)
+                self.disk.link(name, None)
+
+
+class SimulatedStore(DriverStorage):
+    """A process's view of an object store: what is written is safe, a create is conditional."""
+
+    def __init__(self, disk: Disk, process: Process) -> None:
+        self.uri = "s3://simulated"
+        self.disk = disk
+        self._process = process
+
+    def _put(self, name: str, data: bytes) -> None:
+        if self.disk.full:
+            raise OSError(errno.EDQUOT, "simulated")
+        file = File(data)
+        file.sync()
+        self.disk.link(name, file)
+        self.disk.sync_folder(name.rpartition("/")[0])
+
+    def read(self, name: str) -> bytes:
+        """The whole object."""
+        self._process.point("read")
+        try:
+            return bytes(self.disk.names[name].data)
+        except KeyError:
+            raise FileNotFoundError(name) from None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put it."""
+        self._process.point("write")
+        self._put(name, data)
+        self._process.point("written")
+
+    def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
+        """Put it if there is none."""
+        self._process.point("create")
+        if name in self.disk.names:
+            return False
+        self._put(name, data)
+        self._process.point("created")
+        return True
+
+    def names(self, folder: str) -> list[str]:
+        """Sorted."""
+        self._process.point("list")
+        return sorted(self.disk.folders.get(folder, ()))
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove them."""
+        for name in names:
+            self._process.point("delete")
+            if name in self.disk.names:
+                self.disk.on_delete(name)
+                self.disk.link(name, None)
+                self.disk.sync_folder(name.rpartition("/")[0])

@@ -1,0 +1,169 @@
+"""A driver and its slots in a simulated world: the engine's own code over simulated disk and wires."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ridgeline.api.publisher import PublisherContext
+from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.manifest import Manifest
+from ridgeline.engine.driver.run import ApplicationRun
+from ridgeline.engine.driver.slot_executor import SlotExecutor
+from ridgeline.engine.exchange.network import STRAM, Peer
+from ridgeline.engine.state import state_files
+from ridgeline.engine.worker.messages import Joined, encode
+from ridgeline.engine.worker.slot import Slot
+from ridgeline.engine.worker.slot_loop import SlotLoop
+from support.simulation.disk import SimulatedDisk, SimulatedStore
+from support.simulation.model import Models
+from support.simulation.platform import Jobs, Platform
+from support.simulation.process import Process
+from support.simulation.wires import Endpoint, Wires
+
+if TYPE_CHECKING:
+    from support.simulation.world import World
+
+
+class SimulatedCheckpoint(Checkpoint):
+    """A checkpoint whose commits are noted in the ledger."""
+
+    def __init__(self, driver: DriverProcess) -> None:
+        self._world = driver.world
+        self._ledger = driver.world.ledger
+        super().__init__(driver.storage, "app")
+        last = self.last()
+        self._ledger.found(last.window_id if last else -1)
+        if last:
+            self._ledger.commit(last.window_id, last.states)
+
+    def _take_lock(self) -> None:
+        if isinstance(self.storage, SimulatedDisk):
+            self._lock = self.storage.lock()  # type: ignore[assignment]
+
+    def _refuse_lost_windows(self, states: list[str]) -> None:
+        """Let files of windows that were in flight be, unless the case wants the engine's own answer."""
+        case = self._world.case
+        if not case.ahead:
+            last = self._written.last.window_id if self._written.last else -1
+            states = [name for name in states if state_files.window_of(name) > last + case.in_flight + 1]
+        super()._refuse_lost_windows(states)
+
+    def commit(self, manifest: Manifest, changes: Mapping[str, bytes] = {}) -> Mapping[str, str]:
+        names = super().commit(manifest, changes)
+        last = self.last()
+        assert last is not None
+        self._ledger.commit(last.window_id, last.states)
+        self._world.committed()
+        return names
+
+
+class DriverProcess(Process):
+    """A driver: starts at its first turn."""
+
+    def __init__(self, world: World, number: int) -> None:
+        super().__init__(world, f"driver {number}")
+        self.number = number
+        view = SimulatedStore if world.case.store else SimulatedDisk
+        self.storage = view(world.disk, self)
+        self.wires = Wires(world.busy)
+        self.jobs: Jobs | None = None
+        self.run: ApplicationRun | None = None
+        self.endpoint: Endpoint
+        self.over = False
+
+    @property
+    def has_work(self) -> bool:
+        """True if a turn would do something."""
+        return self.run is None or bool(self.endpoint.events) or self.run.master.can_begin
+
+    def turn(self) -> bool:
+        """Do something. True once the application has ended in order."""
+        if self.run is None:
+            self.run = self._start()
+            return False
+        run, master = self.run, self.run.master
+        if master.ended and not master.under_way:
+            run.close(orderly=True)
+            return True
+        if master.can_begin and self.world.luck.random() < 0.7:
+            run.begin(master.next_window)
+        else:
+            run.turn(0.0)
+        return False
+
+    def _start(self) -> ApplicationRun:
+        world = self.world
+        checkpoint = SimulatedCheckpoint(self)
+        plan = world.layout.plan
+        endpoint = self.endpoint = self.wires.join(Peer(STRAM, checkpoint.epoch), self)
+        executor = SlotExecutor(
+            Platform(self, endpoint, world.case.slots),
+            plan,
+            self.storage,
+            checkpoint.run_id,
+            checkpoint.epoch,
+            clock=world.clock,
+            observe=lambda _event: None,
+        )
+
+        def context(operator: str) -> PublisherContext:
+            no: Any = None
+            return PublisherContext(
+                application="app",
+                operator=operator,
+                run_id=checkpoint.run_id,
+                clock=world.clock,
+                console=self,  # type: ignore[arg-type]  what is published goes there
+                staging="",
+                spark=no,
+                epoch=checkpoint.epoch,
+                check_owner=checkpoint.check_owner,
+            )
+
+        return ApplicationRun(plan, checkpoint, executor, world.clock, context)
+
+    def publish(self, window_id: int, values: Any) -> None:
+        """Readers see a window now."""
+        self.world.ledger.publish(window_id, values)
+        self.point("published")
+
+    # Its slots ----------------------------------------------------------------------------------------------
+
+    def begin_task(self, slot: int, attempt: int) -> None:
+        """Spark is to begin a slot's task, some time."""
+        self.world.waiting.append((self, slot, attempt))
+
+    def end_task(self, slot: int) -> None:
+        """Spark ends a slot's task."""
+        for process in list(self.world.slots):
+            if process.driver is self and process.number == slot:
+                self.world.kill_slot(process, lost=0, for_good=True)
+        self.world.waiting = [one for one in self.world.waiting if one[:2] != (self, slot)]
+
+
+class SlotProcess(Process):
+    """A slot of a driver."""
+
+    def __init__(self, world: World, driver: DriverProcess, number: int, attempt: int) -> None:
+        super().__init__(world, f"slot {number} of {driver.name}")
+        self.driver = driver
+        self.number = number
+        self.attempt = attempt
+        me = Peer(number, attempt)
+        self.endpoint = driver.wires.join(me, self)
+        view = SimulatedStore if world.case.store else SimulatedDisk
+        tag = f"s{number}-{driver.number}-{attempt}"
+        self.models = Models(self, view(world.disk, self), world.layout, world.ledger, world.luck, tag)
+        self.slot = Slot(number, self.models, world.clock)
+        stram = next((peer for peer in driver.wires.endpoints if peer.slot == STRAM), Peer(STRAM, 0))
+        self.loop = SlotLoop(self.slot, self.endpoint, stram)
+        address = f"wire:{stram.slot}.{stram.attempt}"
+        self.endpoint.connect(stram, address)
+        joined = Joined(number, "simulated", 1000 + attempt, self.endpoint.address, attempt)
+        self.endpoint.send(stram, *encode(joined))
+
+    @property
+    def has_work(self) -> bool:
+        """True if a turn would do something."""
+        return bool(self.endpoint.events) or self.slot.ready

@@ -1,0 +1,153 @@
+"""What is true in a simulated world, noted beside it; every contradiction is a violation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from ridgeline.engine.state import state_files
+from ridgeline.plan.protocol import StateVersion
+from support.simulation.model import KEYS, Layout
+from support.simulation.process import ViolationError
+
+
+class Ledger:
+    """Which values states have, which windows are committed, what readers see.
+
+    `total`: how many numbers each source emits in all. `large`: how many changes of state go to files.
+    """
+
+    def __init__(self, layout: Layout, total: int, large: float) -> None:
+        self.total = total
+        self.large = large
+        self.violation: ViolationError | None = None
+        self._layout = layout
+        self._keys = {operator.id: operator.state_key for operator in layout.plan.physical.operators}
+        self._values: dict[str, Any] = {}
+        """What a container held after a change, by the change's name."""
+        self.committed: dict[int, tuple[tuple[int, ...], Mapping[str, StateVersion]]] = {}
+        """The windows that somebody took for committed: the sources' positions, and the states."""
+        self.last = -1
+        self.needed: set[str] = set()
+        """The state files that the last committed window names."""
+        self.published: dict[int, list[int]] = {}
+        self._sums: dict[tuple[int, int], int] = {}
+
+    def violate(self, what: str) -> NoReturn:
+        """An invariant does not hold. The first one counts."""
+        self.violation = self.violation or ViolationError(what)
+        raise self.violation
+
+    # States -------------------------------------------------------------------------------------------------
+
+    def changed(self, name: str, value: Any) -> None:
+        """A container holds this value after a change."""
+        if name in self._values:
+            self.violate(f"two attempts wrote the same change `{name}`")
+        self._values[name] = value
+
+    def value(self, version: StateVersion) -> Any:
+        """What a version holds, None for nothing."""
+        return self._values[state_files.covered(version[-1])] if version else None
+
+    def restored(self, operator: int, version: StateVersion, value: Any) -> None:
+        """A container has gone to a version and holds this now."""
+        wanted = self.value(version) or ({} if operator in self._layout.sums else 0)
+        if value is not None and value != wanted:
+            self.violate(f"operator {operator} restored {value} from {version}, not {wanted}")
+
+    # Commits ------------------------------------------------------------------------------------------------
+
+    def commit(self, window_id: int, states: Mapping[str, StateVersion]) -> None:
+        """A driver takes a window for committed."""
+        states = {key: tuple(version) for key, version in states.items()}
+        versions = {key: tuple(map(state_files.covered, version[-1:])) for key, version in states.items()}
+        sources = sorted(self._layout.sources.items(), key=lambda item: item[1])
+        positions = tuple(self.value(versions.get(self._keys[one], ())) or 0 for one, _ in sources)
+        if (known := self.committed.get(window_id)) is not None:
+            if known != (positions, versions):
+                self.violate(f"window {window_id} was committed twice: {known}, {(positions, versions)}")
+        else:
+            if window_id != self.last + 1:
+                self.violate(f"window {window_id} was committed after {self.last}")
+            self._check_sums(positions, versions)
+            self.committed[window_id] = positions, versions
+            self.last = window_id
+        if window_id == self.last:
+            self.needed = {name for version in states.values() for name in version}
+
+    def _positions(self, window_id: int) -> tuple[int, ...]:
+        known = self.committed.get(window_id)
+        return known[0] if known else (0,) * len(self._layout.sources)
+
+    def _numbers(self, window_id: int, positions: Sequence[int]) -> list[int]:
+        """The numbers of a window, given the positions after it."""
+        count = len(self._layout.sources)
+        return sorted(
+            number * count + source
+            for source, (begin, end) in enumerate(zip(self._positions(window_id - 1), positions, strict=True))
+            for number in range(begin, end)
+        )
+
+    def _check_sums(self, positions: tuple[int, ...], versions: Mapping[str, StateVersion]) -> None:
+        """Each number must be in the sums exactly once."""
+        partitions = len(self._layout.sums)
+        for number in self._numbers(self.last + 1, positions):
+            key = number % KEYS
+            place = key % partitions, key
+            self._sums[place] = self._sums.get(place, 0) + number + 1
+        for operator, partition in self._layout.sums.items():
+            found = self.value(versions.get(self._keys[operator], ())) or {}
+            wanted = {key: total for (one, key), total in self._sums.items() if one == partition}
+            if found != wanted:
+                where = f"window {self.last + 1}, partition {partition}"
+                self.violate(f"the sums of {where} are {found}, not {wanted}")
+
+    def found(self, window_id: int) -> None:
+        """A driver that starts has found this as the last committed window."""
+        if window_id < self.last:
+            self.violate(f"window {self.last} was committed, a driver found {window_id} as the last")
+
+    def told_committed(self, window_id: int) -> None:
+        """A container was told that a window is committed."""
+        if window_id > self.last:
+            self.violate(f"`committed` was called for window {window_id} after {self.last}")
+
+    # Outputs ------------------------------------------------------------------------------------------------
+
+    def publish(self, window_id: int, values: Sequence[int]) -> None:
+        """Readers see a window now."""
+        if window_id not in self.committed:
+            self.violate(f"window {window_id} was published before it was committed")
+        if window_id > 0 and window_id - 1 not in self.published:
+            self.violate(f"window {window_id} was published, {window_id - 1} was not")
+        wanted = self._numbers(window_id, self._positions(window_id))
+        if list(values) != wanted:
+            self.violate(f"window {window_id} was published with {list(values)}, not {wanted}")
+        self.published[window_id] = list(values)
+
+    def check_end(self) -> None:
+        """The application has ended: everything is there."""
+        numbers = sorted(number for values in self.published.values() for number in values)
+        if numbers != list(range(self.total * len(self._layout.sources))):
+            self.violate(f"published at the end: {numbers}")
+        if len(self.published) != self.last + 1:
+            self.violate(f"{len(self.published)} windows were published, {self.last + 1} committed")
+
+    # Files --------------------------------------------------------------------------------------------------
+
+    def deleted(self, name: str, exists: Mapping[str, object]) -> None:
+        """Somebody removes a file."""
+        folder, _, last = name.rpartition("/")
+        if folder == state_files.FOLDER:
+            for needed in self.needed:
+                place = state_files.slice_place(needed)
+                only = place is None or state_files.segment_file(place[0]) not in exists
+                if only and state_files.file_of(needed) == last:
+                    self.violate(f"`{name}` was removed, which window {self.last} names")
+        if folder == state_files.JOURNAL and last.isdecimal():
+            for needed in self.needed:
+                place = state_files.slice_place(needed)
+                file = f"{state_files.FOLDER}/{state_files.file_of(needed)}"
+                if place is not None and place[0] == int(last) and file not in exists:
+                    self.violate(f"`{name}` was removed, in which `{needed}` lies")

@@ -1,0 +1,137 @@
+"""Where slots run in a simulation: jobs whose tasks the world begins, and enough cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ridgeline.engine.driver import journal, retention, slot_executor, slot_group, witness
+from ridgeline.engine.driver.slot_jobs import JobEnded
+from ridgeline.engine.exchange.listening import Listen
+from ridgeline.engine.exchange.network import Network
+from ridgeline.engine.worker.plan_distribution import PlanFile
+
+if TYPE_CHECKING:
+    from support.simulation.driver import DriverProcess
+
+TRIES = 4
+"""So often Spark begins the task of a job."""
+ATTEMPTS = slot_group._ATTEMPTS_OF_A_JOB
+
+
+class Jobs:
+    """The jobs of a driver's slots, as `SlotJobs`: the world says when their tasks begin."""
+
+    def __init__(self, driver: DriverProcess) -> None:
+        self._driver = driver
+        self._numbers: dict[int, int] = {}
+        self._ended: list[JobEnded] = []
+
+    def start(self, slot: int) -> None:
+        """Submit a job."""
+        number = self._numbers[slot] = self._numbers.get(slot, -1) + 1
+        self._driver.begin_task(slot, number * ATTEMPTS)
+
+    def died(self, slot: int, attempt: int, *, for_good: bool) -> None:
+        """The process of a task has died: Spark begins it again, some times."""
+        if attempt // ATTEMPTS != self._numbers.get(slot):
+            return
+        if for_good or attempt % ATTEMPTS + 1 == TRIES:
+            self._ended.append(JobEnded(slot, RuntimeError("Job aborted")))
+        else:
+            self._driver.begin_task(slot, attempt + 1)
+
+    def left(self, slot: int, attempt: int) -> None:
+        """A task has come to its end."""
+        if attempt // ATTEMPTS == self._numbers.get(slot):
+            self._ended.append(JobEnded(slot, None))
+
+    def cancel(self, slot: int) -> None:
+        """End the task."""
+        self._driver.end_task(slot)
+
+    def connected(self, slot: int) -> None:
+        """All jobs are watched."""
+
+    def disconnected(self, slot: int) -> None:
+        """As above."""
+
+    def take_ended(self) -> list[JobEnded]:
+        """Those that have ended since."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def close(self, seconds: float) -> None:
+        """No job is left."""
+
+
+class _NoSharing:
+    """Blocks travel by value."""
+
+    in_use = False
+
+    def place(self, attempt: int, hosts: object) -> None:
+        """Nowhere."""
+
+    def close(self) -> None:
+        """Nothing is there."""
+
+
+class Platform:
+    """A `SlotPlatform` of a simulated driver."""
+
+    listen = Listen()
+
+    def __init__(self, driver: DriverProcess, network: Network, slots: int) -> None:
+        self._driver = driver
+        self._network = network
+        self._slots = slots
+
+    def claim(self, containers: int) -> int:
+        """As many as there are."""
+        return min(containers, self._slots)
+
+    def release(self) -> None:
+        """Nobody counts them."""
+
+    def open_network(self, secret: bytes) -> Network:
+        """That of the driver."""
+        return self._network
+
+    def open_jobs(
+        self, task: Callable[[int], str], describe: Callable[[int], str], wake: Callable[[], None]
+    ) -> Jobs:
+        """Jobs of the world."""
+        self._driver.jobs = Jobs(self._driver)
+        return self._driver.jobs
+
+    def open_sharing(self) -> Any:
+        """None."""
+        return _NoSharing()
+
+    def reason(self, error: Exception) -> str:
+        """As it is."""
+        return str(error)
+
+
+def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
+    yield slot_executor.plan_distribution, "distribute", lambda *_: PlanFile("plan")
+    yield witness.trust, "check_entry", lambda *_: None
+    yield journal, "SEGMENT_BYTES", segment_bytes
+    yield journal, "PICTURES", 1
+    yield journal, "PICTURE_RECORDS", 3
+    yield retention, "OLD_SEGMENTS", 1
+
+
+@contextmanager
+def simulated_platform(segment_bytes: int) -> Iterator[None]:
+    """Replace what neither disk nor network of a simulation can, and let files of the journal be small."""
+    patches = [(where, name, getattr(where, name), value) for where, name, value in _patches(segment_bytes)]
+    for where, name, _, value in patches:
+        setattr(where, name, value)
+    try:
+        yield
+    finally:
+        for where, name, value, _ in patches:
+            setattr(where, name, value)

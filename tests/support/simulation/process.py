@@ -1,0 +1,64 @@
+"""Processes of a simulated world: each can die or be stopped wherever it touches the world."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ridgeline.api.clock import Clock
+
+if TYPE_CHECKING:
+    import threading
+
+    from support.simulation.world import World
+
+
+class Killed(BaseException):
+    """The process is gone: raised by whatever it does next, so that nothing of it goes on."""
+
+
+class ViolationError(BaseException):
+    """An invariant does not hold. No `except Exception` of the engine may take it."""
+
+
+class Process:
+    """Someone who can be killed. All that it does to the world goes through `point`."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.alive = True
+        self.stopped = 0
+        """How many faults hold it; it has no turn then."""
+
+    def point(self, what: str) -> None:
+        """The process is about to do something, or has just done it: faults strike here. Raises Killed."""
+        if not self.alive:
+            raise Killed
+        self.world.moment(self, what)
+        if not self.alive:
+            raise Killed
+
+    def check(self) -> None:
+        """Raises Killed if it is gone."""
+        if not self.alive:
+            raise Killed
+
+
+class SimulatedClock(Clock):
+    """The world's time, which only its scheduler moves."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def wall(self) -> float:
+        """Some day in 2001."""
+        return 1e9 + self.seconds
+
+    def monotonic(self) -> float:
+        """Since the world began."""
+        return self.seconds
+
+    def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:
+        """Nothing in a simulation may wait by itself."""
+        msg = "the simulated clock does not wait"
+        raise AssertionError(msg)

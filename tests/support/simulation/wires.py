@@ -1,0 +1,184 @@
+"""A simulated network: each connection keeps its order, the scheduler says which one moves next."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from typing_extensions import Buffer
+
+from ridgeline.engine.exchange.network import (
+    BROKEN,
+    CLOSED,
+    REPLACED,
+    UNREACHABLE,
+    Event,
+    Lost,
+    Opened,
+    Peer,
+    Received,
+)
+from support.simulation.process import Process
+
+
+class Way:
+    """One direction of a connection: what is on its way to `target`, from `source`."""
+
+    __slots__ = ("coming", "cut", "source", "target")
+
+    def __init__(self, source: Endpoint, target: Endpoint) -> None:
+        self.source = source
+        self.target = target
+        self.coming: deque[Event] = deque()
+        self.cut = False
+        """Nothing more can be sent."""
+
+
+class Wires:
+    """The connections of one driver with its slots, and among these."""
+
+    def __init__(self, busy: dict[Way, Wires]) -> None:
+        self.endpoints: dict[Peer, Endpoint] = {}
+        self.busy = busy
+        """The ways on which something moves, of all drivers."""
+
+    def join(self, peer: Peer, process: Process) -> Endpoint:
+        """A process is there under this name."""
+        endpoint = self.endpoints[peer] = Endpoint(self, peer, process)
+        return endpoint
+
+    def push(self, way: Way, event: Event) -> None:
+        """Send something on its way."""
+        way.coming.append(event)
+        self.busy[way] = self
+
+    def deliver(self, way: Way) -> None:
+        """Let the first event on a way arrive."""
+        event = way.coming.popleft()
+        if not way.coming:
+            self.busy.pop(way, None)
+        target = way.target
+        peer = way.source.me
+        if isinstance(event, Opened):
+            older = target.inward.get(peer)
+            if older is not None and older is not way:
+                self._forget(older)
+                target.events.append(Lost(peer, REPLACED))
+                target.outward.pop(peer, None)
+            target.inward[peer] = way
+            if peer not in target.outward:
+                target.outward[peer] = way.source.back[way]
+        elif isinstance(event, Lost):
+            if target.inward.get(peer) is way:
+                del target.inward[peer]
+                target.outward.pop(peer, None)
+            elif peer in target.inward:
+                return
+        target.events.append(event)
+
+    def _forget(self, way: Way) -> None:
+        way.coming.clear()
+        way.cut = True
+        self.busy.pop(way, None)
+
+    def cut(self, one: Endpoint, other: Endpoint, *, reason: str = BROKEN, lost: int = 0) -> None:
+        """Break a connection: each end learns of it after what still arrives; `lost` last frames do not."""
+        for source, target in ((one, other), (other, one)):
+            way = source.outward.get(target.me)
+            if way is None:
+                way = target.inward.get(source.me)
+            if way is None or way.cut:
+                continue
+            way.cut = True
+            for _ in range(min(lost, len(way.coming))):
+                if isinstance(way.coming[-1], Opened):
+                    break
+                way.coming.pop()
+            self.push(way, Lost(source.me, reason))
+
+    def kill(self, endpoint: Endpoint, lost: int) -> None:
+        """A process is gone: all others see its connections break."""
+        self.endpoints.pop(endpoint.me, None)
+        for other in self.endpoints.values():
+            if endpoint.me in other.outward or endpoint.me in other.inward:
+                self.cut(endpoint, other, lost=lost)
+        for way in [way for way in self.busy if way.target is endpoint]:
+            self._forget(way)
+
+
+class Endpoint:
+    """The `Network` of one process."""
+
+    def __init__(self, wires: Wires, me: Peer, process: Process) -> None:
+        self.me = me
+        self.address = f"wire:{me.slot}.{me.attempt}"
+        self.refused: Mapping[str, int] = {}
+        self.events: deque[Event] = deque()
+        self.outward: dict[Peer, Way] = {}
+        self.inward: dict[Peer, Way] = {}
+        self.back: dict[Way, Way] = {}
+        """The other direction of each connection that this end has made, by the way there."""
+        self._wires = wires
+        self._process = process
+
+    def connect(self, peer: Peer, address: str) -> None:
+        """Connect; the other end hears of it some time."""
+        self._process.check()
+        if peer in self.outward:
+            return
+        other = self._wires.endpoints.get(peer)
+        if other is None or address != other.address:
+            self.events.append(Lost(peer, UNREACHABLE))
+            return
+        there, here = Way(self, other), Way(other, self)
+        self.back[there], other.back[here] = here, there
+        self.outward[peer], self.inward[peer] = there, here
+        self._wires.push(there, Opened(self.me))
+        self._wires.push(here, Opened(peer))
+
+    def send(self, peer: Peer, kind: int, head: Buffer, buffers: Sequence[Buffer] = ()) -> bool:
+        """Send a frame; it is lost if the connection is cut already and this end does not know it."""
+        self._process.check()
+        way = self.outward.get(peer)
+        if way is None:
+            return False
+        if not way.cut:
+            views = [memoryview(bytes(memoryview(buffer))) for buffer in buffers]
+            self._wires.push(way, Received(self.me, kind, memoryview(bytes(memoryview(head))), views))
+        return True
+
+    def queued_bytes(self, peer: Peer) -> int:
+        """The simulated network takes everything."""
+        return 0
+
+    def poll(self, seconds: float) -> Sequence[Event]:
+        """What has arrived. The rest of the world goes on while it waits."""
+        self._process.check()
+        if not self.events and seconds > 0:
+            self._process.world.wait_for(self._process, lambda: bool(self.events), seconds)
+            self._process.check()
+        events = list(self.events)
+        self.events.clear()
+        return events
+
+    def wake(self) -> None:
+        """Nobody sleeps here for long."""
+
+    def hang_up(self, peer: Peer) -> None:
+        """End a connection in order: the other end learns of it."""
+        self._process.check()
+        way = self.outward.get(peer)
+        if way is not None:
+            self._wires.cut(self, way.target, reason=CLOSED)
+            back = self.inward.pop(peer, None)
+            if back is not None:
+                back.coming.clear()
+                self._wires.busy.pop(back, None)
+            self.outward.pop(peer, None)
+        self.events = deque(event for event in self.events if event.peer != peer)
+
+    def close(self, seconds: float = 1.0) -> None:
+        """End all connections."""
+        for peer in list(self.outward):
+            self.hang_up(peer)
+        self._wires.endpoints.pop(self.me, None)
