@@ -102,6 +102,23 @@ def test_lost_manifests_are_reported(storage, left):
     )
 
 
+def test_state_files_of_windows_that_were_in_flight_are_no_lost_windows():
+    storage = MemoryStorage()
+    killed = Checkpoint(storage, "app", in_flight=4)
+    killed.commit(manifest(0, epoch=killed.epoch))
+    for window_id in range(1, 5):
+        storage.write(f"state/{window_id:012d}-c0-e1-r0-t0", b"")
+    killed.close()
+    Checkpoint(storage, "app").close()  # and is killed before it commits
+    again = Checkpoint(storage, "app")
+    assert again.last().window_id == 0
+    again.close()
+    storage.write("state/000000000005-c0-e1-r0-t0", b"")
+    assert "`state/000000000005-c0-e1-r0-t0` is of window 5, but its last manifest is of window 0" in refusal(
+        storage
+    )
+
+
 def test_lost_manifests_of_an_application_without_state_are_reported(storage):
     storage.delete(f"state/{name}" for name in storage.names("state"))
     storage.delete(f"manifests/{name}" for name in storage.names("manifests"))

@@ -32,6 +32,7 @@ from ridgeline.engine.state.storage import DriverStorage, LocalStorage, explain
 
 _EPOCHS = "epochs"
 _EPOCH = re.compile(r"\d{8}")
+_IN_FLIGHT = re.compile(rb"windows in flight: (\d{1,4})\n")
 _UNLOCKABLE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _FOLDERS = (manifests.FOLDER, _EPOCHS, state_files.FOLDER, "plans", "staging", "spark")
 
@@ -42,9 +43,16 @@ class Checkpoint:
     Raises CheckpointError if the folder cannot be owned, FencedError once another driver owns it.
     """
 
-    def __init__(self, storage: DriverStorage, application: str, *, beside: bool = False) -> None:
-        """`beside`: files that are not needed any more are removed in a thread."""
+    def __init__(
+        self, storage: DriverStorage, application: str, *, beside: bool = False, in_flight: int = 1
+    ) -> None:
+        """`beside`: files that are not needed any more are removed in a thread.
+
+        `in_flight`: the most windows that are under way at once. After a crash their state files lie ahead of
+        the last commit.
+        """
         self.storage = storage
+        self._in_flight = in_flight
         self._lock: IO[str] | None = None
         self._retention: Retention | None = None
         try:
@@ -55,6 +63,7 @@ class Checkpoint:
                 # Before the manifests: a driver that still lives may commit meanwhile, and begin the window
                 # after that.
                 states = [name for name in storage.names(state_files.FOLDER) if state_files.is_state(name)]
+                self._in_flight = max(in_flight, self._in_flight_before())
                 self.epoch = self._take_epoch(self._last_epoch(self._manifests()))
                 windows = self._manifests()
                 self._retention = Retention(
@@ -95,7 +104,8 @@ class Checkpoint:
 
     def _take_epoch(self, least: int) -> int:
         """Own the folder under a number greater than all before, and than `least`."""
-        owner = f"process {os.getpid()} on {socket.gethostname()} {uuid.uuid4().hex}\n".encode()
+        who = f"process {os.getpid()} on {socket.gethostname()} {uuid.uuid4().hex}"
+        owner = f"{who}, windows in flight: {self._in_flight}\n".encode()
         epoch, owned, twice = least, False, False
         while not owned:
             epoch = max(self._greatest_epoch(), epoch) + 1
@@ -118,6 +128,15 @@ class Checkpoint:
             ]
         )
         return epoch
+
+    def _in_flight_before(self) -> int:
+        """The most windows that the drivers before had under way at once, as they have noted it."""
+        limits = [1]
+        for name in filter(_EPOCH.fullmatch, self.storage.names(_EPOCHS)):
+            with contextlib.suppress(FileNotFoundError):
+                found = _IN_FLIGHT.search(self.storage.read(f"{_EPOCHS}/{name}"))
+                limits += [int(found[1])] if found else []
+        return max(limits)
 
     def _create(self, name: str, data: bytes, *, settled: str = "") -> bool:
         """Create a file, as the storage's `create`.
@@ -143,7 +162,7 @@ class Checkpoint:
         """Raise CheckpointError if later windows were committed than the last manifest says."""
         found = f"window {witness} was committed" if (witness := self._kept.witness()) > last else ""
         ahead = max(states, key=state_files.window_of, default="")
-        if not found and ahead and state_files.window_of(ahead) > last + 1:
+        if not found and ahead and state_files.window_of(ahead) > last + self._in_flight:
             found = f"`{state_files.FOLDER}/{ahead}` is of window {state_files.window_of(ahead)}"
         if found:
             newest = f"its last manifest is of window {last}" if last >= 0 else "it has no manifest"

@@ -98,9 +98,11 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
     checkpoint: Checkpoint | None = None
     run: ApplicationRun | None = None
     orderly = False
+    in_flight = plan.logical.attributes["windows_in_flight"] if execution is Execution.SLOTS else 1
+    own = partial(Checkpoint, application=plan.logical.application, beside=True, in_flight=in_flight)
     try:
         if is_local(uri):  # refused before Spark is started for it
-            checkpoint = Checkpoint(LocalStorage(uri), plan.logical.application, beside=True)
+            checkpoint = own(LocalStorage(uri))
         if context is None:
             context = _start_spark(plan, options, execution, streaming=streaming, uri=uri)
         check = (
@@ -110,7 +112,7 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
         )
         use_s3(s3_settings(context))
         if checkpoint is None:
-            checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
+            checkpoint = own(_hadoop_storage(uri, context))
         if plan.logical.attributes["metrics_recording_level"] is RecordingLevel.OFF:
             heartbeats = workers = None
         make = _slot_executor if execution is Execution.SLOTS else _job_executor
