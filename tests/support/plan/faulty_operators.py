@@ -128,7 +128,7 @@ def application_attributes() -> Application:
         "known are `heartbeat_interval`, `heartbeat_timeout`, "
         "`metrics_recording_level`, `snapshot_interval`, `stats_max_allowable_windows_lag`, "
         "`throughput_calculation_interval`, "
-        "`windows_kept`"
+        "`windows_in_flight`, `windows_kept`"
     ),
     attributes={"windows_kept": "many", "colour": "red"},
 )
