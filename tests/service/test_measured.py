@@ -62,7 +62,7 @@ def test_a_run_is_reported_from_its_plan_to_its_end(run, tmp_path):
     outcome, events, printed = run(ServiceOptions(event_log=str(tmp_path / "log.jsonl")), started=started)
 
     assert isinstance(events[0], ApplicationPlanned)
-    assert events[0].info["master"] == "local[2,4]"
+    assert events[0].info["master"] == "local[4,4]"
     assert (events[-1].outcome, outcome.windows_committed) == ("stopped", 3)
     [(watch, url, [entry])] = seen
     assert (entry.id, entry.url, entry.checkpoint) == (events[0].application_id, url, outcome.checkpoint)
