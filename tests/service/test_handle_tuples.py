@@ -136,7 +136,7 @@ def test_applications_share_the_spark_of_the_process(spark_context):
     assert spark_context.parallelize([1]).count() == 1, "somebody else's context stays"
     with pytest.raises(
         RidgelineError,
-        match=r"Spark runs in this process already, on `local\[2,4\]`, .*; "
+        match=r"Spark runs in this process already, on `local\[4,4\]`, .*; "
         r"`local\[7\]` was given: leave it out",
     ):
         application("other").start("local[7]", port=None)

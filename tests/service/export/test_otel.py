@@ -105,13 +105,13 @@ def test_histograms_stay_histograms(collector):
     assert not source.HasField("min")
 
 
-def test_it_exports_again_and_again_until_it_is_closed(collector):
+def test_it_exports_again_and_again_until_it_is_closed(collector, wait_until):
     watch, _, _, _ = watched()
     exporter = OtelExporter(watch, collector.url, interval_seconds=0.01)
     assert collector.got.wait(30)
     exporter.close()
     exporter.close()
-    assert not exporter._thread.is_alive()
+    wait_until(lambda: not exporter._thread.is_alive(), "the end of the last export")
 
 
 def test_what_is_refused_is_counted_and_no_harm_is_done(collector, caplog):
