@@ -119,6 +119,20 @@ def test_state_files_of_windows_that_were_in_flight_are_no_lost_windows():
     )
 
 
+def test_windows_that_once_were_in_flight_hide_no_lost_ones_later():
+    storage = MemoryStorage()
+    Checkpoint(storage, "app", in_flight=4).close()
+    later = Checkpoint(storage, "app")
+    for window_id in range(3):
+        later.commit(manifest(window_id, epoch=later.epoch))
+        storage.write(f"state/{window_id:012d}-c0-e2-r0-t0", b"")
+    later.close()
+    storage.delete(f"manifests/{window_id:012d}.json" for window_id in (1, 2))
+    assert "`state/000000000002-c0-e2-r0-t0` is of window 2, but its last manifest is of window 0" in refusal(
+        storage
+    )
+
+
 def test_lost_manifests_of_an_application_without_state_are_reported(storage):
     storage.delete(f"state/{name}" for name in storage.names("state"))
     storage.delete(f"manifests/{name}" for name in storage.names("manifests"))

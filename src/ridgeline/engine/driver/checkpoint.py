@@ -63,8 +63,10 @@ class Checkpoint:
                 # Before the manifests: a driver that still lives may commit meanwhile, and begin the window
                 # after that.
                 states = [name for name in storage.names(state_files.FOLDER) if state_files.is_state(name)]
-                self._in_flight = max(in_flight, self._in_flight_before())
-                self.epoch = self._take_epoch(self._last_epoch(self._manifests()))
+                before = self._manifests()
+                if _newest(states) > (before[-1] if before else -1) + in_flight:
+                    self._in_flight = max(in_flight, self._in_flight_before())
+                self.epoch = self._take_epoch(self._last_epoch(before))
                 windows = self._manifests()
                 self._retention = Retention(
                     storage,
@@ -252,6 +254,11 @@ class Checkpoint:
             self._lock.truncate(0)
             self._lock.close()
             self._lock = None
+
+
+def _newest(states: list[str]) -> int:
+    """The last window that a state file belongs to, -1 without any."""
+    return max(map(state_files.window_of, states), default=-1)
 
 
 def _named(manifest: Manifest) -> frozenset[str]:
