@@ -166,9 +166,11 @@ def test_a_lost_process_takes_all_windows_back_and_they_run_one_at_a_time_up_to_
     report(master, second)
     [again] = fail(master, third, LOST)
     assert begun([again]) == [(0, 1, True)]
+    assert again.reason == f"window 2 failed: {LOST}", "the first window that runs again says why"
     assert report(master, first) == []
     following = commit(master, report(master, again))
     assert begun(following) == [(1, 1, False)]
+    assert following[0].reason == "window 2 failed"
     following = commit(master, report(master, following[0]))
     assert begun(following) == [(2, 1, False)]
     assert not master.can_begin
