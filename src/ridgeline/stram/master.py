@@ -236,7 +236,7 @@ class Master:
         counts = self._flights[window_id].told or failure.operator not in self._going_back
         self._fault = Fault(window_id, first, failure, counts=counts or not failure.raised)
         self._void(first, f"window {window_id} failed")
-        self._flights[first].reason = f"window {window_id} failed: {failure}"  # the first that runs again says why
+        self._flights[first].reason = f"window {window_id} failed: {failure}"
         self._flights[window_id].reason = str(failure)
         return self._advance()
 
