@@ -33,6 +33,7 @@ from ridgeline.api.partitioner import (
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import InputPort, OutputPort
 from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.api.push_input import PushInput
 from ridgeline.api.schema import Schema
 from ridgeline.api.schema_types import ArrowSchema, SchemaType
 from ridgeline.api.state import KeyedState, ListState, State
@@ -71,6 +72,7 @@ __all__ = [
     "ProcessingMode",
     "Publisher",
     "PublisherContext",
+    "PushInput",
     "RecordingLevel",
     "RidgelineError",
     "RoundRobinPartitioner",

@@ -74,6 +74,10 @@ class OperatorContext:
         self._handed_over: list[object] = []
         self.on_expected: Callable[[str, float], None] | None = None
         """Called by `expect_outputs`; set by the engine."""
+        self.awake = False
+        """`wake` was called and the operator has not been asked since."""
+        self.on_wake: Callable[[], None] | None = None
+        """Called by `wake`, by whatever thread; set by the engine."""
 
     def hand_over(self, value: object) -> None:
         """Send a picklable value to this operator's `Publisher` on the driver.
@@ -100,6 +104,13 @@ class OperatorContext:
         """
         if self.on_expected is not None:
             self.on_expected(port, remaining)
+
+    def wake(self) -> None:
+        """Say that the operator has something to emit; see `PushInput.wake`."""
+        if not self.awake:
+            self.awake = True
+            if self.on_wake is not None:
+                self.on_wake()
 
     def take_handed_over(self) -> list[object]:
         """The values of `hand_over` since the last call; the engine calls it at the window's end."""

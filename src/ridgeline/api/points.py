@@ -99,14 +99,15 @@ class OutputPoint(Generic[T]):
     def _clear(self) -> None:
         """Drop everything that was emitted. Emission is closed until `open`.
 
-        `_batches`: each with the number of single tuples before it. `_start`: the index of the first single
-        tuple emitted while `_processing` is processed. `_inherited`: times of ranges of single tuples, each
-        with the index of its first one. `_stamped`: the indices of the tuples with a `timestamp`, which is in
-        `_stamps`.
+        `_batches`: each with the number of single tuples before it. `_in_batches`: how many tuples they have.
+        `_start`: the index of the first single tuple emitted while `_processing` is processed.
+        `_inherited`: times of ranges of single tuples, each with the index of its first one. `_stamped`: the
+        indices of the tuples with a `timestamp`, which is in `_stamps`.
         """
         self._open = False
         self._rows: list[T] = []
         self._batches: list[tuple[int, Tuples]] = []
+        self._in_batches = 0
         self._processing: Processing | None = None
         self._start = 0
         self._inherited: list[tuple[int, Times]] = []
@@ -194,6 +195,7 @@ class OutputPoint(Generic[T]):
         else:
             schema = Schema(batch.schema)
         self._batches.append((len(self._rows), Tuples.of_batch(schema, batch, times)))
+        self._in_batches += batch.num_rows
 
     def _refuse_nulls(self, schema: Schema, batch: pa.RecordBatch) -> None:
         """Raise SchemaError for a null that the port's type does not allow."""
@@ -263,7 +265,7 @@ class OutputPoint(Generic[T]):
     @property
     def pending(self) -> int:
         """How many tuples were emitted since the last `drain`. May be read from any thread."""
-        return sum(len(part) for _, part in list(self._batches)) + len(self._rows)
+        return self._in_batches + len(self._rows)
 
     def drain(self) -> list[Tuples]:
         """Return what was emitted since the last call, in order, and drop it.
@@ -311,6 +313,7 @@ class OutputPoint(Generic[T]):
     def roll_back(self, mark: tuple[int, int, int]) -> None:
         """Drop what was emitted since the mark."""
         del self._rows[mark[0] :], self._batches[mark[1] :], self._stamped[mark[2] :], self._stamps[mark[2] :]
+        self._in_batches = sum(len(part) for _, part in self._batches)
 
     def discard(self) -> None:
         """Drop what was emitted and not drained."""

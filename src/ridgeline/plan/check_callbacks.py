@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ridgeline.api.errors import SchemaError, shorten
 from ridgeline.api.operator import InputOperator, Operator, operator_type
+from ridgeline.api.push_input import PushInput
 from ridgeline.api.record import is_record
 from ridgeline.api.schema import Schema
 
@@ -25,6 +26,7 @@ _LIFE_CYCLE = {
     "committed": ("window_id",),
 }
 _OF_INPUTS = {"emit_tuples": ()}
+_OF_PUSH_INPUTS = {"handle_idle_time": ()}
 _ASKED = ("publisher", "progress")
 """What the engine asks an operator for. Words too common to take other methods for them."""
 
@@ -43,6 +45,7 @@ def callback_faults(operator: Operator, schemas: Mapping[str, Schema]) -> Iterat
     `schemas`: those of its input ports, as far as they are known.
     """
     callbacks = _LIFE_CYCLE | (_OF_INPUTS if isinstance(operator, InputOperator) else {})
+    callbacks |= _OF_PUSH_INPUTS if isinstance(operator, PushInput) else {}
     for name, parameters in (
         callbacks | {name: () for name in _ASKED if hasattr(type(operator), name)}
     ).items():

@@ -9,6 +9,7 @@ from typing import Any
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.operator import Operator
 from ridgeline.api.partitioner import PartitionKeys
+from ridgeline.api.push_input import PushInput
 from ridgeline.api.schema import Schema
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator, RoundRobin
@@ -57,6 +58,11 @@ class ContainerSpec:
     def wants_commit(self) -> bool:
         """True if an operator overrides `committed`."""
         return any(has_committed(operator) for operator in self.operators)
+
+    @property
+    def waits_for_tuples(self) -> bool:
+        """True if an input operator of it is a `PushInput`."""
+        return any(isinstance(operator.operator, PushInput) for operator in self.operators)
 
 
 def has_committed(operator: PhysicalOperator) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
@@ -22,7 +23,8 @@ class WindowRequest:
     finish in this window, so open application windows end. `finished`: inputs that have finished before; a
     container knows by itself which have since. `states`: the version after window `window_id - 1` of each
     state; None: containers go on with the states that they hold. `tails`: the output ports whose last tuples
-    the report must hold, and how many. All by physical id; ports also by name.
+    the report must hold, and how many. All by physical id; ports also by name. `ends`: when the window's
+    width is over, by the monotonic clock of the host that runs it; set there.
     """
 
     window_id: int
@@ -32,6 +34,7 @@ class WindowRequest:
     finished: frozenset[int] = frozenset()
     states: Mapping[int, StateVersion] | None = field(default_factory=dict)
     tails: Mapping[tuple[int, str], int] = field(default_factory=dict)
+    ends: float = math.inf
 
 
 @pickled_by_values
@@ -42,7 +45,7 @@ class OperatorReport:
     `window` and `source` are the events themselves: the container fills them in, STRAM adds `at`. The other
     fields are for the run: what the operator handed over, the tuples asked for, and how its state changed.
     `change` names the change, "" for none. It is added to the state's version, or begins a new one if it
-    `replaces` all of the state.
+    `replaces` all of the state. `idle`: an input that waits for its tuples had none.
     """
 
     window: OperatorWindow
@@ -51,6 +54,7 @@ class OperatorReport:
     replaces: bool = False
     handed_over: list[object] = field(default_factory=list)
     tails: dict[str, bytes] = field(default_factory=dict)
+    idle: bool = False
 
     @classmethod
     def begun(cls, request: WindowRequest, operator: int) -> Self:

@@ -47,6 +47,11 @@ class AttemptFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class InputAwake:
+    """Inputs that had nothing to emit, as the last reports say, have something now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Repaired:
     """Broken files of a state are replaced: `names` hold what the prefix `replaced` of its version held.
 
@@ -80,11 +85,12 @@ class WindowPublished:
     window_id: int
 
 
+ExecutorEvent = ContainerReported | AttemptFailed | InputAwake
+"""What containers say."""
 ControlEvent = (
     RunStarted
     | WindowDue
-    | ContainerReported
-    | AttemptFailed
+    | ExecutorEvent
     | Repaired
     | StatesChecked
     | ManifestWritten

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from ridgeline.api.attributes import OnError, ProcessingMode
 from ridgeline.api.errors import Failure
 from ridgeline.api.operator import InputOperator, is_stateless
+from ridgeline.api.push_input import PushInput
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
@@ -20,6 +21,7 @@ from ridgeline.stram.control import (
     ContainerReported,
     ControlEvent,
     GiveUp,
+    InputAwake,
     Instruction,
     ManifestWritten,
     Publish,
@@ -79,6 +81,9 @@ class Master:
             if _goes_back(operator)
         }
         self._flights: dict[int, Flight] = {}
+        self._waits = any(isinstance(one.operator, PushInput) for one in plan.physical.operators)
+        self._idle: set[int] = set()
+        """The inputs that wait for their tuples, and had none in the last window that they reported."""
         self._reload = True
         """The next request must name the states: containers do not hold them, or hold them in old files."""
         self._alone = -1
@@ -130,6 +135,16 @@ class Master:
         )
 
     @property
+    def idle(self) -> bool:
+        """True if all inputs wait for their tuples: a window that began now would have none."""
+        return bool(self._idle) and self._idle >= self.inputs - self._finished
+
+    @property
+    def may_wait(self) -> bool:
+        """True if the next window may begin later than its width says: no operator counts windows."""
+        return self._window_counts == {1}
+
+    @property
     def under_way(self) -> int:
         """The number of windows that have begun and are not committed."""
         return len(self._flights) + (len(self._pending.reports) if self._pending else 0)
@@ -149,6 +164,9 @@ class Master:
                 return (self._due(window_id),)
             case ContainerReported(report):
                 return self._reported(report)
+            case InputAwake():
+                self._idle.clear()
+                return ()
             case AttemptFailed():
                 return self._attempt_failed(event)
             case StatesChecked():
@@ -202,6 +220,9 @@ class Master:
         if container in flight.reports:
             return self._inconsistent(window_id, "a container reported twice")
         flight.reports[container] = report
+        if self._waits:
+            for one in report.operators:
+                (self._idle.add if one.idle else self._idle.discard)(one.window.operator)
         flight.finished.update(one.window.operator for one in report.operators if one.window.finished)
         if len(flight.reports) < len(self._containers):
             return ()
@@ -243,6 +264,7 @@ class Master:
     def _void(self, first: int, reason: str) -> None:
         """Let no attempt count that was begun at the window `first` and later ones."""
         self._reload = True
+        self._idle.clear()
         for flight in self._flights.values():
             if flight.window_id >= first and flight.runs:
                 flight.runs, flight.reason = False, reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
@@ -13,7 +14,7 @@ from rich.console import Console
 
 from ridgeline.api.application import Application
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES
-from ridgeline.api.clock import Clock
+from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import (
     CallbackInterrupt,
     CheckpointError,
@@ -41,7 +42,7 @@ from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import StateVersion, WindowRequest
-from ridgeline.stram.control import AttemptFailed, ContainerReported
+from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent
 from ridgeline.stram.event_lines import EventLines
 from ridgeline.stram.identity import own_host, run_info
 from ridgeline.stram.metric_tables import MetricTables
@@ -73,6 +74,7 @@ class LocalExecutor:
         container_clock: ContainerClock | None = None,
         seed: int | None = None,
     ) -> None:
+        self.waits = False
         self.capacity = 1 if seed is None else APPLICATION_ATTRIBUTES["windows_in_flight"].maximum
         self._random = None if seed is None else Random(seed)  # noqa: S311  not a secret
         self._specs = container_specs(plan)
@@ -81,14 +83,21 @@ class LocalExecutor:
         self._run_id = run_id
         self._container_clock = container_clock or (lambda _container: (own_host(), clock))
         self._uri = storage.uri
-        self._containers = [self._make(spec) for spec in self._specs]
+        self._awake = threading.Event()
+        self._make_all()
         self._requests: dict[int, deque[WindowRequest]] = {spec.id: deque() for spec in self._specs}
         self._inboxes: dict[tuple[int, int], list[Message]] = {}
-        self._happened: list[ContainerReported | AttemptFailed] = []
+        self._happened: list[ExecutorEvent] = []
+
+    def _make_all(self) -> None:
+        """Make all containers, without their state."""
+        self._containers = [self._make(spec) for spec in self._specs]
 
     def _make(self, spec: ContainerSpec) -> Container:
         host, clock = self._container_clock(spec.id)
-        return Container(spec, self._storage, clock, self._run_id, host, Inspector)
+        container = Container(spec, self._storage, clock, self._run_id, host, Inspector)
+        container.on_wake = self._awake.set
+        return container
 
     def begin(self, request: WindowRequest, source: object) -> float:
         """Note an attempt; `poll` runs it."""
@@ -99,7 +108,7 @@ class LocalExecutor:
             requests.append(request)
         return self._clock.wall()
 
-    def poll(self, seconds: float) -> list[ContainerReported | AttemptFailed]:
+    def poll(self, seconds: float) -> list[ExecutorEvent]:
         """Run containers, all that can run or one of them; returns what has come of it."""
         while ready := [container for container in self._containers if self._is_ready(container)]:
             if self._random is not None:
@@ -115,6 +124,11 @@ class LocalExecutor:
 
     def wake(self) -> None:
         """Nothing waits in `poll`."""
+
+    def wait_for_inputs(self, seconds: float) -> None:
+        """Wait until an input that waits for its tuples has some, at most so long by the machine's clock."""
+        SystemClock().wait(seconds, self._awake)
+        self._awake.clear()
 
     def _void(self) -> None:
         """Forget all attempts."""
@@ -142,7 +156,7 @@ class LocalExecutor:
             if self._random is None or isinstance(error, ContainerAbortError):
                 self._void()
             if isinstance(error, ContainerAbortError):
-                self._containers = [self._make(spec) for spec in self._specs]
+                self._make_all()
             failure = failure_of(error, container.spec, request.window_id, self._uri)
             self._happened.append(AttemptFailed(request.window_id, request.attempt, failure))
             return
@@ -341,7 +355,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
         }
         orderly = False
         try:
-            _drive(run, windows)
+            _drive(run, executor, windows)
             orderly = True
         finally:
             run.close(orderly=orderly)
@@ -355,13 +369,15 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     return result
 
 
-def _drive(run: ApplicationRun, windows: int | None) -> None:
+def _drive(run: ApplicationRun, executor: LocalExecutor, windows: int | None) -> None:
     """Run windows until the application has ended, or until `windows` windows have run."""
     first = run.next_window
     master = run.master
     while not run.ended and (windows is None or run.next_window - first < windows):
         if master.can_begin and (windows is None or master.next_window - first < windows):
             if master.next_window > first:
+                if master.idle:
+                    executor.wait_for_inputs(run.plan.logical.window_seconds)
                 run.rest(run.plan.logical.window_seconds)
             run.begin(master.next_window)
         else:

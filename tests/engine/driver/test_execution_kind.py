@@ -8,6 +8,7 @@ from ridgeline.engine.driver.execution_kind import VARIABLE, Execution, chosen_e
 from ridgeline.operators import ConsoleOutput, SparkInput
 from ridgeline.plan.planner import plan_application
 from support.engine.applications import Number, sum_application
+from support.engine.pushed import fed
 
 
 def spark_plan():
@@ -36,3 +37,12 @@ def test_spark_sources_need_jobs(monkeypatch):
         chosen_execution(Execution.SLOTS, plan)
     monkeypatch.setenv(VARIABLE, "slots")
     assert chosen_execution(None, plan) is Execution.JOBS
+
+
+def test_push_inputs_need_slots(monkeypatch):
+    plan = plan_application(fed()[0])
+    monkeypatch.setenv(VARIABLE, "jobs")
+    assert chosen_execution(None, plan) is Execution.SLOTS
+    told = r"`fed` is a `PushInput`, which lives in one process; .* jobs` each window .* `--execution slots`"
+    with pytest.raises(RidgelineError, match=told):
+        chosen_execution(Execution.JOBS, plan)

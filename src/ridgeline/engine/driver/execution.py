@@ -7,14 +7,14 @@ from typing import Any, Protocol
 
 from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import StateVersion, WindowRequest
-from ridgeline.stram.control import AttemptFailed, ContainerReported
+from ridgeline.stram.control import ExecutorEvent
 
 
 class WindowExecutor(Protocol):
     """Runs all containers of a plan, window by window. One thread calls all but `wake`.
 
     What an attempt came to is an event for STRAM: one `ContainerReported` for each container, in any order,
-    or one `AttemptFailed` or more.
+    or one `AttemptFailed` or more. Inputs that have something again are another one, `InputAwake`.
     """
 
     capacity: int
@@ -22,6 +22,9 @@ class WindowExecutor(Protocol):
 
     1 also says that containers need not keep their state from window to window: each request has `states`.
     """
+
+    waits: bool
+    """True if `poll` waits: events may come also while no window is under way."""
 
     def begin(self, request: WindowRequest, source: Any) -> float:
         """Have all containers run an attempt; returns when they were told (wall clock).
@@ -32,7 +35,7 @@ class WindowExecutor(Protocol):
         can be run any more.
         """
 
-    def poll(self, seconds: float) -> Sequence[ContainerReported | AttemptFailed]:
+    def poll(self, seconds: float) -> Sequence[ExecutorEvent]:
         """What has happened since the last call; waits at most so long for the first event.
 
         May return events of attempts that are void. Raises as `begin`, and what `committed` raises where that

@@ -43,7 +43,7 @@ from ridgeline.engine.worker.stage import (
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
-from ridgeline.stram.control import AttemptFailed, ContainerReported
+from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent
 
 _PROCESSES_KEPT = 10_000
 """How many worker processes are remembered at most, to tear their containers down at the end of the run."""
@@ -57,6 +57,7 @@ class SparkExecutor:
     """
 
     capacity = 1
+    waits = False
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class SparkExecutor:
         self._cleaning: Future[None] | None = None
         self._slots_to_come = slots_to_come(dict(context.getConf().getAll()), max(map(len, self._stages)))
         self._processes: dict[Process, None] = {}
-        self._happened: list[ContainerReported | AttemptFailed] = []
+        self._happened: list[ExecutorEvent] = []
         self._fixed_slots = (
             context.defaultParallelism if re.match(r"local(\[|$)", str(context.master)) else None
         )
@@ -138,7 +139,7 @@ class SparkExecutor:
             self._happened.append(AttemptFailed(request.window_id, request.attempt, error.failure))
         return launched
 
-    def poll(self, seconds: float) -> list[ContainerReported | AttemptFailed]:
+    def poll(self, seconds: float) -> list[ExecutorEvent]:
         """What became of the attempt that was begun last."""
         happened, self._happened = self._happened, []
         return happened

@@ -350,10 +350,13 @@ class ApplicationRun:
             self.idle()
 
     def rest(self, seconds: float, stop: threading.Event | None = None) -> None:
-        """Wait until the next window is due, or `stop` is set; outputs publish meanwhile.
+        """Wait until the next window is due or `stop` is set, perhaps less long; outputs publish meanwhile.
 
         No window is under way, but slots may come and go. Raises what a publisher raises, and as `turn`.
         """
+        if self._executor.waits:
+            self.bring_on(seconds)
+            return
         due = self._clock.monotonic() + seconds
         while seconds > 0 and not self._clock.wait(min(seconds, IDLE_SECONDS), stop):
             seconds = due - self._clock.monotonic()

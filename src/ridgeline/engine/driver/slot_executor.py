@@ -28,12 +28,21 @@ from ridgeline.engine.state.storage import DriverStorage
 from ridgeline.engine.worker import plan_distribution, stacks
 from ridgeline.engine.worker.black_box import Death, death_of, turn_of
 from ridgeline.engine.worker.heartbeat import HeartbeatAddress
-from ridgeline.engine.worker.messages import Committed, Failed, FromSlot, Host, Reported, Run, Unreachable
+from ridgeline.engine.worker.messages import (
+    Awake,
+    Committed,
+    Failed,
+    FromSlot,
+    Host,
+    Reported,
+    Run,
+    Unreachable,
+)
 from ridgeline.measure.events import RunEvent, SlotJoined, SlotLost, StateWarning
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowRequest
-from ridgeline.stram.control import AttemptFailed, ContainerReported
+from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, InputAwake
 from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.slots import Member, Slots, place
 
@@ -53,6 +62,8 @@ class SlotExecutor:
     A slot that is lost takes all windows in flight with it: one event says so. The containers' states are
     void then. Requests with states, and those after them, wait until all slots are there again.
     """
+
+    waits = True
 
     def __init__(  # noqa: PLR0913  what a run has
         self,
@@ -88,7 +99,7 @@ class SlotExecutor:
         self._slots: Slots
         self._plan_file: plan_distribution.PlanFile
         self._home: dict[int, int] = {}
-        self._events: deque[ContainerReported | AttemptFailed] = deque()
+        self._events: deque[ExecutorEvent] = deque()
         self._flight = InFlight(self._containers)
         self._deaths: deque[Death] = deque(maxlen=_DEATHS_KEPT)
         self._suspects: dict[Peer, tuple[float, Failure]] = {}
@@ -107,7 +118,7 @@ class SlotExecutor:
         self._carry_out(group, self._flight.begin(request, complete=group.complete))
         return self._clock.wall()
 
-    def poll(self, seconds: float) -> Sequence[ContainerReported | AttemptFailed]:
+    def poll(self, seconds: float) -> Sequence[ExecutorEvent]:
         """What has come of the windows; waits at most so long for the first event.
 
         Raises SparkGoneError, WorkerError, and OperatorError if a slot was lost too often or a `committed`
@@ -244,6 +255,8 @@ class SlotExecutor:
             case Reported(reports):
                 for data in reports:
                     self._reported(data)
+            case Awake():
+                self._events.append(InputAwake())
             case Failed(_, window_id, attempt, failure) if attempt >= 0:
                 self._events.append(AttemptFailed(window_id, attempt, failure))
             case Failed(_, window_id, _, failure) if window_id >= 0:

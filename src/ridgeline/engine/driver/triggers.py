@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ridgeline.engine.spark.java_object import JavaObject
 
 _T = TypeVar("_T")
+IDLE_WINDOW_SECONDS = 0.25
+"""So long a window is held back for inputs that have nothing."""
 _READ_SECONDS = 0.1
 """How often Spark's account of windows is read: each read costs the JVM some work."""
 
@@ -59,7 +61,8 @@ class Limits:
 class TickTrigger:
     """Begins a window every `window_seconds` (no Spark sources), while others may be under way.
 
-    Late ones begin at once; none is skipped.
+    Late ones begin at once; none is skipped. While all inputs wait for their tuples, the next window is held
+    back until one of them has some, for `IDLE_WINDOW_SECONDS` at most. Where operators count windows none is.
     """
 
     def __init__(self, run: ApplicationRun, clock: Clock, stop: threading.Event) -> None:
@@ -74,18 +77,25 @@ class TickTrigger:
         """
         run, master = self._run, self._run.master
         width = run.plan.logical.window_seconds
-        due = self._clock.monotonic()
+        due = began = self._clock.monotonic()
+        held = False
         while not limits.reached or master.under_way:
             now = self._clock.monotonic()
+            begins = max(due, began + IDLE_WINDOW_SECONDS) if master.idle and master.may_wait else due
             if not (limits.may_begin and master.can_begin):
                 run.bring_on(IDLE_SECONDS)
-            elif now >= due:
+            elif now >= begins:
+                if held:  # it is not late: there was nothing to do
+                    due, held = now, False
+                began = now
                 run.begin(master.next_window, due=self._clock.wall() - (now - due))
                 due = max(due + width, self._clock.monotonic() - 10 * width)
-            elif master.under_way:
-                run.bring_on(due - now)
             else:
-                run.rest(due - now, self._stop)
+                held = held or now >= due
+                if master.under_way:
+                    run.bring_on(begins - now)
+                else:
+                    run.rest(begins - now, self._stop)
 
 
 class QueryTrigger:

@@ -18,6 +18,7 @@ from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import Failure, OperatorError, StateError, described
 from ridgeline.api.pickling import dumps
+from ridgeline.api.push_input import PushInput
 from ridgeline.api.state import ValueCell
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange import block
@@ -40,6 +41,10 @@ _HOST = socket.gethostname()
 
 def _nobody(_request: WindowRequest, _operator: int) -> None:
     """Does not hear whose turn it is."""
+
+
+def _no_runner() -> None:
+    """Nobody waits for inputs."""
 
 
 class Container:
@@ -77,6 +82,8 @@ class Container:
         self._now: tuple[int, int, float] | None = None
         self.on_turn: Callable[[WindowRequest, int], None] = _nobody
         """Called with the operator in turn (physical id) before its callbacks; quick, and raises nothing."""
+        self.on_wake: Callable[[], None] = _no_runner
+        """Called when an input says that it has something to emit, by any thread."""
         for operator in spec.operators:
             context = OperatorContext(
                 application=spec.application,
@@ -89,10 +96,14 @@ class Container:
                 staging=f"{storage.uri}/staging",
                 window_seconds=spec.window_seconds,
             )
+            context.on_wake = self._wake
             self._operators[operator.id] = OperatorRuntime(operator, context, spec.recording_level, inspect)
             name = operator.title.removesuffix(f"[{operator.partition}]")
             self._turns[operator.id] = CurrentOperator(name, context)
             self._versions[operator.id] = ()
+
+    def _wake(self) -> None:
+        self.on_wake()
 
     def run(
         self,
@@ -139,11 +150,13 @@ class Container:
     def _continued(self, request: WindowRequest) -> WindowRequest:
         """Check that it can go on from here; returns the request with all inputs that have finished.
 
-        Raises StateError.
+        Raises StateError, and OperatorError of the `teardown` of an input.
         """
         held, self._held = self._held, None  # until the window has ended well
         if request.states is not None:
             self._finished = request.finished
+            if held != request.window_id - 1:
+                self._stop_push_inputs()
             return request
         if held != request.window_id - 1:
             found = "no state" if held is None else f"the state after window {held}"
@@ -152,6 +165,19 @@ class Container:
             raise StateError(msg)
         self._finished |= request.finished
         return request if self._finished == request.finished else replace(request, finished=self._finished)
+
+    def _stop_push_inputs(self) -> None:
+        """Tear down the inputs that may have taken tuples of void windows: `setup` follows.
+
+        Raises OperatorError.
+        """
+        for runtime in self._operators.values():
+            if isinstance(runtime.operator, PushInput):
+                enter_operator(self._turns[runtime.spec.id])
+                try:
+                    runtime.stop()
+                finally:
+                    leave_operator()
 
     def _run(
         self,

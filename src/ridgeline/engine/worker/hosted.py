@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -34,8 +34,15 @@ _box: BlackBox | None = None
 class Hosted:
     """The containers of one plan in this process, each made at its first use."""
 
-    def __init__(self, checkpoint: str, plan: plan_distribution.PlanFile, run_id: str) -> None:
+    def __init__(
+        self,
+        checkpoint: str,
+        plan: plan_distribution.PlanFile,
+        run_id: str,
+        on_wake: Callable[[], None] | None = None,
+    ) -> None:
         """Read the plan. Raises what `plan_distribution.receive` raises."""
+        self._on_wake = on_wake
         self.storage: Storage = open_storage(checkpoint)
         self.specs: dict[int, ContainerSpec] = {
             spec.id: spec for spec in plan_distribution.receive(self.storage, plan)
@@ -50,6 +57,8 @@ class Hosted:
         if container is None:
             container = Container(self.specs[container_id], self.storage, CLOCK, self._run_id)
             container.on_turn = partial(_note_turn, self._run_id, container_id)
+            if self._on_wake is not None:
+                container.on_wake = self._on_wake
             self._containers[container_id] = container
         return container
 

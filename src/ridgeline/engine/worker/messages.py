@@ -125,6 +125,11 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Awake:
+    """Inputs that had nothing to emit, as the last reports say, have something now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unreachable:
     """The connection with another slot is lost, and maybe what was sent on it.
 
@@ -143,7 +148,7 @@ class Ended:
     failures: tuple[Failure, ...] = ()
 
 
-FromSlot: TypeAlias = Joined | Reported | Failed | Unreachable | Ended
+FromSlot: TypeAlias = Joined | Reported | Awake | Failed | Unreachable | Ended
 
 
 # Between slots ----------------------------------------------------------------------------------------------
@@ -177,7 +182,7 @@ Between: TypeAlias = Blocks | Finished
 # In frames --------------------------------------------------------------------------------------------------
 
 _KINDS: tuple[type[ToSlot | FromSlot | Between], ...] = (
-    Host, Run, Committed, End, Joined, Reported, Failed, Unreachable, Ended, Blocks, Finished,
+    Host, Run, Committed, End, Joined, Reported, Awake, Failed, Unreachable, Ended, Blocks, Finished,
 )  # fmt: skip
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
 _FIELDS = tuple(tuple(field.name for field in fields(kind)) for kind in _KINDS)

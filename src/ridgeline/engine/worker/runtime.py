@@ -41,6 +41,7 @@ from ridgeline.api.times import Processing, Span, joined_spans
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange.outgoing import Emitted, Outgoing
 from ridgeline.engine.worker.age_meter import AgeMeter, places
+from ridgeline.engine.worker.asking import ask
 from ridgeline.engine.worker.failures import InputLostError
 from ridgeline.engine.worker.gathering import gather, gathers
 from ridgeline.engine.worker.running import Handler, Running
@@ -103,6 +104,8 @@ class OperatorRuntime:
         self._quick: set[str] = set()
         """Ports whose tuples take so little that nobody needs to know what each has emitted."""
         self._ready = False
+        self._idle = False
+        """An input that had nothing to emit in the window."""
         self._inspect = inspect
         self._inspection: Inspection | None = None
         self.running = Running(spec.id, self.operator, self.outputs, context.clock)
@@ -211,6 +214,7 @@ class OperatorRuntime:
         if self._gathers:
             inputs = gather(operator, self.spec, inputs, application_window, ends=self._ends(request))
         self.running.begin(inputs)
+        self._idle = False
         vars(operator)["_finished"] = self.spec.id in request.finished
         context.take_handed_over()  # what a failed attempt left
         timeline = timeline or Timeline(context.clock)
@@ -240,6 +244,7 @@ class OperatorRuntime:
             rejected += delivery.left_out[: max(1, self.spec.attributes["error_tuples_kept"]) - len(rejected)]
         window.error_tuples = tuple(rejected)
         window.finished = bool(vars(operator).get("_finished"))
+        report.idle = self._idle
         report.handed_over = context.take_handed_over()
         if isinstance(operator, InputOperator):
             self._meter.emitted(
@@ -305,7 +310,7 @@ class OperatorRuntime:
         if isinstance(operator, SparkSource):
             self._timed("emit_batch", self._read, batches)
         elif isinstance(operator, InputOperator) and self.spec.id not in request.finished:
-            self._timed("emit_tuples", operator.emit_tuples)
+            self._idle = ask(operator, self.outputs.values(), self._timed, request.ends)
         inheriting = [point for point in self.outputs.values() if point.inherits]
         spanning = inheriting if type(operator).end_window is not Operator.end_window else []
         for port, parts in inputs.items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from ridgeline.api.clock import Clock
@@ -17,6 +18,7 @@ from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.worker.failures import failure_of, hosting_failure
 from ridgeline.engine.worker.messages import (
+    Awake,
     Between,
     Blocks,
     Committed,
@@ -134,6 +136,11 @@ class Slot:
         self._reports: list[bytes] = []
         self._reported = 0
         """The latest window among the reports that wait."""
+        self._waiting: frozenset[int] = frozenset()
+        """Containers with inputs that wait for their tuples."""
+        self._idle: set[int] = set()
+        """Containers whose inputs had nothing to emit in their last window."""
+        self._awake = False
 
     @property
     def partners(self) -> Collection[int]:
@@ -166,10 +173,14 @@ class Slot:
             for producer, tag in message.ended.items():
                 self._end(attempt, producer, tag)
 
+    def awake(self) -> None:
+        """An input has something to emit. STRAM hears of it if it believes the contrary."""
+        self._awake = bool(self._idle)
+
     def _host(self, message: Host) -> None:
         """Host other containers. None of them goes on before a `Run` with states."""
         self._void()
-        self._next, self._slots = {}, message.slots
+        self._next, self._slots, self._waiting = {}, message.slots, frozenset()
         self._wiring = Wiring(self._number, {}, {})
         try:
             self._hosting.host(message)
@@ -177,7 +188,9 @@ class Slot:
         except Exception as error:  # noqa: BLE001  reported
             self._to_stram.append(Failed(-1, -1, -1, hosting_failure(error, self._hosting.uri)))
         else:
-            self._next = dict.fromkeys(self._hosting.specs, _NOT_READY)
+            specs = self._hosting.specs
+            self._next = dict.fromkeys(specs, _NOT_READY)
+            self._waiting = frozenset(number for number, spec in specs.items() if spec.waits_for_tuples)
 
     def _begin(self, run: Run) -> None:
         """STRAM begins an attempt."""
@@ -195,6 +208,8 @@ class Slot:
         if not self._next:
             self._end_attempts(window_id, number)
             return
+        if self._waiting:
+            run = replace(run, request=replace(run.request, ends=self._ends()))
         attempt.position, attempt.left = self._count, len(self._next)
         self._begun[self._count] = (attempt, run)
         attempt.missing, attempt.unfed = self._wiring.inputs.sizes.copy(), self._wiring.outputs.sizes.copy()
@@ -203,6 +218,11 @@ class Slot:
                 attempt.missing[group] -= 1
         for container in self._next:
             self._consider(container, attempt)
+
+    def _ends(self) -> float:
+        """When the width of a window that STRAM begins now is over."""
+        spec = next(iter(self._hosting.specs.values()))
+        return self._clock.monotonic() + spec.window_seconds
 
     def _follows(self, run: Run) -> bool:
         """True if an attempt goes on where the one before it ends, or says where to go on."""
@@ -226,6 +246,7 @@ class Slot:
             self._end_attempts(attempt.window_id, attempt.number)
         self._begun.clear()
         self._ready.clear()
+        self._idle.clear()
         self._doomed = math.inf
 
     def _end_attempts(self, window_id: int, last: int) -> None:
@@ -292,6 +313,9 @@ class Slot:
         try:
             outgoing, report = self._hosting.run(container, run.request, messages, entry.since, run.place)
             report.window.sent = self._clock.wall()
+            if container in self._waiting:
+                idle = any(one.idle for one in report.operators)
+                (self._idle.add if idle else self._idle.discard)(container)
             self._reports.append(dumps(report))
         except BaseException as error:  # noqa: BLE001  reported
             self.fail(container, entry.window_id, attempt.number, error)
@@ -334,6 +358,10 @@ class Slot:
         if self._reports and not (self._ready and self._ready[0].window_id <= self._reported):
             self._to_stram.append(Reported(tuple(self._reports)))
             self._reports = []
+        if self._awake and not self._reports:
+            self._to_stram.append(Awake())
+            self._idle.clear()
+            self._awake = False
         taken = self._to_slots, self._to_stram
         self._to_slots, self._to_stram = [], []
         return taken

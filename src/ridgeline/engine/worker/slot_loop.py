@@ -45,12 +45,19 @@ class SlotLoop:
         self._open: set[Peer] = set()
         self._missing: set[Peer] = set()
         """Partners that are not connected."""
+        self._awake = False
+        """`wake` was called."""
         self._full: set[Peer] = set()
 
     def serve(self) -> None:
         """Work until STRAM ends the slot, or is gone; then all containers are torn down."""
         while not self._slot.over:
             self.turn(_IDLE_SECONDS)
+
+    def wake(self) -> None:
+        """An input has something to emit. From any thread."""
+        self._awake = True
+        self._network.wake()
 
     def turn(self, seconds: float) -> None:
         """Take in what has come, run one container, send; waits at most so long if there is nothing to do."""
@@ -61,6 +68,9 @@ class SlotLoop:
             seconds = 0.0
         for event in self._network.poll(seconds):
             self._take(event)
+        if self._awake:
+            self._awake = False
+            self._slot.awake()
         if self._slot.ready and not self._full and not self._missing:
             self._slot.step()
         self._send()

@@ -6,7 +6,7 @@ import base64
 import os
 import pickle
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -89,13 +89,20 @@ def join(network: Network, stram: Peer, task_attempt: int = 0) -> SlotLoop:
     me = network.me
     joined = Joined(me.slot, socket.gethostname(), os.getpid(), network.address, task_attempt)
     network.send(stram, *encode(joined))
-    return SlotLoop(Slot(me.slot, Containers(f"s{me.slot}a{me.attempt}"), CLOCK), network, stram)
+    containers = Containers(f"s{me.slot}a{me.attempt}")
+    loop = SlotLoop(Slot(me.slot, containers, CLOCK), network, stram)
+    containers.on_wake = loop.wake
+    return loop
 
 
 class Containers:
-    """The containers of a slot in this process; see `Hosting`. `tag` names the slot's task in reports."""
+    """The containers of a slot in this process; see `Hosting`.
+
+    `tag` names the slot's task in reports. `on_wake` is called when an input has something to emit.
+    """
 
     def __init__(self, tag: str) -> None:
+        self.on_wake: Callable[[], None] | None = None
         self.specs: Mapping[int, ContainerSpec] = {}
         self.uri = ""
         self._tag = tag
@@ -111,7 +118,8 @@ class Containers:
         plan = (message.checkpoint, message.plan.name, message.run_id)
         if self._hosted is None or plan != self._plan:
             self._tear_down(None)
-            self._hosted, self._plan = Hosted(message.checkpoint, message.plan, message.run_id), plan
+            self._hosted = Hosted(message.checkpoint, message.plan, message.run_id, self.on_wake)
+            self._plan = plan
         else:
             self._tear_down(self.specs.keys() - set(message.containers))
         self.specs = {number: self._hosted.specs[number] for number in message.containers}

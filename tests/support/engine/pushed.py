@@ -1,0 +1,152 @@
+"""Inputs that threads push tuples into, and what stands behind them."""
+
+import resource
+import threading
+from contextlib import suppress
+from pathlib import Path
+from queue import Queue
+from socket import create_server
+from typing import ClassVar
+
+from pydantic import Field
+
+import socket_lines
+from ridgeline import Application, InputPort, Operator, OutputPort, PushInput
+from ridgeline.testing import CollectorSink
+from support.engine.applications import Number
+
+
+class Feed:
+    """What an input in this process takes its numbers from, and what it did."""
+
+    def __init__(self):
+        self.queue = Queue()
+        self.wake = lambda: None
+        self.heard = []
+        self.idle = threading.Event()
+
+    def put_when_idle(self, *numbers):
+        """Put numbers, from a thread, once the input has had nothing."""
+
+        def wait():
+            self.idle.wait(30)
+            self.put(*numbers)
+
+        threading.Thread(target=wait, daemon=True).start()
+
+    def put(self, *numbers):
+        for number in numbers:
+            self.queue.put(number)
+        self.wake()
+
+
+FEEDS = {}
+"""By name."""
+
+
+class Fed(PushInput):
+    """Emits what comes on its feed, so many a call; None is the end."""
+
+    numbers = OutputPort(Number)
+    name: str = ""
+    at_once: int = 1
+
+    @property
+    def feed(self):
+        return FEEDS[self.name]
+
+    def setup(self, _context):
+        self.feed.heard.append("setup")
+        self.feed.wake = self.wake
+
+    def emit_tuples(self):
+        for _ in range(min(self.at_once, self.feed.queue.qsize())):
+            number = self.feed.queue.get()
+            if number is None:
+                self.finish()
+                return
+            self.numbers.emit(Number(number))
+
+    def handle_idle_time(self):
+        self.feed.heard.append(f"idle in {self.context.window_id}")
+        self.feed.idle.set()
+
+    def teardown(self):
+        self.feed.heard.append("teardown")
+
+
+class FedByTwos(Fed):
+    """Its windows have two tuples at most."""
+
+    window_tuples: ClassVar[int] = 2
+    numbers = OutputPort(Number)
+
+
+def fed(kind=Fed, **properties):
+    """An application of one input with a feed, and the feed."""
+    app, feed = Application("fed"), Feed()
+    FEEDS["fed"] = feed
+    source = app.add_operator("fed", kind(name="fed", **properties))
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("numbers", source.numbers, sink.input)
+    return app, feed
+
+
+class Slow(Operator):
+    """Takes so long for each thousand lines; notes the most memory of its process (MiB) in a file."""
+
+    lines = InputPort(socket_lines.Line)
+    numbers = OutputPort(Number)
+    seconds: float = Field(default=0.0, ge=0)
+    notes: str = ""
+
+    @lines.process_batch
+    def take(self, batch):
+        self.context.clock.wait(self.seconds * batch.num_rows / 1_000)
+        self.numbers.emit(Number(batch.num_rows))
+
+    def end_window(self):
+        if self.notes:
+            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+            with Path(self.notes).open("a", encoding="utf-8") as notes:
+                notes.write(f"{most}\n")
+
+
+class Failing(Slow):
+    """Raises once in each of these windows."""
+
+    lines = Slow.lines
+    windows: list[int] = Field(default=[])
+
+    def begin_window(self, window_id):
+        if window_id in self.windows and not self.context.attempt:
+            msg = "once"
+            raise ValueError(msg)
+
+
+def free_port():
+    """A port that nobody listens on."""
+    with create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+class Sender:
+    """Sends lines from a thread until the application has them all, whatever becomes of connections."""
+
+    def __init__(self, lines, port):
+        self.connected = 0
+        self.over = threading.Event()
+        self._lines = lines
+        self._port = port
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        while not self.over.wait(0.02):
+            with suppress(OSError, ValueError):
+                socket_lines.send(self._lines, port=self._port)
+                self.connected += 1
+
+    def end(self):
+        self.over.set()
+        self._thread.join(10)
