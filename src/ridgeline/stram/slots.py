@@ -13,7 +13,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.plan.execution import Plan
 
 RESERVED_CORES = 1
-"""Cores that slots leave to Spark's own jobs: what publishers write, checks at the start."""
+"""Cores that slots leave at least to Spark's own jobs: what publishers write, checks at the start."""
 
 Placement = tuple[tuple[int, ...], ...]
 """The containers of each slot, by slot number."""
@@ -58,13 +58,17 @@ class Member:
 # Before the start -------------------------------------------------------------------------------------------
 
 
-def count_slots(containers: int, cores: int, extra: int = 0, held: int = 0) -> int:
+def count_slots(containers: int, cores: int, extra: int = 0, held: int = 0, fed: int = 0) -> int:
     """How many slots: one a container, but no more than there are cores, or are left.
 
     `extra`: task slots among `cores` that Spark was given for slots, beyond its own. `held`: those that slots
-    of other applications hold. Raises RidgelineError if too few are left.
+    of other applications hold. `fed`: containers of Spark sources. Up to half of the cores are left to the
+    tasks that read for them. Raises RidgelineError if too few are left.
     """
-    slots = min(containers, cores - extra, cores - held - RESERVED_CORES)
+    reserved = max(RESERVED_CORES, min(fed, cores // 2))
+    slots = min(
+        containers, cores - extra, max(cores - held - reserved, min(1, cores - held - RESERVED_CORES))
+    )
     if slots < 1:
         needed = held + RESERVED_CORES + 1
         taken = f", {held} for slots of other applications" if held else ""

@@ -99,6 +99,9 @@ class LocalExecutor:
         container.on_wake = self._awake.set
         return container
 
+    def open(self) -> None:
+        """Nothing has to be there before the first window."""
+
     def begin(self, request: WindowRequest, source: object) -> float:
         """Note an attempt; `poll` runs it."""
         if request.states is not None:

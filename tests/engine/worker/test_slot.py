@@ -55,7 +55,7 @@ class Recording:
     def host(self, message):
         self.specs = {number: self._all[number] for number in message.containers}
 
-    def run(self, container, request, messages, task_began, place):
+    def run(self, container, request, messages, task_began, place, rows=None):
         if container in self.fail:
             raise OperatorError(Failure("app", "x", 0, request.window_id, "process", "no", raised=True))
         self.ran.append((container, request.window_id, request.attempt))

@@ -19,6 +19,7 @@ from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.state.storage import LocalStorage
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.plan.planner import plan_application
+from support.engine.fed_slots import MicroBatches, ProcessFeed
 from support.engine.forked_slots import PROCESSES, no_slot, slot
 from support.engine.on_spark import SparkRun, raises
 
@@ -93,13 +94,14 @@ class ProcessSlots:
 
     listen = Listen()
 
-    def __init__(self, places, epoch, target):
+    def __init__(self, places, epoch, target, plan):
         self.places = places
+        self._plan = plan
         self._target = target
         self._epoch = epoch
         self.jobs = None
 
-    def claim(self, containers):
+    def claim(self, containers, fed):
         return min(containers, self.places)
 
     def release(self):
@@ -111,6 +113,9 @@ class ProcessSlots:
     def open_jobs(self, task, _describe, wake):
         self.jobs = ProcessJobs(self._target, task, wake)
         return self.jobs
+
+    def open_feed(self, source):
+        return ProcessFeed(source, self._plan)
 
     def open_sharing(self):
         return NoSharing()
@@ -130,12 +135,15 @@ def run_in_processes(
     stop=None,
     expect=None,
     stillborn=False,
+    batches=None,
+    started=None,
     **attributes,
 ):
     """Run an application in slots that are processes; returns as `run_on_spark`.
 
     `seen(run, event)` follows each event, `each(run, committed)` each commit. `attributes` are those of the
-    application. `stillborn`: no process ever becomes a slot.
+    application. `stillborn`: no process ever becomes a slot. `batches`: what Spark has for each window.
+    `started(run)` is called before the first.
     """
     plan, stop = plan_application(app, {}, attributes), stop or threading.Event()
     run, clock = SparkRun(plan), SystemClock()
@@ -162,7 +170,7 @@ def run_in_processes(
         )
 
     executor = SlotExecutor(
-        ProcessSlots(places, checkpoint.epoch, no_slot if stillborn else slot),
+        ProcessSlots(places, checkpoint.epoch, no_slot if stillborn else slot, plan),
         plan,
         checkpoint.storage,
         checkpoint.run_id,
@@ -173,8 +181,13 @@ def run_in_processes(
     with raises(expect) as caught:
         run.run = ApplicationRun(plan, checkpoint, executor, clock, context, observe)
         orderly = False
+        if started:
+            started(run)
         try:
-            TickTrigger(run.run, clock, stop).drive(Limits(run.run, windows, stop))
+            if batches is not None:
+                MicroBatches(run.run, batches).drive()
+            else:
+                TickTrigger(run.run, clock, stop).drive(Limits(run.run, windows, stop))
             orderly = True
         finally:
             run.run.close(orderly=orderly)

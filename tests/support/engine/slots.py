@@ -100,6 +100,7 @@ class Plain:
         messages: Sequence[Message],
         task_began: float,
         place: SharedPlace | None,
+        rows: object = None,
     ) -> tuple[Mapping[int, Message], WindowReport]:
         window_id, attempt = request.window_id, request.attempt
         if request.states is not None:

@@ -196,6 +196,7 @@ class Models:
         messages: Sequence[Message],
         task_began: float,
         place: object,
+        rows: object = None,
     ) -> tuple[Mapping[int, Message], WindowReport]:
         """Run an attempt. What is neither planned nor of the disk is a violation."""
         self._process.point("run")

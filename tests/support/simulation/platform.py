@@ -88,7 +88,7 @@ class Platform:
         self._network = network
         self._slots = slots
 
-    def claim(self, containers: int) -> int:
+    def claim(self, containers: int, fed: int = 0) -> int:
         """As many as there are."""
         return min(containers, self._slots)
 
@@ -105,6 +105,10 @@ class Platform:
         """Jobs of the world."""
         self._driver.jobs = Jobs(self._driver)
         return self._driver.jobs
+
+    def open_feed(self, source: Any) -> Any:
+        """There is no Spark source."""
+        raise AssertionError(source)
 
     def open_sharing(self) -> Any:
         """None."""

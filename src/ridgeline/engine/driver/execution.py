@@ -11,7 +11,7 @@ from ridgeline.stram.control import ExecutorEvent
 
 
 class WindowExecutor(Protocol):
-    """Runs all containers of a plan, window by window. One thread calls all but `wake`.
+    """Runs all containers of a plan, window by window. One thread at a time calls all but `wake`.
 
     What an attempt came to is an event for STRAM: one `ContainerReported` for each container, in any order,
     or one `AttemptFailed` or more. Inputs that have something again are another one, `InputAwake`.
@@ -25,6 +25,13 @@ class WindowExecutor(Protocol):
 
     waits: bool
     """True if `poll` waits: events may come also while no window is under way."""
+
+    def open(self) -> None:
+        """Begin to get ready for the first window; may return before it is. Raises as `begin`.
+
+        Called in a thread whose settings in Spark are those of the application as a whole. That of `begin`
+        may have those of a streaming query.
+        """
 
     def begin(self, request: WindowRequest, source: Any) -> float:
         """Have all containers run an attempt; returns when they were told (wall clock).

@@ -7,7 +7,7 @@ import pickle
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from pyspark import SparkContext
@@ -16,6 +16,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.engine.driver.job_errors import cause, gone, job_text, worker_died
 from ridgeline.engine.driver.shared_folder import BlockSharing
+from ridgeline.engine.driver.source_batch import SourceBatch
 from ridgeline.engine.driver.teardown import Process, tear_down, wanted
 from ridgeline.engine.driver.watchdog import Hangs, Watchdog, Worker
 from ridgeline.engine.spark.byte_rdds import ByteRdds, StageFunction
@@ -98,6 +99,9 @@ class SparkExecutor:
         self._fixed_slots = (
             context.defaultParallelism if re.match(r"local(\[|$)", str(context.master)) else None
         )
+
+    def open(self) -> None:
+        """Nothing has to be there before the first window."""
 
     def begin(self, request: WindowRequest, source: SourceBatch | None) -> float:
         """Run an attempt to its end; returns when its job was given to Spark (wall clock)."""
@@ -275,18 +279,15 @@ class SparkExecutor:
 
         Several, read as one union: a shuffle more takes the rows to their containers.
         """
-        messages = source.rows.toArrowBatchRdd()
+        messages, partitions = source.messages()
         if len(source.containers) > 1:
             tasks = min(len(self._stages[0]), slots)
             return self._rdds.run(
                 self._rdds.shuffled(self._rdds.run(messages, ingest_stage), tasks), fed_stage
             )
-        containers = source.containers[0]
-        partitions = messages.getNumPartitions()
-        if partitions > len(containers):
-            messages = messages.toJavaRDD().coalesce(len(containers)).rdd()
+        fed = source.containers[0][:partitions]
         rdd = self._rdds.run(messages, source_stage)
-        ticks = tuple(container for container in self._stages[0] if container not in containers[:partitions])
+        ticks = tuple(container for container in self._stages[0] if container not in fed)
         return rdd.union(self._tick_rdd(ticks, slots)) if ticks else rdd
 
     def _failure(self, error: Exception, request: WindowRequest) -> Failure:
@@ -312,17 +313,3 @@ class SparkExecutor:
         return Failure(
             self._application, "", 0, request.window_id, "the window's Spark job", what, traceback=str(error)
         )
-
-
-@dataclass
-class SourceBatch:
-    """One micro-batch: `rows` of all Spark sources as a Java Dataset, and their `schema` as Arrow IPC.
-
-    `containers`: those that read each source. With several sources `rows` is their union: a column with the
-    source's number, then one struct column per source. `jobs` counts the Spark jobs that have read it.
-    """
-
-    rows: JavaObject
-    schema: bytes
-    containers: tuple[tuple[int, ...], ...]
-    jobs: int = 0

@@ -141,6 +141,10 @@ class ApplicationRun:
         """True once all inputs have finished and their last window is committed."""
         return self.master.ended
 
+    def open(self) -> None:
+        """Begin to get ready for the first window, as triggers do first. Raises RidgelineError."""
+        self._executor.open()
+
     def window(
         self,
         window_id: int,

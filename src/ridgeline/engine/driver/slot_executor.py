@@ -12,6 +12,8 @@ from dataclasses import replace
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
+from ridgeline.api.operator import SparkSource
+from ridgeline.engine.driver.slot_feed import FeedError, Feeds
 from ridgeline.engine.driver.slot_group import (
     AllThere,
     GroupEvent,
@@ -104,17 +106,25 @@ class SlotExecutor:
         self._deaths: deque[Death] = deque(maxlen=_DEATHS_KEPT)
         self._suspects: dict[Peer, tuple[float, Failure]] = {}
         """The slots that another one could not reach, and what it means if they are not lost in time."""
+        self._feeds = Feeds(plan, platform.open_feed, platform.reason, clock)
         self._woken = False
         self._warn_at = math.inf
 
     # Windows ------------------------------------------------------------------------------------------------
 
+    def open(self) -> None:
+        """Ask Spark for the slots. Raises RidgelineError if it has too few cores."""
+        self._group = self._group or self._start()
+
     def begin(self, request: WindowRequest, source: object) -> float:
         """Tell all slots of an attempt, now or once all are there; returns when (wall clock).
 
-        Raises RidgelineError if Spark has too few cores.
+        Raises as `open`.
         """
-        group = self._group or self._start()
+        self.open()
+        group = self._group
+        assert group is not None  # noqa: S101  it is open
+        self._feeds.take(request.window_id, source)
         self._carry_out(group, self._flight.begin(request, complete=group.complete))
         return self._clock.wall()
 
@@ -127,7 +137,7 @@ class SlotExecutor:
         deadline = self._clock.monotonic() + seconds
         while not self._events and not self._woken and self._group is not None:
             left = deadline - self._clock.monotonic()
-            for event in self._group.poll(min(left, _SUSPICION_SECONDS)):
+            for event in self._group.poll(min(left, _SUSPICION_SECONDS, self._feeds.seconds)):
                 self._take(self._group, event)
             self._look(self._group)
             if left <= 0:
@@ -158,6 +168,7 @@ class SlotExecutor:
         if self._watchdog is not None:
             self._watchdog.close()
         failures: list[Failure] = []
+        self._feeds.stop()
         if self._group is not None:
             failures = self._group.close()
             self._platform.release()
@@ -169,7 +180,8 @@ class SlotExecutor:
 
     def _start(self) -> SlotGroup:
         """Choose how many slots there are and what lives in them, and ask Spark for them."""
-        placement = place(self._plan, self._platform.claim(len(self._containers)))
+        fed = [one for one in self._plan.physical.operators if isinstance(one.operator, SparkSource)]
+        placement = place(self._plan, self._platform.claim(len(self._containers), len(fed)))
         self._home = {container: slot for slot, hosted in enumerate(placement) for container in hosted}
         attempts = max(one.attributes["recovery_attempts"] for one in self._plan.logical.operators)
         self._slots = Slots(placement, int(attempts))
@@ -220,13 +232,25 @@ class SlotExecutor:
             self._watchdog.begin(request)
         hosts = {member.host for member in self._slots.members.values()}
         shared = self._sharing.place(request.attempt, hosts)
+        try:
+            fed = self._feeds.prepare(request)
+            self._send(group, Run(request, shared, fed))
+            if fed:
+                slots = {container: group.way_to(self._home[container]) for container in fed}
+                self._feeds.start(slots, group.secret)
+        except FeedError as error:
+            self._fail(error.failure)
+
+    def _send(self, group: SlotGroup, run: Run) -> None:
+        """Send an attempt to all slots."""
+        request = run.request
         if request.states is None:
-            group.send_all(Run(request, shared))
+            group.send_all(run)
             return
         for slot, hosted in enumerate(self._slots.placement):
             own = (operator for container in hosted for operator in self._containers[container])
             states = {operator: request.states[operator] for operator in own if operator in request.states}
-            group.send(slot, Run(replace(request, states=states), shared))
+            group.send(slot, replace(run, request=replace(request, states=states)))
 
     def _take(self, group: SlotGroup, event: GroupEvent, failure: Failure | None = None) -> None:
         """Take one event of the slots in. `failure`: why a slot is gone, if that is known."""
@@ -278,13 +302,15 @@ class SlotExecutor:
         window = report.window
         if self._flight.reported(window.window_id, window.attempt, window.container):
             self._slots.window_ran()
+            self._feeds.over(window.window_id)
             if self._watchdog is not None:
                 self._watchdog.end(window.window_id)
 
     # What is lost -------------------------------------------------------------------------------------------
 
     def _fail(self, failure: Failure) -> None:
-        """Containers have lost their state: what is in flight has failed."""
+        """Containers have lost their state, or get no rows: what is in flight has failed."""
+        self._feeds.stop()
         if self._watchdog is not None:
             self._watchdog.end()
         failed = self._flight.failed(failure)
@@ -316,6 +342,10 @@ class SlotExecutor:
     def _look(self, group: SlotGroup) -> None:
         """What time has brought: slots that others cannot reach, slots that are awaited for long."""
         now = self._clock.monotonic()
+        try:
+            self._feeds.look()
+        except FeedError as error:
+            self._fail(error.failure)
         for peer, (due, failure) in list(self._suspects.items()):
             if not group.has(peer):
                 del self._suspects[peer]  # it is lost, as everybody knows by now

@@ -98,8 +98,9 @@ class SlotGroup:
         self._slots = slots
         self._host = host
         self._clock = clock
-        self._secret = secrets.token_bytes(_SECRET_BYTES)
-        self._network = platform.open_network(self._secret)
+        self.secret = secrets.token_bytes(_SECRET_BYTES)
+        """The application's."""
+        self._network = platform.open_network(self.secret)
         self._peers: dict[int, Peer] = {}
         self._job_numbers: dict[int, int] = {}
         self._jobs = platform.open_jobs(self._task, describe, self._network.wake)
@@ -113,6 +114,10 @@ class SlotGroup:
     def has(self, peer: Peer) -> bool:
         """True if this very process is a slot now."""
         return self._peers.get(peer.slot) == peer
+
+    def way_to(self, slot: int) -> tuple[Peer, str]:
+        """Who a slot that is there is now, and where it is reached."""
+        return self._peers[slot], str(self._slots.members[slot].address)
 
     def send(self, slot: int, message: ToSlot) -> None:
         """Send a message to a slot; it is lost if the slot is."""
@@ -195,7 +200,7 @@ class SlotGroup:
         first = self._job_numbers[slot] * _ATTEMPTS_OF_A_JOB
         epoch = self._network.me.attempt
         address = self._network.address
-        return slot_task.SlotTask(slot, first, epoch, address, self._secret, self._platform.listen).encode()
+        return slot_task.SlotTask(slot, first, epoch, address, self.secret, self._platform.listen).encode()
 
     def _follow(self, instructions: Iterable[SlotInstruction]) -> list[GroupEvent]:
         """Carry out what STRAM has decided."""

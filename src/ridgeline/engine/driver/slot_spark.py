@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver.job_errors import cause, gone, job_text
 from ridgeline.engine.driver.shared_folder import BlockSharing
+from ridgeline.engine.driver.slot_feed import Feed, SparkFeed
 from ridgeline.engine.driver.slot_jobs import JobEnded, SlotJobs
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Network, Peer
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.exchange.tls import Certificate
+from ridgeline.engine.spark.byte_rdds import ByteRdds
 from ridgeline.engine.spark.cluster import is_local
 from ridgeline.engine.spark.cores import count_cores, extra_cores, held_cores, hold_cores
 from ridgeline.engine.spark.worker_check import WorkerError, explain
@@ -23,6 +25,8 @@ from ridgeline.stram.slots import count_slots
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+    from ridgeline.engine.driver.source_batch import SourceBatch
 
 PORTS = "spark.ridgeline.slots.ports"
 """Spark's setting with the ports that STRAM and slots may listen on: `40000-40100`; default: any."""
@@ -59,8 +63,11 @@ class SlotPlatform(Protocol):
     listen: Listen
     """What slots listen on."""
 
-    def claim(self, containers: int) -> int:
-        """Take places for the slots of so many containers; how many. Raises RidgelineError if too few."""
+    def claim(self, containers: int, fed: int) -> int:
+        """Take places for the slots of so many containers; how many. Raises RidgelineError if too few.
+
+        `fed`: how many of the containers are those of Spark sources.
+        """
 
     def release(self) -> None:
         """Give the places back."""
@@ -72,6 +79,9 @@ class SlotPlatform(Protocol):
         self, task: Callable[[int], str], describe: Callable[[int], str], wake: Callable[[], None]
     ) -> Jobs:
         """What starts slots; see `SlotJobs`."""
+
+    def open_feed(self, source: Any) -> Feed:
+        """What reads a micro-batch for an attempt; see `Feed`. Raises what Spark raises."""
 
     def open_sharing(self) -> BlockSharing:
         """Where blocks may lie by reference."""
@@ -89,16 +99,18 @@ class SparkSlots:
         self._clock = clock
         self._master = str(context.master)
         self._claimed = 0
+        self._rdds: ByteRdds | None = None
         conf = context.getConf()
         ports = port_range(conf.get(PORTS, ""))
         certificate = certificate_of(conf.get(CERTIFICATE, ""), conf.get(KEY, ""))
         on_cluster = Listen(host=_ANY_HOST, ports=ports, certificate=certificate)
         self.listen = Listen() if is_local(self._master) else on_cluster
 
-    def claim(self, containers: int) -> int:
+    def claim(self, containers: int, fed: int) -> int:
         """As `SlotPlatform.claim`."""
-        cores = count_cores(self._context, containers + 1)
-        slots = count_slots(containers, cores, extra_cores(self._context), held_cores(self._context))
+        cores = count_cores(self._context, containers + max(1, fed))
+        extra, held = extra_cores(self._context), held_cores(self._context)
+        slots = count_slots(containers, cores, extra, held, fed)
         hold_cores(self._context, slots)
         self._claimed = slots
         return slots
@@ -129,6 +141,11 @@ class SparkSlots:
         """As `SlotPlatform.open_jobs`."""
         function, name = slot_task.serve, slot_task.PROPERTY
         return SlotJobs(self._context, function, name, task, describe, self._clock, wake)
+
+    def open_feed(self, source: SourceBatch) -> Feed:
+        """As `SlotPlatform.open_feed`."""
+        self._rdds = self._rdds or ByteRdds(self._context)
+        return SparkFeed(self._context, self._rdds, source)
 
     def open_sharing(self) -> BlockSharing:
         """As `SlotPlatform.open_sharing`."""

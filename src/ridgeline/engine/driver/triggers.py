@@ -13,12 +13,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.operator import SparkSource
-from ridgeline.engine.driver.job import SourceBatch
 from ridgeline.engine.driver.job_errors import query_cause
 from ridgeline.engine.driver.manifest import SourceOffsets
 from ridgeline.engine.driver.query_progress import QueryProgress
 from ridgeline.engine.driver.run import IDLE_SECONDS, ApplicationRun
 from ridgeline.engine.driver.source_asking import SourceAsker
+from ridgeline.engine.driver.source_batch import SourceBatch
 from ridgeline.engine.driver.spark_log import SparkLog
 from ridgeline.engine.spark.each_batch import call_each_batch
 from ridgeline.plan.execution import Plan
@@ -76,6 +76,7 @@ class TickTrigger:
         Raises what a window raises.
         """
         run, master = self._run, self._run.master
+        run.open()
         width = run.plan.logical.window_seconds
         due = began = self._clock.monotonic()
         held = False
@@ -151,10 +152,12 @@ class QueryTrigger:
             batch = SourceBatch(rows, schema, self._containers)
             with self._asker.window(batch_id):
                 self._run.window(batch_id, batch, offsets=self._offsets(batch_id))
+            batch.finish()
             self._progress.committed(batch_id, batch.jobs)
 
         trigger = {"processingTime": f"{self._run.plan.logical.window_seconds} seconds"}
         self._log.check(self._run.checkpoint.last())
+        self._run.open()
         frame = _union(frames := self._frames())
         schema: bytes = to_arrow_schema(frame.schema, timezone="UTC").serialize().to_pybytes()
         writer = frame.writeStream.option("checkpointLocation", self._checkpoint).trigger(**trigger)
@@ -189,10 +192,14 @@ class QueryTrigger:
         return query
 
     def _idle(self, busy: threading.Lock) -> None:
-        """Let outputs publish, if the last time is long enough ago. Skipped while a micro-batch runs."""
+        """Let outputs publish, and slots come and go, if the last time is long enough ago.
+
+        Skipped while a micro-batch runs.
+        """
         if self._clock.monotonic() - self._idled < IDLE_SECONDS or not busy.acquire(blocking=False):
             return
         try:
+            self._run.turn(0.0)
             self._run.idle()
         finally:
             busy.release()

@@ -16,6 +16,8 @@ from ridgeline.api.errors import RidgelineError
 
 STRAM = -1
 """The number that STRAM has where slots have theirs."""
+FEEDER = -2
+"""The number of every task that hands rows of a micro-batch to slots; each run of one has its own attempt."""
 
 UNAUTHENTICATED = "unauthenticated"
 MALFORMED = "malformed"
@@ -32,6 +34,7 @@ UNREACHABLE = "unreachable"
 """No way to the peer took a connection."""
 REPLACED = "replaced"
 """The same peer has opened a newer connection."""
+_NAMES = {STRAM: "STRAM", FEEDER: "a task of the micro-batch"}
 
 
 class Peer(NamedTuple):
@@ -39,14 +42,15 @@ class Peer(NamedTuple):
 
     Each attempt of a slot is a peer of its own: what is for one never reaches the next.
 
-    `slot`: its number, or `STRAM`. `attempt`: how often Spark had begun the slot's task before, or the epoch.
+    `slot`: its number, `STRAM` or `FEEDER`. `attempt`: how often Spark had begun the slot's task before, or
+    the epoch, or Spark's number of the run of a task.
     """
 
     slot: int
     attempt: int = 0
 
     def __str__(self) -> str:
-        name = "STRAM" if self.slot == STRAM else f"slot {self.slot}"
+        name = _NAMES.get(self.slot) or f"slot {self.slot}"
         return f"{name} (attempt {self.attempt})"
 
 
@@ -97,10 +101,10 @@ Event: TypeAlias = Opened | Received | Lost
 class Network(Protocol):
     """Connections of one process to its peers, polled by one thread. Nothing blocks but `poll` and `close`.
 
-    Of two peers one connects and the other listens: slots connect to STRAM, and a slot to those of lower
-    number. If a peer connects again, its older connection is `Lost` (REPLACED), then the new one `Opened`.
-    Frames of a connection arrive whole, once and in order, up to its loss. What was sent and not received
-    then is lost with it: nothing is sent again.
+    Of two peers one connects and the other listens. Slots connect to STRAM, a slot to those of lower number,
+    and tasks of a micro-batch to slots. If a peer connects again, its older connection is `Lost` (REPLACED),
+    then the new one `Opened`. Frames of a connection arrive whole, once and in order, up to its loss. What
+    was sent and not received then is lost with it: nothing is sent again.
     """
 
     @property

@@ -17,6 +17,7 @@ from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import Failure, OperatorError, StateError, described
+from ridgeline.api.operator import SparkSource
 from ridgeline.api.pickling import dumps
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.state import ValueCell
@@ -28,11 +29,12 @@ from ridgeline.engine.exchange.shared_blocks import LostBlockError, SharedPlace,
 from ridgeline.engine.state import state_files, versions
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import Storage
+from ridgeline.engine.worker.feeding import FedRows
 from ridgeline.engine.worker.runtime import Inspect, OperatorRuntime
 from ridgeline.engine.worker.skipping import Skips
 from ridgeline.engine.worker.tails import last_tuples
 from ridgeline.engine.worker.worker_output import CurrentOperator, enter_operator, leave_operator
-from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow
+from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow, OperatorWindow
 from ridgeline.plan.container_spec import ContainerSpec, has_committed
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
 
@@ -233,6 +235,8 @@ class Container:
             own.wait_seconds = max(0.0, began - window.restored)
             own.transfer_seconds = max(0.0, own.ended - began - own.compute_seconds)
             own.state_seconds = own.ended - routed
+            if isinstance(batches, FedRows) and isinstance(runtime.operator, SparkSource):
+                _count_reading(batches, own, window)
             if not own.dropped:
                 own.ages = tuple(runtime.ages(own.ended))
             report.operators.append(operator_report)
@@ -476,6 +480,13 @@ class Container:
         """Bring an operator's state back to the window before."""
         self._versions[runtime.spec.id] = None
         self._restore(runtime, request.states)
+
+
+def _count_reading(rows: FedRows, source: OperatorWindow, window: ContainerWindow) -> None:
+    """Count what was read before the container's turn as compute of the source, as where it reads itself."""
+    window.task_began = min(window.task_began, rows.began)
+    source.compute_seconds += rows.read_seconds
+    source.began = max(rows.began, source.began - rows.read_seconds)
 
 
 def _followed(before: StateVersion, report: OperatorReport, request: WindowRequest) -> StateVersion:

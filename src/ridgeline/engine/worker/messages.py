@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TypeAlias
 
+import pyarrow as pa
 from typing_extensions import Buffer
 
 from ridgeline.api.errors import Failure, RidgelineError, described
@@ -65,11 +66,13 @@ class Run:
 
     `request.states` are those of the slot's own containers: each container goes to them first, and all
     attempts begun before are void, whatever their window. None: it goes on with the state after the window
-    before, as it made it. `place`: where blocks may lie by reference, None for nowhere.
+    before, as it made it. `place`: where blocks may lie by reference, None for nowhere. `fed`: the tasks of
+    the window's micro-batch whose rows each container of a Spark source gets.
     """
 
     request: WindowRequest
     place: SharedPlace | None = None
+    fed: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,16 +182,58 @@ class Finished:
 Between: TypeAlias = Blocks | Finished
 
 
+# Between tasks of a micro-batch and slots -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a task has read its rows.
+
+    `seconds`: in Spark's iterator. `elapsed_seconds`: since it entered Python. `task_attempt`: how often
+    Spark had begun it before.
+    """
+
+    seconds: float
+    elapsed_seconds: float
+    task_attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """Rows that a task of a micro-batch has read for a container of a Spark source, in their order.
+
+    `task`: its number. `schema`: of the rows (Arrow IPC). `rows`: Arrow record batch messages. `ended`: None
+    if more follow. All that one run of a task sends to a container comes on one connection.
+    """
+
+    window_id: int
+    attempt: int
+    container: int
+    task: int
+    schema: bytes = b""
+    rows: tuple[pa.Buffer, ...] = ()
+    ended: Reading | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A slot's answer to a task: this container has all of it, or needs none of it."""
+
+    container: int
+
+
 # In frames --------------------------------------------------------------------------------------------------
 
-_KINDS: tuple[type[ToSlot | FromSlot | Between], ...] = (
-    Host, Run, Committed, End, Joined, Reported, Awake, Failed, Unreachable, Ended, Blocks, Finished,
+AnyMessage: TypeAlias = ToSlot | FromSlot | Between | Fed | Taken
+_KINDS: tuple[type[AnyMessage], ...] = (
+    Host, Run, Committed, End, Joined, Reported, Awake, Failed, Unreachable, Ended, Blocks,
+    Finished, Fed, Taken,
 )  # fmt: skip
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
 _FIELDS = tuple(tuple(field.name for field in fields(kind)) for kind in _KINDS)
 
 
-def encode(message: ToSlot | FromSlot | Between) -> tuple[int, bytes, Sequence[Buffer]]:
+def encode(message: AnyMessage) -> tuple[int, bytes, Sequence[Buffer]]:
     """Encode a message as kind, head and buffers of a frame; columns of blocks are not copied.
 
     Raises what pickle raises for operators' own values.
@@ -200,7 +245,7 @@ def encode(message: ToSlot | FromSlot | Between) -> tuple[int, bytes, Sequence[B
     return kind, head, buffers
 
 
-def decode(frame: Received) -> ToSlot | FromSlot | Between:
+def decode(frame: Received) -> AnyMessage:
     """The message in a frame of an authenticated peer; blocks lie in the frame's memory.
 
     Raises MalformedError for what `encode` does not write.

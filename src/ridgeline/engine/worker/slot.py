@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -17,6 +17,7 @@ from ridgeline.api.pickling import dumps
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.worker.failures import failure_of, hosting_failure
+from ridgeline.engine.worker.feeding import FedRows, Feeding, missing
 from ridgeline.engine.worker.messages import (
     Awake,
     Between,
@@ -25,6 +26,7 @@ from ridgeline.engine.worker.messages import (
     End,
     Ended,
     Failed,
+    Fed,
     Finished,
     FromSlot,
     Host,
@@ -57,8 +59,12 @@ class Hosting(Protocol):
         messages: Sequence[Message],
         task_began: float,
         place: SharedPlace | None,
+        rows: FedRows | None,
     ) -> tuple[Mapping[int, Message], WindowReport]:
-        """Run an attempt whose producers have ended, as `Container.run`; `task_began` is wall clock time."""
+        """Run an attempt whose producers have ended, as `Container.run`; `task_began` is wall clock time.
+
+        `rows`: those of a Spark source, None for nothing.
+        """
 
     def committed(self, container: int, window_id: int) -> None:
         """Call `committed` of the container's operators that have it. Raises OperatorError."""
@@ -73,10 +79,23 @@ class _Attempt:
     `position` counts the attempts that STRAM has begun here; `_NOT_READY` before. `ended`: the tags of all
     producers that have ended. `missing`: how many producers each set still lacks, by its number in
     `Wiring.inputs`. `unfed`: the same for `Wiring.outputs`. `unsent`: the END_WINDOW not yet sent, by slot.
-    `left`: containers still to run.
+    `left`: containers still to run. `feedings`: what has come for containers of Spark sources. `hungry`: the
+    tasks whose rows each of these lacks.
     """
 
-    __slots__ = ("ended", "inboxes", "left", "missing", "number", "position", "unfed", "unsent", "window_id")
+    __slots__ = (
+        "ended",
+        "feedings",
+        "hungry",
+        "inboxes",
+        "left",
+        "missing",
+        "number",
+        "position",
+        "unfed",
+        "unsent",
+        "window_id",
+    )
 
     def __init__(self, window_id: int, number: int) -> None:
         self.window_id = window_id
@@ -88,6 +107,8 @@ class _Attempt:
         self.unfed: list[int] = []
         self.unsent: dict[int, dict[int, str]] = {}
         self.left = 0
+        self.feedings: dict[int, Feeding] = {}
+        self.hungry: dict[int, set[int]] = {}
 
 
 class _Ready(NamedTuple):
@@ -177,6 +198,39 @@ class Slot:
         """An input has something to emit. STRAM hears of it if it believes the contrary."""
         self._awake = bool(self._idle)
 
+    def from_feeder(self, run: int, fed: Fed, size_bytes: int) -> bool:
+        """Take in rows that a run of a task sends; False if nothing more of it is needed.
+
+        `size_bytes`: what they take in memory.
+        """
+        attempt = self._attempt(fed.window_id, fed.attempt)
+        if attempt is None:
+            return False
+        feeding = attempt.feedings.setdefault(fed.container, Feeding())
+        if not feeding.add(run, fed, size_bytes, self._clock.wall()):
+            return False
+        hungry = attempt.hungry.get(fed.container)
+        if hungry is not None and fed.task in feeding.whole:
+            hungry.discard(fed.task)
+            if not hungry:
+                del attempt.hungry[fed.container]
+                self._consider(fed.container, attempt)
+        return fed.ended is None
+
+    def feeder_lost(self, run: int) -> None:
+        """The connection with a run of a task is lost: what it has not sent as a whole does not count."""
+        for attempt in self._known():
+            for feeding in attempt.feedings.values():
+                feeding.drop(run)
+
+    @property
+    def fed_bytes(self) -> int:
+        """What rows of Spark sources take in memory that no container has run yet."""
+        return sum(feeding.held_bytes for one in self._known() for feeding in one.feedings.values())
+
+    def _known(self) -> Iterator[_Attempt]:
+        return (attempt for attempts in self._attempts.values() for attempt in attempts.values())
+
     def _host(self, message: Host) -> None:
         """Host other containers. None of them goes on before a `Run` with states."""
         self._void()
@@ -216,6 +270,9 @@ class Slot:
         for producer in attempt.ended:
             for group in self._wiring.inputs.of.get(producer, ()):
                 attempt.missing[group] -= 1
+        for container, tasks in run.fed.items():
+            if container in self._next and (lacked := missing(attempt.feedings.get(container), tasks)):
+                attempt.hungry[container] = lacked
         for container in self._next:
             self._consider(container, attempt)
 
@@ -291,6 +348,7 @@ class Slot:
             self._next[container] == attempt.position
             and not attempt.missing[self._wiring.input_of[container]]
             and attempt.window_id < self._doomed
+            and container not in attempt.hungry
         ):
             stage, now = self._hosting.specs[container].stage, self._clock.wall()
             heapq.heappush(self._ready, _Ready(attempt.window_id, stage, container, attempt.position, now))
@@ -310,8 +368,12 @@ class Slot:
         """Run a container, send what it made, and let it go on to its next attempt."""
         container = entry.container
         messages = attempt.inboxes.pop(container, [])
+        feeding = attempt.feedings.pop(container, None)
+        rows = feeding.rows(run.fed[container]) if feeding is not None and container in run.fed else None
         try:
-            outgoing, report = self._hosting.run(container, run.request, messages, entry.since, run.place)
+            outgoing, report = self._hosting.run(
+                container, run.request, messages, entry.since, run.place, rows
+            )
             report.window.sent = self._clock.wall()
             if container in self._waiting:
                 idle = any(one.idle for one in report.operators)

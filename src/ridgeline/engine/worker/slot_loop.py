@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.exchange.network import LATE, MALFORMED, Event, Lost, Network, Opened, Peer, Received
+from ridgeline.engine.exchange.network import (
+    FEEDER,
+    LATE,
+    MALFORMED,
+    Event,
+    Lost,
+    Network,
+    Opened,
+    Peer,
+    Received,
+)
+from ridgeline.engine.worker.feeding import kept
 from ridgeline.engine.worker.messages import (
     Address,
     Between,
     Blocks,
+    Fed,
     Finished,
     FromSlot,
     Host,
     MalformedError,
     Run,
+    Taken,
     ToSlot,
     Unreachable,
     decode,
@@ -22,6 +35,8 @@ from ridgeline.engine.worker.slot import Slot
 
 QUEUE_BYTES = 64 << 20
 """A slot runs no further container while so much waits for a peer to take it."""
+FED_BYTES = 64 << 20
+"""Rows of a micro-batch beyond so many bytes wait on disk for the container that they are for."""
 _IDLE_SECONDS = 1.0
 _FULL_SECONDS = 0.01
 
@@ -97,18 +112,27 @@ class SlotLoop:
     def _receive(self, frame: Received) -> None:
         """Take a message in. Raises MalformedError for one that such a peer does not send."""
         message = decode(frame)
-        allowed = ToSlot if frame.peer == self._stram else Between
+        allowed = ToSlot if frame.peer == self._stram else Fed if frame.peer.slot == FEEDER else Between
         if not isinstance(message, allowed):
             msg = f"{frame.peer} sent `{type(message).__name__}`, which is not for slots"
             raise MalformedError(msg)
         if isinstance(message, Blocks | Finished):
             self._slot.from_slot(message)
             return
+        if isinstance(message, Fed):
+            self._feed(frame.peer, message)
+            return
         self._slot.from_stram(message)
         if isinstance(message, Host):
             self._meet(message)
         if isinstance(message, Host) or (isinstance(message, Run) and message.request.states is not None):
             self._connect()
+
+    def _feed(self, feeder: Peer, fed: Fed) -> None:
+        """Take rows of a micro-batch in; say so if nothing more of the task is needed."""
+        fed, size_bytes = kept(fed, FED_BYTES - self._slot.fed_bytes)
+        if not self._slot.from_feeder(feeder.attempt, fed, size_bytes):
+            self._network.send(feeder, *encode(Taken(fed.container)))
 
     def _meet(self, message: Host) -> None:
         """The slots are others now: forget those that are gone."""
@@ -134,6 +158,8 @@ class SlotLoop:
         self._open.discard(peer)
         if peer == self._stram:
             self._slot.close()
+        elif peer.slot == FEEDER:
+            self._slot.feeder_lost(peer.attempt)
         elif self._peers.get(peer.slot) == peer and peer.slot in self._slot.partners:
             self._missing.add(peer)
             if reason == LATE and not was_open:

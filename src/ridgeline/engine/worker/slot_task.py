@@ -22,6 +22,7 @@ from ridgeline.engine.exchange.network import STRAM, Network, Peer
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.worker import process_start
+from ridgeline.engine.worker.feeding import FedRows
 from ridgeline.engine.worker.heartbeat import HeartbeatAddress
 from ridgeline.engine.worker.hosted import CLOCK, Hosted, end_orderly
 from ridgeline.engine.worker.messages import Address, Host, Joined, encode
@@ -131,10 +132,13 @@ class Containers:
         messages: Sequence[Message],
         task_began: float,
         place: SharedPlace | None,
+        rows: FedRows | None = None,
     ) -> tuple[Mapping[int, Message], WindowReport]:
         """As `Hosting.run`."""
         with self._here.working(container, self._heartbeats) as working:
-            outgoing, report = working.run(request, messages, (), self._tag, 0, task_began, place, ended=True)
+            outgoing, report = working.run(
+                request, messages, rows or (), self._tag, 0, task_began, place, ended=True
+            )
         report.window.worker_began, report.window.daemon_began = process_start.worker_process()
         return outgoing, report
 

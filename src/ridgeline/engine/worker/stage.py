@@ -25,11 +25,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from ridgeline.api import files
-from ridgeline.api.errors import described
 from ridgeline.api.pickling import dumps
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
-from ridgeline.engine.worker import plan_distribution, process_start
+from ridgeline.engine.worker import plan_distribution, process_start, source_rows
 from ridgeline.engine.worker.black_box import victims
 from ridgeline.engine.worker.failures import NOT_RUN, Failed, InputLostError, failure_of
 from ridgeline.engine.worker.heartbeat import HeartbeatAddress
@@ -147,7 +146,9 @@ def source_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:
     began = CLOCK.wall()
     task, host, _ = _task()
     container = task.source_containers[0][index]
-    yield from host.post(_run_each([(container, (), _source_batches(task, messages))], began), 0, task.slots)
+    yield from host.post(
+        _run_each([(container, (), source_rows.read(task.source_schema, messages))], began), 0, task.slots
+    )
 
 
 def ingest_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:
@@ -157,19 +158,15 @@ def ingest_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _ingest(task: Task, index: int, messages: Iterable[bytes]) -> Iterator[Envelope]:
-    """Split the union by source: column 0 is the source's number n, its rows are column n + 1."""
-    for position, batch in enumerate(_source_batches(task, messages)):
+    """Split the union by source."""
+    for position, batch in enumerate(source_rows.read(task.source_schema, messages)):
         if batch.num_rows:
-            number = batch.column(0)[0].as_py()
-            containers = task.source_containers[number]
-            rows = batch.column(number + 1)
-            fields = [pa.field(field.name, field.type) for field in rows.type]
-            part = pa.RecordBatch.from_arrays(rows.flatten(), schema=pa.schema(fields))
+            number, part = source_rows.of_source(batch)
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, part.schema) as stream:
                 stream.write_batch(part)
             yield (
-                containers[index % len(containers)],
+                source_rows.container_of(task.source_containers, number, index),
                 pickle.dumps((index, position, sink.getvalue().to_pybytes()), 5),
             )
 
@@ -188,16 +185,6 @@ def fed_stage(index: int, records: Iterable[bytes]) -> Iterator[bytes]:
         for container, parts in found.items()
     )
     yield from host.post(_run_each(jobs, began), 0, task.slots)
-
-
-def _source_batches(task: Task, messages: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
-    schema = pa.ipc.read_schema(pa.py_buffer(task.source_schema))
-    try:
-        for message in messages:
-            yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)
-    except Exception as error:
-        what = f"Spark's rows broke off: {described(error)}"
-        raise InputLostError(what) from error
 
 
 def next_stage(stage: int, index: int, records: Iterable[bytes]) -> Iterator[bytes]:

@@ -1,0 +1,118 @@
+"""Micro-batches in slots: every row once, in its order, whatever is lost on the way."""
+
+import os
+import signal
+
+import pytest
+
+from ridgeline.api.errors import OperatorError
+from ridgeline.measure.events import SlotJoined
+from support.engine.fed_slots import Batch, fed_application, of_numbers
+from support.engine.slot_platform import run_in_processes
+
+
+def values(run, operator):
+    return [number.value for number in run.collected(operator)]
+
+
+def test_rows_come_task_by_task_in_their_order(tmp_path):
+    batches = [
+        Batch([[of_numbers(1, 2), of_numbers(3)], [of_numbers(4)]]),
+        Batch([]),
+        Batch([[of_numbers(5)]]),
+        Batch([[], [of_numbers(6)]]),
+    ]
+    run = run_in_processes(fed_application(2), tmp_path, batches=batches)
+    assert values(run, "seen") == [1, 2, 3, 4, 5, 6]
+    assert values(run, "store") == [10, 10, 15, 21]
+    assert run.retries == []
+    sources = [report for window in range(4) for report in run.reports("numbers", window)]
+    assert all(report.compute_seconds > 0 for report in sources)
+
+
+def test_a_task_that_dies_half_way_is_run_again(tmp_path):
+    def kill(feed, task, attempt):
+        if task == 0 and attempt < 2:
+            feed.processes[task, attempt].join(0.3)
+            feed.processes[task, attempt].kill()
+
+    rows = [[of_numbers(1), 0.2, of_numbers(2), 0.2, of_numbers(3)], [of_numbers(4)]]
+    run = run_in_processes(fed_application(2), tmp_path, batches=[Batch(rows, kill)])
+    assert values(run, "seen") == [1, 2, 3, 4]
+    assert run.retries == []
+
+
+def test_tasks_that_spark_runs_twice_at_once_count_once(tmp_path):
+    rows = [[of_numbers(1), 0.05, of_numbers(2)], [of_numbers(3), of_numbers(4)]]
+    run = run_in_processes(fed_application(2), tmp_path, batches=[Batch(rows, twice=True)] * 3)
+    assert values(run, "seen") == [1, 2, 3, 4] * 3
+    assert run.retries == []
+
+
+def test_a_slot_that_is_killed_while_it_is_fed(tmp_path):
+    killed = []
+
+    def kill(feed, task, _attempt):
+        if task == 1 and len(killed) < 2:
+            feed.processes[task, 0].join(0.2)
+            pids = {event.slot: event.pid for event in found[0].of_type(SlotJoined)}
+            killed.append(pids[len(killed) % 2])
+            os.kill(killed[-1], signal.SIGKILL)
+
+    found = []
+    rows = [[of_numbers(1), 0.3, of_numbers(2)], [0.3, of_numbers(3), 0.3]]
+    run = run_in_processes(
+        fed_application(2),
+        tmp_path,
+        batches=[Batch([[of_numbers(0)]]), Batch(rows, kill), Batch([[of_numbers(4)]])],
+        started=found.append,
+    )
+    assert values(run, "seen") == [0, 1, 2, 3, 4]
+    assert len(run.retries) == len(killed) == 2
+
+
+def test_a_micro_batch_that_cannot_be_read_is_read_again(tmp_path):
+    batch = Batch([[of_numbers(1)]], fails=2)
+    run = run_in_processes(fed_application(), tmp_path, batches=[batch])
+    assert values(run, "seen") == [1]
+    assert ["the broker is away" in event.reason for event in run.retries] == [True, True]
+
+
+def test_a_source_that_fails_again_and_again_is_named(tmp_path):
+    app = fed_application(recovery_attempts=1)
+    run, error = run_in_processes(app, tmp_path, batches=[Batch([[]], fails=9)], expect=OperatorError)
+    assert run.ids == []
+    assert error.failure.operator == "numbers"
+    assert "in `the Spark job that reads its rows`: the broker is away" in str(error)
+
+
+def test_rows_that_are_no_arrow_fail_the_attempt_only(tmp_path):
+    class Broken:
+        schema = of_numbers(1).schema
+
+        def serialize(self):
+            class Bytes:
+                def to_pybytes(self):
+                    return b"this is no Arrow"
+
+            return Bytes()
+
+    batch = Batch([[Broken()]])
+
+    def mend(feed, _task, _attempt):
+        batch.tasks = [[of_numbers(7)]]
+
+    batch.act = mend
+    run = run_in_processes(fed_application(1), tmp_path, batches=[batch])
+    assert values(run, "seen") == [7]
+    assert len(run.retries) == 1
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_micro_batch_of_many_rows(tmp_path, partitions):
+    many = [list(range(20_000 * n, 20_000 * (n + 1))) for n in range(12)]
+    rows = [[of_numbers(*some) for some in many[task::4]] for task in range(partitions)]
+    run = run_in_processes(fed_application(partitions), tmp_path, batches=[Batch(rows)])
+    assert values(run, "seen") == [
+        value for task in range(partitions) for some in many[task::4] for value in some
+    ]
