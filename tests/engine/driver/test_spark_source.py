@@ -188,3 +188,26 @@ def test_source_that_fails_while_it_runs_is_reported(spark_context, tmp_path):
 
     assert run.ids == [0]
     assert "nonsense.parquet" in str(error)
+
+
+def failing_half_way(frame):
+    return frame.selectExpr("IF(value = 25000, raise_error('as planned'), value) AS value")
+
+
+def test_rows_that_break_off_half_way_are_not_taken_for_all(spark_context, tmp_path):
+    app = Application("broken", window="1ms")
+    options = {"rowsPerBatch": 30_000}
+    source = SparkInput(format="rate-micro-batch", options=options, schema=Number, transform=failing_half_way)
+    numbers = app.add_operator("numbers", source)
+    app.add_stream("numbers", numbers.output, sink(app, "store", Number))
+
+    run, error = run_on_spark(
+        app,
+        spark_context,
+        tmp_path / "checkpoint",
+        attributes={"numbers.recovery_attempts": "0", "store.recovery_attempts": "0"},
+        expect=RidgelineError,
+    )
+
+    assert run.ids == []
+    assert "as planned" in str(error)

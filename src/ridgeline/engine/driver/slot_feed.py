@@ -60,7 +60,7 @@ class SparkFeed:
         self._batch = batch
         self._job: JavaObject | None = None
         messages, self.tasks = batch.messages()
-        self._rdd = rdds.run(messages, feed_task.feed_stage)
+        self._rdd = rdds.run(messages, feed_task.feed_stage, feed_task.WholeInput())
         self.sources, self.schema = batch.containers, batch.schema
 
     def start(self, task: FeedTask) -> None:

@@ -26,6 +26,7 @@ from ridgeline.engine.spark.java_object import JavaObject
 
 StageFunction = Callable[[int, Iterable[Any]], Iterator[bytes]]
 """Partition number and records in, bytes out; for a shuffle, partition (int64, big-endian), then record."""
+_AS_IT_IS = NoOpSerializer()
 _FEW = 8
 _FEW_BYTES = 4096
 """Up to these numbers of results and bytes, results are fetched one by one; more come as a stream."""
@@ -55,9 +56,9 @@ class ByteRdds:
         wrapped = _wrap_function(self._context, function, rdd._jrdd_deserializer, NoOpSerializer())  # noqa: SLF001
         return self._python_rdd(rdd._jrdd.rdd(), wrapped, False, False)  # noqa: SLF001, FBT003  Scala's
 
-    def run(self, rdd: JavaObject, function: StageFunction) -> JavaObject:
-        """A function over the partitions of an RDD of byte arrays."""
-        return self._python_rdd(rdd, self._wrapped(function), False, False)  # noqa: FBT003  Scala's
+    def run(self, rdd: JavaObject, function: StageFunction, reads: NoOpSerializer = _AS_IT_IS) -> JavaObject:
+        """A function over the partitions of an RDD of byte arrays, which `reads` gives it."""
+        return self._python_rdd(rdd, self._wrapped(function, reads), False, False)  # noqa: FBT003  Scala's
 
     def shuffled(self, rdd: JavaObject, partitions: int) -> JavaObject:
         """Shuffle a function's output: each record goes to the partition whose number came before it."""
@@ -98,9 +99,7 @@ class ByteRdds:
         if job is not None:
             job.cancel(True)  # noqa: FBT003  Java's
 
-    def _wrapped(self, function: StageFunction) -> JavaObject:
+    def _wrapped(self, function: StageFunction, reads: NoOpSerializer) -> JavaObject:
         if function not in self._functions:
-            self._functions[function] = _wrap_function(
-                self._context, function, NoOpSerializer(), NoOpSerializer()
-            )
+            self._functions[function] = _wrap_function(self._context, function, reads, _AS_IT_IS)
         return self._functions[function]

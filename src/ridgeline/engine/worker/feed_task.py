@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import base64
 import pickle
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.serializers import NoOpSerializer, SpecialLengths, read_int
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.exchange.block import PIECE_BYTES
@@ -22,6 +24,7 @@ from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import FEEDER, LATE, Event, Lost, Network, Opened, Peer, Received
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.worker import source_rows
+from ridgeline.engine.worker.failures import InputLostError
 from ridgeline.engine.worker.hosted import CLOCK, end_orderly
 from ridgeline.engine.worker.messages import Address, Fed, MalformedError, Reading, Taken, decode, encode
 
@@ -33,6 +36,22 @@ _WAIT_SECONDS = 1.0
 _FULL_SECONDS = 0.002
 _ATTEMPTS = 1 << 32
 """The numbers that a peer's attempt can have."""
+
+
+class WholeInput(NoOpSerializer):
+    """Spark's records as bytes. PySpark takes it for the end where they break off; here it is an error."""
+
+    def load_stream(self, stream: BinaryIO) -> Iterator[bytes]:
+        """Raises InputLostError where the records break off: Spark's side of the task has failed."""
+        try:
+            while (length := read_int(stream)) != SpecialLengths.END_OF_DATA_SECTION:
+                record = stream.read(length)
+                if len(record) < length:
+                    raise EOFError  # noqa: TRY301  as where a length is missing
+                yield record
+        except (EOFError, OSError, struct.error) as error:
+            what = "Spark's rows broke off"
+            raise InputLostError(what) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +94,7 @@ def feed_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:
 def feed(
     task: FeedTask, index: int, messages: Iterable[bytes], run: int, task_attempt: int, began: float
 ) -> str:
-    """Be a run of a task; returns what was lost. `run` is unique, `began` is of the monotonic clock.
-
-    Raises InputLostError for messages that cannot be read, and what reading them raises.
-    """
+    """Be a run of a task; returns what was lost. `run` is unique, `began` is of the monotonic clock."""
     network = Sockets(Peer(FEEDER, run % _ATTEMPTS), task.secret, Listen(unix=False), CLOCK)
     try:
         return Feeder(network, task, index, CLOCK, began, task_attempt).feed(messages)
@@ -109,10 +125,21 @@ class Feeder:
         self._read_seconds = 0.0
 
     def feed(self, messages: Iterable[bytes]) -> str:
-        """Send all, and wait until it is taken; returns what was lost.
+        """Send all, and wait until it is taken; returns what was lost: a slot, or the end of the messages.
 
-        All messages are read, also if nobody wants them any more: Spark's worker needs that.
+        All messages are read, also if nobody wants them any more: Spark's worker needs that. Where they break
+        off Spark has failed, and says why better than a task that fails too.
         """
+        try:
+            self._send_all(messages)
+        except InputLostError as error:
+            return str(error)
+        while self._untaken and not self._lost:
+            self._listen(_WAIT_SECONDS)
+        return self._lost if self._untaken else ""
+
+    def _send_all(self, messages: Iterable[bytes]) -> None:
+        """Send what is read, and at last that it is all."""
         for container in self._schemas:
             self._network.connect(*self._task.slots[container])
         for container, row in self._read(messages):
@@ -124,9 +151,6 @@ class Feeder:
         reading = Reading(self._read_seconds, self._clock.monotonic() - self._began, self._task_attempt)
         for container in self._schemas:
             self._send(container, reading)
-        while self._untaken and not self._lost:
-            self._listen(_WAIT_SECONDS)
-        return self._lost if self._untaken else ""
 
     def _read(self, messages: Iterable[bytes]) -> Iterator[tuple[int, pa.Buffer]]:
         """The rows as Arrow messages, each with the container that it is for. One source's are not opened."""
