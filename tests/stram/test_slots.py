@@ -31,6 +31,13 @@ def test_what_local_spark_was_given_for_slots_leaves_its_own_cores_free():
     assert count_slots(containers=4, cores=4, extra=2, held=2) == 1
 
 
+def test_spark_sources_leave_cores_to_the_tasks_that_read_for_them():
+    assert count_slots(containers=8, cores=8, fed=2) == 6
+    assert count_slots(containers=8, cores=8, fed=8) == 4
+    assert count_slots(containers=4, cores=2, fed=2) == 1
+    assert count_slots(containers=4, cores=4, extra=2, fed=2) == 2
+
+
 def test_too_few_cores_say_how_many_are_needed():
     with pytest.raises(RidgelineError, match=r"slots need 2 cores .*; Spark has 1; give Spark more cores"):
         count_slots(containers=4, cores=1)

@@ -84,7 +84,8 @@ class WindowReport:
     """What one container sends to STRAM at the end of a window.
 
     `window` is the event itself: the container fills it in, STRAM adds `received` and `at`. `seen`: the
-    `task` of every container whose blocks it got. `task_attempt`: how often Spark had begun its task before.
+    `task` of every container whose blocks it got. `task_attempt`: how often Spark had begun its task before,
+    or one that read for it.
     """
 
     window: ContainerWindow

@@ -62,13 +62,12 @@ def count_slots(containers: int, cores: int, extra: int = 0, held: int = 0, fed:
     """How many slots: one a container, but no more than there are cores, or are left.
 
     `extra`: task slots among `cores` that Spark was given for slots, beyond its own. `held`: those that slots
-    of other applications hold. `fed`: containers of Spark sources. Up to half of the cores are left to the
+    of other applications hold. `fed`: containers of Spark sources; up to half of the cores are left to the
     tasks that read for them. Raises RidgelineError if too few are left.
     """
-    reserved = max(RESERVED_CORES, min(fed, cores // 2))
-    slots = min(
-        containers, cores - extra, max(cores - held - reserved, min(1, cores - held - RESERVED_CORES))
-    )
+    free = cores - held
+    reserved = max(RESERVED_CORES, min(fed, free // 2))
+    slots = min(containers, cores - extra, free - reserved)
     if slots < 1:
         needed = held + RESERVED_CORES + 1
         taken = f", {held} for slots of other applications" if held else ""

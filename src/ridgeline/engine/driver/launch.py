@@ -98,7 +98,8 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
     checkpoint: Checkpoint | None = None
     run: ApplicationRun | None = None
     orderly = False
-    in_flight = plan.logical.attributes["windows_in_flight"] if execution is Execution.SLOTS else 1
+    overlap = execution is Execution.SLOTS and not streaming  # Spark has one micro-batch at a time
+    in_flight = plan.logical.attributes["windows_in_flight"] if overlap else 1
     own = partial(Checkpoint, application=plan.logical.application, beside=True, in_flight=in_flight)
     try:
         if is_local(uri):  # refused before Spark is started for it

@@ -300,7 +300,10 @@ class ApplicationRun:
         for event in report_events(window.reports, published):
             self._observe(event)
         self._report_published()
-        tasks = {report.window.task: report.task_attempt for report in window.reports}
+        tasks: dict[str, int] = {}
+        for report in window.reports:
+            task = report.window.task
+            tasks[task] = max(tasks.get(task, 0), report.task_attempt)
         self._observe(
             WindowCommitted(
                 at=published,

@@ -140,6 +140,8 @@ class Containers:
                 request, messages, rows or (), self._tag, 0, task_began, place, ended=True
             )
         report.window.worker_began, report.window.daemon_began = process_start.worker_process()
+        if rows is not None:
+            report.task_attempt = rows.task_attempt
         return outgoing, report
 
     def committed(self, container: int, window_id: int) -> None:

@@ -1,0 +1,96 @@
+"""Spark sources whose containers live in slots, while tasks and slots are killed."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from ridgeline.engine.driver.execution_kind import Execution
+from ridgeline.engine.worker import stacks
+from ridgeline.measure.events import SlotJoined, SlotLost
+from support.crash.processes import parent
+from support.engine.on_spark import run_on_spark
+from support.engine.spark_sources import rate_application
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.crash]
+
+ROWS = 200_000
+WINDOWS = 60
+
+
+def workers():
+    """The Python workers of this process's Spark: children of its daemon."""
+    numbers = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    found = [pid for pid in numbers if stacks.is_worker(pid)]
+    return [pid for pid in found if parent(pid) in found and is_ours(pid)]
+
+
+def is_ours(pid):
+    while pid > 1:
+        pid = parent(pid)
+        if pid == os.getpid():
+            return True
+    return False
+
+
+class Killer:
+    """Kills a task of the micro-batch, then a slot, then a task, ... in the middle of windows."""
+
+    def __init__(self, stop):
+        self.slots = []
+        self._stop = stop
+        self._turn = threading.Event()
+        self._over = threading.Event()
+        self.run = None
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def after(self, run, committed):
+        """Called after each commit."""
+        self.run = run
+        if committed.tasks_retried and len(self.slots) >= 2:
+            self._stop.set()
+        self._turn.set()
+
+    def _work(self):
+        turn = 0
+        while self._turn.wait() and not self._over.wait(0.1):
+            self._turn.clear()
+            pids = {event.slot: event.pid for event in self.run.of_type(SlotJoined)}
+            turn += 1
+            if turn % 3 == 0:
+                self.slots.append(pids[turn % len(pids)])
+                os.kill(self.slots[-1], signal.SIGKILL)
+            else:
+                for pid in set(workers()) - set(pids.values()):
+                    os.kill(pid, signal.SIGKILL)
+
+    def end(self):
+        self._over.set()
+        self._turn.set()
+        self._thread.join()
+
+
+def test_tasks_and_slots_that_are_killed_cost_no_row(spark_context, tmp_path):
+    stop = threading.Event()
+    killer = Killer(stop)
+    try:
+        run = run_on_spark(
+            rate_application(rows=ROWS, partitions=2),
+            spark_context,
+            tmp_path / "checkpoint",
+            windows=WINDOWS,
+            each=killer.after,
+            stop=stop,
+            execution=Execution.SLOTS,
+        )
+    finally:
+        killer.end()
+    assert run.ids == list(range(len(run.ids)))
+    expected = [sum(range(1, ROWS * (window + 1), 2)) for window in run.ids]
+    assert [number.value for number in run.collected("store")] == expected
+    assert {event.pid for event in run.of_type(SlotLost)} <= set(killer.slots)
+    assert len(killer.slots) >= 2
+    assert stop.is_set(), "no task was killed in the middle"
