@@ -10,6 +10,8 @@ ifndef BESIDE
 endif
 .PHONY: help demo test test-quick test-spark test-slow bench lint types format lock clean java
 SHELL := /bin/bash
+# Every test that starts a process would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
 
@@ -20,6 +22,8 @@ LOCKS := $(wildcard requirements/*.lock)
 # Whole files to a process, as each has a Spark session and a broker of its own. Files keep the order of
 # tests/support/longest_first.py; by itself, xdist would begin the files with the fewest tests last.
 FILES := --dist loadfile --no-loadscope-reorder
+# Files with tests of a mark: to collect all takes seconds in each process. `tests/support/marks.py` checks it.
+MARKED = $(shell grep -rlE --include='test_*.py' 'mark\.($(1))' tests)
 # Two targets at the same time: what each prints comes when it has ended, where make can do that (4.0).
 BOTH := $(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) BESIDE=1
 JRE_STAMP := $(if $(filter 1,$(JRE)),$(VENV)/.jre)
@@ -44,14 +48,14 @@ test-quick:
 	$(BIN)/pytest -n auto --dist worksteal -m "not spark and not crash and not slow"
 
 test-spark:
-	$(BIN)/pytest -n 2 $(FILES) -m "spark and not crash and not slow"
+	$(BIN)/pytest -n 2 $(FILES) -m "spark and not crash and not slow" $(call MARKED,spark)
 
 test-slow: java $(VENV)/.dev ## Run what `make test` leaves out: crashes, real brokers and stores, tests of more than ten seconds
 ifdef ARGS
 	$(BIN)/pytest -m "crash or slow" $(ARGS)
 else
-	$(BIN)/pytest -n 3 $(FILES) -m "(crash or slow) and not alone"
-	$(BIN)/pytest -m alone
+	$(BIN)/pytest -n 3 $(FILES) -m "(crash or slow) and not alone" $(call MARKED,crash|slow)
+	$(BIN)/pytest -m alone $(call MARKED,alone)
 endif
 
 bench: java $(VENV)/.bench ## Run all benchmarks: up to half an hour (one: make bench NAME=hop; which there are: NAME=list)

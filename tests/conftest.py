@@ -4,13 +4,33 @@ import os
 import sys
 
 import pytest
+from _pytest.doctest import DoctestModule
 
 from support.longest_first import longest_first
+from support.marks import check_marks
 from support.waiting import wait_until
 
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""The JVMs of tests live for seconds: without the second compiler they take two thirds of the CPU."""
 
+
+def pytest_configure():
+    """All tests start JVMs that are made for a short life."""
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA_OPTIONS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Look for no doctests in tests: there are none, and finding that out takes seconds in each process."""
+    found = yield
+    return [collector for collector in found if not isinstance(collector, DoctestModule)]
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Where several processes share the tests, files that take long begin first."""
+    check_marks(items)
     if hasattr(config, "workerinput"):
         longest_first(items)
 
@@ -27,6 +47,7 @@ def spark_context(spark_folder):
 
     Tests leave it running.
     """
+    from ridgeline.engine.spark.class_archive import SWITCH
     from ridgeline.engine.spark.session import start_context
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -35,7 +56,9 @@ def spark_context(spark_folder):
         "spark.sql.warehouse.dir": str(spark_folder / "warehouse"),
     }
     needs = {"streaming": True, "local_checkpoint": True, "slots": 2}
-    context = start_context("ridgeline-tests", "local[2]", settings, **needs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SWITCH, "off")  # to write an archive takes longer than one start without it
+        context = start_context("ridgeline-tests", "local[2]", settings, **needs)
     yield context
     context.stop()
 
