@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline.measure.events import (
     ApplicationEnded,
-    HeartbeatRejected,
+    MessagesRefused,
     OperatorWindow,
     SourceProgress,
     SparkTrigger,
@@ -172,12 +172,12 @@ def test_heartbeats_of_another_attempt_say_only_what_time_it_is():
 
 def test_rejected_heartbeats_are_counted_by_reason():
     measurement = measured(
-        HeartbeatRejected(1.0, "malformed", count=3),
-        HeartbeatRejected(2.0, "late"),
-        HeartbeatRejected(2.0, "malformed"),
+        MessagesRefused(1.0, "malformed", count=3),
+        MessagesRefused(2.0, "late"),
+        MessagesRefused(2.0, "malformed"),
     )
     stats = measurement.info(3.0)["stats"]
-    assert (stats["heartbeatsRejected"], stats["heartbeatsRejectedByReason"]) == (
+    assert (stats["messagesRefused"], stats["messagesRefusedByReason"]) == (
         5,
         {"malformed": 4, "late": 1},
     )

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ridgeline import RidgelineError
-from ridgeline.measure.events import ApplicationEnded, HeartbeatRejected, WindowCommitted, WindowPlanned
+from ridgeline.measure.events import ApplicationEnded, MessagesRefused, WindowCommitted, WindowPlanned
 from ridgeline.service import event_log
 from ridgeline.service.event_log import EventLogWriter, read_event_log, replay
 from ridgeline.testing import run_local
@@ -176,7 +176,7 @@ def test_a_log_that_cannot_be_written_is_refused_at_once(tmp_path, name, text):
         ("log.csv", "must end in"),
         ("empty.jsonl", "holds no events"),
         ("empty.parquet", "holds no events"),
-        ("late.jsonl", "begins with `HeartbeatRejected` instead of `ApplicationPlanned`; give a whole log"),
+        ("late.jsonl", "begins with `MessagesRefused` instead of `ApplicationPlanned`; give a whole log"),
         ("broken.parquet", "cannot be read: .*; give a file"),
     ],
 )
@@ -185,7 +185,7 @@ def test_what_is_no_log_is_refused(tmp_path, name, text):
     (tmp_path / "empty.parquet").mkdir()
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 and so on")
     write(
-        tmp_path / "late.jsonl", [HeartbeatRejected(1.0, "malformed"), ApplicationEnded(2.0, "finished")]
+        tmp_path / "late.jsonl", [MessagesRefused(1.0, "malformed"), ApplicationEnded(2.0, "finished")]
     ).close()
     with pytest.raises(RidgelineError, match=text):
         replay(str(tmp_path / name))

@@ -8,7 +8,7 @@ from ridgeline import Application, InputPort, Operator
 from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
-    HeartbeatRejected,
+    MessagesRefused,
     SlotJoined,
     SlotLost,
     SourceAsked,
@@ -63,7 +63,7 @@ def test_what_was_repeated_or_lost_is_a_warning(lines):
     found = lines(
         WindowRetried(1.0, 7, 1, "operator `balances` failed"),
         WindowRetried(1.0, 8, 1, "", final=True),
-        HeartbeatRejected(1.0, "unauthenticated", "10.0.0.7:4321", 3),
+        MessagesRefused(1.0, "unauthenticated", "10.0.0.7:4321", 3),
         StateWarning(1.0, 2, "a snapshot is broken"),
         SlotLost(1.0, 3, "worker-1", 4711, "the connection to it is broken"),
         WindowCommitted(2.0, 7, 2, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5, tasks_retried=2),
@@ -72,7 +72,7 @@ def test_what_was_repeated_or_lost_is_a_warning(lines):
         ("WARNING", "window 7 runs again (attempt 2): operator `balances` failed", {"window": 7}),
         (
             "WARNING",
-            "3 messages to the heartbeat port rejected: unauthenticated; last from `10.0.0.7:4321`",
+            "3 messages to the driver were refused: unauthenticated; last from `10.0.0.7:4321`",
             {},
         ),
         ("WARNING", "a snapshot is broken", {"operator": "balances[1]", "partition": 0}),
@@ -88,14 +88,14 @@ def test_what_was_repeated_or_lost_is_a_warning(lines):
 
 def test_what_is_normal_is_no_warning(lines):
     found = lines(
-        HeartbeatRejected(1.0, "late", "10.0.0.7:4321", 1),
+        MessagesRefused(1.0, "late", "10.0.0.7:4321", 1),
         StateCompacted(1.0, 2, 8, 4096),
         SlotJoined(1.0, 3, "worker-1", 4712, 2, again=True),
         ApplicationEnded(2.0, "finished"),
         ApplicationEnded(2.0, "failed", "operator `balances` failed"),
     )
     assert [(level, text) for level, text, _ in found] == [
-        ("DEBUG", "1 messages to the heartbeat port rejected: late; last from `10.0.0.7:4321`"),
+        ("DEBUG", "1 messages to the driver were refused: late; last from `10.0.0.7:4321`"),
         ("INFO", "state compacted: 8 files into 4096 bytes"),
         ("INFO", "slot 3 is there again: process 4712 on `worker-1` hosts 2 containers"),
         ("INFO", "run finished"),

@@ -351,12 +351,12 @@ class ContainerHeartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatRejected:
-    """Messages to the heartbeat port did not count.
+class MessagesRefused:
+    """Messages to STRAM, or connections, did not count.
 
     `reason`: `unauthenticated`, `malformed`, `too large`, `late` or `too many`.
 
-    `count` of them since the last such event of this reason; `peer` sent the last of them.
+    `count` of them since the last such event of this reason. `peer` sent the last of them, "" if unknown.
     """
 
     at: float
@@ -432,7 +432,7 @@ RunEvent = (
     | SourceProgress
     | SourceAsked
     | ContainerHeartbeat
-    | HeartbeatRejected
+    | MessagesRefused
     | SlotJoined
     | SlotLost
     | StateCompacted

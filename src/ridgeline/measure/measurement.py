@@ -44,7 +44,7 @@ from ridgeline.measure.events import (
     ApplicationPlanned,
     ContainerHeartbeat,
     ContainerWindow,
-    HeartbeatRejected,
+    MessagesRefused,
     OperatorWindow,
     OutputPublished,
     RunEvent,
@@ -97,7 +97,7 @@ class Measurement:
         self.plan: ApplicationPlanned | None = None
         self._clocks = ClockOffsets(own_host=own_host)
         self._statuses = Statuses()
-        self._rejected: dict[str, int] = {}
+        self._refused: dict[str, int] = {}
         self._heartbeats = 0
         self.heartbeats_unsent = 0
         """How many heartbeats workers could not send, as they report in later ones."""
@@ -130,7 +130,7 @@ class Measurement:
             SourceAsked: self._asked,
             SparkTrigger: self._trigger,
             ContainerHeartbeat: self._heartbeat,
-            HeartbeatRejected: self._reject,
+            MessagesRefused: self._refuse,
             OutputPublished: self._publish_output,
             SlotJoined: self._slot_joined,
             SlotLost: self._slot_lost,
@@ -213,8 +213,8 @@ class Measurement:
     def _asked(self, event: SourceAsked) -> None:
         self._progress.source_asked(event)
 
-    def _reject(self, event: HeartbeatRejected) -> None:
-        self._rejected[event.reason] = self._rejected.get(event.reason, 0) + event.count
+    def _refuse(self, event: MessagesRefused) -> None:
+        self._refused[event.reason] = self._refused.get(event.reason, 0) + event.count
 
     def _slot_joined(self, event: SlotJoined) -> None:
         self.slots_restarted += event.again
@@ -465,8 +465,8 @@ class Measurement:
             "tuplesEmittedPSMA": sum(rate.tuples_out for rate in rates),
             "totalTuplesEmitted": sum(total.tuples_out for total in totals),
             "heartbeatsReceived": self._heartbeats,
-            "heartbeatsRejected": sum(self._rejected.values()),
-            "heartbeatsRejectedByReason": dict(self._rejected),
+            "messagesRefused": sum(self._refused.values()),
+            "messagesRefusedByReason": dict(self._refused),
             "clockSkew": {host: skew["offsetMs"] for host, skew in self._clocks.as_dict().items()},
         }
 

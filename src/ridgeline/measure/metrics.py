@@ -529,13 +529,13 @@ _HOSTS = (
         "None in long windows: the driver's port cannot be reached from the executors.",
     ),
     Metric(
-        "heartbeats_rejected_total",
+        "messages_refused_total",
         Kind.COUNTER,
         "",
-        (),
-        "Messages to the heartbeat port that did not count: not authenticated, malformed, too large, late "
-        "or too many.",
-        "Somebody else talks to the port, or a worker of an earlier run is still there.",
+        ("reason",),
+        "Messages and connections to STRAM that did not count: `unauthenticated`, `malformed`, `too large`, "
+        "`late` or `too many`.",
+        "Somebody else talks to STRAM's port, or a worker of an earlier run is still there.",
     ),
     Metric(
         "heartbeats_unsent_total",

@@ -5,25 +5,22 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
 
-from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.masking import printable
+from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.launch import Options, Outcome, launch
 from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.engine.spark.submitted import submitted
 from ridgeline.measure.events import ApplicationEnded, RunEvent, StateWarning
 from ridgeline.plan.execution import Plan
 from ridgeline.service.event_log import EventLogWriter
-from ridgeline.service.heartbeat.host import heartbeat_host
-from ridgeline.service.heartbeat.receiver import HeartbeatReceiver
 from ridgeline.service.registry import own_entry, register
 from ridgeline.stram.event_lines import EventLines
 from ridgeline.stram.identity import own_host, run_info
@@ -108,15 +105,13 @@ class _Measured:
                 log = EventLogWriter(self._service.event_log, self._warn)
                 surroundings.callback(log.close)
                 self.watch.subscribe(log.write)
-            receiver = self._receive(context)
-            if receiver is not None:
-                surroundings.callback(receiver.close)
-                self.watch.subscribe(receiver.follow)
+            heartbeats = Heartbeats(self._observe_heartbeat, self._clock)
+            self.watch.subscribe(heartbeats.follow)
             if self._service.otlp is not None:
                 from ridgeline.service.export.otel import OtelExporter
 
                 surroundings.callback(OtelExporter(self.watch, self._service.otlp).close)
-            server = self._serve(receiver)
+            server = self._serve(heartbeats)
             if server is not None:
                 surroundings.callback(server.close)
 
@@ -125,7 +120,6 @@ class _Measured:
                 if started is not None:
                     started(run, self.watch, server.url if server is not None else None)
 
-            interval = float(self._plan.logical.attributes["heartbeat_interval"])
             with self._until_the_end() as end:
                 outcome = launch(
                     self._plan,
@@ -136,38 +130,19 @@ class _Measured:
                     clock=self._clock,
                     context=context,
                     started=before_first_window,
-                    heartbeats=receiver.for_workers(interval) if receiver is not None else None,
-                    workers=receiver.workers if receiver is not None else None,
+                    heartbeats=heartbeats,
                 )
                 end.append("finished" if outcome.ended else "stopped")
             return outcome
 
-    def _receive(self, context: Any) -> HeartbeatReceiver | None:
-        """The heartbeat port. Raises RidgelineError."""
-        if self._plan.logical.attributes["metrics_recording_level"] is RecordingLevel.OFF:
-            return None
-        conf: Mapping[str, Any] = (
-            {**submitted(), **self._options.conf} if context is None else dict(context.getConf().getAll())
-        )
-        bound, advertised = heartbeat_host(self._master, conf)
-        try:
-            return HeartbeatReceiver(
-                self._observe_heartbeat, self._clock.wall, host=bound, advertised=advertised
-            )
-        except OSError as error:
-            remedy = "check `spark.driver.bindAddress` and `spark.driver.host`"
-            msg = f"heartbeats cannot be received on `{bound}`: {error.strerror or error}; {remedy}"
-            raise RidgelineError(msg) from error
-
-    def _serve(self, receiver: HeartbeatReceiver | None) -> WebServer | None:
+    def _serve(self, heartbeats: Heartbeats) -> WebServer | None:
         """The web service. Raises RidgelineError."""
         if self._service.port is None:
             return None
         from ridgeline.service.http.server import WebServer  # who wants no web service need not wait for it
         from ridgeline.service.http.web import create_app
 
-        stack_of = receiver.stack_of if receiver is not None else None
-        app = create_app(self.watch, self._plan, token=self._service.token, stack_of=stack_of)
+        app = create_app(self.watch, self._plan, token=self._service.token, stack_of=heartbeats.stack_of)
         return WebServer(app, self._service.host, self._service.port, self._service.allowed_hosts)
 
     def _begin(
@@ -213,7 +188,7 @@ class _Measured:
                 self._observe(ApplicationEnded(self._clock.wall(), ended[0] if ended else "failed", reason))
 
     def _observe_heartbeat(self, event: RunEvent) -> None:
-        """Pass on an event of the heartbeat port; before the plan is reported it would refer to nothing."""
+        """Pass on a heartbeat, or what was refused; before the plan is reported it would refer to nothing."""
         if self._planned:
             self._observe(event)
 

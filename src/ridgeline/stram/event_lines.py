@@ -13,7 +13,7 @@ from typing import Any
 from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
-    HeartbeatRejected,
+    MessagesRefused,
     OperatorWindow,
     RunEvent,
     SlotJoined,
@@ -45,7 +45,7 @@ class EventLines:
             WindowCommitted: self._committed,
             OperatorWindow: self._operator,
             SourceAsked: self._asked,
-            HeartbeatRejected: self._rejected,
+            MessagesRefused: self._refused,
             SlotJoined: self._joined,
             SlotLost: self._lost,
             StateCompacted: self._compacted,
@@ -104,12 +104,10 @@ class EventLines:
         else:
             self._write(logging.INFO, "the source answers again", operator=event.operator)
 
-    def _rejected(self, event: HeartbeatRejected) -> None:
+    def _refused(self, event: MessagesRefused) -> None:
         level = logging.DEBUG if event.reason == _LATE else logging.WARNING
-        text = (
-            f"{event.count} messages to the heartbeat port rejected: {event.reason}; last from `{event.peer}`"
-        )
-        self._write(level, text)
+        last = f"; last from `{event.peer}`" if event.peer else ""
+        self._write(level, f"{event.count} messages to the driver were refused: {event.reason}{last}")
 
     def _joined(self, event: SlotJoined) -> None:
         again = " again" if event.again else ""

@@ -4,13 +4,13 @@ import ctypes
 import socket
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ridgeline.measure.events import ContainerHeartbeat, HeartbeatRejected
-from ridgeline.service.heartbeat.receiver import HeartbeatReceiver
+from ridgeline.api.clock import SystemClock
+from ridgeline.engine.driver.heartbeats import Heartbeats
+from ridgeline.measure.events import ContainerHeartbeat
 from support.engine.applications import InputPort, Number, Sum, sum_application
 from support.engine.on_spark import run_on_spark
 
@@ -35,13 +35,13 @@ class LongSum(Sum):
 
 
 class Heard:
-    """A receiver, what it heard, and the file that lets `LongSum` go on once `enough(heard)`."""
+    """Heartbeats, those that counted, and the file that lets `LongSum` go on once `enough(heard)`."""
 
     def __init__(self, folder, enough):
         self.events = []
         self.folder = folder
         self.enough = enough
-        self.receiver = HeartbeatReceiver(self.observe, time.time)
+        self.heartbeats = Heartbeats(self.observe, SystemClock())
 
     def observe(self, event):
         self.events.append(event)
@@ -66,26 +66,17 @@ class Heard:
             event for event in self.events if isinstance(event, ContainerHeartbeat) and event.container < 0
         ]
 
-    def run(self, context, checkpoint, address=None, **options):
-        app = sum_application(LongSum(folder=str(self.folder)), count=30)
-        return run_on_spark(
-            app, context, checkpoint, heartbeats=address or self.receiver.for_workers(INTERVAL), **options
-        )
+    def run(self, context, checkpoint, summing=None, attributes=None):
+        app = sum_application(summing or LongSum(folder=str(self.folder)), count=30)
+        attributes = {"heartbeat_interval": f"{INTERVAL} s", **(attributes or {})}
+        return run_on_spark(app, context, checkpoint, heartbeats=self.heartbeats, attributes=attributes)
 
 
 @pytest.fixture
 def hear(tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
-    made = []
-
-    def make(enough):
-        made.append(Heard(folder, enough))
-        return made[-1]
-
-    yield make
-    for heard in made:
-        heard.receiver.close()
+    return lambda enough: Heard(folder, enough)
 
 
 def sums(run):
@@ -109,28 +100,6 @@ def test_a_long_window_tells_what_it_does_while_it_does_it(spark_context, tmp_pa
         assert beat.began <= beat.sent <= beat.at
     assert len({(beat.pid, beat.container) for beat in heard.beats}) == 1
     assert heard.clocks  # of the first, short window
-
-
-def test_without_the_secret_the_run_goes_on_and_nothing_counts(spark_context, tmp_path, hear):
-    heard = hear(lambda heard: any(isinstance(event, HeartbeatRejected) for event in heard.events))
-    run = heard.run(
-        spark_context,
-        tmp_path / "checkpoint",
-        replace(heard.receiver.for_workers(INTERVAL), secret="guessed"),
-    )
-
-    assert sums(run) == SUMS
-    assert heard.receiver.rejected["unauthenticated"] >= 1
-    assert all(isinstance(event, HeartbeatRejected) for event in heard.events)
-
-
-def test_a_receiver_that_closes_changes_nothing(spark_context, tmp_path, hear):
-    heard = hear(lambda heard: heard.beats and heard.receiver.close() is None)
-    run = heard.run(spark_context, tmp_path / "checkpoint")
-
-    assert sums(run) == SUMS
-    assert run.retries == []
-    assert len(heard.beats) == 1
 
 
 def test_at_recording_level_off_there_are_none(spark_context, tmp_path, hear):
@@ -166,7 +135,7 @@ def test_the_stack_of_a_worker_that_cannot_speak(spark_context, tmp_path, hear, 
 
     def ask():
         workers = {(beat.host, beat.pid) for beat in [*heard.clocks, *heard.beats]}
-        stacks.extend(filter(None, (heard.receiver.stack_of(*worker) for worker in workers)))
+        stacks.extend(filter(None, (heard.heartbeats.stack_of(*worker) for worker in workers)))
         return any("in stuck" in stack for stack in stacks)
 
     def driver():
@@ -178,10 +147,7 @@ def test_the_stack_of_a_worker_that_cannot_speak(spark_context, tmp_path, hear, 
 
     asking = threading.Thread(target=driver)
     asking.start()
-    app = sum_application(StuckSum(folder=str(folder)), count=30)
-    run = run_on_spark(
-        app, spark_context, tmp_path / "checkpoint", heartbeats=heard.receiver.for_workers(INTERVAL)
-    )
+    run = heard.run(spark_context, tmp_path / "checkpoint", StuckSum(folder=str(folder)))
     asking.join()
 
     assert any("in stuck" in stack for stack in stacks)

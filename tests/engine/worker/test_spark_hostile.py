@@ -1,14 +1,13 @@
 """Operators that fail in every way Python has: a clear failure that names the operator; no code from data."""
 
 import os
-import time
-from contextlib import closing
 
 import pytest
 
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import OperatorError
+from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.measure.events import WindowCommitted
-from ridgeline.service.heartbeat.receiver import HeartbeatReceiver
 from support.engine.hostile import hostile_application, notes
 from support.engine.on_spark import run_on_spark
 
@@ -63,10 +62,9 @@ def test_no_code_is_run_out_of_an_error_s_text(spark_context, tmp_path):
 
 
 @pytest.fixture
-def receiver():
-    """Where workers send their heartbeats."""
-    with closing(HeartbeatReceiver(lambda _event: None, time.time)) as made:
-        yield made
+def heartbeats():
+    """What takes the heartbeats of workers."""
+    return Heartbeats(lambda _event: None, SystemClock())
 
 
 DIES = {
@@ -77,8 +75,8 @@ DIES = {
 
 
 @pytest.mark.parametrize("kind", DIES)
-def test_the_operator_is_named_in_whose_turn_workers_die(spark_context, receiver, tmp_path, capfd, kind):
-    run, error = fail(kind, spark_context, tmp_path, heartbeats=receiver.for_workers(1.0))
+def test_the_operator_is_named_in_whose_turn_workers_die(spark_context, heartbeats, tmp_path, capfd, kind):
+    run, error = fail(kind, spark_context, tmp_path, heartbeats=heartbeats)
 
     where = "operator `total` (partition 0) of application `sums` failed in window 1 in `its turn`: "
     assert str(error) == f"{where}its worker process died twice: it {DIES[kind]}"
@@ -100,13 +98,11 @@ def test_a_worker_that_dies_once_costs_a_task_and_no_window(spark_context, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["stopped", "frozen"])
-def test_a_silent_worker_is_ended_and_its_window_run_again(spark_context, receiver, tmp_path, kind):
+def test_a_silent_worker_is_ended_and_its_window_run_again(spark_context, heartbeats, tmp_path, kind):
     app = hostile_application(kind, tmp_path, failures=1)
-    watched = {"heartbeats": receiver.for_workers(0.2), "workers": receiver.workers}
+    limits = {"heartbeat_timeout": "3s", "heartbeat_interval": "200ms"}
 
-    run = run_on_spark(
-        app, spark_context, tmp_path / "checkpoint", attributes={"heartbeat_timeout": "3s"}, **watched
-    )
+    run = run_on_spark(app, spark_context, tmp_path / "checkpoint", attributes=limits, heartbeats=heartbeats)
 
     assert run.ids == [0, 1, 2]
     [retry] = run.retries
@@ -123,11 +119,10 @@ def test_a_silent_worker_is_ended_and_its_window_run_again(spark_context, receiv
 
 
 @pytest.mark.slow
-def test_a_callback_that_is_stuck_is_ended_if_the_operator_has_a_timeout(spark_context, receiver, tmp_path):
-    watched = {"heartbeats": receiver.for_workers(0.2), "workers": receiver.workers}
-    limits = {"total.callback_timeout": "2s", "total.recovery_attempts": "1"}
+def test_a_callback_that_is_stuck_is_ended_if_the_operator_has_a_timeout(spark_context, heartbeats, tmp_path):
+    limits = {"total.callback_timeout": "2s", "total.recovery_attempts": "1", "heartbeat_interval": "200ms"}
 
-    run, error = fail("endless", spark_context, tmp_path, attributes=limits, **watched)
+    run, error = fail("endless", spark_context, tmp_path, attributes=limits, heartbeats=heartbeats)
 
     assert "failed in window 1 in `its turn`: a callback has taken in no tuple and emitted none for" in str(
         error

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from ridgeline.measure.events import (
     ContainerHeartbeat,
-    HeartbeatRejected,
+    MessagesRefused,
     RunningOperator,
     WindowRetried,
     WindowStarted,
@@ -177,8 +177,8 @@ def test_a_long_window_counts_while_it_runs_and_counters_never_go_back():
         assert value(scrape(client), "heartbeats_received_total") == 3
         assert value(scrape(client), "container_heartbeat_age_seconds", container="0", host="other") == 0
         assert value(scrape(client), "clock_skew_seconds", host="other") == 0
-        feed(watch, now, HeartbeatRejected(now.seconds, "unauthenticated"))
-        assert value(scrape(client), "heartbeats_rejected_total") == 1
+        feed(watch, now, MessagesRefused(now.seconds, "unauthenticated"))
+        assert value(scrape(client), "messages_refused_total", reason="unauthenticated") == 1
 
 
 def test_all_scrapes_of_a_run_only_go_up():

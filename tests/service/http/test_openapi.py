@@ -11,7 +11,7 @@ from ridgeline import Application, InputOperator, OutputPort
 from ridgeline.measure.events import (
     ApplicationEnded,
     ContainerHeartbeat,
-    HeartbeatRejected,
+    MessagesRefused,
     RunningOperator,
     SourceAsked,
     WindowPlanned,
@@ -173,7 +173,7 @@ def run_a_window(watch, now):
         watch,
         now,
         ContainerHeartbeat(at, 0, "host", 7, at, 2, 0, at - 3, (source,), stack="app.py:12"),
-        HeartbeatRejected(at, "late", "10.0.0.1:4711", 3),
+        MessagesRefused(at, "late", "10.0.0.1:4711", 3),
         SourceAsked(at, 2, 1, taken=9.0, held=1.0, waiting=12.0),
     )
 

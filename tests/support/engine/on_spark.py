@@ -70,13 +70,11 @@ def run_on_spark(
     attributes=None,
     expect=None,
     heartbeats=None,
-    workers=None,
     execution=None,
 ):
     """Run an application; `each(run, committed)` follows each commit; `expect`: the error that must end it.
 
-    `heartbeats`: where workers send theirs; `workers`: as they were last heard of. `execution`: in jobs or in
-    slots.
+    `heartbeats`: what takes those of workers. `execution`: in jobs or in slots.
 
     Returns the run; with `expect`, the run and the error.
     """
@@ -90,9 +88,14 @@ def run_on_spark(
 
     options = Options(master="local[2]", checkpoint=str(checkpoint), windows=windows, execution=execution)
     with raises(expect) as caught:
-        watched = {"heartbeats": heartbeats, "workers": workers}
         run.outcome = launch(
-            plan, options, context=context, observe=observe, stop=stop, started=run.started, **watched
+            plan,
+            options,
+            context=context,
+            observe=observe,
+            stop=stop,
+            started=run.started,
+            heartbeats=heartbeats,
         )
     return (run, caught.value) if expect else run
 

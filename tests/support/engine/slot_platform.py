@@ -137,13 +137,14 @@ def run_in_processes(
     stillborn=False,
     batches=None,
     started=None,
+    heartbeats=None,
     **attributes,
 ):
     """Run an application in slots that are processes; returns as `run_on_spark`.
 
     `seen(run, event)` follows each event, `each(run, committed)` each commit. `attributes` are those of the
     application. `stillborn`: no process ever becomes a slot. `batches`: what Spark has for each window.
-    `started(run)` is called before the first.
+    `started(run)` is called before the first. `heartbeats`: what takes those of the slots.
     """
     plan, stop = plan_application(app, {}, attributes), stop or threading.Event()
     run, clock = SparkRun(plan), SystemClock()
@@ -177,6 +178,7 @@ def run_in_processes(
         checkpoint.epoch,
         clock=clock,
         observe=observe,
+        heartbeats=heartbeats,
     )
     with raises(expect) as caught:
         run.run = ApplicationRun(plan, checkpoint, executor, clock, context, observe)

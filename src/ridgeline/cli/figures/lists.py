@@ -47,7 +47,7 @@ def info_lines(info: InfoAnswer, width: int) -> list[RenderableType]:
     processed, per_second = count(stats.get("totalTuplesProcessed")), rate(stats.get("tuplesProcessedPSMA"))
     allocated, containers = count(stats.get("allocatedContainers")), count(stats.get("plannedContainers"))
     failed, operators = count(stats.get("failedContainers")), count(stats.get("numOperators"))
-    received, rejected = count(stats.get("heartbeatsReceived")), count(stats.get("heartbeatsRejected"))
+    received, refused = count(stats.get("heartbeatsReceived")), count(stats.get("messagesRefused"))
     facts = {
         "id": info.get("id"),
         "state": info["state"] + (f": {info['reason']}" if info.get("reason") else ""),
@@ -63,7 +63,7 @@ def info_lines(info: InfoAnswer, width: int) -> list[RenderableType]:
         "latency": f"{path} on the critical path, {window} the last window",
         "tuples": f"{processed} processed by all operators, {per_second}/s",
         "containers": f"{allocated} of {containers} allocated, {failed} failed; {operators} operators",
-        "heartbeats": f"{received} received, {rejected} rejected",
+        "heartbeats": f"{received} received; {refused} messages refused",
     }
     lines: list[RenderableType] = [Text(info.get("name") or "", "bold")]
     lines += [Text.assemble((f"  {name:<12}", "dim"), str(value)) for name, value in facts.items() if value]

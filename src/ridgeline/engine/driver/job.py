@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -14,11 +14,12 @@ from pyspark import SparkContext
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
+from ridgeline.engine.driver.heartbeat_port import HeartbeatPort
 from ridgeline.engine.driver.job_errors import cause, gone, job_text, worker_died
 from ridgeline.engine.driver.shared_folder import BlockSharing
 from ridgeline.engine.driver.source_batch import SourceBatch
 from ridgeline.engine.driver.teardown import Process, tear_down, wanted
-from ridgeline.engine.driver.watchdog import Hangs, Watchdog, Worker
+from ridgeline.engine.driver.watchdog import Hangs, Watchdog
 from ridgeline.engine.spark.byte_rdds import ByteRdds, StageFunction
 from ridgeline.engine.spark.cluster import slots_to_come
 from ridgeline.engine.spark.java_object import JavaObject
@@ -29,7 +30,6 @@ from ridgeline.engine.state.storage import DriverStorage
 from ridgeline.engine.worker import plan_distribution
 from ridgeline.engine.worker.black_box import death_of, deaths
 from ridgeline.engine.worker.failures import Failed
-from ridgeline.engine.worker.heartbeat import HeartbeatAddress
 from ridgeline.engine.worker.stage import (
     PROPERTY,
     Task,
@@ -67,8 +67,7 @@ class SparkExecutor:
         storage: DriverStorage,
         run_id: str,
         clock: Clock,
-        heartbeats: HeartbeatAddress | None = None,
-        workers: Callable[[], Sequence[Worker]] | None = None,
+        heartbeats: HeartbeatPort | None = None,
     ) -> None:
         self._context = context
         self._clock = clock
@@ -80,8 +79,8 @@ class SparkExecutor:
         self._heartbeats = heartbeats
         self._sharing = BlockSharing(context)
         self._watchdog = (
-            Watchdog(Hangs(plan, run_id), workers, lambda _stuck: self._rdds.cancel(), clock)
-            if workers is not None
+            Watchdog(Hangs(plan, run_id), heartbeats.workers, lambda _stuck: self._rdds.cancel(), clock)
+            if heartbeats is not None
             else None
         )
         self._specs = container_specs(plan)
@@ -113,7 +112,7 @@ class SparkExecutor:
             self._run_id,
             request,
             self._slots(),
-            heartbeats=self._heartbeats,
+            heartbeats=None if self._heartbeats is None else self._heartbeats.address,
             place=place,
         )
         shuffles: range | None
@@ -214,6 +213,8 @@ class SparkExecutor:
         failures: list[Failure] = []
         if self._watchdog is not None:
             self._watchdog.close()
+        if self._heartbeats is not None:
+            self._heartbeats.close()
         self._cleaner.shutdown(wait=True)
         if self._processes and wanted(self._specs):
             failures = tear_down(self._close_containers, self._rdds.cancel, self._processes)

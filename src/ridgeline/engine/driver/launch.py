@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import re
+import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import CheckpointError
 from ridgeline.api.files import is_local, local_path, use_s3
@@ -23,22 +23,24 @@ from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.compactions import Compactions
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.execution_kind import Execution, chosen_execution
+from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
 from ridgeline.engine.driver.job_errors import SparkGoneError, gone, has_ended
 from ridgeline.engine.driver.run import ApplicationRun, Observe
 from ridgeline.engine.driver.temporary import remove_temporary, temporary_checkpoint
-from ridgeline.engine.driver.watchdog import Worker
 from ridgeline.engine.spark.s3 import s3_settings
 from ridgeline.engine.spark.session import PRELOAD, quieten_executors, start_context
 from ridgeline.engine.spark.shared_context import borrow, give_back
 from ridgeline.engine.spark.worker_check import WorkerCheck
 from ridgeline.engine.state.storage import DriverStorage, LocalStorage
-from ridgeline.engine.worker.heartbeat import HeartbeatAddress
 from ridgeline.engine.worker.plan_distribution import installed_modules
 from ridgeline.plan.execution import Plan
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+
+_SECRET_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -76,16 +78,15 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
     clock: Clock | None = None,
     context: SparkContext | None = None,
     started: Callable[[ApplicationRun], None] | None = None,
-    heartbeats: HeartbeatAddress | None = None,
-    workers: Callable[[], Sequence[Worker]] | None = None,
+    heartbeats: Heartbeats | None = None,
 ) -> Outcome:
     """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
 
     `observe` gets every event, `started(run)` is called before the first window. `context` is a
     SparkContext to use (it stays); else that of this process is shared, or one started and stopped.
-    `heartbeats`: where containers send what they do while a window takes long (never at recording level OFF);
-    `workers`: their last heartbeats, for the watchdog. Raises RidgelineError and its subclasses;
-    what was committed stays, and a run with the same checkpoint continues.
+    `heartbeats`: takes what containers send while a window takes long (nothing at recording level OFF); the
+    watchdog needs it. Raises RidgelineError and its subclasses; what was committed stays, and a run with the
+    same checkpoint continues.
     """
     clock = clock or SystemClock()
     stop = stop or threading.Event()
@@ -114,10 +115,8 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
         use_s3(s3_settings(context))
         if checkpoint is None:
             checkpoint = own(_hadoop_storage(uri, context))
-        if plan.logical.attributes["metrics_recording_level"] is RecordingLevel.OFF:
-            heartbeats = workers = None
         make = _slot_executor if execution is Execution.SLOTS else _job_executor
-        executor = make(context, plan, checkpoint, clock, observe, heartbeats, workers)
+        executor = make(context, plan, checkpoint, clock, observe, heartbeats)
         run = _open_run(plan, checkpoint, context, clock, console, observe, executor)
         first = run.next_window
         if check is not None:
@@ -214,13 +213,19 @@ def _job_executor(
     checkpoint: Checkpoint,
     clock: Clock,
     _observe: Observe | None,
-    heartbeats: HeartbeatAddress | None,
-    workers: Callable[[], Sequence[Worker]] | None,
+    heartbeats: Heartbeats | None,
 ) -> WindowExecutor:
     """Each window is a Spark job."""
+    from ridgeline.engine.driver.heartbeat_port import HeartbeatPort
     from ridgeline.engine.driver.job import SparkExecutor
+    from ridgeline.engine.driver.slot_spark import SparkSlots
 
-    return SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id, clock, heartbeats, workers)
+    seconds, port = heartbeat_seconds(plan), None
+    if heartbeats is not None and seconds is not None:
+        secret = secrets.token_bytes(_SECRET_BYTES)
+        network = SparkSlots(context, checkpoint.epoch, clock).open_network(secret)
+        port = HeartbeatPort(network, secret, heartbeats, seconds)
+    return SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id, clock, port)
 
 
 def _slot_executor(
@@ -229,8 +234,7 @@ def _slot_executor(
     checkpoint: Checkpoint,
     clock: Clock,
     observe: Observe | None,
-    heartbeats: HeartbeatAddress | None,
-    workers: Callable[[], Sequence[Worker]] | None,
+    heartbeats: Heartbeats | None,
 ) -> WindowExecutor:
     """Containers live in slots."""
     from ridgeline.engine.driver.slot_executor import SlotExecutor
@@ -245,7 +249,6 @@ def _slot_executor(
         clock=clock,
         observe=observe or (lambda _event: None),
         heartbeats=heartbeats,
-        workers=workers,
     )
 
 

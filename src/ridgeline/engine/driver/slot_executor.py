@@ -13,6 +13,7 @@ from dataclasses import replace
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.api.operator import SparkSource
+from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
 from ridgeline.engine.driver.slot_feed import FeedError, Feeds
 from ridgeline.engine.driver.slot_group import (
     AllThere,
@@ -24,17 +25,17 @@ from ridgeline.engine.driver.slot_group import (
     SlotGroup,
 )
 from ridgeline.engine.driver.slot_spark import SlotPlatform
-from ridgeline.engine.driver.watchdog import Hangs, Stuck, Watchdog, Worker
+from ridgeline.engine.driver.watchdog import Hangs, Stuck, Watchdog
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.state.storage import DriverStorage
 from ridgeline.engine.worker import plan_distribution, stacks
 from ridgeline.engine.worker.black_box import Death, death_of, turn_of
-from ridgeline.engine.worker.heartbeat import HeartbeatAddress
 from ridgeline.engine.worker.messages import (
     Awake,
     Committed,
     Failed,
     FromSlot,
+    Heartbeat,
     Host,
     Reported,
     Run,
@@ -67,7 +68,7 @@ class SlotExecutor:
 
     waits = True
 
-    def __init__(  # noqa: PLR0913  what a run has
+    def __init__(
         self,
         platform: SlotPlatform,
         plan: Plan,
@@ -77,8 +78,7 @@ class SlotExecutor:
         *,
         clock: Clock,
         observe: Callable[[RunEvent], None],
-        heartbeats: HeartbeatAddress | None = None,
-        workers: Callable[[], Sequence[Worker]] | None = None,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self.capacity = max(2, int(plan.logical.attributes["windows_in_flight"]))
         self._platform = platform
@@ -88,15 +88,18 @@ class SlotExecutor:
         self._epoch = epoch
         self._clock = clock
         self._observe = observe
-        self._heartbeats = heartbeats
+        self._heartbeats = heartbeats or Heartbeats(observe, clock)
+        self._heartbeat_seconds = None if heartbeats is None else heartbeat_seconds(plan)
         self._application = plan.logical.application
         self._operators = {operator.id: operator for operator in plan.physical.operators}
         self._containers = {container.id: container.operators for container in plan.execution.containers}
         self._sharing = platform.open_sharing()
         self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
-        self._watchdog = (
-            Watchdog(Hangs(plan, run_id), workers, self._end_stuck, clock) if workers is not None else None
-        )
+        self._watchdog = None
+        if self._heartbeat_seconds is not None:
+            self._heartbeats.expect(self._heartbeat_seconds)
+            hangs = Hangs(plan, run_id)
+            self._watchdog = Watchdog(hangs, self._heartbeats.workers, self._end_stuck, clock)
         self._group: SlotGroup | None = None
         self._slots: Slots
         self._plan_file: plan_distribution.PlanFile
@@ -139,6 +142,7 @@ class SlotExecutor:
             left = deadline - self._clock.monotonic()
             for event in self._group.poll(min(left, _SUSPICION_SECONDS, self._feeds.seconds)):
                 self._take(self._group, event)
+            self._heartbeats.all_read(self._group.refused)
             self._look(self._group)
             if left <= 0:
                 break
@@ -171,7 +175,9 @@ class SlotExecutor:
         self._feeds.stop()
         if self._group is not None:
             failures = self._group.close()
+            self._heartbeats.all_read(self._group.refused)
             self._platform.release()
+        self._heartbeats.close()
         self._cleaner.shutdown(wait=True)
         self._sharing.close()
         return failures
@@ -199,7 +205,7 @@ class SlotExecutor:
             self._slots.placement[slot],
             self._home,
             peers,
-            self._heartbeats,
+            self._heartbeat_seconds,
         )
 
     def _describe(self, slot: int) -> str:
@@ -265,6 +271,7 @@ class SlotExecutor:
                 at = self._clock.wall()
                 self._observe(SlotJoined(at, slot, member.host, member.pid, hosted, again=again))
             case SlotGone(slot, member, reason):
+                self._heartbeats.lost(slot)
                 self._observe(SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
                 self._warn_at = self._clock.monotonic() + _PATIENCE_SECONDS
                 self._fail(failure or self._failure(slot, member, reason))
@@ -279,6 +286,8 @@ class SlotExecutor:
             case Reported(reports):
                 for data in reports:
                     self._reported(data)
+            case Heartbeat(data):
+                self._heartbeats.take(slot, data)
             case Awake():
                 self._events.append(InputAwake())
             case Failed(_, window_id, attempt, failure) if attempt >= 0:

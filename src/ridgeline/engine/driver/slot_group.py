@@ -7,7 +7,7 @@ submitted. Once all slots are there each one gets its containers and the address
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -110,6 +110,11 @@ class SlotGroup:
     def complete(self) -> bool:
         """True while all slots are there."""
         return not self._slots.missing
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """How many connections and messages were refused so far, by reason."""
+        return self._network.refused
 
     def has(self, peer: Peer) -> bool:
         """True if this very process is a slot now."""

@@ -6,6 +6,7 @@ process that Spark ends tears its containers down first.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Collection, Iterator
@@ -18,7 +19,7 @@ from ridgeline.engine.worker import plan_distribution
 from ridgeline.engine.worker.black_box import BlackBox, Turn
 from ridgeline.engine.worker.container import Container
 from ridgeline.engine.worker.failures import Failed, failure_of
-from ridgeline.engine.worker.heartbeat import HeartbeatAddress, working
+from ridgeline.engine.worker.heartbeat import HeartbeatSender
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import WindowRequest
 
@@ -63,13 +64,13 @@ class Hosted:
         return container
 
     @contextmanager
-    def working(self, container_id: int, heartbeats: HeartbeatAddress | None) -> Iterator[Container]:
+    def working(self, container_id: int, heartbeats: HeartbeatSender | None) -> Iterator[Container]:
         """The calling thread runs a window of the container."""
         global _at_work  # noqa: PLW0603  one thread of tasks a process
         _at_work = True
         try:
             container = self.container(container_id)
-            with working(heartbeats, container, CLOCK):
+            with contextlib.nullcontext() if heartbeats is None else heartbeats.working(container):
                 yield container
         finally:
             _at_work = False

@@ -22,7 +22,6 @@ from ridgeline.api.errors import Failure, RidgelineError, described
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.network import Peer, Received
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
-from ridgeline.engine.worker.heartbeat import HeartbeatAddress
 from ridgeline.engine.worker.plan_distribution import PlanFile
 from ridgeline.plan.protocol import WindowRequest
 
@@ -51,7 +50,7 @@ class Host:
     containers: tuple[int, ...]
     slots: Mapping[int, int]
     peers: Mapping[Peer, Address]
-    heartbeats: HeartbeatAddress | None = None
+    heartbeat_seconds: float | None = None
 
     def __post_init__(self) -> None:
         missing = set(self.slots.values()) - {peer.slot for peer in self.peers}
@@ -133,6 +132,13 @@ class Awake:
 
 
 @dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What a process does now, as `ridgeline.engine.worker.heartbeat` writes it: no pickle, never code."""
+
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Unreachable:
     """The connection with another slot is lost, and maybe what was sent on it.
 
@@ -151,7 +157,7 @@ class Ended:
     failures: tuple[Failure, ...] = ()
 
 
-FromSlot: TypeAlias = Joined | Reported | Awake | Failed | Unreachable | Ended
+FromSlot: TypeAlias = Joined | Reported | Awake | Heartbeat | Failed | Unreachable | Ended
 
 
 # Between slots ----------------------------------------------------------------------------------------------
@@ -226,10 +232,11 @@ class Taken:
 
 AnyMessage: TypeAlias = ToSlot | FromSlot | Between | Fed | Taken
 _KINDS: tuple[type[AnyMessage], ...] = (
-    Host, Run, Committed, End, Joined, Reported, Awake, Failed, Unreachable, Ended, Blocks,
-    Finished, Fed, Taken,
+    Host, Run, Committed, End, Joined, Reported, Awake, Heartbeat, Failed, Unreachable,
+    Ended, Blocks, Finished, Fed, Taken,
 )  # fmt: skip
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
+_HEARTBEAT = _NUMBERS[Heartbeat]
 _FIELDS = tuple(tuple(field.name for field in fields(kind)) for kind in _KINDS)
 
 
@@ -239,6 +246,8 @@ def encode(message: AnyMessage) -> tuple[int, bytes, Sequence[Buffer]]:
     Raises what pickle raises for operators' own values.
     """
     kind = _NUMBERS[type(message)]
+    if isinstance(message, Heartbeat):
+        return kind, message.data, ()
     buffers: list[pickle.PickleBuffer] = []
     values = [getattr(message, name) for name in _FIELDS[kind]]
     head = pickle.dumps(values, 5, buffer_callback=buffers.append)
@@ -250,11 +259,21 @@ def decode(frame: Received) -> AnyMessage:
 
     Raises MalformedError for what `encode` does not write.
     """
+    if frame.kind == _HEARTBEAT:
+        return decode_heartbeat(frame)
     try:
         return _KINDS[frame.kind](*pickle.loads(frame.head, buffers=frame.buffers))
     except Exception as error:
         msg = f"{frame.peer} sent a frame of kind {frame.kind} that cannot be read: {described(error)}"
         raise MalformedError(msg) from error
+
+
+def decode_heartbeat(frame: Received) -> Heartbeat:
+    """The heartbeat in a frame, which is not looked into. Raises MalformedError for any other frame."""
+    if frame.kind != _HEARTBEAT or frame.buffers:
+        msg = f"{frame.peer} sent a frame of kind {frame.kind}, which is no heartbeat"
+        raise MalformedError(msg)
+    return Heartbeat(bytes(frame.head))
 
 
 class MalformedError(RidgelineError):

@@ -8,6 +8,7 @@ import pickle
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,15 @@ from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.worker import process_start
 from ridgeline.engine.worker.feeding import FedRows
-from ridgeline.engine.worker.heartbeat import HeartbeatAddress
+from ridgeline.engine.worker.heartbeat import HeartbeatSender, Send
 from ridgeline.engine.worker.hosted import CLOCK, Hosted, end_orderly
-from ridgeline.engine.worker.messages import Address, Host, Joined, encode
+from ridgeline.engine.worker.messages import Address, Heartbeat, Host, Joined, encode
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.engine.worker.slot_loop import SlotLoop
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import WindowReport, WindowRequest
 
+_MOST_QUEUED_BYTES = 1 << 20
 PROPERTY = "ridgeline.slot.secret"
 """The local property's name. Spark redacts in its logs what is called secret (`spark.redaction.regex`)."""
 
@@ -90,32 +92,45 @@ def join(network: Network, stram: Peer, task_attempt: int = 0) -> SlotLoop:
     me = network.me
     joined = Joined(me.slot, socket.gethostname(), os.getpid(), network.address, task_attempt)
     network.send(stram, *encode(joined))
-    containers = Containers(f"s{me.slot}a{me.attempt}")
+    containers = Containers(f"s{me.slot}a{me.attempt}", partial(_send_heartbeat, network, stram))
     loop = SlotLoop(Slot(me.slot, containers, CLOCK), network, stram)
     containers.on_wake = loop.wake
     return loop
 
 
+def _send_heartbeat(network: Network, stram: Peer, heartbeat: Callable[[], bytes]) -> bool:
+    """Send a heartbeat, as `Send`, also while the slot's own thread runs a callback.
+
+    Not while STRAM takes nothing: what it will find then is old.
+    """
+    if network.queued_bytes(stram) > _MOST_QUEUED_BYTES:
+        return False
+    return network.send(stram, *encode(Heartbeat(heartbeat())))
+
+
 class Containers:
     """The containers of a slot in this process; see `Hosting`.
 
-    `tag` names the slot's task in reports. `on_wake` is called when an input has something to emit.
+    `tag` names the slot's task in reports. `send` sends heartbeats, by a thread of theirs. `on_wake` is
+    called when an input has something to emit.
     """
 
-    def __init__(self, tag: str) -> None:
+    def __init__(self, tag: str, send: Send) -> None:
+        self._send = send
         self.on_wake: Callable[[], None] | None = None
         self.specs: Mapping[int, ContainerSpec] = {}
         self.uri = ""
         self._tag = tag
         self._hosted: Hosted | None = None
         self._plan: object = None
-        self._heartbeats: HeartbeatAddress | None = None
+        self._heartbeats: HeartbeatSender | None = None
+        self._heartbeat_seconds: float | None = None
         self._failures: list[Failure] = []
 
     def host(self, message: Host) -> None:
         """As `Hosting.host`."""
         self.uri = message.checkpoint
-        self._heartbeats = message.heartbeats
+        self._send_heartbeats(message.heartbeat_seconds)
         plan = (message.checkpoint, message.plan.name, message.run_id)
         if self._hosted is None or plan != self._plan:
             self._tear_down(None)
@@ -152,7 +167,18 @@ class Containers:
     def close(self) -> Sequence[Failure]:
         """As `Hosting.close`."""
         self._tear_down(None)
+        self._send_heartbeats(None)
         return self._failures
+
+    def _send_heartbeats(self, seconds: float | None) -> None:
+        """Send heartbeats so often from now on, None for never."""
+        if seconds != self._heartbeat_seconds:
+            if self._heartbeats is not None:
+                self._heartbeats.stop()
+            self._heartbeat_seconds = seconds
+            self._heartbeats = None if seconds is None else HeartbeatSender(self._send, seconds, CLOCK)
+            if self._heartbeats is not None:
+                self._heartbeats.start()
 
     @property
     def _here(self) -> Hosted:

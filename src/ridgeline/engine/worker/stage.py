@@ -31,7 +31,7 @@ from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.worker import plan_distribution, process_start, source_rows
 from ridgeline.engine.worker.black_box import victims
 from ridgeline.engine.worker.failures import NOT_RUN, Failed, InputLostError, failure_of
-from ridgeline.engine.worker.heartbeat import HeartbeatAddress
+from ridgeline.engine.worker.heartbeat_line import HeartbeatAddress, sender_of
 from ridgeline.engine.worker.hosted import CLOCK, Hosted, end_orderly
 from ridgeline.plan.protocol import WindowRequest
 
@@ -257,7 +257,7 @@ def _run(
         yield DRIVER, Failed(container_id, died).encode()
         return False
     try:
-        with host.working(container_id, task.heartbeats) as container:
+        with host.working(container_id, sender_of(task.heartbeats, CLOCK)) as container:
             outgoing, report = container.run(
                 task.request, messages, batches, tag, context.attemptNumber(), began, task.place
             )

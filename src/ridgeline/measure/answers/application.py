@@ -33,10 +33,8 @@ class StatsAnswer(TypedDict):
     tuplesEmittedPSMA: Annotated[float, "Tuples out of operators, per second."]
     totalTuplesEmitted: Annotated[int, "Tuples out of operators, since the start."]
     heartbeatsReceived: Annotated[int, "Heartbeats that counted."]
-    heartbeatsRejected: Annotated[int, "Messages to the heartbeat port that did not count."]
-    heartbeatsRejectedByReason: Annotated[
-        dict[str, int], "The same by reason: `unauthenticated`, `late`, ..."
-    ]
+    messagesRefused: Annotated[int, "Messages and connections that did not count."]
+    messagesRefusedByReason: Annotated[dict[str, int], "The same by reason: `unauthenticated`, `late`, ..."]
     clockSkew: Annotated[dict[str, float], "By host, milliseconds that its clock is behind STRAM's."]
 
 

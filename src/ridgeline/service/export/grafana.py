@@ -272,7 +272,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             6,
             (
                 Query("heartbeats_received_total", legend="received"),
-                Query("heartbeats_rejected_total", legend="rejected"),
+                Query("messages_refused_total", ("reason",), "refused: {{reason}}"),
                 Query("heartbeats_unsent_total", legend="not sent"),
                 Query("clock_clamps_total", legend="clock clamps"),
                 Query("subscribers_dropped_total", legend="subscribers dropped"),

@@ -141,7 +141,8 @@ def _application(info: InfoAnswer, progress: ProgressAnswer) -> Iterator[tuple[s
     yield "windows_retried_total", (), stats["windowsRetried"]
     yield "tasks_retried_total", (), stats["tasksRetried"]
     yield "heartbeats_received_total", (), stats["heartbeatsReceived"]
-    yield "heartbeats_rejected_total", (), stats["heartbeatsRejected"]
+    for reason, count in stats["messagesRefusedByReason"].items():
+        yield "messages_refused_total", (reason,), count
 
 
 def _windows(scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution]]:

@@ -1,0 +1,168 @@
+"""STRAM's half of heartbeats: what each worker has said last, and what does not count."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import socket
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+
+from ridgeline.api.attributes import RecordingLevel
+from ridgeline.api.clock import Clock
+from ridgeline.engine.driver.refusals import RefusalReports
+from ridgeline.engine.driver.watchdog import Worker
+from ridgeline.engine.exchange.network import LATE, MALFORMED, TOO_LARGE, TOO_MANY
+from ridgeline.engine.worker import stacks
+from ridgeline.measure.encoding import from_dict
+from ridgeline.measure.events import ContainerHeartbeat, RunEvent, WindowCommitted
+from ridgeline.plan.execution import Plan
+
+MAXIMUM_BYTES = 1 << 20
+"""Of one heartbeat; workers send a quarter of it at most."""
+_MOST_A_SECOND = 20
+"""How many heartbeats of one worker count in a second, if its interval is not much shorter."""
+_DEAF_SECONDS = 5.0
+_KNOWN_WORKERS = 10_000
+_LONGEST_WHOLE_NUMBER = 18
+
+
+def heartbeat_seconds(plan: Plan) -> float | None:
+    """How often workers send heartbeats; None for never, at recording level OFF."""
+    attributes = plan.logical.attributes
+    if attributes["metrics_recording_level"] is RecordingLevel.OFF:
+        return None
+    return float(attributes["heartbeat_interval"])
+
+
+class Heartbeats:
+    """The last heartbeat of each worker that is connected.
+
+    `observe` gets those that count, with `at` the time of receipt, and MessagesRefused for what does not:
+    malformed, too large, late (of a window that is committed) or too many. One event a second and reason.
+    The thread that reads the network calls `take`, `lost` and `all_read`; any thread calls the others.
+    """
+
+    def __init__(
+        self, observe: Callable[[RunEvent], None], clock: Clock, most_a_second: int = _MOST_A_SECOND
+    ) -> None:
+        self._observe = observe
+        self._clock = clock
+        self._refusals = RefusalReports(observe, clock)
+        self._committed = -1
+        self._lasts: dict[Hashable, tuple[float, ContainerHeartbeat]] = {}
+        self._counts: dict[Hashable, tuple[int, int]] = {}
+        """The last whole second in which a worker has sent heartbeats, and how many."""
+        self._most_a_second = most_a_second
+        self._processes: dict[tuple[str, int], None] = {}
+        self._read = clock.monotonic()
+        """When all that had come was read: the thread that reads may be busy for long."""
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """How much was refused so far, by reason."""
+        return dict(self._refusals.totals)
+
+    def expect(self, interval_seconds: float) -> None:
+        """Workers send heartbeats so often."""
+        self._most_a_second = max(_MOST_A_SECOND, math.ceil(4 / interval_seconds))
+
+    def take(self, worker: Hashable, data: bytes) -> None:
+        """Take a heartbeat of a worker in; what does not count is counted."""
+        now, name = self._clock.monotonic(), str(worker)
+        second, count = self._counts.get(worker, (0, 0))
+        self._counts[worker] = (int(now), 1 if second != int(now) else count + 1)
+        if second == int(now) and count >= self._most_a_second:
+            self._refusals.add(TOO_MANY, name)
+            return
+        if len(data) > MAXIMUM_BYTES:
+            self._refusals.add(TOO_LARGE, name)
+            return
+        beat = read_heartbeat(data)
+        if beat is None:
+            self._refusals.add(MALFORMED, name)
+            return
+        self._lasts[worker] = (now, beat)
+        self._processes[beat.host, beat.pid] = None
+        if len(self._processes) > _KNOWN_WORKERS:
+            del self._processes[next(iter(self._processes))]
+        at = self._clock.wall()
+        if beat.container >= 0 and beat.window_id <= self._committed:
+            self._refusals.add(LATE, name)
+            beat = ContainerHeartbeat(at, -1, beat.host, beat.pid, beat.sent)
+        with contextlib.suppress(Exception):
+            self._observe(replace(beat, at=at))
+
+    def refuse(self, reason: str, worker: Hashable) -> None:
+        """A message of a worker does not count."""
+        self._refusals.add(reason, str(worker))
+
+    def lost(self, worker: Hashable) -> None:
+        """The connection to a worker is lost."""
+        self._lasts.pop(worker, None)
+        self._counts.pop(worker, None)
+
+    def all_read(self, refused: Mapping[str, int]) -> None:
+        """All that had come is read. `refused`: by the network so far, by reason."""
+        self._refusals.take(refused)
+        self._refusals.report()
+        self._read = self._clock.monotonic()
+
+    def close(self) -> None:
+        """Report what was refused and not yet reported."""
+        self._refusals.report(last=True)
+
+    # Any thread ---------------------------------------------------------------------------------------------
+
+    def follow(self, event: RunEvent) -> None:
+        """Take in an event of the run: heartbeats of windows up to a committed one are late."""
+        if isinstance(event, WindowCommitted):
+            self._committed = max(self._committed, event.window_id)
+
+    def workers(self) -> list[Worker]:
+        """The workers that are connected, each with its last heartbeat; none while others may be unread."""
+        now = self._clock.monotonic()
+        if now - self._read > _DEAF_SECONDS:
+            return []
+        return [Worker(now - when, beat) for when, beat in list(self._lasts.values())]
+
+    def stack_of(self, host: str, pid: int) -> str | None:
+        """The stacks of the threads of a worker on this host that has sent heartbeats; None for any other.
+
+        Blocks for a second at most.
+        """
+        if host != socket.gethostname() or (host, pid) not in self._processes:
+            return None
+        return stacks.dump(pid, self._clock)
+
+
+def read_heartbeat(data: bytes) -> ContainerHeartbeat | None:
+    """A heartbeat as it came, None for what is none. Raises nothing."""
+    try:
+        found = from_dict(
+            json.loads(data.decode(), parse_float=_finite, parse_int=_whole, parse_constant=_finite)
+        )
+    except Exception:  # noqa: BLE001  whatever it is, it is no heartbeat
+        return None
+    if not isinstance(found, ContainerHeartbeat):
+        return None
+    return replace(found, host=_printable(found.host), stack=_printable(found.stack))
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _whole(text: str) -> int:
+    if len(text) > _LONGEST_WHOLE_NUMBER:
+        raise ValueError(text)
+    return int(text)
+
+
+def _printable(text: str) -> str:
+    """A text that can be written as UTF-8."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,1 +1,0 @@
-"""The port that takes heartbeats from workers."""
