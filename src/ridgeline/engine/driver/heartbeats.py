@@ -39,8 +39,8 @@ def heartbeat_seconds(plan: Plan) -> float | None:
 class Heartbeats:
     """The last heartbeat of each worker that is connected.
 
-    `observe` gets those that count, with `at` the time of receipt, and MessagesRefused for what does not:
-    malformed, too large, late (of a window that is committed) or too many. One event a second and reason.
+    `observe` gets those that count, with `at` the time of receipt. It gets MessagesRefused for what does not
+    count: malformed, too large, late (of a window that is committed) or too many.
     The thread that reads the network calls `take`, `lost` and `all_read`; any thread calls the others.
     """
 
@@ -110,7 +110,8 @@ class Heartbeats:
         self._read = self._clock.monotonic()
 
     def close(self) -> None:
-        """Report what was refused and not yet reported."""
+        """Forget the workers, and report what was refused and not yet reported."""
+        self._lasts.clear()
         self._refusals.report(last=True)
 
     # Any thread ---------------------------------------------------------------------------------------------
