@@ -22,6 +22,8 @@ _NAMES = (
     "held_keys",
     "start",
     "restart",
+    "recovery",
+    "scale",
     "measurement",
 )
 MODULES = tuple(f"benchmarks.{name}" for name in _NAMES)

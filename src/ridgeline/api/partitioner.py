@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ridgeline.api.pickling import pickled_by_values
 
+
+@pickled_by_values
 @dataclass(frozen=True, slots=True)
 class PartitionKeys:
     """The keys of one partition on one port: it receives the tuples with `hash & mask` in `keys`.

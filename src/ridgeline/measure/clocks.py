@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TypeVar, get_type_hints
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any, TypeVar, get_type_hints
 
 from ridgeline.measure.events import ContainerWindow, HostTime, OperatorWindow
 
@@ -112,13 +113,15 @@ class ClockOffsets:
         Limits: a delay that all messages share counts as offset; that can only be distinguished by an
         answer. Of a clock that was set back, the old samples have to go first.
         """
-        points = self._points.get(host)
-        if not points:
-            return 0.0
+        line = self._line(host)
+        return 0.0 if line is None else line.value(at)
+
+    def _line(self, host: str) -> _Line | None:
+        """The line of a host's points; None without points."""
         line = self._lines.get(host)
-        if line is None:
+        if line is None and (points := self._points.get(host)):
             line = self._lines[host] = _line_below(sorted(points))
-        return line.value(at)
+        return line
 
     def corrected(self, event: Reported) -> Reported:
         """The same event with the times that its host read (`HostTime`) on STRAM's clock.
@@ -127,10 +130,15 @@ class ClockOffsets:
 
         Each time gets the offset at that time, since clocks drift within long windows. 0 (not known) stays.
         """
-        if event.host not in self._points:
+        line = self._line(event.host)
+        if line is None:
             return event
-        times = {name: getattr(event, name) for name in _HOST_TIMES[type(event)]}
-        return replace(event, **{name: at + self.offset(event.host, at) for name, at in times.items() if at})
+        kind = type(event)
+        values = list(_VALUES[kind](event))
+        for number in _HOST_TIMES[kind]:
+            if at := values[number]:
+                values[number] = at + line.value(at)
+        return kind(*values)
 
     def as_dict(self) -> dict[str, dict[str, float | int]]:
         """By host: `offsetMs` as of its last message, `averageMs`, and the number of `samples`."""
@@ -144,11 +152,20 @@ class ClockOffsets:
         }
 
 
-_HOST_TIMES: Mapping[type, tuple[str, ...]] = {
-    kind: tuple(name for name, hint in get_type_hints(kind, include_extras=True).items() if hint == HostTime)
-    for kind in (ContainerWindow, OperatorWindow)
+_KINDS = (ContainerWindow, OperatorWindow)
+_VALUES: Mapping[type, Callable[[object], tuple[Any, ...]]] = {
+    kind: attrgetter(*(field.name for field in fields(kind))) for kind in _KINDS
 }
-"""The fields of the events that a host read from its clock."""
+"""All values of an event. With them a copy costs a tenth of `dataclasses.replace`."""
+_HOST_TIMES: Mapping[type, tuple[int, ...]] = {
+    kind: tuple(
+        number
+        for number, field in enumerate(fields(kind))
+        if get_type_hints(kind, include_extras=True)[field.name] == HostTime
+    )
+    for kind in _KINDS
+}
+"""The positions of the values that a host read from its clock."""
 
 
 def _line_below(points: list[Point]) -> _Line:

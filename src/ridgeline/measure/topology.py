@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
+
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,11 @@ class StreamEdge:
 
 @dataclass(frozen=True)
 class Topology:
-    """Physical operators in topological order, and their streams. Ids need not be dense."""
+    """Physical operators in topological order, and their streams. Ids need not be dense.
+
+    Where all partitions send to all, many operators have the same neighbours. These are one tuple, the same
+    object, so that `for_neighbours` computes what depends on them once.
+    """
 
     operators: tuple[OperatorNode, ...]
     streams: tuple[StreamEdge, ...]
@@ -68,12 +75,33 @@ class Topology:
         return self._neighbours((stream.source, stream.sink) for stream in self.streams)
 
     @cached_property
+    def bits(self) -> dict[int, int]:
+        """Of each operator, its bit in sets of operators, as in `lineage`."""
+        return {operator.id: 1 << number for number, operator in enumerate(self.operators)}
+
+    @cached_property
+    def lineage(self) -> dict[int, int]:
+        """Of each operator, itself and all that it reads from, directly or not, as a set of bits."""
+        lineage: dict[int, int] = {}
+
+        def union(sources: tuple[int, ...]) -> int:
+            bits = 0
+            for source in sources:
+                bits |= lineage[source]
+            return bits
+
+        above = for_neighbours(self.upstream, union)
+        for operator in self.operators:
+            lineage[operator.id] = self.bits[operator.id] | above(operator.id)
+        return lineage
+
+    @cached_property
     def streams_into(self) -> dict[int, tuple[StreamEdge, ...]]:
         """The streams that end at each operator."""
-        return {
-            operator.id: tuple(stream for stream in self.streams if stream.sink == operator.id)
-            for operator in self.operators
-        }
+        found: dict[int, list[StreamEdge]] = {operator.id: [] for operator in self.operators}
+        for stream in self.streams:
+            found[stream.sink].append(stream)
+        return {operator: tuple(streams) for operator, streams in found.items()}
 
     @cached_property
     def leaves(self) -> tuple[int, ...]:
@@ -113,7 +141,28 @@ class Topology:
         found: dict[int, dict[int, None]] = {operator.id: {} for operator in self.operators}
         for own, other in pairs:
             found[own][other] = None
-        return {own: tuple(others) for own, others in found.items()}
+        same: dict[tuple[int, ...], tuple[int, ...]] = {}
+        return {own: same.setdefault(key := tuple(others), key) for own, others in found.items()}
+
+
+def for_neighbours(
+    neighbours: Mapping[int, tuple[int, ...]], find: Callable[[tuple[int, ...]], _Found]
+) -> Callable[[int], _Found]:
+    """A function of an operator that applies `find` to its neighbours, once for those that share them.
+
+    `neighbours`: `Topology.upstream` or `Topology.downstream`. So time is linear in partitions, also where
+    all send to all.
+    """
+    found: dict[int, _Found] = {}
+
+    def find_once(operator: int) -> _Found:
+        own = neighbours[operator]
+        key = id(own)
+        if key not in found:
+            found[key] = find(own)
+        return found[key]
+
+    return find_once
 
 
 def chain(*titles: str, stages: Sequence[int] | None = None) -> Topology:

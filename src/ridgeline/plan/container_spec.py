@@ -9,12 +9,14 @@ from typing import Any
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.operator import Operator
 from ridgeline.api.partitioner import PartitionKeys
+from ridgeline.api.pickling import pickled_by_values
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.schema import Schema
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator, RoundRobin
 
 
+@pickled_by_values
 @dataclass(frozen=True, slots=True)
 class Route:
     """A stream from an operator of this container; within the container if `container` is its own id."""

@@ -12,11 +12,14 @@ from ridgeline.plan.protocol import WindowReport
 def report_events(reports: Sequence[WindowReport], at: float) -> Iterator[RunEvent]:
     """The events in the reports of the attempt that counts, container by container.
 
-    `at`: STRAM's wall clock, which the events are stamped with. The reports stay as they are.
+    `at`: STRAM's wall clock, which the events are stamped with. The events are those of the reports, not
+    copies, so ask once.
     """
     for report in sorted(reports, key=lambda report: report.window.container):
-        yield replace(report.window, at=at)
+        report.window.at = at
+        yield report.window
         for operator in report.operators:
-            yield replace(operator.window, at=at)
+            operator.window.at = at
+            yield operator.window
             if operator.source is not None:
                 yield replace(operator.source, at=at)

@@ -147,14 +147,7 @@ class _Containers:
         self._task_ended = {
             container: task.ended for tasks in self._stages for task in tasks for container in task.containers
         }
-        self._bits: dict[int, int] = {}
-        self._lineage: dict[int, int] = {}
-        """Of each operator, itself and all that it reads from, directly or not, as a set of bits."""
-        for number, node in enumerate(topology.operators):
-            self._bits[node.id] = lineage = 1 << number
-            for source in topology.upstream[node.id]:
-                lineage |= self._lineage[source]
-            self._lineage[node.id] = lineage
+        self._bits, self._lineage = topology.bits, topology.lineage
 
     def walk(self) -> None:
         """Walk back from the end of the last stage to the job's launch, over each stage's slowest task."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from ridgeline.measure.topology import Topology
+from ridgeline.measure.topology import Topology, for_neighbours
 
 _PER_SECOND = 10**12
 """Paths are compared in whole picoseconds, so that the order of additions does not change a sum."""
@@ -31,8 +31,8 @@ def critical_path(topology: Topology, own: Mapping[int, float]) -> CriticalPath:
 
     Of equal paths it is the one whose titles sort first.
 
-    Operators that are not in `own` count 0. Time linear in operators and streams. An empty topology has an
-    empty path.
+    Operators that are not in `own` count 0. Time linear in operators and in different sets of neighbours. An
+    empty topology has an empty path.
     """
     rest = _longest(topology, _whole(topology, own), downstream=True)
     path: list[int] = []
@@ -93,6 +93,11 @@ def _longest(topology: Topology, whole: Mapping[int, int], *, downstream: bool) 
     """The greatest sum from each operator to a leaf (`downstream`) or from an input to it, inclusive."""
     following = topology.downstream if downstream else topology.upstream
     longest: dict[int, int] = {}
+
+    def greatest(others: tuple[int, ...]) -> int:
+        return max(map(longest.__getitem__, others), default=0)
+
+    beyond = for_neighbours(following, greatest)
     for node in reversed(topology.operators) if downstream else topology.operators:
-        longest[node.id] = whole[node.id] + max((longest[other] for other in following[node.id]), default=0)
+        longest[node.id] = whole[node.id] + beyond(node.id)
     return longest

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from ridgeline.measure.events import OperatorWindow
 from ridgeline.measure.latency.window import WindowTimes, tasks_by_stage
-from ridgeline.measure.topology import Topology
+from ridgeline.measure.topology import Topology, for_neighbours
 
 _NONE_BEHIND: Mapping[int, int] = MappingProxyType({})
 _Pieces = tuple[tuple[float, float], ...]
@@ -73,23 +73,27 @@ def operator_latencies(
     """
     ended = {operator: found.ended for operator, found in times.operators.items()}
     pieces = _transfer_pieces(topology, times)
+
+    def slowest_of(sources: tuple[int, ...]) -> int | None:
+        return max((source for source in sources if source in ended), key=ended.__getitem__, default=None)
+
+    slowest_upstream = for_neighbours(topology.upstream, slowest_of)
     latencies = {}
     for node in topology.operators:
         own = times.operators.get(node.id)
         if own is None:
             continue
-        readable = [source for source in topology.upstream[node.id] if source in ended]
+        slowest = slowest_upstream(node.id)
         compute = max(0.0, own.compute_seconds)
         if not topology.upstream[node.id]:
             latencies[node.id] = OperatorLatency(node.id, compute, compute, 0.0, 0.0)
-        elif not readable or behind.get(node.id, 0) > lag:
+        elif slowest is None or behind.get(node.id, 0) > lag:
             latency = behind.get(node.id, 0) * window_seconds
             compute = min(compute, latency)
             latencies[node.id] = OperatorLatency(
                 node.id, latency, compute, latency - compute, 0.0, estimated=True
             )
         else:
-            slowest = max(readable, key=ended.__getitem__)
             fused = topology.by_id[slowest].container == node.container
             latencies[node.id] = _measured(
                 node.id, own, slowest, ended[slowest], () if fused else pieces.get(node.container, ())

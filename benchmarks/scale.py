@@ -1,0 +1,155 @@
+"""What the driver computes for a window, by the number of partitions: all of its half of slots, with commits.
+
+Two stages, all partitions of the first send to all of the second. The slots are simulated, see
+`simulated_slots`: their reports are real, their time is not counted. Figures are CPU time of the driver's
+thread, so that other work on the machine does not show in them.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from benchmarks.frame import Benchmark, Figures, Goal, Round
+from benchmarks.simulated_slots import SimulatedSlots
+from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, State, SystemClock
+from ridgeline.api.publisher import PublisherContext
+from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.run import ApplicationRun
+from ridgeline.engine.driver.slot_executor import SlotExecutor
+from ridgeline.engine.driver.triggers import Limits, TickTrigger
+from ridgeline.engine.state.storage import LocalStorage
+from ridgeline.measure.events import RunEvent, WindowCommitted
+from ridgeline.plan.planner import plan_application
+from ridgeline.stram.event_lines import EventLines
+from ridgeline.stram.identity import own_host, run_info
+from ridgeline.stram.topology import planned_event
+from ridgeline.stram.watch import Watch
+
+SIZES = (8, 64, 256, 1024)
+SLOTS = 64
+WINDOWS = 20
+SECONDS = "CPU of a window, seconds"
+START = "CPU of the start, seconds"
+GOAL_SECONDS = 0.060
+
+
+class Number(NamedTuple):
+    key: int
+    value: int
+
+
+class Numbers(InputOperator):
+    """Its tuples are never made: the slots are simulated."""
+
+    output = OutputPort(Number)
+
+    def emit_tuples(self) -> None:
+        """Not called."""
+
+
+class Count(Operator):
+    """An operator with a key and state."""
+
+    data = InputPort(Number, key="key")
+    total = State(0)
+
+    @data.process
+    def add(self, tuple: Number) -> None:
+        """Not called."""
+
+
+def application(partitions: int) -> Application:
+    """All partitions of the first operator send to all of the second."""
+    app = Application("scale", window=0)
+    numbers = app.add_operator("numbers", Numbers(), partitions=partitions)
+    count = app.add_operator("count", Count(), partitions=partitions)
+    app.add_stream("numbers", numbers.output, count.data)
+    return app
+
+
+def drive(of_round: Round, partitions: int, moves: Callable[[int], bool] = bool) -> tuple[float, list[float]]:
+    """CPU seconds of the start and of each window."""
+    began = time.thread_time()
+    plan = plan_application(application(partitions))
+    clock = SystemClock()
+    slots = SimulatedSlots(plan, SLOTS, moves)
+    checkpoint = Checkpoint(LocalStorage(str(of_round.folder / "checkpoint")), "scale")
+    (of_round.folder / "checkpoint" / "state").mkdir(exist_ok=True)  # the first state file makes it
+    watch = Watch(clock.wall, own_host())
+    watch.subscribe(EventLines().apply)
+    marks: list[float] = []
+
+    def own() -> float:
+        return time.thread_time() - slots.network.seconds
+
+    def mark(event: RunEvent) -> None:
+        if isinstance(event, WindowCommitted):
+            marks.append(own())
+
+    watch.subscribe(mark)
+    executor = SlotExecutor(
+        slots,
+        plan,
+        checkpoint.storage,
+        checkpoint.run_id,
+        checkpoint.epoch,
+        clock=clock,
+        observe=watch.observe,
+    )
+
+    def context(operator: str) -> PublisherContext:
+        return PublisherContext(
+            plan.logical.application, operator, checkpoint.run_id, clock, Console(quiet=True),
+            f"{of_round.folder}/staging", spark=_no_spark, epoch=checkpoint.epoch,
+            check_owner=checkpoint.check_owner,
+        )  # fmt: skip
+
+    run = ApplicationRun(plan, checkpoint, executor, clock, context, watch.observe)
+    info = run_info("simulated", checkpoint.storage.uri)
+    watch.observe(planned_event(plan, at=clock.wall(), application_id="scale", info=info))
+    stop = threading.Event()
+    windows = 4 if of_round.quick else WINDOWS
+    TickTrigger(run, clock, stop).drive(Limits(run, windows + 1, stop))
+    run.close(orderly=True)
+    return marks[0] - began, [after - before for before, after in pairwise(marks)]
+
+
+def _no_spark() -> Any:
+    msg = "there is no Spark"
+    raise AssertionError(msg)
+
+
+def ours(of_round: Round, partitions: int) -> Figures:
+    """The driver at so many partitions a stage."""
+    start, windows = drive(of_round, partitions)
+    of_round.note(f"{1 / statistics.mean(windows):.0f} windows a second of CPU, at most {SLOTS} slots")
+    return {SECONDS: windows, START: [start]}
+
+
+BENCHMARKS = (
+    Benchmark(
+        name="scale",
+        title=f"what a window costs the driver, by partitions; two stages, {SLOTS} simulated slots",
+        contestants={f"{size} x {size}": partial(ours, partitions=size) for size in SIZES},
+        goals=[
+            Goal(
+                figure=SECONDS,
+                of=f"{SIZES[-1]} x {SIZES[-1]}",
+                against=f"{SIZES[0]} x {SIZES[0]}",
+                at_most=GOAL_SECONDS,
+                difference=True,
+            )
+        ],
+        rounds=1,
+        budget_seconds=120,
+        part_of_all=False,
+    ),
+)
