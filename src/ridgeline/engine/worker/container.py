@@ -19,7 +19,6 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import Failure, OperatorError, StateError, described
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.pickling import dumps
-from ridgeline.api.push_input import PushInput
 from ridgeline.api.state import ValueCell
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange import block
@@ -78,6 +77,10 @@ class Container:
         """The window after which all operators' cells are, None after a failure."""
         self._finished: frozenset[int] = frozenset()
         """The inputs that have finished up to this window."""
+        self._failed = False
+        """Whether the last attempt has failed here."""
+        self._untidy: list[BaseException] = []
+        """What `deactivate` and `teardown` have raised after failures."""
         self._operators: dict[int, OperatorRuntime] = {}
         self._turns: dict[int, CurrentOperator] = {}
         self._routes = Routes(spec)
@@ -139,6 +142,7 @@ class Container:
             report = self._run(request, messages, batches, outgoing, tag, task_attempt, task_began)
             report.task_attempt, report.seen = task_attempt, seen
         except BaseException:
+            self._failed = True
             outgoing.discard()
             raise
         finally:
@@ -157,8 +161,8 @@ class Container:
         held, self._held = self._held, None  # until the window has ended well
         if request.states is not None:
             self._finished = request.finished
-            if held != request.window_id - 1:
-                self._stop_push_inputs()
+            if self._failed or (held is not None and held >= request.window_id):
+                self._let_go()
             return request
         if held != request.window_id - 1:
             found = "no state" if held is None else f"the state after window {held}"
@@ -167,19 +171,6 @@ class Container:
             raise StateError(msg)
         self._finished |= request.finished
         return request if self._finished == request.finished else replace(request, finished=self._finished)
-
-    def _stop_push_inputs(self) -> None:
-        """Tear down the inputs that may have taken tuples of void windows: `setup` follows.
-
-        Raises OperatorError.
-        """
-        for runtime in self._operators.values():
-            if isinstance(runtime.operator, PushInput):
-                enter_operator(self._turns[runtime.spec.id])
-                try:
-                    runtime.stop()
-                finally:
-                    leave_operator()
 
     def _run(
         self,
@@ -288,19 +279,37 @@ class Container:
     def close(self) -> None:
         """`deactivate` and `teardown` all operators.
 
-        The first OperatorError is raised after all have been torn down.
+        The first OperatorError is raised after all have been torn down, also one of an earlier `teardown`.
         """
-        errors = []
-        for runtime in self._operators.values():
+        errors, self._untidy = self._untidy, []
+        errors += self._stop(self._operators.values())
+        if errors:
+            raise errors[0]
+
+    def _let_go(self) -> None:
+        """It goes back: operators that hold connections begin anew, and so does the one that failed.
+
+        What they had sent and received belongs to attempts that are void. `setup` follows once the state is
+        restored. What fails in it is reported at the end: nothing is lost by it.
+        """
+        self._failed = False
+        self._untidy += self._stop(
+            runtime for runtime in self._operators.values() if runtime.failed or runtime.holds_connections
+        )
+        del self._untidy[1:]  # the first is what is reported
+
+    def _stop(self, runtimes: Iterable[OperatorRuntime]) -> list[BaseException]:
+        """`deactivate` and `teardown` some operators, whatever some raise; returns what they did."""
+        errors: list[BaseException] = []
+        for runtime in runtimes:
             enter_operator(self._turns[runtime.spec.id])
             try:
                 runtime.stop()
-            except OperatorError as error:
+            except BaseException as error:  # noqa: BLE001  the caller's
                 errors.append(error)
             finally:
                 leave_operator()
-        if errors:
-            raise errors[0]
+        return errors
 
     # State --------------------------------------------------------------------------------------------------
 

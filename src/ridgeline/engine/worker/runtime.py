@@ -35,6 +35,7 @@ from ridgeline.api.operator import (
 from ridgeline.api.per_instance import OWN
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.ports import InputPort
+from ridgeline.api.push_input import PushInput
 from ridgeline.api.schema import Schema
 from ridgeline.api.state import Change
 from ridgeline.api.times import Processing, Span, joined_spans
@@ -103,9 +104,11 @@ class OperatorRuntime:
         self._baseline: dict[str, Any] = {}
         self._quick: set[str] = set()
         """Ports whose tuples take so little that nobody needs to know what each has emitted."""
-        self._ready = False
         self._idle = False
         """An input that had nothing to emit in the window."""
+        self._set_up = self._ready = False
+        self.failed = False
+        """Whether a callback has raised since it was started."""
         self._inspect = inspect
         self._inspection: Inspection | None = None
         self.running = Running(spec.id, self.operator, self.outputs, context.clock)
@@ -136,14 +139,16 @@ class OperatorRuntime:
     # Life cycle ---------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """`setup` and `activate`, once. Raises OperatorError."""
+        """`setup` and `activate`, once; again after `stop`. Raises OperatorError."""
         if not self._ready:
+            self.stop()  # `setup` came to its end, `activate` did not
             for name, point in self.outputs.items():
                 if name in self.spec.outputs:
                     point.port_schema = self.spec.outputs[name]
                 point.connected = name in self.spec.outputs
                 point.timed = name in self._timed_outputs
             self._call("setup", self.operator.setup, self.context)
+            self._set_up = True
             self._call("activate", self.operator.activate)
             self._baseline = {
                 name: value for name, value in vars(self.operator).items() if not is_hidden(name)
@@ -152,12 +157,36 @@ class OperatorRuntime:
             self._ready = True
 
     def stop(self) -> None:
-        """`deactivate` and `teardown`, if it was started. Raises OperatorError."""
-        if self._ready:
-            self._ready = False
-            self._refuse_strays()
-            self._call("deactivate", self.operator.deactivate)
-            self._call("teardown", self.operator.teardown)
+        """`deactivate` and `teardown`, as far as it was started; each whatever the other one does.
+
+        Raises OperatorError or CallbackInterrupt: the first that failed.
+        """
+        ready, set_up = self._ready, self._set_up
+        self._ready = self._set_up = self.failed = False
+        steps: list[Callable[[], object]] = []
+        if ready:
+            steps += [self._refuse_strays, partial(self._call, "deactivate", self.operator.deactivate)]
+        if set_up:
+            steps.append(partial(self._call, "teardown", self.operator.teardown))
+        errors = []
+        for step in steps:
+            try:
+                step()
+            except BaseException as error:  # noqa: BLE001  raised below
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    @property
+    def holds_connections(self) -> bool:
+        """True if it has more than `setup`: after a failure it must let go of what it holds."""
+        kind = type(self.operator)
+        return (
+            isinstance(self.operator, PushInput)
+            or kind.activate is not Operator.activate
+            or kind.deactivate is not Operator.deactivate
+            or kind.teardown is not Operator.teardown
+        )
 
     def committed(self, window_id: int, present: int | None = None) -> None:
         """Call `committed` of the operator.
@@ -450,6 +479,7 @@ class OperatorRuntime:
 
     def failure(self, callback: str, error: BaseException, value: str = "") -> BaseException:
         """What to raise for what a callback has raised."""
+        self.failed = True
         if isinstance(error, (ContainerAbortError, InputLostError)):
             return error
         failure = Failure(
