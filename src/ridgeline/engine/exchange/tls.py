@@ -6,6 +6,7 @@ that knows the secret can present one that counts. Its key must be as secret as 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import ssl
@@ -45,6 +46,7 @@ class Certificate:
         return hashlib.sha256(ssl.PEM_cert_to_DER_cert(first)).digest()
 
 
+@functools.cache
 def listener_context(certificate: Certificate | None) -> ssl.SSLContext:
     """For those who listen. Raises OSError or ValueError if the certificate is of no use."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -63,6 +65,7 @@ def listener_context(certificate: Certificate | None) -> ssl.SSLContext:
     return context
 
 
+@functools.cache
 def caller_context() -> ssl.SSLContext:
     """For those who connect: takes any certificate, for the handshake proves whose it is."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
