@@ -24,6 +24,7 @@ class OperatorAttributes(TypedDict, total=False):
     processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"]
     on_error: OnError | Literal["STOP", "SKIP", "RETRY"]
     callback_timeout: float | str | None
+    timeout_window_count: int
     recovery_attempts: int
     unifier_limit: int | None
     partition_parallel: bool

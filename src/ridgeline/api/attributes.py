@@ -185,6 +185,14 @@ _ALL = (
         "seconds without a tuple in or out after which a callback is stuck; default: never",
     ),
     Attribute(
+        "timeout_window_count",
+        "operator",
+        int,
+        120,
+        "in slots: windows, or 60 s if that is more, without its end of a window after which it is stuck",
+        1,
+    ),
+    Attribute(
         "recovery_attempts",
         "operator",
         int,

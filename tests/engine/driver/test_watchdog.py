@@ -156,3 +156,64 @@ def test_a_callback_that_goes_on_is_left_alone(progress):
 def test_without_a_callback_timeout_a_callback_may_take_for_ever():
     made, ids = hangs()
     assert looks(made, lambda _: [Worker(0.5, beat(ids["total"]))], 101, 2000) == [None] * 1899
+
+
+def in_slots(**attributes):
+    """Hangs that knows where containers live, with an attempt at window 7 told at 100; operators by name."""
+    plan = plan_application(sum_application(), {}, {"window": "1s", "heartbeat_timeout": "10s", **attributes})
+    made = Hangs(plan, "run-1", process_of=lambda _container: ("worker-1", 11))
+    made.all_read(100.0, rows_come=False)
+    made.begin(REQUEST, 100.0)
+    return made, {operator.name: operator.id for operator in plan.physical.operators}
+
+
+def looks_in_slots(made, workers, begin, end, reads=lambda _second: True, **reading):
+    found = []
+    for second in range(begin, end):
+        if reads(second):
+            made.all_read(float(second), rows_come=reading.get("rows_come", False))
+        found.append(made.look(workers(second), float(second)))
+    return found
+
+
+def test_a_slot_that_sends_no_heartbeats_is_found_by_the_window_that_it_does_not_end():
+    made, _ = in_slots()
+    found = looks_in_slots(made, lambda _: [], 101, 221)
+    assert found[:-1] == [None] * 119
+    assert (found[-1].host, found[-1].pid, found[-1].failure.window_id) == ("worker-1", 11, 7)
+    assert found[-1].failure.error == (
+        "it has not ended window 7 for 120 s, and its slot's process 11 on `worker-1` was ended; "
+        "the attribute `timeout_window_count` allows 120 windows, at least 120 s; "
+        "if that is honest work, raise it"
+    )
+
+
+def test_a_callback_that_sleeps_is_found_with_its_stack_though_heartbeats_come():
+    made, ids = in_slots()
+    found = looks_in_slots(made, lambda _: [Worker(0.5, beat(ids["total"]))], 101, 300)
+    stuck = next(filter(None, found))
+    assert found.index(stuck) in {119, 120}
+    assert (stuck.failure.operator, stuck.failure.traceback) == ("total", "in users_code")
+
+
+def test_the_callbacks_own_limit_comes_first():
+    made, ids = in_slots(**{"total.callback_timeout": "5s"})
+    found = looks_in_slots(made, lambda _: [Worker(0.5, beat(ids["total"]))], 101, 120)
+    assert "the attribute `callback_timeout` allows 5 s" in next(filter(None, found)).failure.error
+
+
+def test_a_slot_that_takes_in_tuples_is_not_stuck_however_long_its_window():
+    made, ids = in_slots()
+
+    def heard(at):
+        return [Worker(0.5, replace(beat(ids["total"], consumed=at), container=0))]
+
+    assert looks_in_slots(made, heard, 101, 500) == [None] * 399
+
+
+def test_slots_are_not_blamed_for_what_the_driver_has_not_read_or_spark_has_not_sent():
+    made, _ = in_slots()
+    assert looks_in_slots(made, lambda _: [], 101, 400, lambda second: second < 110) == [None] * 299
+    assert looks_in_slots(made, lambda _: [], 400, 519) == [None] * 119
+    made, _ = in_slots()
+    assert looks_in_slots(made, lambda _: [], 101, 400, rows_come=True) == [None] * 299

@@ -25,7 +25,7 @@ from ridgeline.engine.driver.slot_group import (
     SlotGroup,
 )
 from ridgeline.engine.driver.slot_spark import SlotPlatform
-from ridgeline.engine.driver.watchdog import Hangs, Stuck, Watchdog
+from ridgeline.engine.driver.watchdog import Hangs, Process, Stuck, Watchdog
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.state.storage import DriverStorage
 from ridgeline.engine.worker import plan_distribution, stacks
@@ -95,11 +95,10 @@ class SlotExecutor:
         self._containers = {container.id: container.operators for container in plan.execution.containers}
         self._sharing = platform.open_sharing()
         self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
-        self._watchdog = None
         if self._heartbeat_seconds is not None:
             self._heartbeats.expect(self._heartbeat_seconds)
-            hangs = Hangs(plan, run_id)
-            self._watchdog = Watchdog(hangs, self._heartbeats.workers, self._end_stuck, clock)
+        hangs = Hangs(plan, run_id, process_of=self._process_of)
+        self._watchdog = Watchdog(hangs, self._heartbeats.workers, self._end_stuck, clock)
         self._group: SlotGroup | None = None
         self._slots: Slots
         self._plan_file: plan_distribution.PlanFile
@@ -110,6 +109,8 @@ class SlotExecutor:
         self._suspects: dict[Peer, tuple[float, Failure]] = {}
         """The slots that another one could not reach, and what it means if they are not lost in time."""
         self._feeds = Feeds(plan, platform.open_feed, platform.reason, clock)
+        self._given_up: Failure | None = None
+        """Why no slot can take a place: the end, once what else has failed is known."""
         self._woken = False
         self._warn_at = math.inf
 
@@ -138,7 +139,7 @@ class SlotExecutor:
         failed.
         """
         deadline = self._clock.monotonic() + seconds
-        while not self._events and not self._woken and self._group is not None:
+        while not self._events and not self._woken and self._group is not None and self._given_up is None:
             left = deadline - self._clock.monotonic()
             for event in self._group.poll(min(left, _SUSPICION_SECONDS, self._feeds.seconds)):
                 self._take(self._group, event)
@@ -147,6 +148,8 @@ class SlotExecutor:
             if left <= 0:
                 break
         self._woken = False
+        if self._given_up is not None and not self._events:  # what failed in the slot may say more
+            raise OperatorError(self._given_up)
         events = list(self._events)
         self._events.clear()
         return events
@@ -169,8 +172,7 @@ class SlotExecutor:
 
     def close(self) -> Sequence[Failure]:
         """End all slots in order, within 20 s. Returns what failed in `deactivate` and `teardown`."""
-        if self._watchdog is not None:
-            self._watchdog.close()
+        self._watchdog.close()
         failures: list[Failure] = []
         self._feeds.stop()
         if self._group is not None:
@@ -234,8 +236,9 @@ class SlotExecutor:
 
     def _tell(self, group: SlotGroup, request: WindowRequest) -> None:
         """Send an attempt to all slots; each gets the states of its own containers only."""
-        if self._watchdog is not None:
-            self._watchdog.begin(request)
+        if request.states is not None:
+            self._watchdog.end()  # all attempts begun before are void
+        self._watchdog.begin(request)
         hosts = {member.host for member in self._slots.members.values()}
         shared = self._sharing.place(request.attempt, hosts)
         try:
@@ -278,7 +281,7 @@ class SlotExecutor:
             case SlotGivenUp(slot, reason, jobs):
                 what = f"slot {slot} was lost {jobs} times in a row, the last time so: {reason}"
                 where = f"slot {slot} ({self._names(slot)})"
-                raise OperatorError(Failure(self._application, "", 0, self._flight.oldest, where, what))
+                self._given_up = Failure(self._application, "", 0, self._flight.oldest, where, what)
 
     def _hear(self, group: SlotGroup, slot: int, message: FromSlot) -> None:
         """Take a message of a slot in. Raises OperatorError if a `committed` failed."""
@@ -309,26 +312,26 @@ class SlotExecutor:
         report.window.received = self._clock.wall()
         self._events.append(ContainerReported(report))
         window = report.window
+        if self._flight.runs(window.window_id, window.attempt):
+            self._watchdog.ended(window.window_id, window.container)
         if self._flight.reported(window.window_id, window.attempt, window.container):
             self._slots.window_ran()
             self._feeds.over(window.window_id)
-            if self._watchdog is not None:
-                self._watchdog.end(window.window_id)
+            self._watchdog.end(window.window_id)
 
     # What is lost -------------------------------------------------------------------------------------------
 
     def _fail(self, failure: Failure) -> None:
         """Containers have lost their state, or get no rows: what is in flight has failed."""
         self._feeds.stop()
-        if self._watchdog is not None:
-            self._watchdog.end()
+        self._watchdog.end()
         failed = self._flight.failed(failure)
         if failed is not None:
             self._events.append(failed)
 
     def _failure(self, slot: int, member: Member, reason: str) -> Failure:
         """Why a slot is lost: what the watchdog found, whose turn it was, or what is known of the process."""
-        stuck = self._watchdog.take(member.host, member.pid) if self._watchdog is not None else None
+        stuck = self._watchdog.take(member.host, member.pid)
         if stuck is not None:
             return stuck
         turn = turn_of(member.pid) if member.host == _HOST else None
@@ -348,9 +351,15 @@ class SlotExecutor:
         if self._group is not None:
             self._group.end_process(stuck.host, stuck.pid)
 
+    def _process_of(self, container: int) -> Process | None:
+        """Host and process of a container's slot. Called by the watchdog's thread."""
+        member = self._slots.members.get(self._home[container]) if self._group is not None else None
+        return None if member is None else (member.host, member.pid)
+
     def _look(self, group: SlotGroup) -> None:
         """What time has brought: slots that others cannot reach, slots that are awaited for long."""
         now = self._clock.monotonic()
+        self._watchdog.all_read(rows_come=self._feeds.reading)
         try:
             self._feeds.look()
         except FeedError as error:

@@ -172,6 +172,11 @@ class Feeds:
             feed.cancel()
 
     @property
+    def reading(self) -> bool:
+        """True while tasks read, and containers may wait for rows."""
+        return self._feed is not None
+
+    @property
     def seconds(self) -> float:
         """How long may be waited until `look` is called."""
         return LOOK_SECONDS if self._feed is not None else math.inf

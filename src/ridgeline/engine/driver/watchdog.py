@@ -1,9 +1,9 @@
 """The watchdog: ends workers that hang, and the attempt at a window that waits for them.
 
-Two rules. A worker that is connected and has sent nothing for `heartbeat_timeout` is frozen: stopped, or in
+Three rules. A worker that is connected and has sent nothing for `heartbeat_timeout` is frozen: stopped, or in
 native code that holds Python's lock. An operator with a `callback_timeout` is stuck if its callback processes
-no tuple and emits none for that long. Its worker still sends heartbeats. Without heartbeats there is no
-watchdog.
+no tuple and emits none for that long. Its worker still sends heartbeats. In slots a container is stuck that
+does not end a window for its `timeout_window_count`, whether heartbeats come or not (`stram/overdue.py`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ from typing import NamedTuple
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
 from ridgeline.engine.worker import stacks
-from ridgeline.engine.worker.black_box import turn_of
+from ridgeline.engine.worker.black_box import Turn, turn_of
 from ridgeline.measure.events import ContainerHeartbeat
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import WindowRequest
+from ridgeline.stram.overdue import Overdue
 
 _LOOK_SECONDS = 1.0
+_DEAF_SECONDS = 5.0
+Process = tuple[str, int]
+"""Host and process id."""
 _HOST = socket.gethostname()
 
 
@@ -52,7 +56,14 @@ class Hangs:
     Times are seconds of one clock.
     """
 
-    def __init__(self, plan: Plan, run_id: str, look_seconds: float = _LOOK_SECONDS) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        run_id: str,
+        look_seconds: float = _LOOK_SECONDS,
+        process_of: Callable[[int], Process | None] | None = None,
+    ) -> None:
+        """`process_of`: where a container lives in a slot; None without slots."""
         self.timeout = float(plan.logical.attributes["heartbeat_timeout"])
         self._look_seconds = look_seconds
         self._application = plan.logical.application
@@ -62,10 +73,18 @@ class Hangs:
         }
         self._requests: dict[int, WindowRequest] = {}
         self._since = self._looked = 0.0
-        self._progress: dict[tuple[str, int], tuple[object, float]] = {}
+        self._progress: dict[Process, tuple[object, float]] = {}
+        self._process_of = process_of
+        self._read = self._counts_from = 0.0
+        self._overdue = None if process_of is None else Overdue(plan)
+        self._first_operators = {
+            container.id: container.operators[0] for container in plan.execution.containers
+        }
 
     def begin(self, request: WindowRequest, now: float) -> None:
         """An attempt is given to the workers, perhaps while they have others."""
+        if self._overdue is not None:
+            self._overdue.begin(request.window_id, now)
         if not self._requests.keys() - {request.window_id}:
             self._progress = {}
             self._since = self._looked = now
@@ -73,10 +92,26 @@ class Hangs:
 
     def end(self, window_id: int | None = None) -> None:
         """The attempt at a window is over; None: all are."""
+        if self._overdue is not None:
+            self._overdue.over(window_id)
         if window_id is None:
             self._requests.clear()
         else:
             self._requests.pop(window_id, None)
+
+    def ended(self, window_id: int, container: int, now: float) -> None:
+        """A container in a slot has ended a window."""
+        if self._overdue is not None:
+            self._overdue.ended(window_id, container, now)
+
+    def all_read(self, now: float, *, rows_come: bool) -> None:
+        """All that slots have sent is read. `rows_come`: containers may still wait for rows of Spark.
+
+        Time in which they wait, or in which nobody has read, does not count for what they do not end.
+        """
+        if rows_come or now - self._read > _DEAF_SECONDS:
+            self._counts_from = now
+        self._read = now
 
     def look(self, workers: Sequence[Worker], now: float) -> Stuck | None:
         """The first worker that hangs now, None if none does."""
@@ -94,7 +129,32 @@ class Hangs:
             stuck = self._blocked(worker.beat, now)
             if stuck is not None:
                 return stuck
-        return None
+        return self._late(workers, now)
+
+    def _late(self, workers: Sequence[Worker], now: float) -> Stuck | None:
+        """The slot of a container that does not end a window, with the operator that is in turn there."""
+        if self._overdue is None or now - self._read > _DEAF_SECONDS:
+            return None  # what they have ended may lie unread
+        late = self._overdue.look(now, max(self._since, self._counts_from))
+        process = self._process_of(late.container) if late is not None and self._process_of else None
+        if late is None or process is None:
+            return None
+        host, pid = process
+        beats = [worker.beat for worker in workers if (worker.beat.host, worker.beat.pid) == process]
+        beat = beats[0] if beats else ContainerHeartbeat(now, late.container, host, pid, now, late.window_id)
+        operator = self._running(beat) or self._in_turn(host, pid)
+        if operator is None:
+            operator = self._operators[self._first_operators[late.container]]
+        what = f"it has not ended window {late.window_id} for {late.seconds:.0f} s"
+        what = f"{what}, and its slot's process {pid} on `{host}` was ended"
+        limit = f"the attribute `timeout_window_count` allows {operator.attributes['timeout_window_count']}"
+        remedy = "if that is honest work, raise it"
+        return self._stuck(
+            beat,
+            late.window_id,
+            operator,
+            f"{what}; {limit} windows, at least {late.limit_seconds:g} s; {remedy}",
+        )
 
     def _silent(self, worker: Worker) -> Stuck:
         """A worker that sends nothing, with the operator that ran when it was last heard of."""
@@ -102,8 +162,8 @@ class Hangs:
         operator, window_id = self._running(beat), beat.window_id
         if operator is None:
             window_id = min(self._requests)
-            turn = turn_of(beat.pid) if beat.host == _HOST else None
-            if turn is not None and turn.run_id == self._run_id and self._runs(turn.window_id, turn.attempt):
+            turn = self._turn_of(beat.host, beat.pid)
+            if turn is not None:
                 operator, window_id = self._operators.get(turn.operator), turn.window_id
         silent = f"was silent for {worker.silent_seconds:.0f} s and was ended"
         what = f"its worker process {beat.pid} on `{beat.host}` {silent}"
@@ -114,8 +174,10 @@ class Hangs:
     def _blocked(self, beat: ContainerHeartbeat, now: float) -> Stuck | None:
         """The running operator of a worker, if it made no progress for its `callback_timeout`."""
         operator = self._running(beat)
-        limit = None if operator is None else operator.attributes["callback_timeout"]
-        if operator is None or limit is None:
+        if operator is None:
+            return None
+        limit = operator.attributes["callback_timeout"]
+        if limit is None and self._overdue is None:
             return None
         state = next(
             (one.consumed, one.produced, one.active_produced)
@@ -126,14 +188,27 @@ class Hangs:
         known, since = self._progress.get((beat.host, beat.pid), (None, now))
         if known != place:
             self._progress[beat.host, beat.pid] = (place, now)
+            if self._overdue is not None:
+                self._overdue.moved(beat.container, now)
             return None
-        if now - since < limit:
+        if limit is None or now - since < limit:
             return None
         what = f"a callback has taken in no tuple and emitted none for {now - since:.0f} s"
         what = f"{what}, and its worker process {beat.pid} was ended"
         return self._stuck(
             beat, beat.window_id, operator, f"{what}; the attribute `callback_timeout` allows {limit:g} s"
         )
+
+    def _turn_of(self, host: str, pid: int) -> Turn | None:
+        """Whose turn it is in a process of this host, if that belongs to an attempt under way."""
+        turn = turn_of(pid) if host == _HOST else None
+        if turn is None or turn.run_id != self._run_id or not self._runs(turn.window_id, turn.attempt):
+            return None
+        return turn
+
+    def _in_turn(self, host: str, pid: int) -> PhysicalOperator | None:
+        turn = self._turn_of(host, pid)
+        return None if turn is None else self._operators.get(turn.operator)
 
     def _runs(self, window_id: int, attempt: int) -> bool:
         request = self._requests.get(window_id)
@@ -205,6 +280,15 @@ class Watchdog:
         """An attempt is given to slots, perhaps while they run others."""
         with self._busy:
             self._hangs.begin(request, self._clock.monotonic())
+
+    def ended(self, window_id: int, container: int) -> None:
+        """A container in a slot has ended a window."""
+        with self._busy:
+            self._hangs.ended(window_id, container, self._clock.monotonic())
+
+    def all_read(self, *, rows_come: bool) -> None:
+        """As `Hangs.all_read`; to be called again and again."""
+        self._hangs.all_read(self._clock.monotonic(), rows_come=rows_come)
 
     def end(self, window_id: int | None = None) -> None:
         """The attempt at a window is over; None: all are."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import pickle
 import socket
@@ -22,7 +23,7 @@ from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Network, Peer
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.exchange.sockets import Sockets
-from ridgeline.engine.worker import process_start
+from ridgeline.engine.worker import process_start, stacks
 from ridgeline.engine.worker.feeding import FedRows
 from ridgeline.engine.worker.heartbeat import HeartbeatSender, Send
 from ridgeline.engine.worker.hosted import CLOCK, Hosted, end_orderly
@@ -64,6 +65,8 @@ def serve(_index: int, _records: Iterable[object]) -> Iterator[bytes]:
     """Be a slot until STRAM ends it or is gone. Yields nothing. Raises RidgelineError if it cannot listen."""
     context: Any = TaskContext.get()
     end_orderly()
+    with contextlib.suppress(OSError):  # no dumps then
+        stacks.register()
     task: SlotTask = pickle.loads(base64.b64decode(context.getLocalProperty(PROPERTY)))
     files.use_s3(task.s3)
     me = Peer(task.slot, task.first_attempt + context.attemptNumber())

@@ -1,0 +1,94 @@
+"""Slots that do not end a window, as real processes without heartbeats: each is named, ended and replaced."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from ridgeline.api.errors import OperatorError
+from ridgeline.measure.events import SlotLost
+from ridgeline.stram import overdue
+from ridgeline.testing import run_local
+from support.engine.applications import Number, Sum
+from support.engine.in_slots import two_stages
+from support.engine.slot_platform import run_in_processes
+
+WAYS = ("sleeps", "stops", "holds the lock")
+
+
+class StuckSum(Sum):
+    """Hangs in the windows `first`, `first + 2`, ... in one way each, `times` times in each window."""
+
+    folder: str = ""
+    first: int = 3
+    times: int = 1
+
+    numbers = Sum.numbers
+
+    def end_window(self):
+        number, rest = divmod(self.context.window_id - self.first, 2)
+        if 0 <= number < len(WAYS) and not rest and self.context.partition == 0:
+            self._hang(WAYS[number])
+        self.sums.emit(Number(self.total))
+
+    def _hang(self, way):
+        before = len(list(Path(self.folder).glob(f"{way}-*")))
+        if before >= self.times:
+            return
+        Path(self.folder, f"{way}-{before}").touch()
+        if way == "sleeps":
+            threading.Event().wait()
+        elif way == "stops":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        else:
+            sum(range(1 << 62))  # in C, with Python's lock
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """`run(times)`: a slot has patience, however slow the machine is, until one of them does hang."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    lost, over = [], threading.Event()
+
+    def patience():
+        while not over.wait(0.05):
+            hangs = len(list(folder.iterdir())) > len(lost)
+            monkeypatch.setattr(overdue, "LEAST_SECONDS", 0.5 if hangs else 1_000.0)
+
+    def see(_found, event):
+        if isinstance(event, SlotLost):
+            monkeypatch.setattr(overdue, "LEAST_SECONDS", 1_000.0)
+            lost.append(event)
+
+    def run(times, **options):
+        app = two_stages(StuckSum(folder=str(folder), times=times), count=100, recovery_attempts=1)
+        return run_in_processes(app, tmp_path / "checkpoint", seen=see, **options)
+
+    thread = threading.Thread(target=patience)
+    thread.start()
+    yield run
+    over.set()
+    thread.join()
+
+
+def test_a_slot_that_is_stuck_is_replaced_and_its_windows_run_again(run):
+    found = run(times=1)
+    reasons = [event.reason for event in found.retries if "has not ended window" in event.reason]
+    assert len(found.of_type(SlotLost)) == len(WAYS)
+    for number in range(len(WAYS)):
+        [reason] = [one for one in reasons if f"has not ended window {3 + 2 * number} for" in one]
+        assert "operator `total` (partition 0)" in reason
+        assert "the attribute `timeout_window_count` allows 120 windows, at least 0.5 s" in reason
+    assert sorted(found.collected("store")) == sorted(
+        run_local(two_stages(Sum(), count=100)).collected("store")
+    )
+
+
+def test_a_slot_that_is_stuck_again_and_again_fails_the_application(run):
+    found, error = run(times=10, expect=OperatorError)
+    assert (error.failure.operator, error.failure.window_id) == ("total", 3)
+    assert "has not ended window 3 for" in error.failure.error
+    assert found.ids == [0, 1, 2]
