@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
 import site
 import sys
 import sysconfig
@@ -101,6 +102,7 @@ class _Finder:
     def __init__(self, installed: Sequence[str]) -> None:
         self._installed = tuple(installed)
         self._known: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        self._listed: dict[str, frozenset[str]] = {}
 
     def find(self, name: str, root: str) -> list[tuple[str, str]]:
         """Names and paths of a user's module and its parent packages, if they exist; `root` comes first."""
@@ -114,36 +116,50 @@ class _Finder:
             return
         folders = [root, *sys.path] if root else sys.path
         for end, part in enumerate(parts, 1):
-            origin, folders = _look(part, folders)
+            origin, folders = self._look(part, folders)
             if origin is not None:
                 if not is_users(origin, self._installed):
                     return
                 yield ".".join(parts[:end]), origin
 
+    def _look(self, part: str, folders: Sequence[str]) -> tuple[str | None, list[str]]:
+        """The file of a module in the first folder that has one, and where its own modules are.
 
-def _look(part: str, folders: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The file of a module in the first folder that has one, and where its own modules are.
+        A folder without `__init__.py` has no file.
+        """
+        spread = []
+        for folder in folders:
+            names = self._names(folder)
+            base = os.path.join(folder, part)  # noqa: PTH118  called thousands of times, as all here
+            if part in names and "__init__.py" in self._names(base):
+                return os.path.join(base, "__init__.py"), [base]  # noqa: PTH118
+            for suffix in (*SOURCE_SUFFIXES, *EXTENSION_SUFFIXES):
+                if f"{part}{suffix}" in names and Path(file := f"{base}{suffix}").is_file():
+                    return file, []
+            if part in names and Path(base).is_dir():
+                spread.append(base)
+        return None, spread
 
-    A folder without `__init__.py` has no file.
-    """
-    spread = []
-    for folder in folders:
-        base = Path(folder, part)
-        package = base / "__init__.py"
-        if package.is_file():
-            return str(package), [str(base)]
-        for suffix in (*SOURCE_SUFFIXES, *EXTENSION_SUFFIXES):
-            if (file := Path(folder, f"{part}{suffix}")).is_file():
-                return str(file), []
-        if base.is_dir():
-            spread.append(str(base))
-    return None, spread
+    def _names(self, folder: str) -> frozenset[str]:
+        """What lies in a folder, listed once."""
+        if folder not in self._listed:
+            try:
+                self._listed[folder] = frozenset(os.listdir(folder or "."))  # noqa: PTH208
+            except OSError:
+                self._listed[folder] = frozenset()
+        return self._listed[folder]
 
 
 def is_users(path: str, installed: Sequence[str] | None = None) -> bool:
     """True for a Python file that is neither installed nor part of Python or Ridgeline."""
     folders = _installed_folders() if installed is None else tuple(installed)
-    return path.endswith(".py") and not str(Path(path).resolve()).startswith(folders) and Path(path).is_file()
+    return path.endswith(".py") and not _resolved(path).startswith(folders) and Path(path).is_file()
+
+
+@lru_cache(maxsize=8192)
+def _resolved(path: str) -> str:
+    """Where a file lies. Remembered: a process asks for all that it has loaded, twice a start."""
+    return os.path.realpath(path)  # `Path.resolve` takes three times as long
 
 
 def _installed_folders() -> tuple[str, ...]:
@@ -179,7 +195,7 @@ def _main() -> Iterator[tuple[str, str, str]]:
 def _root(name: str, path: str) -> str:
     """The folder that a module's absolute name starts from: `/x` for module `a.b` in `/x/a/b.py`."""
     depth = name.count(".") + (Path(path).name == "__init__.py")
-    folders = Path(path).resolve().parents
+    folders = Path(_resolved(path)).parents
     return str(folders[min(depth, len(folders) - 1)])
 
 
