@@ -5,29 +5,34 @@ from support.examples import flights_case as case
 from support.examples import oracle_flights as oracle
 from support.examples.cases import MIXED
 
+SOME = 30_001
+
 
 @pytest.mark.parametrize(
-    ("partitions", "round_robin"), [(1, False), (2, False), (3, False), (2, True), (3, True), (MIXED, True)]
+    ("partitions", "round_robin", "stores"),
+    [
+        (1, False, False),
+        (2, False, True),
+        (2, True, False),
+        (3, False, False),
+        (3, True, True),
+        (MIXED, True, False),
+        (MIXED, False, True),
+    ],
 )
-def test_results_equal_an_independent_computation(partitions, round_robin, tmp_path):
-    run_local(case.build(partitions, tmp_path, count=60_001, round_robin=round_robin))
-    case.check(tmp_path, count=60_001)
-
-
-@pytest.mark.parametrize("partitions", [2, 3, MIXED])
-def test_outputs_may_be_partitioned_too(partitions, tmp_path):
-    run_local(case.build(partitions, tmp_path, count=60_001, stores=True))
-    case.check(tmp_path, count=60_001)
+def test_results_equal_an_independent_computation(partitions, round_robin, stores, tmp_path):
+    run_local(case.build(partitions, tmp_path, count=SOME, round_robin=round_robin, stores=stores))
+    case.check(tmp_path, count=SOME)
 
 
 def test_starting_again_after_every_window_changes_nothing(tmp_path):
     finished = False
     while not finished:
         run = run_local(
-            case.build(2, tmp_path, count=60_001), windows=1, checkpoint=str(tmp_path / "checkpoint")
+            case.build(2, tmp_path, count=SOME), windows=1, checkpoint=str(tmp_path / "checkpoint")
         )
         finished = not run.windows_committed
-    case.check(tmp_path, count=60_001)
+    case.check(tmp_path, count=SOME)
 
 
 def test_all_flights(tmp_path):

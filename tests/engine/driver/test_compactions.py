@@ -61,12 +61,12 @@ def test_compaction_changes_nothing(expected, interval, windows_a_run):
     assert state_files.segments_of(version(storage))
 
 
-def test_thousands_of_windows_leave_a_handful_of_files(tmp_path, monkeypatch):
+def test_hundreds_of_windows_leave_a_handful_of_files(tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda _file: None)
     storage, counts = LocalStorage(str(tmp_path)), []
     app = application(snapshot_interval=4, windows_kept=2)
     for _ in range(4):
-        run_local(app, windows=500, checkpoint=storage, properties={"entries.per_window": "3"})
+        run_local(app, windows=100, checkpoint=storage, properties={"entries.per_window": "3"})
         counts.append(sum(1 for path in tmp_path.rglob("*") if path.is_file()))
     assert max(counts) < 30
     named = set(version(storage))

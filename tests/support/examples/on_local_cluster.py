@@ -4,6 +4,7 @@ Executors are processes of their own, in folders of their own. They find Ridgeli
 the plans.
 """
 
+import os
 import sys
 import time
 import traceback
@@ -18,7 +19,11 @@ def main(folder):
     from ridgeline.engine.spark.session import start_context
     from support.examples.on_spark import EXAMPLES, ROUND_ROBIN, prove
 
-    settings = {"spark.local.dir": f"{folder}/spark", "spark.sql.warehouse.dir": f"{folder}/warehouse"}
+    settings = {
+        "spark.local.dir": f"{folder}/spark",
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        "spark.executor.defaultJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", ""),  # as the driver's
+    }
     began = time.monotonic()
     context = start_context(
         "ridgeline-examples", "local-cluster[2,1,1024]", settings, streaming=True, local_checkpoint=True

@@ -32,9 +32,9 @@ class Example(NamedTuple):
 
 EXAMPLES = {
     "flights": Example(
-        lambda partitions, folder: {"app": flights_case.build(partitions, folder, count=60_001)},
-        lambda partitions, folder, printed: flights_case.check(folder, count=60_001),
-        windows=13,
+        lambda partitions, folder: {"app": flights_case.build(partitions, folder, count=30_001)},
+        lambda partitions, folder, printed: flights_case.check(folder, count=30_001),
+        windows=7,
     ),
     "yahoo_finance": Example(
         lambda partitions, folder: {"app": yahoo_finance_case.build(partitions, folder, days=6)},
