@@ -21,7 +21,7 @@ def prepare(of_round: Round) -> None:
 def _restart(of_round: Round, held: int) -> Figures:
     checkpoint = of_round.folder / "checkpoint"
     shutil.copytree(of_round.data / str(held), checkpoint)
-    before = set(checkpoint.glob("manifests/*.json"))
+    before = set(checkpoint.glob("journal/[0-9]*"))
     command = ridgeline_run(
         "held_keys.py", "--windows", "1", "--checkpoint", str(checkpoint), "--held", str(held)
     )
@@ -29,7 +29,7 @@ def _restart(of_round: Round, held: int) -> Figures:
         FIGURE: [
             seconds_until(
                 command,
-                lambda: bool(set(checkpoint.glob("manifests/*.json")) - before),
+                lambda: bool(set(checkpoint.glob("journal/[0-9]*")) - before),
                 of_round.folder / "log.txt",
             )
         ]

@@ -195,7 +195,7 @@ def on_spark(windows: int, work: Path, samples: Samples) -> None:
 
 
 def in_process(windows: int, work: Path, samples: Samples) -> None:
-    """The same containers, state files, manifests and figures, in this process, on the machine's clock."""
+    """The same containers, state files, journal and figures, in this process, on the machine's clock."""
     from ridgeline.api.clock import SystemClock
     from ridgeline.engine.driver.checkpoint import Checkpoint
     from ridgeline.engine.driver.run import ApplicationRun

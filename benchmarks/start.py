@@ -14,7 +14,7 @@ def ours(of_round: Round) -> Figures:
     return {
         FIGURE: [
             seconds_until(
-                command, lambda: any(checkpoint.glob("manifests/*.json")), of_round.folder / "log.txt"
+                command, lambda: any(checkpoint.glob("journal/[0-9]*")), of_round.folder / "log.txt"
             )
         ]
     }

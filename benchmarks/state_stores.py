@@ -117,7 +117,7 @@ class Segments:
         self._operator = _physical()
         self._cell = type(self._operator.operator).values.cell()
         self._files = SegmentFiles(self._storage, "run")
-        self._note = Path(folder) / "version.json"  # in the product: the manifest
+        self._note = Path(folder) / "version.json"  # in the product: the journal
         self._window, self._version, self._sizes = 0, (), {}
         if self._note.exists():
             self._window, version = json.loads(self._note.read_text())
@@ -137,7 +137,9 @@ class Segments:
     def commit(self) -> None:
         name = self._state_files.file_name(self._window, 0, 1, 0, "t")
         change = {self._operator.state_key: {"values": self._cell.changes()}}
-        self._sizes[name] = self._state_files.write(self._storage, name, change)[self._operator.state_key]
+        data, sizes = self._state_files.encode(name, change)
+        self._state_files.write(self._storage, name, data)
+        self._sizes[name] = sizes[self._operator.state_key]
         self._version = (*self._version, name)
         self._install()
         self._window += 1

@@ -39,8 +39,8 @@ def test_goes_on_once_the_disk_has_room_again(start, wait_until, tmp_path):
         assert f"`store` cannot write to `{output}`: no space is left on the device" in driver.text
         assert "free some space, then start it again; nothing that was committed is lost" in driver.text
 
-        driver = begin()
-        with read_only(checkpoint / "manifests"):
+        with read_only(checkpoint / "journal"):
+            driver = start(APPLICATION, "--output", output, "--checkpoint", checkpoint, log="read_only.log")
             assert driver.wait() == 1, driver.text
         assert (
             f"checkpoint folder `{checkpoint}`: it cannot be written; "

@@ -11,7 +11,7 @@ from ridgeline.cli.load import load_application
 from ridgeline.engine.state import state_files
 from ridgeline.testing import run_local
 from support.crash.rows import multisets
-from support.manifests import manifest_of
+from support.manifests import last_of
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -23,7 +23,7 @@ def runs(checkpoint):
     """The files of runs that the last manifest names."""
     return [
         checkpoint / "state" / run
-        for version in manifest_of(checkpoint, -1).states.values()
+        for version in last_of(checkpoint).states.values()
         for run in state_files.segments_of(tuple(version))
     ]
 

@@ -21,7 +21,7 @@ def test_named_files_exist(page):
         )
 
 
-OTHERS = {"manifests/", "committed/", "plans/", "spark/offsets/"}
+OTHERS = {"journal/", "committed/", "plans/", "spark/offsets/"}
 """Folders of a checkpoint."""
 
 

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from ridgeline.engine.driver.journal import Journal
 
 from ridgeline.engine.driver import retention
 from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.journal import Journal
 from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.stram.in_flight import InFlight
@@ -33,9 +33,14 @@ def state_file_not_settled(patch):
     )
 
 
-def no_fence_after_append(patch):
-    """A driver that has appended does not look whether there is another one."""
-    patch.setattr(Checkpoint, "_check_owner_after", lambda self: None)
+def no_fence(patch):
+    """A driver does not look whether there is another one."""
+    patch.setattr(Checkpoint, "check_owner", lambda self: None)
+
+
+def no_seal(patch):
+    """A driver that takes over writes nothing before its first window."""
+    patch.setattr(Journal, "seal", lambda self, epoch: True)
 
 
 def publish_before_commit(patch):
@@ -102,7 +107,8 @@ def purges_too_much(patch):
 BUGS = [
     commit_before_sync,
     state_file_not_settled,
-    no_fence_after_append,
+    no_fence,
+    no_seal,
     publish_before_commit,
     old_end_window_accepted,
     states_not_given_after_loss,

@@ -392,6 +392,7 @@ def test_an_application_that_is_not_valid_does_not_run():
 def test_what_a_crashed_run_left_is_removed_after_the_first_commit(tmp_path):
     run_local(counted(), windows=2, checkpoint=tmp_path)
     left = tmp_path / "state" / "000000000002-c0-e1-r0-t0"
+    left.parent.mkdir(mode=0o700, exist_ok=True)
     left.write_bytes(b"half")
     run_local(counted(), windows=0, checkpoint=tmp_path)
     assert left.exists()
@@ -402,6 +403,7 @@ def test_what_a_crashed_run_left_is_removed_after_the_first_commit(tmp_path):
 def test_a_full_disk_is_explained(tmp_path, monkeypatch):
     import errno
 
+    from ridgeline.engine.state import state_files
     from ridgeline.engine.state.storage import LocalStorage
 
     run_local(counted(), windows=2, checkpoint=str(tmp_path))
@@ -410,6 +412,7 @@ def test_a_full_disk_is_explained(tmp_path, monkeypatch):
         def write(self, name, data):
             raise OSError(errno.ENOSPC, "No space left on device")
 
+        patch.setattr(state_files, "SMALL_BYTES", 0)
         patch.setattr(LocalStorage, "write", write)
         with pytest.raises(
             OperatorError,

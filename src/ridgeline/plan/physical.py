@@ -43,7 +43,7 @@ class PhysicalOperator:
 
     @property
     def state_key(self) -> str:
-        """The name of its state in manifests and state files.
+        """The name of its state in the journal and in state files.
 
         It does not depend on ids, which may differ in the next run's plan.
         """

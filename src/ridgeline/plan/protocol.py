@@ -11,7 +11,10 @@ from ridgeline.api.pickling import pickled_by_values
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, SourceProgress
 
 StateVersion = tuple[str, ...]
-"""The state files of an operator, in order: segments and a snapshot (or none), then deltas, one a window."""
+"""The state files of an operator, in order: segments and a snapshot (or none), then deltas, one a window.
+
+Small deltas get another name when their window is committed, which says where in the journal they lie.
+"""
 
 
 @pickled_by_values
@@ -86,9 +89,11 @@ class WindowReport:
     `window` is the event itself: the container fills it in, STRAM adds `received` and `at`. `seen`: the
     `task` of every container whose blocks it got. `task_attempt`: how often Spark had begun its task before,
     or one that read for it.
+    `small_change`: name and content of what its operators changed, None if nothing or if it is in a file.
     """
 
     window: ContainerWindow
     seen: dict[int, str] = field(default_factory=dict)
     operators: list[OperatorReport] = field(default_factory=list)
     task_attempt: int = 0
+    small_change: tuple[str, bytes] | None = None

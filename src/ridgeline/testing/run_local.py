@@ -322,8 +322,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
         else checkpoint or MemoryStorage()
     )
     result = LocalRun(plan, clock)
-    in_flight = 1 if interleave is None else plan.logical.attributes["windows_in_flight"]
-    owned = Checkpoint(storage, plan.logical.application, in_flight=in_flight)
+    owned = Checkpoint(storage, plan.logical.application)
     executor = LocalExecutor(plan, storage, clock, owned.run_id, container_clock, interleave)
     console = console or Console()
 

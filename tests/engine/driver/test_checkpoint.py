@@ -1,5 +1,4 @@
 import errno
-import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 
@@ -25,9 +24,15 @@ def state(window_id: int, attempt: str = "a") -> str:
     return f"{window_id:012d}-{attempt}"
 
 
-@pytest.fixture(params=["local", "memory"])
-def storage(request, tmp_path) -> Storage:
-    return LocalStorage(str(tmp_path)) if request.param == "local" else MemoryStorage()
+@pytest.fixture(params=["local", "local without locks", "memory"])
+def storage(request, tmp_path, monkeypatch) -> Storage:
+    if request.param == "local without locks":
+
+        def flock(_file, _operation):
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        monkeypatch.setattr("fcntl.flock", flock)
+    return MemoryStorage() if request.param == "memory" else LocalStorage(str(tmp_path))
 
 
 def reopened(checkpoint: Checkpoint, application: str = "app") -> Checkpoint:
@@ -131,16 +136,17 @@ def test_drivers_that_start_at_once_never_share_an_epoch():
     assert outcomes.count("committed") == 1
 
 
-def test_a_corrupt_last_manifest_is_reported(storage):
+def test_a_corrupt_journal_is_reported(storage):
     checkpoint = Checkpoint(storage, "app")
     checkpoint.commit(manifest(0))
-    storage.write("manifests/000000000000.json", b"{}")
-    checkpoint = reopened(checkpoint)
-    with pytest.raises(
-        CheckpointError, match=rf"^manifest `{storage.uri}/manifests/000000000000.json` is corrupt"
-    ):
-        checkpoint.last()
     checkpoint.close()
+    newest = storage.names("journal")[-1]
+    storage.write(f"journal/{newest}", b"{}")
+    with pytest.raises(
+        CheckpointError,
+        match=rf"^`{storage.uri}/journal/{newest}` is corrupt at byte 0: a record is damaged, or a copy from",
+    ):
+        Checkpoint(storage, "app")
 
 
 # Purge ------------------------------------------------------------------------------------------------------
@@ -153,17 +159,13 @@ def test_purge_keeps_what_the_kept_windows_need(storage):
         write_state(storage, state(window_id), state(window_id, "failed"))
         checkpoint.commit(manifest(window_id, {"op/0/1": chain}))
         checkpoint.purge(3)
-    windows = [int(name.removesuffix(".json")) for name in storage.names("manifests")]
-    assert windows[-3:] == [17, 18, 19]
-    assert len(windows) <= 2 * 3 + 1
-    needed = {
-        name for window_id in windows for name in [state(0), *(state(w) for w in range(10, window_id + 1))]
-    }
+    windows = [window.window_id for window in checkpoint.kept()]
+    assert windows[:3] == [19, 18, 17]
     left = set(storage.names("state"))
-    assert needed <= left
-    assert all(int(name[:12]) > windows[0] for name in left - needed)
+    assert {state(0), *(state(w) for w in range(10, 20))} <= left
+    assert all(int(name[:12]) > 19 - 2 * 3 - 1 for name in left if name.endswith("failed"))
     checkpoint = reopened(checkpoint)
-    assert checkpoint.last() == manifest(19, {"op/0/1": [state(0), *(state(w) for w in range(10, 20))]})
+    assert checkpoint.last() == manifest(19, {"op/0/1": (state(0), *(state(w) for w in range(10, 20)))})
     checkpoint.close()
 
 
@@ -181,12 +183,12 @@ def test_leftovers_of_attempts_that_were_not_committed_go_after_the_next_commit(
 
 
 class Interrupted(MemoryStorage):
-    """Something happens right before a manifest is created."""
+    """Something happens right before a record is created."""
 
     happens = None
 
     def create(self, name, data, *, settled=""):
-        if name.startswith("manifests/") and self.happens:
+        if name.startswith("journal/") and self.happens:
             happens, self.happens = self.happens, None
             happens()
         return super().create(name, data, settled=settled)
@@ -199,13 +201,13 @@ def test_a_driver_that_takes_over_in_mid_commit_harms_no_window():
     write_state(storage, state(1))
     drivers = []
     storage.happens = lambda: drivers.append(Checkpoint(storage, "app"))
-    first.commit(manifest(1, {"op/0/1": [state(1)]}))
+    with pytest.raises(FencedError, match="was taken over by another driver"):
+        first.commit(manifest(1, {"op/0/1": [state(1)]}))
     (second,) = drivers
     assert second.last() == manifest(0)
-    with pytest.raises(FencedError, match="window 1 was committed to `memory:` by another driver"):
-        second.commit(manifest(1, epoch=2))
+    second.commit(manifest(1, {"op/0/1": [state(1)]}, epoch=2))
     third = Checkpoint(storage, "app")
-    assert third.last().states == {"op/0/1": [state(1)]}
+    assert third.last() == manifest(1, {"op/0/1": (state(1),)}, epoch=2)
     assert storage.names("state") == [state(1)]
 
 
@@ -219,8 +221,6 @@ def test_purge_after_a_restart_knows_what_the_old_windows_need(storage):
         checkpoint.commit(manifest(window_id, {"op/0/1": [state(0)]}))
         checkpoint.purge(1)
     assert storage.names("state") == [state(0)]
-    assert "000000000007.json" in storage.names("manifests")
-    assert "000000000000.json" not in storage.names("manifests")
     checkpoint.close()
 
 
@@ -234,12 +234,14 @@ def test_a_file_that_cannot_be_removed_stops_nothing(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(storage, "delete", delete)
         for window_id in range(9):
-            checkpoint.commit(manifest(window_id))
+            write_state(storage, state(window_id))
+            checkpoint.commit(manifest(window_id, {"op/0/1": (state(window_id),)}))
             checkpoint.purge(1)
-    assert len(storage.names("manifests")) == 9
-    checkpoint = reopened(checkpoint)
-    checkpoint.purge(1)
-    assert storage.names("manifests") == ["000000000008.json"]
+    assert "000000000000-a" in storage.names("state")
+    for window_id in range(9, 13):
+        checkpoint.commit(manifest(window_id))
+        checkpoint.purge(1)
+    assert storage.names("state") == []
     checkpoint.close()
 
 
@@ -265,13 +267,15 @@ def test_what_the_disk_says_is_explained_and_nothing_is_lost(storage, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr(storage, "create", create)
+        patch.setattr(os, "fdatasync", lambda _file: create("", b""))
         with pytest.raises(CheckpointError) as error:
             checkpoint.commit(manifest(1))
     rest = "and run again with the same `--checkpoint`; it goes on from the last committed window"
     assert str(error.value) == f"checkpoint folder `{storage.uri}`: {text} {rest}"
-    checkpoint = reopened(checkpoint)
     assert checkpoint.last() == manifest(0)
     checkpoint.commit(manifest(1))
+    checkpoint = reopened(checkpoint)
+    assert checkpoint.last() == manifest(1)
     checkpoint.close()
 
 
@@ -289,26 +293,31 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
 
 def test_a_folder_below_a_file_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(
-        CheckpointError, match=r"^checkpoint folder `.*/file/below`: .*; mend it and run again"
-    ):
-        Checkpoint(LocalStorage(str(tmp_path / "file" / "below")), "app")
+    for folder in ("file", "file/below", "file/further/below"):
+        with pytest.raises(CheckpointError) as error:
+            Checkpoint(LocalStorage(str(tmp_path / folder)), "app")
+        assert str(error.value) == (
+            f"`{tmp_path}/file` is a file; a checkpoint is a folder: give another `--checkpoint`"
+        )
 
 
-def test_a_full_disk_leaves_no_half_manifest(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_no_half_record(tmp_path, monkeypatch):
     storage = LocalStorage(str(tmp_path))
-    checkpoint = Checkpoint(storage, "app")
 
-    def fsync(_file):
+    def sync(_file):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", fsync)
+        patch.setattr(os, "fsync", sync)
+        with pytest.raises(CheckpointError, match="no space is left"):
+            Checkpoint(storage, "app")
+        assert [*tmp_path.glob("journal/*"), *tmp_path.glob("journal/.*")] == []
+    checkpoint = Checkpoint(storage, "app")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", sync)
         with pytest.raises(CheckpointError, match="no space is left"):
             checkpoint.commit(manifest(0))
-    assert list((tmp_path / "manifests").iterdir()) == []
     checkpoint.commit(manifest(0))
-    assert (
-        json.loads((tmp_path / "manifests" / "000000000000.json").read_text())["manifest"]["window_id"] == 0
-    )
+    checkpoint = reopened(checkpoint)
+    assert checkpoint.last() == manifest(0)
     checkpoint.close()

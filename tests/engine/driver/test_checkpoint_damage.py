@@ -1,6 +1,7 @@
 """Checkpoint folders of which something is missing, older, or of another name."""
 
 import contextlib
+import errno
 import json
 
 import pytest
@@ -9,6 +10,7 @@ from ridgeline import CheckpointError
 from ridgeline.api.errors import FencedError
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.manifest import Manifest
+from ridgeline.engine.state.sealed import seal
 from ridgeline.engine.state.storage import LocalStorage, MemoryStorage
 
 
@@ -16,10 +18,16 @@ def manifest(window_id, states=None, epoch=1):
     return Manifest(window_id, epoch, 0, states or {}, [], {}, False, "")
 
 
-@pytest.fixture(params=["local", "memory"])
-def storage(request, tmp_path):
+@pytest.fixture(params=["local", "local without locks", "memory"])
+def storage(request, tmp_path, monkeypatch):
     """A folder in which three windows were committed."""
-    storage = LocalStorage(str(tmp_path)) if request.param == "local" else MemoryStorage()
+    if request.param == "local without locks":
+
+        def flock(_file, _operation):
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        monkeypatch.setattr("fcntl.flock", flock)
+    storage = MemoryStorage() if request.param == "memory" else LocalStorage(str(tmp_path))
     checkpoint = Checkpoint(storage, "app")
     for window_id in range(3):
         storage.write(f"state/{window_id:012d}-c0-e1-r0-t0", b"x")
@@ -57,16 +65,17 @@ def test_a_flipped_id_of_the_run_is_reported(storage):
 
 def test_a_missing_description_is_no_new_run(storage):
     storage.delete(["run.json"])
+    oldest = storage.names("journal")[0]
     assert refusal(storage) == (
         f"`{storage.uri}/run.json` is missing, but the folder holds a run "
-        f"(`manifests/000000000000.json`), whose id names its outputs; "
+        f"(`journal/{oldest}`), whose id names its outputs; "
         "restore it from a copy of this folder, or give another `--checkpoint`"
     )
 
 
 def test_a_description_without_a_checksum_is_of_an_earlier_version(storage):
     overwrite(storage, "run.json", b'{"format": 1, "application": "app", "run_id": "12345678"}')
-    assert "run.json` has format 1; this version reads 3; run it with the version that wrote it" in refusal(
+    assert "run.json` has format 1; this version reads 4; run it with the version that wrote it" in refusal(
         storage
     )
 
@@ -75,70 +84,75 @@ def test_the_description_of_another_run_is_reported(storage):
     other = MemoryStorage()
     Checkpoint(other, "app").close()
     overwrite(storage, "run.json", other.read("run.json"))
+    newest = max(storage.names("journal"))
     assert (
-        f"manifest `{storage.uri}/manifests/000000000002.json` is corrupt: its checksum differs"
+        f"`{storage.uri}/journal/{newest}` is corrupt at byte 0: a record is damaged, or a copy from another"
         in refusal(storage)
     )
 
 
-def test_a_manifest_under_another_name_is_reported(storage):
-    overwrite(storage, "manifests/000000000002.json", storage.read("manifests/000000000001.json"))
-    where = f"{storage.uri}/manifests/000000000002.json"
-    assert (
-        refusal(storage)
-        == f"manifest `{where}` is that of window 1, copied or renamed; restore it from a copy"
-    )
-
-
-@pytest.mark.parametrize("left", [0, 1])
-def test_lost_manifests_are_reported(storage, left):
-    storage.delete(f"manifests/{window_id:012d}.json" for window_id in range(left, 3))
-    storage.delete(["committed/000000000000"])
-    newest = "its last manifest is of window 0" if left else "it has no manifest"
+def test_a_checkpoint_of_the_format_before_is_refused(storage):
+    """It had a manifest for each window in place of a journal."""
+    sealed = seal("run", "run.json", {"format": 3, "application": "app", "run_id": "12345678"})
+    overwrite(storage, "run.json", sealed)
     assert refusal(storage) == (
-        f"checkpoint folder `{storage.uri}`: `state/000000000002-c0-e1-r0-t0` is of window "
-        f"2, but {newest}: `manifests` was emptied or is "
-        "an older copy; restore the whole folder from one copy, or give another `--checkpoint`"
+        f"`{storage.uri}/run.json` has format 3; this version reads 4; "
+        "run it with the version that wrote it, or give another `--checkpoint`"
     )
 
 
-def test_state_files_of_windows_that_were_in_flight_are_no_lost_windows():
-    storage = MemoryStorage()
-    killed = Checkpoint(storage, "app", in_flight=4)
-    killed.commit(manifest(0, epoch=killed.epoch))
-    for window_id in range(1, 5):
-        storage.write(f"state/{window_id:012d}-c0-e1-r0-t0", b"")
-    killed.close()
-    Checkpoint(storage, "app").close()  # and is killed before it commits
-    again = Checkpoint(storage, "app")
-    assert again.last().window_id == 0
-    again.close()
-    storage.write("state/000000000005-c0-e1-r0-t0", b"")
-    assert "`state/000000000005-c0-e1-r0-t0` is of window 5, but its last manifest is of window 0" in refusal(
-        storage
+def test_a_file_of_the_journal_under_another_name_is_reported(storage):
+    last = max(storage.names("journal"))
+    storage.write(f"journal/{int(last) + 1:08d}", storage.read(f"journal/{last}"))
+    assert refusal(storage) == (
+        f"`{storage.uri}/journal/{int(last) + 1:08d}` is corrupt at byte 0: "
+        "a record is damaged, or a copy from another place; "
+        "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
     )
 
 
-def test_windows_that_once_were_in_flight_hide_no_lost_ones_later():
-    storage = MemoryStorage()
-    Checkpoint(storage, "app", in_flight=4).close()
-    later = Checkpoint(storage, "app")
-    for window_id in range(3):
-        later.commit(manifest(window_id, epoch=later.epoch))
+def test_a_lost_journal_is_reported(storage):
+    """All of it is gone, notes of it too: state files are left, and no driver writes one before its seal."""
+    storage.delete(f"journal/{name}" for name in storage.names("journal"))
+    storage.delete(f"committed/{name}" for name in storage.names("committed"))
+    for _ in range(2):  # what the first one did hides nothing
+        assert refusal(storage) == (
+            f"checkpoint folder `{storage.uri}`: `state/000000000000-c0-e1-r0-t0` is of a later driver, "
+            "but its journal is empty: `journal` was emptied or is an older copy; restore the whole folder "
+            "from one copy, or give another `--checkpoint`"
+        )
+
+
+def test_state_files_of_windows_that_were_in_flight_are_no_lost_windows(storage):
+    killed = Checkpoint(storage, "app")
+    for window_id in range(3, 30):
         storage.write(f"state/{window_id:012d}-c0-e2-r0-t0", b"")
-    later.close()
-    storage.delete(f"manifests/{window_id:012d}.json" for window_id in (1, 2))
-    assert "`state/000000000002-c0-e2-r0-t0` is of window 2, but its last manifest is of window 0" in refusal(
-        storage
+    killed.close()
+    again = Checkpoint(storage, "app")
+    assert again.last().window_id == 2
+    again.close()
+
+
+def test_state_files_of_a_driver_that_the_journal_does_not_know_are_reported(storage):
+    before = {name: storage.read(f"journal/{name}") for name in storage.names("journal")}
+    witness = {name: storage.read(f"committed/{name}") for name in storage.names("committed")}
+    Checkpoint(storage, "app").close()
+    storage.write("state/000000000003-c0-e2-r0-t0", b"")
+    storage.delete(f"journal/{name}" for name in storage.names("journal") if name not in before)
+    for name, data in witness.items():
+        overwrite(storage, f"committed/{name}", data)
+    assert "`state/000000000003-c0-e2-r0-t0` is of a later driver, but its journal ends with window 2" in (
+        refusal(storage)
     )
 
 
-def test_lost_manifests_of_an_application_without_state_are_reported(storage):
+def test_a_lost_journal_of_an_application_without_state_is_reported(storage):
+    window = 2 if "last" in storage.names("committed") else 0
     storage.delete(f"state/{name}" for name in storage.names("state"))
-    storage.delete(f"manifests/{name}" for name in storage.names("manifests"))
+    storage.delete(f"journal/{name}" for name in storage.names("journal"))
     assert (
-        f"checkpoint folder `{storage.uri}`: window 0 was committed, but it has no "
-        f"manifest: `manifests` was emptied" in refusal(storage)
+        f"checkpoint folder `{storage.uri}`: window {window} was committed, but its journal is "
+        f"empty: `journal` was emptied" in refusal(storage)
     )
 
 
@@ -160,7 +174,7 @@ def test_a_driver_whose_epoch_was_removed_stops():
         checkpoint.commit(manifest(0))
 
 
-@pytest.mark.parametrize("folder", ["epochs", "manifests", "state", "committed"])
+@pytest.mark.parametrize("folder", ["epochs", "journal", "state", "committed"])
 @pytest.mark.parametrize("name", ["notes.txt", "000000000009.json.bak", "00000009~", "x" * 12])
 def test_foreign_files_are_left_alone(storage, folder, name):
     storage.write(f"{folder}/{name}", b"?")
@@ -181,10 +195,10 @@ def test_a_driver_that_lost_the_folder_removes_nothing_of_its_successor():
     second = Checkpoint(storage, "app")
     merged = "000000000007-c0-e1-r0-t0-m1.2.1.snapshot"
     storage.write(f"state/{merged}", b"x")
-    second.commit(manifest(8, {"op/0/1": [merged]}, epoch=2))
+    second.commit(manifest(8, {"op/0/1": (merged,)}, epoch=2))
     first.purge(1)
     assert storage.names("state") == [merged]
-    assert second.last().states == {"op/0/1": [merged]}
+    assert second.last().states == {"op/0/1": (merged,)}
 
 
 class Forgetful(MemoryStorage):

@@ -6,9 +6,11 @@ import pytest
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, State
 from ridgeline.api.errors import CheckpointError, OperatorError, RidgelineError
+from ridgeline.engine.state import state_files
 from ridgeline.testing import CollectorSink
 from support.engine.applications import FailingSum, Number, Sum, payments_application, sum_application
 from support.engine.on_spark import run_on_spark
+from support.manifests import newest_file
 
 pytestmark = pytest.mark.spark
 
@@ -237,28 +239,37 @@ def test_other_partitions_of_an_operator_with_state_are_refused(spark_context, t
     assert going_on.ids == [2]  # operators without state may be partitioned as one likes
 
 
+class LargeSum(Sum):
+    """Its state is too large for the journal."""
+
+    ballast = State("")
+
+    def end_window(self):
+        self.ballast = f"{self.context.window_id}" * (state_files.SMALL_BYTES + 1)
+        super().end_window()
+
+
 def test_corrupt_state_file_is_named(spark_context, tmp_path):
     checkpoint = tmp_path / "checkpoint"
-    run_on_spark(sum_application(), spark_context, checkpoint, windows=4)
+    run_on_spark(sum_application(LargeSum()), spark_context, checkpoint, windows=2)
     [*_, state] = sorted((checkpoint / "state").glob("*-c1-*"))
     state.write_bytes(state.read_bytes()[:-1])
 
-    run, error = run_on_spark(sum_application(), spark_context, checkpoint, expect=RidgelineError)
+    run, error = run_on_spark(sum_application(LargeSum()), spark_context, checkpoint, expect=RidgelineError)
 
     assert f"state file `{state}` is corrupt" in str(error)
     assert "restore it from a copy" in str(error)
     assert run.ids == []
 
 
-def test_corrupt_manifest_is_named(spark_context, tmp_path):
+def test_corrupt_journal_is_named(spark_context, tmp_path):
     checkpoint = tmp_path / "checkpoint"
     run_on_spark(sum_application(), spark_context, checkpoint, windows=2)
-    manifest = max((checkpoint / "manifests").iterdir())
-    manifest.write_text(manifest.read_text().replace('"window_id":1', '"window_id":7'))
+    path = newest_file(checkpoint)
+    path.write_bytes(path.read_bytes().replace(b'"window_id":{"is":1}', b'"window_id":{"is":7}'))
 
     _, error = run_on_spark(sum_application(), spark_context, checkpoint, expect=CheckpointError)
 
-    assert (
-        str(error) == f"manifest `{manifest}` is corrupt: its checksum differs, so it is damaged or a "
-        f"copy of another file; restore it from a copy"
-    )
+    remedy = "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
+    assert str(error).startswith(f"`{path}` is corrupt at byte ")
+    assert str(error).endswith(f": a record is damaged, or a copy from another place; {remedy}")

@@ -29,10 +29,10 @@ def test_runs_and_purges_on_a_file_system_of_hadoop(spark_context, folder, tmp_p
 
     assert first.ids + second.ids == list(range(15))
     assert sums(first) + sums(second) == SUMS
-    manifests = [
-        path for path in (tmp_path / "checkpoint" / "manifests").iterdir() if not path.name.startswith(".")
+    journal = [
+        path for path in (tmp_path / "checkpoint" / "journal").iterdir() if not path.name.startswith(".")
     ]
-    assert len(manifests) < 12
+    assert len(journal) < 12
     assert not (tmp_path / "checkpoint" / "lock").exists()
 
 
@@ -56,11 +56,11 @@ def test_first_driver_is_fenced_off_by_the_second(spark_context, folder):
 
 def test_window_that_another_driver_has_committed_is_not_committed_again(spark_context, folder, tmp_path):
     """The second driver has come between the first one's look at the owner and its commit."""
-    manifests = tmp_path / "checkpoint" / "manifests"
+    fourth = tmp_path / "checkpoint" / "journal" / f"{4:08d}"  # after the seal and two windows
 
     def commit_next(run, summary):
         if summary.window_id == 1:
-            (manifests / f"{2:012d}.json").write_text("another driver's")
+            fourth.write_text("another driver's")
 
     first, error = run_on_spark(
         sum_application(), spark_context, folder, each=commit_next, expect=FencedError
@@ -71,4 +71,4 @@ def test_window_that_another_driver_has_committed_is_not_committed_again(spark_c
         == f"window 2 was committed to `{folder}` by another driver; this one stops, nothing is lost"
     )
     assert first.ids == [0, 1]
-    assert (manifests / f"{2:012d}.json").read_text() == "another driver's"
+    assert fourth.read_text() == "another driver's"

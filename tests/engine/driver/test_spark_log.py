@@ -10,6 +10,7 @@ from ridgeline.measure.events import StateWarning
 from ridgeline.operators import SparkInput
 from support.engine.on_spark import run_on_spark
 from support.engine.spark_sources import folder_application, mixed_application, rate_application
+from support.manifests import forget_last, last_of
 
 pytestmark = pytest.mark.spark
 
@@ -165,14 +166,14 @@ def test_a_lost_log_of_files_is_reported(files, checkpoint, spark_context):
 
 
 def test_a_log_ahead_of_the_commits_is_reported(files, checkpoint, spark_context):
-    (checkpoint / "manifests" / f"{11:012d}.json").unlink()
-    for path in (checkpoint / "state").glob(f"{11:012d}-*"):
-        path.unlink()
+    forget_last(checkpoint)
+    error = go_on(files, checkpoint, spark_context, CheckpointError)
+    assert "what follows was written and synced, but is gone or damaged" in error
+    (checkpoint / "committed" / "last").unlink()
     error = go_on(files, checkpoint, spark_context, CheckpointError)
     assert error == (
-        f"checkpoint folder `{checkpoint}`: window 11 was committed, but its last manifest "
-        f"is of window 10: `manifests` was emptied or is "
-        "an older copy; restore the whole folder from one copy, or give another `--checkpoint`"
+        f"Spark's log `{checkpoint}/spark` is at window 11, but the last commit is that of window 10; "
+        "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
     )
 
 
@@ -202,8 +203,7 @@ def test_a_log_lost_altogether_is_written_again_where_the_commit_has_it_all(spar
 def test_other_sources_are_refused(spark_context, tmp_path):
     checkpoint = tmp_path / "checkpoint"
     run_on_spark(rate_application(), spark_context, checkpoint, windows=2)
-    manifest = checkpoint / "manifests" / f"{1:012d}.json"
-    assert '"sources":["numbers"]' in manifest.read_text()
+    assert list(last_of(checkpoint).offsets.sources) == ["numbers"]
     app = rate_application()
     app.operators[0].name  # noqa: B018
     source = SparkInput(
@@ -240,7 +240,6 @@ def test_a_source_is_not_added_to_windows_without_one(spark_context, tmp_path):
     app = Application("grows", window="1ms")
     numbers = app.add_operator("others", source)
     app.add_stream("numbers", numbers.output, sink(app, "store", Number))
-    manifest = checkpoint / "manifests" / f"{2:012d}.json"
-    assert '"offsets":null' in manifest.read_text()
+    assert last_of(checkpoint).offsets is None
     _, error = run_on_spark(app, spark_context, checkpoint, windows=1, expect=CheckpointError)
     assert "its windows had the Spark sources none" in str(error) or "holds state of `numbers`" in str(error)

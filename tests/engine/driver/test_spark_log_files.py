@@ -136,7 +136,7 @@ def test_manifests_behind_the_log_are_reported(whole, gone):
     last = None if gone == 12 else replace(manifest, window_id=10)
     with pytest.raises(CheckpointError) as error:
         log.check(last)
-    newest = "the last manifest is of window 10" if last else "there is no manifest"
+    newest = "the last commit is that of window 10" if last else "nothing is committed"
     remedy = "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
     assert str(error.value) == f"Spark's log `{folder}/whole/spark` is at window 12, but {newest}; {remedy}"
 

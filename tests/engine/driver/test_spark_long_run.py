@@ -27,7 +27,7 @@ def test_files_do_not_pile_up(spark_context, spark_folder, tmp_path, wait_until)
         counts.append(
             {
                 name: len(list((checkpoint / name).iterdir()))
-                for name in ("manifests", "state", "plans", "epochs")
+                for name in ("journal", "state", "plans", "epochs")
             }
         )
 
@@ -40,10 +40,9 @@ def test_files_do_not_pile_up(spark_context, spark_folder, tmp_path, wait_until)
     assert len(run.ids) == WINDOWS
     for name in ("balance_store", "top_store", "rejected_store"):
         assert run.collected(name) == here.collected(name)
-    # Twelve manifests at most, and for the oldest of them what was merged and the deltas since; five to eight
-    # containers write state.
-    assert max(count["manifests"] for count in counts) <= 12
-    assert max(count["state"] for count in counts) <= (12 + 20) * len(run.plan.execution.containers)
+    # Deltas are in the journal; for the oldest of twelve windows what was merged.
+    assert max(count["journal"] for count in counts) <= 6
+    assert max(count["state"] for count in counts) <= 12 * len(run.plan.execution.containers)
     assert counts[-1]["plans"] == counts[-1]["epochs"] == 1
     wait_until(lambda: not shuffle_files(spark_folder), "the files of shuffles to go")
 

@@ -87,7 +87,7 @@ def test_a_window_costs_few_requests(server):
     assert "secret" not in said
     requests = server[1].read_text().splitlines()[before:]
     commits = [
-        number for number, line in enumerate(requests) if line.startswith("PUT ") and "/manifests/0" in line
+        number for number, line in enumerate(requests) if line.startswith("PUT ") and "/journal/0" in line
     ]
     assert len(commits) == 2 * windows
     states = [line for line in requests if line.startswith(("PUT ", "POST ")) and "/state/" in line]

@@ -12,7 +12,7 @@ from ridgeline.engine.state.storage import DriverStorage, LocalStorage
 from ridgeline.testing import run_local
 from support.damage import KINDS, cases, names_file_and_remedy
 from support.engine.ledger import application
-from support.manifests import manifest_of
+from support.manifests import last_of
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +64,7 @@ def folders(tmp_path_factory):
             run_local(ledger(), windows=windows, checkpoint=folder / "whole")
             if windows == 5:
                 shutil.copytree(folder / "whole", folder / "earlier")
-    version = manifest_of(folder / "whole", -1).states["ledger/0/1"]
+    version = last_of(folder / "whole").states["ledger/0/1"]
     assert state_files.segments_of(tuple(version))
     assert not state_files.is_compacted(version[-1])
     return folder / "whole", folder / "earlier"
@@ -96,7 +96,7 @@ def outcome(folder, name, damage, expected, tmp_path, storage=LocalStorage, leas
     "pattern",
     [
         "run.json",
-        "manifests/*",
+        "journal/*",
         "epochs/*",
         "committed/*",
         "state/*[0-9]",
@@ -130,13 +130,13 @@ def test_damaged_copies_on_a_host_are_made_anew(expected, tmp_path, kind):
         assert outcome(checkpoint, name, lambda _: None, expected, tmp_path, Far) == "right"
 
 
-@pytest.mark.parametrize("manifests", ["whole", "older", "gone"])
-def test_folders_that_are_older_or_gone_are_told(folders, expected, tmp_path, manifests):
+@pytest.mark.parametrize("journal", ["whole", "older", "gone"])
+def test_folders_that_are_older_or_gone_are_told(folders, expected, tmp_path, journal):
     """In all combinations. An older copy of everything is a checkpoint as good as any."""
     whole, earlier = folders
     others = ("state", "committed", "epochs")
     for versions in itertools.product(["whole", "older", "gone"], repeat=3):
-        chosen = dict(zip(("manifests", *others), (manifests, *versions), strict=True))
+        chosen = dict(zip(("journal", *others), (journal, *versions), strict=True))
 
         def damage(checkpoint, chosen=chosen):
             for folder, version in chosen.items():
@@ -146,8 +146,8 @@ def test_folders_that_are_older_or_gone_are_told(folders, expected, tmp_path, ma
                     shutil.copytree(earlier / folder, checkpoint / folder)
 
         known = chosen["state"] == "whole" or chosen["committed"] == "whole"
-        least = {"whole": WINDOWS, "older": 5, "gone": 0}[manifests] if not known else WINDOWS
-        name = f"manifests/x {chosen} state/x"
+        least = {"whole": WINDOWS, "older": 5, "gone": 0}[journal] if not known else WINDOWS
+        name = f"journal/x {chosen} state/x"
         assert outcome(whole, name, damage, expected, tmp_path, least=least) in ("told", "right")
-        if manifests != "whole" and known:
+        if journal != "whole" and known:
             assert outcome(whole, name, damage, expected, tmp_path) == "told", chosen

@@ -9,6 +9,7 @@ from ridgeline.engine.state.storage import LocalStorage, MemoryStorage
 
 NAME = state_files.file_name(12, 3, 1, 0, "t5")
 SECTIONS = {1: {"total": (5,)}, 4: {"sums": (False, 0, {"a": 1}, ["b"])}}
+DATA, _ = state_files.encode(NAME, SECTIONS)
 
 
 def test_a_name_tells_window_container_epoch_and_attempt():
@@ -28,9 +29,51 @@ def test_the_name_of_a_merged_file_tells_what_it_is_equal_to():
     assert [state_files.belongs_to(name, 4) for name in (segment, snapshot, NAME)] == [True, True, False]
 
 
+def test_the_committed_name_of_a_small_delta_tells_where_it_lies():
+    name = state_files.slice_name(NAME, 3, 10492, 812)
+    assert name == f"{NAME}.j3.10492.812"
+    assert state_files.slice_place(name) == (3, 10492, 812)
+    assert state_files.covered(name) == state_files.file_of(name) == NAME
+    assert (state_files.window_of(name), state_files.epoch_of(name)) == (12, 1)
+    assert not state_files.is_compacted(name)
+    assert state_files.compacted_stem((name,), 4, 2, 17) == f"{NAME}-m4.2.17."
+    snapshot = state_files.compacted_stem((name,), 4, 2, 17) + "snapshot"
+    assert (state_files.slice_place(snapshot), state_files.file_of(snapshot)) == (None, snapshot)
+
+
+@pytest.fixture(params=["local", "memory"])
+def storage(request, tmp_path):
+    return LocalStorage(str(tmp_path)) if request.param == "local" else MemoryStorage()
+
+
+def test_a_small_delta_is_read_from_the_journal_and_from_its_file_once_that_is_gone(storage):
+    name = state_files.slice_name(NAME, 3, 5, len(DATA))
+    storage.write("journal/00000003", b"12345" + DATA + b"6789")
+    assert state_files.read(storage, name, 1) == SECTIONS[1]
+    storage.delete(["journal/00000003"])
+    with pytest.raises(
+        StateError, match=rf"^state file `{storage.uri}/journal/00000003, bytes 5 to \d+` is miss"
+    ):
+        state_files.read(storage, name, 1)
+    state_files.write(storage, NAME, DATA)
+    assert state_files.read(storage, name, 1) == SECTIONS[1]
+
+
+def test_a_small_delta_at_any_other_place_is_corrupt(storage):
+    storage.write("journal/00000003", b"12345" + DATA + DATA + b"6789")
+    size = len(DATA)
+    for place in [(3, 4, size), (3, 5, size - 1), (3, 5, size + 1), (3, 9 + size, size), (3, 10**6, size)]:
+        with pytest.raises(StateError, match=r"journal/00000003, bytes \d+ to \d+` is corrupt"):
+            state_files.read(storage, state_files.slice_name(NAME, *place), 1)
+    other = state_files.file_name(12, 4, 1, 0, "t5")
+    with pytest.raises(StateError, match="is corrupt"):
+        state_files.read(storage, state_files.slice_name(other, 3, 5, size), 1)
+
+
 def test_changes_come_back():
     storage = MemoryStorage()
-    sizes = state_files.write(storage, NAME, SECTIONS)
+    data, sizes = state_files.encode(NAME, SECTIONS)
+    state_files.write(storage, NAME, data)
     assert [state_files.read(storage, NAME, operator) for operator in (1, 4, 5)] == [
         SECTIONS[1],
         SECTIONS[4],
@@ -54,7 +97,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_a_file_of_any_other_length_is_corrupt(tmp_path):
     storage = LocalStorage(str(tmp_path))
-    state_files.write(storage, NAME, SECTIONS)
+    state_files.write(storage, NAME, DATA)
     data, what = storage.read(f"state/{NAME}"), "checksum differs: damaged, or a copy of another file"
     for length in range(len(data)):
         storage.write(f"state/{NAME}", data[:length])
@@ -72,7 +115,7 @@ def test_a_file_of_any_other_length_is_corrupt(tmp_path):
 
 def test_a_flipped_bit_is_found():
     storage = MemoryStorage()
-    state_files.write(storage, NAME, SECTIONS)
+    state_files.write(storage, NAME, DATA)
     data = storage.read(f"state/{NAME}")
     for position in range(len(data)):
         storage.write(f"state/{NAME}", data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])

@@ -33,7 +33,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.testing import ListInput
 
 NOBODY = 65534
-FOLDERS = ("manifests", "epochs", "state", "plans", "staging", "spark")
+FOLDERS = ("journal", "committed", "epochs", "state", "plans", "staging", "spark")
 STATE = "000000000000-c0-e1-r0-t0"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 
@@ -59,7 +59,7 @@ def uri(tmp_path: Path) -> Path:
     folder = tmp_path / "checkpoint"
     storage = LocalStorage(str(folder))
     Checkpoint(storage, "app").close()
-    state_files.write(storage, STATE, {1: {}})
+    state_files.write(storage, STATE, state_files.encode(STATE, {1: {}})[0])
     return folder
 
 
@@ -112,7 +112,7 @@ def test_a_state_file_that_others_can_write_is_not_unpickled(uri: Path, mark: Pa
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("part", ["", "state", "plans", "manifests"])
+@pytest.mark.parametrize("part", ["", "state", "plans", "journal"])
 @pytest.mark.parametrize("bits", [0o777, 0o770, 0o707])
 def test_a_folder_that_others_can_write_is_refused(uri: Path, mark: Path, part: str, bits: int) -> None:
     (uri / part).mkdir(exist_ok=True)
@@ -215,7 +215,7 @@ def test_what_is_new_is_its_owners_alone(tmp_path: Path) -> None:
         storage = LocalStorage(str(tmp_path / "checkpoint"))
         Checkpoint(storage, "app").close()
         plan_distribution.distribute(storage, specs())
-        state_files.write(storage, STATE, {1: {}})
+        state_files.write(storage, STATE, state_files.encode(STATE, {1: {}})[0])
     finally:
         os.umask(umask)
     assert mode(Path(storage.uri)) == 0o700

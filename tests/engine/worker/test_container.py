@@ -16,6 +16,7 @@ from ridgeline import (
     StateError,
 )
 from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.state import state_files
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, SteppingClock
 from support.engine.containers import ByHand, application
@@ -124,7 +125,7 @@ def test_a_container_at_the_end_of_what_was_merged_reads_only_what_came_later():
     hand.storage.reads.clear()
     hand.containers = idle
     assert hand.window() == EXPECTED[4:5]
-    assert set(hand.storage.reads) == {f"state/{hand.states[2][-2]}"}
+    assert set(hand.storage.reads) == hand.files(hand.states[2][-2:-1])
 
 
 def test_a_container_that_missed_windows_reads_only_the_deltas_that_it_misses():
@@ -138,7 +139,7 @@ def test_a_container_that_missed_windows_reads_only_the_deltas_that_it_misses():
     hand.storage.reads.clear()
     hand.containers = idle
     assert hand.window() == EXPECTED[5:]
-    assert set(hand.storage.reads) == {f"state/{name}" for name in hand.states[2][2:-1]}
+    assert set(hand.storage.reads) == hand.files(hand.states[2][2:-1])
 
 
 def test_an_attempt_that_was_not_kept_leaves_no_trace():
@@ -177,12 +178,30 @@ def test_state_files_of_other_attempts_are_not_mixed_up():
 def test_a_state_file_that_is_gone_is_named():
     hand = ByHand(application(Item, split("a1", "a2"), Sums()))
     hand.window()
-    name = hand.states[2][0]
-    hand.storage.delete([f"state/{name}"])
+    hand.storage.delete(["journal/00000001"])
     assert hand.collected(hand.attempt()) == [({"a": 3}, 3, [1, 2])]
     hand.die()
-    with pytest.raises(StateError, match=f"state file `memory:/state/{name}` is missing"):
+    with pytest.raises(StateError, match=r"state file `memory:/journal/00000001, bytes 0 to \d+` is missing"):
         hand.attempt()
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_only_small_changes_travel_in_the_report(small):
+    word = "x" * (state_files.SMALL_BYTES - 1_000 if small else state_files.SMALL_BYTES)
+    hand = ByHand(application(Item, [Item(word, 1), END_WINDOW, Item(word, 2)], Sums()))
+    [report] = reports = hand.attempt()
+    changes = [operator.change for operator in report.operators if operator.change]
+    if small:
+        name, data = report.small_change
+        assert set(changes) == {name}
+        assert hand.storage.names("state") == []
+        assert len(data) <= state_files.SMALL_BYTES
+    else:
+        assert report.small_change is None
+        assert hand.storage.names("state") == [changes[0]]
+    hand.keep(reports)
+    hand.die()
+    assert hand.window() == [({word: 3}, 3, [1, 2])]
 
 
 # What it reports --------------------------------------------------------------------------------------------

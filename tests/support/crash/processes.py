@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import ridgeline
+from support.manifests import last_of
 
 
 class Driver:
@@ -79,14 +80,9 @@ def sessions():
 
 
 def committed(checkpoint):
-    """The last window that has a manifest, -1 before the first."""
-    folder = Path(checkpoint, "manifests")
-    names = (
-        [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
-        if folder.is_dir()
-        else []
-    )
-    return max((int(name.removesuffix(".json")) for name in names), default=-1)
+    """The last window in the journal, -1 before the first; also while a driver writes it."""
+    last = last_of(checkpoint) if Path(checkpoint, "run.json").exists() else None
+    return last.window_id if last else -1
 
 
 def parent(pid):

@@ -20,14 +20,14 @@ from ridgeline.testing.collector import Collector
 
 
 class CountingStorage(MemoryStorage):
-    """Counts reads of state files."""
+    """Counts reads of state files and of the journal."""
 
     def __init__(self) -> None:
         super().__init__()
         self.reads: list[str] = []
 
     def read(self, name: str) -> bytes:
-        if name.startswith("state/"):
+        if name.startswith(("state/", "journal/")):
             self.reads.append(name)
         return super().read(name)
 
@@ -76,11 +76,17 @@ class ByHand:
         return reports
 
     def keep(self, reports: Sequence[WindowReport]) -> None:
-        """The window is committed."""
+        """The window is committed: small changes go to a file of the journal."""
+        names, data, segment = {}, b"", self.window_id + 1
+        for name, change in filter(None, (report.small_change for report in reports)):
+            names[name] = state_files.slice_name(name, segment, len(data), len(change))
+            data += change
+        self.storage.write(state_files.segment_file(segment), data)
         for report in self.operators(reports):
             if report.change:
                 before = () if report.replaces else self.states.get(report.window.operator, ())
-                self.states[report.window.operator] = (*before, report.change)
+                change = names.get(report.change, report.change)
+                self.states[report.window.operator] = (*before, change)
         self.finished |= {
             report.window.operator for report in self.operators(reports) if report.window.finished
         }
@@ -100,6 +106,13 @@ class ByHand:
         compactor = StateCompactor(SegmentFiles(self.storage, "run"), self.plan.physical.operators)
         stem = state_files.compacted_stem(version, operator, 1, self._merges)
         self.states[operator] = compactor.compact(CompactionTask(operator, version, stem)).names
+
+    def files(self, names: Sequence[str]) -> set[str]:
+        """Where the deltas of these names lie."""
+        places = {name: state_files.slice_place(name) for name in names}
+        return {
+            state_files.segment_file(place[0]) if place else f"state/{name}" for name, place in places.items()
+        }
 
     def operators(self, reports: Sequence[WindowReport]) -> list[OperatorReport]:
         """The reports of all operators."""

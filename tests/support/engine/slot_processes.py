@@ -13,6 +13,7 @@ from ridgeline.api.pickling import loads
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.exchange.sockets import Sockets
+from ridgeline.engine.state import state_files
 from ridgeline.engine.state.storage import LocalStorage
 from ridgeline.engine.worker import plan_distribution
 from ridgeline.engine.worker.messages import (
@@ -138,6 +139,8 @@ class Driver:
         """Take the states of an attempt over; returns what its operators handed over, in order."""
         handed = []
         for report in self.reports.pop(key).values():
+            if report.small_change:
+                state_files.write(self.storage, *report.small_change)
             for one in report.operators:
                 number = one.window.operator
                 if one.change:

@@ -71,9 +71,7 @@ def create(context, uri, rounds):
 
         def one(storage, number=number, got=got, begin=begin):
             begin.wait()
-            got.append(
-                storage.create(f"manifests/{number}", storage.uri.encode() + str(id(storage)).encode())
-            )
+            got.append(storage.create(f"journal/{number}", storage.uri.encode() + str(id(storage)).encode()))
 
         threads = [threading.Thread(target=one, args=(storage,)) for storage in storages]
         for thread in threads:

@@ -140,16 +140,13 @@ class Disk:
 
 
 class _Lock:
-    """What `Checkpoint` keeps as its lock file."""
+    """A `FolderLock` of a simulated disk."""
 
     def __init__(self, disk: Disk, process: Process) -> None:
         self._disk = disk
         self._process = process
 
-    def truncate(self, _size: int) -> None:
-        """Nobody reads it."""
-
-    def close(self) -> None:
+    def release(self) -> None:
         """Let others in."""
         if self._disk.owner is self._process:
             self._disk.owner = None

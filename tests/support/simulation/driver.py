@@ -11,7 +11,6 @@ from ridgeline.engine.driver.manifest import Manifest
 from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.driver.slot_executor import SlotExecutor
 from ridgeline.engine.exchange.network import STRAM, Peer
-from ridgeline.engine.state import state_files
 from ridgeline.engine.worker.messages import Joined, encode
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.engine.worker.slot_loop import SlotLoop
@@ -36,18 +35,6 @@ class SimulatedCheckpoint(Checkpoint):
         self._ledger.found(last.window_id if last else -1)
         if last:
             self._ledger.commit(last.window_id, last.states)
-
-    def _take_lock(self) -> None:
-        if isinstance(self.storage, SimulatedDisk):
-            self._lock = self.storage.lock()  # type: ignore[assignment]
-
-    def _refuse_lost_windows(self, states: list[str]) -> None:
-        """Let files of windows that were in flight be, unless the case wants the engine's own answer."""
-        case = self._world.case
-        if not case.ahead:
-            last = self._written.last.window_id if self._written.last else -1
-            states = [name for name in states if state_files.window_of(name) > last + case.in_flight + 1]
-        super()._refuse_lost_windows(states)
 
     def commit(self, manifest: Manifest, changes: Mapping[str, bytes] = {}) -> Mapping[str, str]:
         names = super().commit(manifest, changes)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.engine.driver import journal, retention, slot_executor, slot_group, witness
+from ridgeline.engine.driver import journal, retention, slot_executor, slot_group
 from ridgeline.engine.driver.slot_jobs import JobEnded
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import Network
@@ -121,7 +121,6 @@ class Platform:
 
 def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
     yield slot_executor.plan_distribution, "distribute", lambda *_: PlanFile("plan")
-    yield witness.trust, "check_entry", lambda *_: None
     yield journal, "SEGMENT_BYTES", segment_bytes
     yield journal, "PICTURES", 1
     yield journal, "PICTURE_RECORDS", 3

@@ -60,10 +60,6 @@ class Case:
     """A file of the journal is followed by the next from this size on."""
     store: bool = False
     """The checkpoint lies in an object store."""
-    rivals: bool = False
-    """More than once a driver may start beside one that lives, where the journal's files are appended to."""
-    ahead: bool = False
-    """A driver may take state files of windows that were in flight for those of lost windows."""
     forgets: bool = False
     """What a failed sync has not written stays unwritten, though later ones succeed; so Linux does it."""
     faults: tuple[Fault, ...] = ()
@@ -90,6 +86,7 @@ class Case:
             segment_bytes=luck.choice((1, 1000, 1 << 20)),
             store=luck.random() < 0.3,
             faults=tuple(faults),
+            forgets=luck.random() < 0.5,
         )
 
 
@@ -225,8 +222,6 @@ class World:
 
     def _start_driver(self) -> None:
         """Start a driver, perhaps beside one that lives."""
-        if self._rivals and self.drivers and not (self.case.store or self.case.rivals):
-            return
         self._count += 1
         self.drivers.append(DriverProcess(self, self._count))
         self._rivals |= len(self.drivers) > 1

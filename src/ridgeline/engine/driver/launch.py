@@ -99,12 +99,9 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
     checkpoint: Checkpoint | None = None
     run: ApplicationRun | None = None
     orderly = False
-    overlap = execution is Execution.SLOTS and not streaming  # Spark has one micro-batch at a time
-    in_flight = plan.logical.attributes["windows_in_flight"] if overlap else 1
-    own = partial(Checkpoint, application=plan.logical.application, beside=True, in_flight=in_flight)
     try:
         if is_local(uri):  # refused before Spark is started for it
-            checkpoint = own(LocalStorage(uri))
+            checkpoint = Checkpoint(LocalStorage(uri), plan.logical.application, beside=True)
         if context is None:
             context = _start_spark(plan, options, execution, streaming=streaming, uri=uri)
         check = (
@@ -114,7 +111,7 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
         )
         use_s3(s3_settings(context))
         if checkpoint is None:
-            checkpoint = own(_hadoop_storage(uri, context))
+            checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
         make = _slot_executor if execution is Execution.SLOTS else _job_executor
         executor = make(context, plan, checkpoint, clock, observe, heartbeats)
         run = _open_run(plan, checkpoint, context, clock, console, observe, executor)

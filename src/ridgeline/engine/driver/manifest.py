@@ -1,19 +1,14 @@
-"""The window manifest: its existence is the commit of a window."""
+"""The manifest: what is durable as of a window. The journal holds its differences, one record a window."""
 
 from __future__ import annotations
 
-import re
+import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
-from ridgeline.api.errors import CheckpointError
-from ridgeline.engine.state.sealed import seal, unseal
-from ridgeline.plan.protocol import WindowReport
-
-FORMAT = 3
-FOLDER = "manifests"
-_NAME = re.compile(r"\d{12}\.json")
+from ridgeline.plan.protocol import StateVersion, WindowReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,51 +32,47 @@ class Manifest:
     """What is durable as of a window.
 
     `states`: names of state files by state key. `finished`: state keys of inputs that have finished.
-    `publishers`: the publishers' states by operator name. `ended`: the application has come to its end.
-    `reports`: a digest of the containers' reports. `offsets`: where the window's Spark sources ended, None
-    without one.
+    `publishers`: the publishers' states by operator name, as JSON. `ended`: the application has come to its
+    end. `reports`: a digest of the containers' reports. `offsets`: where the window's Spark sources ended,
+    None without one.
     """
 
     window_id: int
     epoch: int
     plan_version: int
-    states: Mapping[str, Sequence[str]]
+    states: Mapping[str, StateVersion]
     finished: Sequence[str]
     publishers: Mapping[str, object]
     ended: bool
     reports: str
     offsets: SourceOffsets | None = None
-    format: int = FORMAT
 
-    def encode(self, run_id: str) -> bytes:
-        """As JSON with a checksum that covers the run's id."""
-        return seal("manifest", run_id, asdict(self))
+    def picture(self) -> dict[str, Any]:
+        """As JSON values. Versions are shared, not copied."""
+        return {
+            "window_id": self.window_id,
+            "epoch": self.epoch,
+            "plan_version": self.plan_version,
+            "states": dict(self.states),
+            "finished": list(self.finished),
+            "publishers": json.loads(json.dumps(self.publishers)),
+            "ended": self.ended,
+            "reports": self.reports,
+            "offsets": None if self.offsets is None else asdict(self.offsets),
+        }
 
     @classmethod
-    def decode(cls, data: bytes, run_id: str, window_id: int, where: str) -> Manifest:
-        """From JSON.
-
-        Raises CheckpointError naming the file if it is corrupt, of another format, run or window.
-        """
-        what = f"manifest `{where}`"
-        content = unseal("manifest", run_id, data, what, FORMAT)
-        if content["window_id"] != window_id:
-            msg = (
-                f"{what} is that of window {content['window_id']}, copied or renamed; restore it from a copy"
-            )
-            raise CheckpointError(msg)
-        offsets = content["offsets"]
-        return cls(**content | {"offsets": None if offsets is None else SourceOffsets(**offsets)})
-
-
-def file_name(window_id: int) -> str:
-    """The name of a window's manifest."""
-    return f"{FOLDER}/{window_id:012d}.json"
-
-
-def window_of(name: str) -> int | None:
-    """The window of a manifest by the last part of its name; None for any other file."""
-    return int(name[:12]) if _NAME.fullmatch(name) else None
+    def of(cls, picture: Mapping[str, Any]) -> Manifest:
+        """From what `picture` gave. Raises TypeError or LookupError if it is another thing."""
+        offsets = picture["offsets"]
+        states = {key: tuple(names) for key, names in picture["states"].items()}
+        return cls(
+            **{
+                **picture,
+                "states": states,
+                "offsets": None if offsets is None else SourceOffsets(**offsets),
+            }
+        )
 
 
 def digest(reports: Sequence[WindowReport]) -> str:

@@ -1,101 +1,97 @@
-"""Keeps a checkpoint's newest manifests and the state files that they name; removes all others."""
+"""Keeps the newest windows of a checkpoint with the state files that they name; removes all else."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.driver import manifest
+from ridgeline.engine.driver.journal import Committed, Journal
+from ridgeline.engine.driver.witness import create_witness
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.storage import DriverStorage
 
-WITNESS = "committed"
-"""Folder with one file, named after a committed window: it shows if `manifests` was emptied or replaced."""
+OLD_SEGMENTS = 4
+"""So many files of the journal stay before the newest one, if they are appended to.
+
+Most deltas in them are compacted meanwhile. What is not becomes a file of its own when they go.
+"""
 
 
 class Retention:
-    """Knows the manifests of a folder and removes the files that are not needed any more.
+    """Knows the newest windows of a folder and removes the files that they do not need.
 
     Files that cannot be removed are left for the next purge. `beside`: purge in a thread, one at a time.
     """
 
-    def __init__(
-        self,
-        storage: DriverStorage,
-        epoch: int,
-        windows: Iterable[int],
-        named: Callable[[int], frozenset[str]],
-        *,
-        beside: bool,
-    ) -> None:
-        """`windows`: of all manifests, in order. `named(window)`: the state files that a manifest names."""
+    def __init__(self, storage: DriverStorage, epoch: int, journal: Journal, *, beside: bool) -> None:
         self._storage = storage
         self._epoch = epoch
-        self._windows = list(windows)
-        self._named = named
-        self._chains: dict[int, frozenset[str]] = {}
+        self._journal = journal
+        self._recent: deque[Committed] = deque()
         self._expected: frozenset[str] = frozenset()
-        self._witnesses: list[str] = []
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, "ridgeline-purge") if beside else None
         self._job: Future[None] | None = None
-        self._leftovers = True
+        self._commits = 0
+        self._wasted = 0
+        self._due: int | None = 1
         self._closed = False
 
-    @property
-    def windows(self) -> list[int]:
-        """The windows whose manifests are in the folder, in order."""
+    def windows(self) -> Iterator[Committed]:
+        """The windows that are kept and can be read, newest first."""
         with self._lock:
-            return list(self._windows)
+            recent = list(self._recent)
+        yield from reversed(recent)
+        yield from self._journal.pictures()
 
-    def witness(self) -> int:
-        """The last window that was committed, even if its manifest is lost; -1 if there was none.
-
-        Raises OSError.
-        """
-        self._witnesses = [name for name in self._storage.names(WITNESS) if name.isdecimal()]
-        return max(map(int, self._witnesses), default=-1)
-
-    def committed(self, window_id: int, named: frozenset[str]) -> None:
-        """A window is committed, and its manifest names these state files."""
+    def committed(self, window: Committed) -> None:
+        """A window is committed."""
         with self._lock:
-            self._windows.append(window_id)
-            self._chains[window_id] = named
+            begins = not self._recent or self._recent[-1].base != window.base
+            self._recent.append(window)
+            self._commits += 1
             if self._expected:
                 self._expected = frozenset(
-                    stem for stem in self._expected if not any(name.startswith(stem) for name in named)
+                    stem for stem in self._expected if not any(name.startswith(stem) for name in window.added)
                 )
+            if window.added or begins:
+                self._wasted = self._commits
 
     def expect(self, stem: str) -> None:
-        """Keep state files whose names begin with `stem` until a manifest names one, or `give_up`."""
+        """Keep state files whose names begin with `stem` until a window names one, or `give_up`."""
         with self._lock:
             self._expected |= {stem}
 
     def give_up(self, stem: str) -> None:
-        """No manifest will name these files: let the next purge remove them."""
+        """No window will name these files: let the next purge remove them."""
         with self._lock:
             self._expected -= {stem}
+            self._wasted = self._commits
 
     def purge(self, windows_kept: int) -> None:
-        """After a commit: remove old manifests and unnamed state files, once there are enough of them.
+        """After a commit: remove what no kept window needs, some windows after there may be something.
 
         A driver's first purge also removes state files that earlier drivers wrote and never committed. It
         must not come before the first commit, nor touch files of later windows or drivers. Until then a
         driver that is being fenced off may still commit the window that this one begins with.
         """
-        if self._job is not None and not self._job.done():
-            return
         with self._lock:
-            enough = len(self._windows) >= 2 * windows_kept + 2
-        if not (enough or self._leftovers):
+            while len(self._recent) > 2 * windows_kept + 2:
+                self._recent.popleft()
+            if self._due is None and self._wasted:
+                self._due, self._wasted = self._wasted + windows_kept + 2, 0
+            due = self._due is not None and self._commits >= self._due
+        if not due or (self._job is not None and not self._job.done()):
             return
         if self._pool is None:
-            self._purge(windows_kept if enough else 0)
+            self._purge(windows_kept)
         else:
-            self._job = self._pool.submit(self._purge, windows_kept if enough else 0)
+            self._job = self._pool.submit(self._purge, windows_kept)
 
     def close(self) -> None:
         """End a purge that is under way."""
@@ -104,43 +100,54 @@ class Retention:
             self._pool.shutdown(cancel_futures=True)
 
     def _purge(self, windows_kept: int) -> None:
-        """Remove old manifests (none if `windows_kept` is 0), then state files. Runs in the purge thread."""
+        """Remove files of the journal, then state files. Runs in the purge thread."""
         with contextlib.suppress(OSError, RidgelineError):
-            windows = self.windows
-            old, recent = windows[:-windows_kept], windows[-windows_kept:]
-            if not windows_kept:
-                old, recent = [], windows
-            for window_id in recent:
-                if window_id not in self._chains:
-                    named = self._named(window_id)
-                    with self._lock:
-                        self._chains[window_id] = named
-            self._write_witness(recent[-1])
-            self._storage.delete(self._until_closed(map(manifest.file_name, old)))
+            with self._lock:
+                begun = self._commits
+                kept = list(self._recent)[-windows_kept:]
+            newest = kept[-1].manifest.window_id
+            kept += itertools.islice(self._journal.pictures(), windows_kept - len(kept))
+            if not self._journal.appends:  # it has no note of its own
+                create_witness(self._storage, newest)
+            self._purge_journal(kept)
             if self._closed:
                 return
+            self._purge_states(kept, newest)
             with self._lock:
-                self._windows = [window_id for window_id in self._windows if window_id not in old]
-                self._chains = {window_id: self._chains[window_id] for window_id in self._windows}
-            self._purge_states(recent[-1])
-            self._leftovers = False
+                self._due = None
+                if self._wasted == 0 and begun < windows_kept:
+                    self._wasted = begun  # windows from before this driver were kept
 
-    def _write_witness(self, window_id: int) -> None:
-        name = f"{window_id:012d}"
-        if name not in self._witnesses:
-            self._storage.create(f"{WITNESS}/{name}", b"")
-            self._storage.delete(f"{WITNESS}/{other}" for other in self._witnesses if int(other) < window_id)
-            self._witnesses = [name]
+    def _purge_journal(self, kept: Sequence[Committed]) -> None:
+        """Remove the files of the journal before those of the kept windows, unless a delta is needed."""
+        numbers = self._journal.numbers()
+        first = min(window.base for window in kept)
+        if self._journal.appends:
+            first = min([first, *numbers[-1 - OLD_SEGMENTS :][:1]])
+        named: dict[int, set[str]] = {}
+        for name in _names(kept):
+            if (place := state_files.slice_place(name)) and place[0] < first:
+                named.setdefault(place[0], set()).add(name)
+        for number in numbers:
+            if number >= first or self._closed:
+                return
+            if number not in named or self._journal.appends:
+                for name in named.get(number, ()):
+                    file = f"{state_files.FOLDER}/{state_files.file_of(name)}"
+                    self._storage.create(file, state_files.load(self._storage, name))
+                self._storage.delete([state_files.segment_file(number)])
 
-    def _purge_states(self, newest: int) -> None:
+    def _purge_states(self, kept: Sequence[Committed], newest: int) -> None:
+        """Remove the state files that neither a kept nor a later window names, nor a compaction writes."""
         names = self._storage.names(state_files.FOLDER)
         with self._lock:  # after listing: files that are named or expected later are not listed
-            kept = frozenset().union(*self._chains.values())
             expected = tuple(self._expected)
+            later = [window for window in self._recent if window.manifest.window_id > newest]
+            known = {state_files.file_of(name) for name in _names([*kept, *later])}
         gone = (
             name
             for name in names
-            if name not in kept and not name.startswith(expected) and self._is_old(name, newest)
+            if name not in known and not name.startswith(expected) and self._is_old(name, newest)
         )
         state_files.delete(self._storage, self._until_closed(gone))
 
@@ -156,3 +163,8 @@ class Retention:
             if self._closed:
                 return
             yield name
+
+
+def _names(windows: Iterable[Committed]) -> set[str]:
+    """The state files that windows name."""
+    return {name for window in windows for version in window.manifest.states.values() for name in version}

@@ -267,7 +267,7 @@ class ApplicationRun:
         window.launched = self._executor.begin(self.tails.asked(request), window.source)
 
     def _commit(self, commit: Commit) -> ManifestWritten:
-        """Let the outputs stage the window, then write its manifest."""
+        """Let the outputs stage the window, then write its manifest, with the small changes of state."""
         window = self._windows[commit.window_id]
         window.reports = commit.reports[commit.window_id]
         publishers = self._outputs.stage(commit.window_id, window.reports)
@@ -277,16 +277,18 @@ class ApplicationRun:
             window_id=commit.window_id,
             epoch=self.checkpoint.epoch,
             plan_version=self.plan.version,
-            states={keys[operator]: list(version) for operator, version in commit.states.items()},
+            states={keys[operator]: version for operator, version in commit.states.items()},
             finished=sorted(keys[operator] for operator in commit.finished),
             publishers=publishers,
             ended=commit.ends,
             reports=digest(window.reports),
             offsets=window.offsets,
         )
-        self.checkpoint.commit(manifest)
+        reports = (report for of_window in commit.reports.values() for report in of_window)
+        changes = dict(report.small_change for report in reports if report.small_change)
+        names = self.checkpoint.commit(manifest, changes)
         window.committed = window.timeline.now()
-        return ManifestWritten(commit.window_id)
+        return ManifestWritten(commit.window_id, names)
 
     def _publish(self, window_id: int) -> None:
         self._outputs.publish(window_id)
@@ -410,7 +412,7 @@ def _master(plan: Plan, checkpoint: Checkpoint, last: Manifest | None, capacity:
         plan,
         epoch=checkpoint.epoch,
         committed=last.window_id,
-        states={ids[key]: tuple(names) for key, names in last.states.items()},
+        states={ids[key]: version for key, version in last.states.items()},
         finished=frozenset(ids[key] for key in last.finished),
         capacity=capacity,
     )

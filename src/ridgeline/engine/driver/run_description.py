@@ -9,8 +9,8 @@ from ridgeline.engine.state.sealed import seal, unseal
 from ridgeline.engine.state.storage import DriverStorage
 
 NAME = "run.json"
-_FORMAT = 3
-_FOLDERS = ("manifests", "committed", "epochs", "state", "spark/offsets", "spark/commits")
+_FORMAT = 4
+_FOLDERS = ("journal", "committed", "epochs", "state", "spark/offsets", "spark/commits")
 """Where a run writes after its description: if one of these holds a file, there was a description."""
 
 

@@ -1,6 +1,6 @@
 """Compares Spark's log of a query's offsets with our commits, and repairs it.
 
-Spark does not sync its log, and it can be lost or restored without our manifests. A window's commit holds
+Spark does not sync its log, and it can be lost or restored without our journal. A window's commit holds
 the end offsets of its sources as Spark logged them (`SourceOffsets`). So a log that is behind the commits is
 found before a row is skipped. It is written again where the commit holds all that is needed.
 
@@ -50,7 +50,7 @@ class SparkLog:
             planned, done = self._newest("offsets"), self._newest("commits")
             committed = last.window_id if last else -1
             if done > committed or planned > committed + 1:
-                newest = f"the last manifest is of window {committed}" if last else "there is no manifest"
+                newest = f"the last commit is that of window {committed}" if last else "nothing is committed"
                 found = f"Spark's log `{self._where()}` is at window {max(done, planned)}, but {newest}"
                 msg = f"{found}; {_RESTORE}"
                 raise CheckpointError(msg)

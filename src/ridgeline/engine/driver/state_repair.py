@@ -18,7 +18,7 @@ from ridgeline.stram.control import Repaired
 
 
 class StateRepair:
-    """Reads a checkpoint's state files and writes none. A repair counts once a manifest names its files."""
+    """Reads a checkpoint's state files and writes none. A repair counts once a window names its files."""
 
     def __init__(self, plan: Plan, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
@@ -68,10 +68,10 @@ class StateRepair:
     def _find_repair(
         self, operator: int, version: StateVersion, check: FileCheck, fault: str
     ) -> Repaired | None:
-        """Find what replaces a version's compacted files in older manifests; None if those are broken too."""
+        """Find what replaces a version's compacted files in older windows; None if those are broken too."""
         key = self._keys[operator]
         compacted = state_files.base_of(version)
-        older = (tuple(manifest.states.get(key, ())) for manifest in self._checkpoint.kept())
+        older = (manifest.states.get(key, ()) for manifest in self._checkpoint.kept())
         for names in equals(version, older):
             if not check.fault((*names, *version[len(compacted) :])):
                 return Repaired(operator, compacted, names, state_files.base_of(names), fault)

@@ -209,7 +209,7 @@ class QueryTrigger:
         """Where a micro-batch ends; None for the last one committed. Raises CheckpointError for any other."""
         following = self._run.next_window
         if batch_id > following:
-            found = f"Spark's offset log is at window {batch_id}, the manifests at {following}"
+            found = f"Spark's offset log is at window {batch_id}, the journal at {following}"
             msg = f"{found}; restore the whole checkpoint folder from a copy"
             raise CheckpointError(msg)
         if batch_id == following:

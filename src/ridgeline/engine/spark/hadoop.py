@@ -25,7 +25,7 @@ ONE_DRIVER = "spark.ridgeline.checkpoint.oneDriver"
 
 
 class HadoopStorage(DriverStorage):
-    """A folder of a Hadoop file system, for the driver: manifests, epochs, the plan.
+    """A folder of a Hadoop file system, for the driver: journal, epochs, the plan.
 
     Workers reach the same folder through pyarrow.
 

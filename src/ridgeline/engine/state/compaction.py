@@ -77,9 +77,9 @@ class StateCompactor:
         opened = self._segments[job.operator] = [self._files.open(name) for name in segments]
         snapshot = f"{job.stem}snapshot"
         sizes = {segment: (opened[number].size_bytes,) for number, segment in enumerate(segments)}
-        written = state_files.write(
-            self._files.storage, snapshot, {operator.state_key: changes, state_files.SEGMENT_SIZES: sizes}
-        )
+        sections = {operator.state_key: changes, state_files.SEGMENT_SIZES: sizes}
+        data, written = state_files.encode(snapshot, sections)
+        state_files.write(self._files.storage, snapshot, data)
         return CompactionResult((*segments, snapshot), written[operator.state_key])
 
     def _change(self, cell: StateCell, write: Any, segments: list[str]) -> Change:

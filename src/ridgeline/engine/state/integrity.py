@@ -24,6 +24,8 @@ class FileCheck:
         self._storage = files.storage
         self._thoroughly = thoroughly
         self._reads = thoroughly or isinstance(self._storage, LocalStorage)
+        # First the journal: a delta becomes a file of its own before its segment is removed.
+        self._segments = frozenset(self._storage.names(state_files.JOURNAL))
         self._names = frozenset(self._storage.names(state_files.FOLDER))
         self._sizes: dict[str, dict[str, int]] = {}
 
@@ -34,7 +36,7 @@ class FileCheck:
         """
         try:
             for name in version:
-                if name not in self._names:
+                if not self._exists(name):
                     raise state_files.missing(self._storage, name)
                 if self._reads and not state_files.is_segment(name) and name not in self._sizes:
                     self._sizes[name] = state_files.sizes(self._storage, name)
@@ -43,6 +45,14 @@ class FileCheck:
         except StateError as error:
             return str(error)
         return ""
+
+    def _exists(self, name: str) -> bool:
+        """Whether a file is there; of a delta in the journal, its segment or its own file."""
+        place = state_files.slice_place(name)
+        if place is None:
+            return name in self._names
+        segment = state_files.segment_file(place[0])
+        return state_files.last_part(segment) in self._segments or state_files.file_of(name) in self._names
 
     def size(self, key: str, names: Iterable[str]) -> int:
         """How many bytes an operator's changes (by state key) have in those of these files that were read."""

@@ -6,6 +6,10 @@ A version of an operator's state is a tuple of names, in this order:
 - the deltas since, one per window in which something changed
 
 A version that was never compacted has deltas only.
+
+Names are logical. A small delta lies in the journal, within the record of its window. Since the commit its
+name has a suffix that says where: `<name>.j<segment>.<offset>.<size>`. If that segment was removed, the
+delta is a file of its logical name.
 """
 
 from __future__ import annotations
@@ -22,9 +26,15 @@ from ridgeline.engine.state.storage import Storage
 from ridgeline.plan.protocol import StateVersion
 
 FOLDER = "state"
+JOURNAL = "journal"
+"""The folder of the journal's segments, in which small deltas lie."""
+SMALL_BYTES = 1 << 15
+"""What a container changes in a window travels in its report up to this size, as a file beyond it."""
 _MAGIC = b"RLST3\n"
 _HEADER = len(_MAGIC) + 4
 _MERGED = re.compile(r"-m\d+\.(\d+)\.\d+\.(?:snapshot|segment\d+)$")
+_SLICE = re.compile(r"\.j(\d+)\.(\d+)\.(\d+)$")
+_SUFFIX = re.compile(rf"(?:{_MERGED.pattern[:-1]}|{_SLICE.pattern[:-1]})$")
 _NAME = re.compile(r"\d{12}-")
 _EPOCH = re.compile(r"\d{12}-c\d+-e(\d+)-")
 SEGMENT_SIZES = "sizes of runs"
@@ -91,8 +101,32 @@ def epoch_of(name: str) -> int:
 
 
 def covered(name: str) -> str:
-    """The last delta that a compacted file covers; a delta itself. Versions that end with it are equal."""
-    return _MERGED.sub("", name)
+    """The last delta that a compacted file covers, of a delta its logical name.
+
+    Versions that end with the same are equal.
+    """
+    return _SUFFIX.sub("", name)
+
+
+def slice_name(name: str, segment: int, offset: int, size: int) -> str:
+    """The committed name of a small delta: where it lies in the journal."""
+    return f"{name}.j{segment}.{offset}.{size}"
+
+
+def slice_place(name: str) -> tuple[int, int, int] | None:
+    """Segment, offset and size of a delta that lies in the journal; None for a file."""
+    found = _SLICE.search(name)
+    return (int(found.group(1)), int(found.group(2)), int(found.group(3))) if found else None
+
+
+def file_of(name: str) -> str:
+    """The file of a delta or a compaction, if it is not in the journal."""
+    return _SLICE.sub("", name)
+
+
+def segment_file(segment: int) -> str:
+    """The name of a segment of the journal, from the checkpoint's folder."""
+    return f"{JOURNAL}/{segment:08d}"
 
 
 def segments_of(version: StateVersion) -> tuple[str, ...]:
@@ -108,15 +142,17 @@ def base_of(version: StateVersion) -> StateVersion:
 # Content ----------------------------------------------------------------------------------------------------
 
 
-def write(storage: Storage, name: str, sections: Mapping[str, CellChanges]) -> dict[str, int]:
-    """Write the changes of several operators (by state key) as one file; returns their sizes in bytes.
-
-    Raises OSError.
-    """
+def encode(name: str, sections: Mapping[str, CellChanges]) -> tuple[bytes, dict[str, int]]:
+    """The changes of several operators (by state key) as the content of one file, and the size of each."""
     parts = {operator: dumps(dict(changes)) for operator, changes in sections.items()}
     payload = dumps(parts)
-    storage.write(f"{FOLDER}/{name}", _MAGIC + checksum(name, payload).to_bytes(4, "little") + payload)
-    return {operator: len(part) for operator, part in parts.items()}
+    data = _MAGIC + checksum(name, payload).to_bytes(4, "little") + payload
+    return data, {operator: len(part) for operator, part in parts.items()}
+
+
+def write(storage: Storage, name: str, data: bytes) -> None:
+    """Write what `encode` made as a file. Raises OSError."""
+    storage.write(f"{FOLDER}/{name}", data)
 
 
 def read(storage: Storage, name: str, key: str) -> dict[str, Change]:
@@ -149,12 +185,12 @@ def sizes(storage: Storage, name: str) -> dict[str, int]:
 def _sections(storage: Storage, name: str) -> dict[str, Any]:
     """Read and check the parts of a state file. Raises StateError if it is corrupt."""
     try:
-        data = storage.read(f"{FOLDER}/{name}")
+        data = load(storage, name)
     except FileNotFoundError as error:
         raise missing(storage, name) from error
     payload = memoryview(data)[_HEADER:]
     found = int.from_bytes(data[len(_MAGIC) : _HEADER], "little")
-    if len(data) < _HEADER or data[: len(_MAGIC)] != _MAGIC or checksum(name, payload) != found:
+    if len(data) < _HEADER or data[: len(_MAGIC)] != _MAGIC or checksum(file_of(name), payload) != found:
         what = "checksum differs: damaged, or a copy of another file"
         size = f"{len(data)} bytes, {what}"
         msg = f"state file `{where(storage, name)}` is corrupt ({size}); restore it from a copy"
@@ -163,8 +199,23 @@ def _sections(storage: Storage, name: str) -> dict[str, Any]:
     return sections
 
 
+def load(storage: Storage, name: str) -> bytes:
+    """The bytes of a state file, from the journal if they lie there. Raises FileNotFoundError."""
+    place = slice_place(name)
+    if place is None:
+        return storage.read(f"{FOLDER}/{name}")
+    segment, offset, size = place
+    try:
+        return storage.read_range(segment_file(segment), offset, size)
+    except FileNotFoundError:
+        return storage.read(f"{FOLDER}/{file_of(name)}")
+
+
 def where(storage: Storage, name: str) -> str:
-    """The whole name of a state file."""
+    """The whole name of a state file; of a delta in the journal, its segment and place."""
+    if place := slice_place(name):
+        segment, offset, size = place
+        return f"{storage.uri}/{segment_file(segment)}, bytes {offset} to {offset + size}"
     return f"{storage.uri}/{FOLDER}/{name}"
 
 

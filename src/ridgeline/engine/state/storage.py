@@ -10,7 +10,7 @@ import shutil
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
@@ -20,6 +20,8 @@ from ridgeline.api.errors import CheckpointError
 from ridgeline.api.files import is_local, local_path, resolve
 from ridgeline.api.masking import mask_text
 from ridgeline.engine.state import trust
+from ridgeline.engine.state.appended_file import AppendedFile
+from ridgeline.engine.state.folder_lock import FolderLock, locked
 
 Buffer = bytes | mmap.mmap
 
@@ -42,6 +44,10 @@ class Storage(ABC):
     @abstractmethod
     def read(self, name: str) -> bytes:
         """The whole file. Raises FileNotFoundError."""
+
+    def read_range(self, name: str, offset: int, size: int) -> bytes:
+        """So many bytes of a file, fewer if it ends before. Raises FileNotFoundError."""
+        return self.read(name)[offset : offset + size]
 
     @abstractmethod
     def write(self, name: str, data: bytes) -> None:
@@ -108,7 +114,12 @@ class LocalStorage(DriverStorage):
 
         One with foreign files stays open, but for `folders`.
         """
-        self._make("")
+        try:
+            self._make("")
+        except (FileExistsError, NotADirectoryError) as error:
+            file = next(path for path in _parents(self.uri) if os.path.exists(path))  # noqa: PTH110
+            msg = f"`{file}` is a file; a checkpoint is a folder: give another `--checkpoint`"
+            raise CheckpointError(msg) from error
         if trust.is_exempt(self.uri):
             return
         if not os.listdir(self.uri):  # noqa: PTH208
@@ -171,8 +182,26 @@ class LocalStorage(DriverStorage):
         with self._open(name) as file:
             return file.read()
 
+    def read_range(self, name: str, offset: int, size: int) -> bytes:
+        """Read so many bytes; the file may be growing."""
+        with self._open(name) as file:
+            return os.pread(file.fileno(), size, offset)
+
+    def lock(self) -> FolderLock | None:
+        """Lock the folder for this process; None where there are no locks. Raises CheckpointError."""
+        return locked(self.uri)
+
+    def appended(self, name: str) -> AppendedFile:
+        """A file that `create` has made, to append to. Raises FileNotFoundError, UntrustedError."""
+        trust.check_entry(self._path(name), *self._refusal)
+        return AppendedFile(self._path(name))
+
+    def settle_folder(self, folder: str) -> None:
+        """Let the names of the files in a folder survive a power cut."""
+        _sync_folder(self._path(folder))
+
     def write(self, name: str, data: bytes) -> None:
-        """Write and sync the content; `create` of what names it syncs the folder."""
+        """Write and sync the content; `create` or `settle_folder` syncs the folder."""
         self.write_parts(name, (data,))
 
     def write_parts(self, name: str, parts: Iterable[bytes]) -> int:
@@ -268,6 +297,11 @@ class ArrowStorage(Storage):
         with self._filesystem.open_input_stream(self._path(name)) as stream:
             return bytes(stream.read())
 
+    def read_range(self, name: str, offset: int, size: int) -> bytes:
+        """One request for the range."""
+        with self._filesystem.open_input_file(self._path(name)) as file:
+            return bytes(file.read_at(size, offset))
+
     def write(self, name: str, data: bytes) -> None:
         """Write in one go."""
         self.write_parts(name, (data,))
@@ -356,6 +390,13 @@ def open_storage(uri: str) -> Storage:
     except Exception as error:
         msg = f"checkpoint folder `{mask_text(uri)}` cannot be reached; {mask_text(str(error))}"
         raise CheckpointError(msg) from error
+
+
+def _parents(path: str) -> Iterator[str]:
+    """A path and the folders that it lies in, from the innermost."""
+    while path not in ("", "/"):
+        yield path
+        path = os.path.dirname(path)  # noqa: PTH120
 
 
 def _sync_folder(path: str) -> None:

@@ -49,6 +49,8 @@ def _missing(wanted: StateVersion, held: StateVersion | None) -> StateVersion | 
     if not held or state_files.segments_of(held) != state_files.segments_of(wanted):
         return None
     reached = state_files.covered(held[-1])
+    if wanted and reached == state_files.covered(wanted[-1]):
+        return ()
     covered = [state_files.covered(name) for name in wanted]
     if reached not in covered:
         return None

@@ -347,7 +347,10 @@ class Container:
         changes: Mapping[int, state_files.CellChanges],
         report: WindowReport,
     ) -> None:
-        """Write what the operators changed as one state file, and report its name."""
+        """Hand over what the operators changed, and report its name.
+
+        If it is small it travels in the report, to be written with the commit, else it becomes a state file.
+        """
         name = state_files.file_name(
             request.window_id, self.spec.id, request.epoch, request.attempt, f"{self._run_id}-{tag}"
         )
@@ -356,11 +359,13 @@ class Container:
                 self._operators[operator].spec.state_key: of_operator
                 for operator, of_operator in changes.items()
             }
-            sizes = state_files.write(self._storage, name, sections) if sections else {}
-        except OSError:
-            raise
+            data, sizes = state_files.encode(name, sections) if sections else (b"", {})
         except Exception as error:
             raise self._unwritable(changes, request.window_id, error) from error
+        if len(data) > state_files.SMALL_BYTES:
+            state_files.write(self._storage, name, data)
+        elif data:
+            report.small_change = name, data
         for operator_report in report.operators:
             operator = operator_report.window.operator
             if operator in changes:

@@ -1,0 +1,184 @@
+"""Records of the journal as bytes. Pure: bytes in, records out.
+
+A record: a head (magic with the format's number, the sizes of data and text, two checksums), data, text. Data
+are the small changes of state; text is JSON, with what the record says about the application:
+
+- `{"picture": {...}, "after": ...}`: everything; `{"change": {...}, "after": ...}`: what differs from the
+  record before (see `differences`)
+- `after`: in the first record of a file, where the record before it ends; null if there was none
+
+The checksum of the head covers the run's id, the file's number, the place in it, and the head. That of the
+content covers the head's, that of the record before in the file, and the content. So a record that was copied
+from another place, run or history is as wrong as one with a flipped bit.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ridgeline.api.errors import CheckpointError
+
+FORMAT = 4
+_HEAD = struct.Struct("<4sIIII")
+_MAGIC = b"RLJ"
+_SECTOR = 512
+"""Disks write whole sectors: one that was not written before a power cut reads as zeros."""
+_MOST = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The end of the journal: the next record goes there.
+
+    `checksum`: that of the last record in the file, 0 before the first.
+    """
+
+    segment: int
+    offset: int = 0
+    checksum: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as it was found. `content`: its JSON. `end`: the place after it."""
+
+    content: Any
+    end: Place
+
+
+def data_offset(place: Place) -> int:
+    """Where the data of a record begin that goes to `place`."""
+    return place.offset + _HEAD.size
+
+
+def encode(run_id: str, place: Place, data: bytes, content: object) -> tuple[bytes, Place]:
+    """The bytes of a record that goes to `place`, and the place after it.
+
+    Raises CheckpointError if it has 4 GiB or more.
+    """
+    text = json.dumps(content, separators=(",", ":")).encode()
+    if max(len(data), len(text)) > _MOST:
+        msg = (
+            f"a window's record has {len(data)} bytes of state and {len(text)} bytes of JSON, at most {_MOST}"
+        )
+        msg += " fit; make what publishers keep smaller"
+        raise CheckpointError(msg)
+    begin = _MAGIC + str(FORMAT).encode() + struct.pack("<II", len(data), len(text))
+    head = _head_checksum(run_id, place, begin)
+    whole = _content_checksum(head, place, data, text)
+    record = b"".join((begin, struct.pack("<II", head, whole), data, text))
+    return record, Place(place.segment, place.offset + len(record), whole)
+
+
+def decode(run_id: str, segment: int, data: bytes, where: str, synced: int = 0) -> Iterator[Record]:
+    """The records of one file, in order. A torn tail is cut: what was being written when the power failed.
+
+    `where` names the file in errors. `synced`: so many bytes were written and synced, so they are not torn;
+    the first record never is.
+
+    Raises CheckpointError naming file and place if a record is damaged, misplaced, of another run or of
+    another format.
+    """
+    place, view = Place(segment), memoryview(data)
+    while place.offset < len(data):
+        record = _decode(run_id, place, view)
+        if record is None:
+            if _is_torn(run_id, place, view):
+                break
+            if other := _other_format(run_id, place, view):
+                remedy = f"this version reads {FORMAT}; run it with the version that wrote it"
+                msg = f"`{where}` has format {other} at byte {place.offset}; {remedy}"
+                raise CheckpointError(msg)
+            raise _corrupt(where, place, "a record is damaged, or a copy from another place")
+        yield record
+        place = record.end
+    if place.offset < max(synced, 1):
+        raise _corrupt(where, place, "what follows was written and synced, but is gone or damaged")
+
+
+def _decode(run_id: str, place: Place, view: memoryview) -> Record | None:
+    """The record at a place, None if there is no whole one."""
+    sizes = _sizes(run_id, place, view)
+    if sizes is None:
+        return None
+    head, whole, data_bytes, text_bytes = sizes
+    begin = data_offset(place)
+    middle, end = begin + data_bytes, begin + data_bytes + text_bytes
+    data, text = view[begin:middle], view[middle:end]
+    if end > len(view) or _content_checksum(head, place, data, text) != whole:
+        return None
+    return Record(json.loads(bytes(text)), Place(place.segment, end, whole))
+
+
+def _sizes(run_id: str, place: Place, view: memoryview) -> tuple[int, int, int, int] | None:
+    """Both checksums and both sizes of the head at a place, None if it is no head of this format."""
+    if place.offset + _HEAD.size > len(view):
+        return None
+    magic, data_bytes, text_bytes, head, whole = _HEAD.unpack_from(view, place.offset)
+    begin = view[place.offset : place.offset + 12]
+    if magic != _MAGIC + str(FORMAT).encode() or _head_checksum(run_id, place, begin) != head:
+        return None
+    return head, whole, data_bytes, text_bytes
+
+
+def _other_format(run_id: str, place: Place, view: memoryview) -> str:
+    """The number of another format, if a head of one is at a place: heads keep their checksum."""
+    if place.offset + _HEAD.size > len(view):
+        return ""
+    magic, _, _, head, _ = _HEAD.unpack_from(view, place.offset)
+    begin = view[place.offset : place.offset + 12]
+    number = chr(magic[3])
+    is_head = magic[:3] == _MAGIC and _head_checksum(run_id, place, begin) == head
+    return number if is_head and number != str(FORMAT) else ""
+
+
+def _is_torn(run_id: str, place: Place, view: memoryview) -> bool:
+    """Whether what is no whole record can be one that was being written: it ends early, or sectors are zeros.
+
+    It cannot be if a later record follows: a driver writes one only after it has synced the one before.
+    """
+    rest = bytes(view[place.offset :])
+    found = rest.find(_MAGIC, 1)
+    while found >= 0:
+        if _sizes(run_id, Place(place.segment, place.offset + found), view) is not None:
+            return False
+        found = rest.find(_MAGIC, found + 1)
+    sizes = _sizes(run_id, place, view)
+    written = rest.rstrip(b"\0")  # the text of a record ends with a bracket
+    if sizes is not None:
+        length = _HEAD.size + sizes[2] + sizes[3]
+        return len(written) < length or (len(written) == length and _has_unwritten(place.offset, written))
+    if len(written) < _HEAD.size:
+        magic = _MAGIC + str(FORMAT).encode()
+        return written.startswith(magic) or magic.startswith(written)
+    return _has_unwritten(place.offset, rest)
+
+
+def _has_unwritten(offset: int, rest: bytes) -> bool:
+    """Whether what begins at `offset` of a file has a sector, or the last part of one, that is all zeros."""
+    begin = 0
+    while begin < len(rest):
+        end = min(len(rest), begin + _SECTOR - (offset + begin) % _SECTOR)
+        if not any(rest[begin:end]):
+            return True
+        begin = end
+    return False
+
+
+def _head_checksum(run_id: str, place: Place, begin: bytes | memoryview) -> int:
+    return zlib.crc32(begin, zlib.crc32(f"{run_id}/{place.segment}/{place.offset}".encode()))
+
+
+def _content_checksum(head: int, place: Place, data: bytes | memoryview, text: bytes | memoryview) -> int:
+    seed = zlib.crc32(struct.pack("<II", head, place.checksum))
+    return zlib.crc32(text, zlib.crc32(data, seed))
+
+
+def _corrupt(where: str, place: Place, found: str) -> CheckpointError:
+    remedy = "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
+    return CheckpointError(f"`{where}` is corrupt at byte {place.offset}: {found}; {remedy}")
