@@ -191,13 +191,16 @@ def received(peer, message):
     return Received(peer, kind, memoryview(head), [memoryview(one) for one in buffers])
 
 
-def test_a_feeder_may_send_rows_only_and_hears_when_all_is_taken():
+@pytest.mark.parametrize("room_bytes", [0, 1 << 20])
+def test_a_feeder_may_send_rows_only_and_hears_when_all_is_taken(monkeypatch, room_bytes):
+    monkeypatch.setattr(slot_loop, "FED_BYTES", room_bytes)
     slot, containers = hosting()
     wire, feeder = Wire(), Peer(FEEDER, 7)
     loop = slot_loop.SlotLoop(slot, wire, Peer(STRAM))
     run = Run(WindowRequest(0, 0, 0, states={}), None, {0: (0,)})
     wire.events = [Opened(feeder), received(feeder, Fed(0, 0, 0, 0, IPC, (rows(1),)))]
     loop.turn(0.0)
+    assert bool(slot.fed_bytes) == bool(room_bytes)
     wire.events = [Lost(feeder, "broken"), Opened(Peer(FEEDER, 8)), received(Peer(STRAM), run)]
     loop.turn(0.0)
     assert containers.got == []

@@ -192,18 +192,19 @@ class QueryTrigger:
         return query
 
     def _idle(self, busy: threading.Lock) -> None:
-        """Let outputs publish, and slots come and go, if the last time is long enough ago.
+        """Take in what has come of slots, and let outputs publish if the last time is long enough ago.
 
         Skipped while a micro-batch runs.
         """
-        if self._clock.monotonic() - self._idled < IDLE_SECONDS or not busy.acquire(blocking=False):
+        if not busy.acquire(blocking=False):
             return
         try:
             self._run.turn(0.0)
-            self._run.idle()
+            if self._clock.monotonic() - self._idled >= IDLE_SECONDS:
+                self._idled = self._clock.monotonic()
+                self._run.idle()
         finally:
             busy.release()
-            self._idled = self._clock.monotonic()
 
     def _offsets(self, batch_id: int) -> SourceOffsets | None:
         """Where a micro-batch ends; None for the last one committed. Raises CheckpointError for any other."""
