@@ -34,8 +34,11 @@ STEP = 2
 """The first `step1`, whose state the stories are about."""
 
 
-def windows(master, count=1, *, state_bytes=10, anew=False):
-    """`count` windows, each with a delta of the step's state; returns what is to be done after the last."""
+def windows(master, count=1, *, state_bytes=10, anew=False, ended=0.0):
+    """`count` windows, each with a delta of the step's state; returns what is to be done after the last.
+
+    `ended`: when the operators were done, by their clock.
+    """
     instructions = []
     for _ in range(count):
         window_id = master.committed + 1
@@ -45,6 +48,8 @@ def windows(master, count=1, *, state_bytes=10, anew=False):
             master.plan, attempt.request, changes=changes, replaced=replaced, state_bytes=state_bytes
         )
         for report in found:
+            for one in report.operators:
+                one.window.ended = ended
             master.handle(ContainerReported(report))
         master.handle(ManifestWritten(window_id))
         instructions = list(master.handle(WindowPublished(window_id)))
@@ -69,6 +74,24 @@ WARNING = WarnOfState(
     STEP,
     "state of operator `step1`, partition 0, could not be merged: no; nothing is lost, it is tried again",
 )
+
+
+def test_by_default_short_windows_are_compacted_once_a_second_or_after_256_of_them():
+    master = started(interval=None)
+    assert windows(master, 15) == []
+    [first] = windows(master)
+    succeed(master, first.version)
+
+    assert windows(master, 255) == []
+    [many] = windows(master)
+    assert isinstance(many, Compact)
+    assert len(many.version) == 1 + 256
+    succeed(master, many.version)
+
+    assert windows(master, 15, ended=1.5) == []
+    [slow] = windows(master, ended=1.5)
+    assert isinstance(slow, Compact)
+    assert len(slow.version) == 1 + 16
 
 
 def test_after_an_interval_a_version_is_compacted_and_the_windows_go_on():

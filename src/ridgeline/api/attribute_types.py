@@ -38,7 +38,7 @@ class ApplicationAttributes(TypedDict, total=False):
         >>> patient: ApplicationAttributes = {"heartbeat_timeout": "1m", "windows_kept": 10}
     """
 
-    snapshot_interval: int
+    snapshot_interval: int | None
     windows_kept: int
     windows_in_flight: int
     heartbeat_interval: float | str

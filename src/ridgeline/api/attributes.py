@@ -227,8 +227,9 @@ _ALL = (
         "snapshot_interval",
         "application",
         int,
-        16,
-        "deltas of an operator's state before they are merged, beside the windows",
+        None,
+        "deltas of an operator's state before they are merged, beside the windows; "
+        "default: 16, up to 256 where they come within a second",
         1,
     ),
     Attribute(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,12 @@ COMPACT_BYTES = 1 << 24
 """A version is compacted once its deltas have this many bytes, and no fewer than the snapshot below them."""
 LIMIT_BYTES = 1 << 27
 """Back pressure: windows wait once a version's deltas exceed its snapshot by this many bytes."""
+INTERVAL = 16
+"""The default of `snapshot_interval` where windows take their time."""
+PACE_SECONDS = 1.0
+"""By default a state is not compacted again sooner: next to short windows that would be most of the work."""
+MOST_DELTAS = 256
+"""By default so many deltas are compacted in any case."""
 LIMIT_INTERVALS = 10
 """Back pressure: windows wait once a version has this many times `snapshot_interval` deltas."""
 ATTEMPTS = 3
@@ -113,7 +120,8 @@ class _Growth:
     """How far one operator's version has grown since its last compaction.
 
     `compacting_bytes`: the bytes of the deltas in the compaction that runs, None if none runs. `failures`:
-    compactions that failed in a row. `blocks`: windows wait for the compaction.
+    compactions that failed in a row. `blocks`: windows wait for the compaction. `begun`, `changed`: when the
+    last compaction was decided on, and when the last delta was made, by the clock of the operator's host.
     """
 
     compacted: StateVersion = ()
@@ -122,6 +130,8 @@ class _Growth:
     compacting_bytes: int | None = None
     failures: int = 0
     blocks: bool = False
+    begun: float = -math.inf
+    changed: float = -math.inf
 
     def deltas(self, version: StateVersion) -> int:
         """The number of deltas in the operator's present version."""
@@ -139,7 +149,10 @@ class CompactionScheduler:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._interval: int = plan.logical.attributes["snapshot_interval"]
+        given: int | None = plan.logical.attributes["snapshot_interval"]
+        self._interval = INTERVAL if given is None else given
+        self._most = MOST_DELTAS if given is None else given
+        """So many deltas are compacted however quickly they come."""
         self._growth = {
             operator.id: _Growth()
             for operator in plan.physical.operators
@@ -162,6 +175,7 @@ class CompactionScheduler:
                 if report.replaces:
                     growth.compacted, growth.delta_bytes = (), 0
                 growth.delta_bytes += report.window.state_bytes
+                growth.changed = report.window.ended
 
     def decide(self, states: Mapping[int, StateVersion]) -> Iterator[CompactionInstruction]:
         """What to do about each state between two windows."""
@@ -222,11 +236,11 @@ class CompactionScheduler:
         if deltas <= 1 and operator in self._plain:
             return  # the one delta holds the whole state
         blocks = (
-            deltas >= LIMIT_INTERVALS * self._interval
+            deltas >= LIMIT_INTERVALS * self._most
             or growth.delta_bytes >= LIMIT_BYTES + growth.snapshot_bytes
         )
         if growth.compacting_bytes is None and (blocks or self._is_due(growth, deltas)):
-            growth.compacting_bytes = growth.delta_bytes
+            growth.compacting_bytes, growth.begun = growth.delta_bytes, growth.changed
             yield Compact(operator, version, growth.snapshot_bytes + growth.delta_bytes)
         if blocks and not growth.blocks:
             growth.blocks = True
@@ -235,7 +249,8 @@ class CompactionScheduler:
     def _is_due(self, growth: _Growth, deltas: int) -> bool:
         patience = 1 + growth.failures
         enough_bytes = max(COMPACT_BYTES, growth.snapshot_bytes)
-        return deltas >= self._interval * patience or growth.delta_bytes >= enough_bytes * patience
+        enough = self._interval if growth.changed - growth.begun >= PACE_SECONDS else self._most
+        return deltas >= enough * patience or growth.delta_bytes >= enough_bytes * patience
 
     def _name(self, operator: int) -> str:
         physical = self._plan.physical.operator(operator)

@@ -49,7 +49,7 @@ def plan(
     windows_seen_as_one: int = 1,
     partitions: int = 2,
     step: type[Operator] = Counter,
-    snapshot_interval: int = 100,
+    snapshot_interval: int | None = 100,
     **attributes: Any,
 ) -> Plan:
     """`inputs` sources (`source1`, ...), each to its own `step` in a second stage, with these attributes."""
