@@ -104,6 +104,11 @@ class Schema:
         field = longer.arrow[min(len(self.arrow), len(consumer.arrow))]
         return f"field `{field.name}` is only {where}" if len(self.arrow) != len(consumer.arrow) else None
 
+    @cached_property
+    def has_dictionary(self) -> bool:
+        """True if batches come with dictionaries, which are messages of their own."""
+        return any(_holds_dictionary(field.type) for field in self.arrow)
+
     # Tuples to batches and back -----------------------------------------------------------------------------
 
     def encode(self, rows: Sequence[Any]) -> pa.RecordBatch:
@@ -302,3 +307,9 @@ def _unmarked(schema: pa.Schema) -> pa.Schema:
 
 
 __all__ = ["PICKLED", "TIMESTAMP", "Schema", "holds_pickles", "is_named_tuple", "is_record", "record_fields"]
+
+
+def _holds_dictionary(kind: pa.DataType) -> bool:
+    return pa.types.is_dictionary(kind) or any(
+        _holds_dictionary(kind.field(index).type) for index in range(kind.num_fields)
+    )

@@ -2,10 +2,12 @@
 
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 
 from ridgeline import (
     Application,
+    InputOperator,
     InputPort,
     KeyedState,
     ListState,
@@ -14,9 +16,14 @@ from ridgeline import (
     OutputPort,
     State,
     StateError,
+    Tuples,
 )
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.state import state_files
+from ridgeline.engine.state.storage import LocalStorage
+from ridgeline.engine.worker.container import Container
+from ridgeline.plan.container_spec import container_specs
+from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, SteppingClock
 from support.engine.containers import ByHand, application
@@ -498,3 +505,49 @@ def test_all_operators_are_torn_down_even_if_one_fails():
         hand.containers[0].close()
     hand.containers[0].close()
     assert torn == ["Tearing"]
+
+
+class Source(InputOperator):
+    output = OutputPort(Item)
+
+    def emit_tuples(self) -> None:
+        self.output.emit_batch(pa.record_batch([["a", "b"], [1, 2]], names=Item._fields))
+        self.output.emit(Item("c", 3))
+
+
+class Taken(Operator):
+    data = InputPort(Item)
+
+    @data.process_batch
+    def take(self, batch: pa.RecordBatch) -> None:
+        self.context.hand_over((batch.column(1).buffers()[1].address, batch.to_pylist()))
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_tuples_for_a_container_of_the_same_process_stay_as_they_are(tmp_path, near):
+    app = Application("app")
+    source = app.add_operator("source", Source())
+    taken = app.add_operator("taken", Taken())
+    app.add_stream("items", source.output, taken.data, locality="NODE_LOCAL")
+    storage = LocalStorage(str(tmp_path))
+    producer, consumer = (
+        Container(spec, storage, SteppingClock(), "run") for spec in container_specs(plan_application(app))
+    )
+    producer.near = {consumer.spec.id} if near else ()
+
+    request = WindowRequest(0, 0, 1)
+    messages, report = producer.run(request, (), (), "t", ended=True)
+    [message] = messages.values()
+    _, found = consumer.run(request, [message], (), "t", ended=True)
+
+    handed_over = found.operators[-1].handed_over
+    assert [row for _, rows in handed_over for row in rows] == [
+        {"key": "a", "number": 1},
+        {"key": "b", "number": 2},
+        {"key": "c", "number": 3},
+    ]
+    assert (report.window.bytes_out == 0) is near
+    if near:
+        first = message.blocks[0].payload
+        assert isinstance(first, Tuples)
+        assert first.batch.column(1).buffers()[1].address == handed_over[0][0]

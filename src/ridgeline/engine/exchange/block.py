@@ -27,6 +27,8 @@ class Reference(NamedTuple):
 
 Payload: TypeAlias = pa.Buffer | Reference
 """Bytes by value or by reference."""
+Content: TypeAlias = Payload | Tuples
+"""Tuples themselves stay within a process."""
 PackedTimes: TypeAlias = str | tuple[Payload, Payload | None]
 """The column that holds the times; or newest and oldest times as int64, one a tuple or one for all."""
 
@@ -40,12 +42,14 @@ class Block(NamedTuple):
     sink: int
     port: str
     stream: int
-    payload: Payload
+    payload: Content
     times: PackedTimes | None = None
 
     @property
     def size_bytes(self) -> int:
-        """What it weighs, be it by value or by reference."""
+        """What it weighs, be it by value or by reference; 0 if it stays within the process."""
+        if isinstance(self.payload, Tuples):
+            return 0
         times = self.times if isinstance(self.times, tuple) else ()
         return self.payload.size + sum(part.size for part in times if part is not None)
 
@@ -100,7 +104,7 @@ class Message(NamedTuple):
 def encode(tuples: Tuples) -> pa.Buffer:
     """Encode tuples as an Arrow IPC record batch message; with dictionaries, as a whole stream."""
     batch = tuples.batch
-    if not has_dictionary(batch.schema):
+    if not tuples.schema.has_dictionary:
         return batch.serialize()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
@@ -128,7 +132,7 @@ def decode(
     schema: Schema, payload: pa.Buffer, times: str | tuple[pa.Buffer, pa.Buffer | None] | None = None
 ) -> Tuples:
     """The tuples of a block; their buffers lie in `payload`, nothing is copied."""
-    if has_dictionary(schema.arrow):
+    if schema.has_dictionary:
         batch = pa.ipc.open_stream(payload).read_next_batch()
     else:
         batch = pa.ipc.read_record_batch(payload, schema.arrow)
@@ -144,14 +148,3 @@ def decode(
 
 def _unpack(times: pa.Buffer, count: int) -> Microseconds:
     return np.broadcast_to(np.frombuffer(times, np.int64), count)
-
-
-def has_dictionary(schema: pa.Schema) -> bool:
-    """True if the schema's batches come with dictionaries, which are messages of their own."""
-    return any(_holds_dictionary(field.type) for field in schema)
-
-
-def _holds_dictionary(kind: pa.DataType) -> bool:
-    return pa.types.is_dictionary(kind) or any(
-        _holds_dictionary(kind.field(index).type) for index in range(kind.num_fields)
-    )

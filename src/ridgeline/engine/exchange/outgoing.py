@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange.block import Block, Message, PackedTimes, Payload, encode, encode_times
@@ -41,14 +41,18 @@ class Routes:
 
 
 class Outgoing:
-    """Pass batches by reference within the container; encode each once for all remote consumers.
+    """Pass tuples on as they are within the container and to those `near`; encode them once for all others.
 
     `tag` names the attempt, among all of all drivers. `place`: where blocks may lie by reference; None for
-    none.
+    none. `near`: the containers of this process. They get the same `Tuples` as siblings do, which nobody
+    changes.
     """
 
-    def __init__(self, routes: Routes, tag: str, place: SharedPlace | None) -> None:
+    def __init__(
+        self, routes: Routes, tag: str, place: SharedPlace | None, near: Collection[int] = ()
+    ) -> None:
         self._routes = routes
+        self._near = near
         self._writer = (
             SharedWriter(place, f"c{routes.container}{tag}") if place and routes.consumers else None
         )
@@ -80,11 +84,13 @@ class Outgoing:
                     if route.container == self._routes.container:
                         delivered.setdefault((route.sink, route.sink_port), []).append(share)
                         continue
+                    blocks = self._blocks.setdefault(route.container, [])
+                    if route.container in self._near:
+                        blocks.append(Block(route.sink, route.sink_port, number, share))
+                        continue
                     if id(share) not in packed:
                         packed[id(share)] = self._pack(share)
-                    self._blocks.setdefault(route.container, []).append(
-                        Block(route.sink, route.sink_port, number, *packed[id(share)])
-                    )
+                    blocks.append(Block(route.sink, route.sink_port, number, *packed[id(share)]))
 
     def _pack(self, tuples: Tuples) -> tuple[Payload, PackedTimes | None]:
         return self._writer.pack(tuples) if self._writer else (encode(tuples), encode_times(tuples))

@@ -22,7 +22,6 @@ from ridgeline.engine.exchange.block import (
     Reference,
     encode,
     encode_times,
-    has_dictionary,
 )
 
 SMALLEST_BYTES = 32 << 10
@@ -79,7 +78,7 @@ class SharedWriter:
         if size < SMALLEST_BYTES or not self._has_room(size):
             return encode(tuples), times
         try:
-            payload = self._write_batch(batch)
+            payload = self._write_batch(batch, separate=tuples.schema.has_dictionary)
             if not isinstance(times, tuple):
                 return payload, times
             newest, oldest = times
@@ -112,10 +111,13 @@ class SharedWriter:
         self._granted -= size
         return self._usable
 
-    def _write_batch(self, batch: pa.RecordBatch) -> Reference:
-        """Write a batch into the file, straight from its columns. Raises OSError, as for a full disk."""
+    def _write_batch(self, batch: pa.RecordBatch, *, separate: bool) -> Reference:
+        """Write a batch into the file, straight from its columns. Raises OSError, as for a full disk.
+
+        `separate`: as a stream of its own, since dictionaries come with it.
+        """
         file = self._opened()
-        if has_dictionary(batch.schema):
+        if separate:
             begin = file.tell()
             with pa.ipc.new_stream(file, batch.schema) as stream:
                 stream.write_batch(batch)

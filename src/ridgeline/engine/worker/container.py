@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from ridgeline.api.pickling import dumps
 from ridgeline.api.state import ValueCell
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange import block
-from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.exchange.block import Block, Message, Payload
 from ridgeline.engine.exchange.outgoing import Emitted, Outgoing, Routes
 from ridgeline.engine.exchange.shared_blocks import LostBlockError, SharedPlace, SharedReader
 from ridgeline.engine.state import state_files, versions
@@ -89,6 +89,8 @@ class Container:
         """Called with the operator in turn (physical id) before its callbacks; quick, and raises nothing."""
         self.on_wake: Callable[[], None] = _no_runner
         """Called when an input says that it has something to emit, by any thread."""
+        self.near: Collection[int] = ()
+        """The containers that get tuples as they are, since they live in the same process."""
         for operator in spec.operators:
             context = OperatorContext(
                 application=spec.application,
@@ -135,7 +137,7 @@ class Container:
         """
         request = self._continued(request)
         outgoing = Outgoing(
-            self._routes, f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}", place
+            self._routes, f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}", place, self.near
         )
         try:
             seen = {} if ended else self._seen(messages, request.window_id)
@@ -401,15 +403,23 @@ class Container:
         reader = SharedReader()
         for message in sorted(messages, key=lambda message: (message.producer, message.part)):
             for sent in message.blocks:
-                schema = self.spec.incoming[message.producer, sent.stream]
-                try:
-                    tuples = block.decode(schema, reader.open(sent.payload), reader.open_times(sent.times))
-                except (LostBlockError, pa.ArrowException) as error:
-                    where = f"a block of container {message.producer} for container {self.spec.id}"
-                    what = f"{where} is lost: {error}"
-                    raise self._unreceived(what, window_id) from error
+                if isinstance(sent.payload, Tuples):
+                    tuples = sent.payload
+                else:
+                    tuples = self._opened(message.producer, sent, sent.payload, reader, window_id)
                 delivered.setdefault((sent.sink, sent.port), []).append(tuples)
         return delivered
+
+    def _opened(
+        self, producer: int, sent: Block, payload: Payload, reader: SharedReader, window_id: int
+    ) -> Tuples:
+        """The tuples of a block that comes from another process. Raises OperatorError if it is lost."""
+        schema = self.spec.incoming[producer, sent.stream]
+        try:
+            return block.decode(schema, reader.open(payload), reader.open_times(sent.times))
+        except (LostBlockError, pa.ArrowException) as error:
+            what = f"a block of container {producer} for container {self.spec.id} is lost: {error}"
+            raise self._unreceived(what, window_id) from error
 
     def _seen(self, messages: Sequence[Message], window_id: int) -> dict[int, str]:
         """The tag of each producer's messages. Raises OperatorError if a producer has sent none."""

@@ -28,6 +28,7 @@ from ridgeline.engine.worker.feeding import FedRows
 from ridgeline.engine.worker.heartbeat import HeartbeatSender, Send
 from ridgeline.engine.worker.hosted import CLOCK, Hosted, end_orderly
 from ridgeline.engine.worker.messages import Address, Heartbeat, Host, Joined, encode
+from ridgeline.engine.worker.pauses import short_pauses
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.engine.worker.slot_loop import SlotLoop
 from ridgeline.plan.container_spec import ContainerSpec
@@ -74,7 +75,8 @@ def serve(_index: int, _records: Iterable[object]) -> Iterator[bytes]:
     try:
         stram = Peer(STRAM, task.epoch)
         network.connect(stram, task.stram)
-        join(network, stram, context.attemptNumber()).serve()
+        with short_pauses():
+            join(network, stram, context.attemptNumber()).serve()
     finally:
         network.close()
     yield from ()
@@ -154,6 +156,7 @@ class Containers:
     ) -> tuple[Mapping[int, Message], WindowReport]:
         """As `Hosting.run`."""
         with self._here.working(container, self._heartbeats) as working:
+            working.near = self.specs.keys()
             outgoing, report = working.run(
                 request, messages, rows or (), self._tag, 0, task_began, place, ended=True
             )
