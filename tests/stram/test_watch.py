@@ -184,3 +184,35 @@ def test_a_scrape_holds_frame_containers_and_sums():
         ("write", 0.3),
     ]
     assert scrape.last_window["windowId"] == 2
+
+
+def test_events_are_folded_when_there_is_time_window_by_window_or_when_somebody_asks():
+    watch = watched()
+    assert watch.settle()
+    for event in (*windows(2), *begin(2)):
+        watch.observe(event)
+    assert [watch.settle() for _ in range(4)] == [True, True, True, False]
+
+    for event in windows(3)[len(windows(2)) :]:
+        watch.observe(event)
+    assert watch.windows()[-1]["windowId"] == 2
+    assert not watch.settle()
+
+
+def test_what_cannot_be_folded_is_raised_by_the_next_report_and_left_out():
+    watch = watched(*windows(1))
+    watch.observe("no event")
+    assert watch.windows()[-1]["windowId"] == 0
+    with pytest.raises(AttributeError):
+        watch.observe(begin(1)[0])
+    assert watch.progress()["windowId"] == 1
+
+
+def test_no_more_than_some_windows_wait_to_be_folded():
+    watch = watched()
+    for event in windows(200):
+        watch.observe(event)
+    left = 0
+    while watch.settle():
+        left += 1
+    assert 0 < left < 100

@@ -131,6 +131,7 @@ class _Measured:
                     context=context,
                     started=before_first_window,
                     heartbeats=heartbeats,
+                    settle=self.watch.settle,
                 )
                 end.append("finished" if outcome.ended else "stopped")
             return outcome

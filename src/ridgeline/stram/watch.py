@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ridgeline.measure.age.record_age import AgeTotals
@@ -29,13 +31,15 @@ from ridgeline.measure.answers.windows import (
     WindowAnswer,
     WindowSummaryAnswer,
 )
-from ridgeline.measure.events import RunEvent
+from ridgeline.measure.events import RunEvent, WindowCommitted
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.topology import OperatorNode, Topology
 
 _log = logging.getLogger(__name__)
 Subscriber = Callable[[RunEvent], None]
+_MOST_WAITING = 256
+"""Events that may wait to be folded: some windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,30 +76,75 @@ class Watch:
         """How many subscribers have raised an error and get no events any more."""
         self._now = now
         self._measurement = Measurement(own_host)
+        self._waiting: deque[RunEvent] = deque()
+        """Events that are not folded yet, for the lock's holder to take."""
+        self._fault: Exception | None = None
+        """What folding one has raised, for the next to report an event."""
         self._lock = threading.Lock()
         self._order = threading.RLock()
-        self._subscribers: dict[int, Subscriber] = {}
+        self._subscribers: Mapping[int, Subscriber] = {}
+        """Replaced as a whole: who calls them holds no lock."""
         self._subscribed = 0
 
     # Events in ----------------------------------------------------------------------------------------------
 
     def observe(self, event: RunEvent) -> None:
-        """Fold an event, then call all subscribers with it, in this thread.
+        """Take an event in, and call all subscribers with it, in this thread.
 
-        All subscribers get the events of all threads in the same order.
+        It is folded before the next answer, by `settle`, or when too many wait; readers are waited for only
+        then. All subscribers get the events of all threads in the same order. Raises what folding an event
+        has raised since the last call.
         """
         with self._order:
-            with self._lock:
-                self._measurement.apply(event)
-                subscribers = list(self._subscribers.items())
-            for number, subscriber in subscribers:
+            self._waiting.append(event)
+            for number, subscriber in self._subscribers.items():
                 try:
                     subscriber(event)
                 except Exception:  # noqa: BLE001  a subscriber must not fail the run
-                    with self._lock:
-                        self.subscribers_dropped += self._subscribers.pop(number, None) is not None
+                    self.subscribers_dropped += self._unsubscribe(number)
                     name = getattr(subscriber, "__qualname__", type(subscriber).__name__)
                     _log.exception("subscriber `%s` has failed and is not called any more", name)
+        if len(self._waiting) > _MOST_WAITING:
+            with self._lock:
+                self._fold_window()
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            raise fault
+
+    def settle(self) -> bool:
+        """Fold the oldest window that waits: to be called when there is time. False if nothing was done."""
+        if not self._waiting or not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self._fold_window()
+        finally:
+            self._lock.release()
+        return True
+
+    def _fold_window(self) -> None:
+        """Fold what waits up to the first commit. The caller holds the lock."""
+        while (event := self._fold()) is not None and not isinstance(event, WindowCommitted):
+            pass
+
+    def _fold(self) -> RunEvent | None:
+        """Fold the oldest event that waits, None without any. One that cannot be folded is left out."""
+        try:
+            event = self._waiting.popleft()
+        except IndexError:
+            return None
+        try:
+            self._measurement.apply(event)
+        except Exception as error:  # noqa: BLE001  raised by the next `observe`
+            self._fault = error
+        return event
+
+    @contextmanager
+    def _settled(self) -> Iterator[Measurement]:
+        """The figures as of all events that were reported."""
+        with self._lock:
+            for _ in range(len(self._waiting)):
+                self._fold()
+            yield self._measurement
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
         """Call `callback` with every event from now on, after it is folded.
@@ -106,106 +155,112 @@ class Watch:
         with self._lock:
             number = self._subscribed
             self._subscribed += 1
-            self._subscribers[number] = callback
+            self._subscribers = {**self._subscribers, number: callback}
 
         def unsubscribe() -> None:
-            with self._lock:
-                self._subscribers.pop(number, None)
+            self._unsubscribe(number)
 
         return unsubscribe
+
+    def _unsubscribe(self, number: int) -> bool:
+        """End a subscription; False if it has ended before."""
+        with self._lock:
+            known = number in self._subscribers
+            self._subscribers = {other: one for other, one in self._subscribers.items() if other != number}
+        return known
 
     # Answers out --------------------------------------------------------------------------------------------
 
     @property
     def topology(self) -> Topology:
         """The present plan's operators and streams."""
-        with self._lock:
-            return self._measurement.topology
+        with self._settled() as figures:
+            return figures.topology
 
     def info(self) -> InfoAnswer | PendingInfoAnswer:
         """The application as a whole: who, since when, state, `stats`."""
-        with self._lock:
-            return self._measurement.info(self._now())
+        with self._settled() as figures:
+            return figures.info(self._now())
 
     def run(self) -> RunAnswer:
         """How far the run is, as of its last window."""
-        with self._lock:
-            return self._measurement.run()
+        with self._settled() as figures:
+            return figures.run()
 
     def summary(self) -> RunSummaryAnswer:
         """What the run adds up to: its windows, its operators, what failed."""
-        with self._lock:
-            return self._measurement.summary()
+        with self._settled() as figures:
+            return figures.summary()
 
     def operators(self) -> list[OperatorAnswer]:
         """All physical operators."""
-        with self._lock:
-            return self._measurement.operators(self._now())
+        with self._settled() as figures:
+            return figures.operators(self._now())
 
     def operator(self, operator_id: int) -> OperatorAnswer:
         """One physical operator."""
-        with self._lock:
-            return self._measurement.operator(self._now(), operator_id)
+        with self._settled() as figures:
+            return figures.operator(self._now(), operator_id)
 
     def containers(self) -> list[ContainerAnswer]:
         """All containers."""
-        with self._lock:
-            return self._measurement.containers(self._now())
+        with self._settled() as figures:
+            return figures.containers(self._now())
 
     def container(self, container_id: int) -> ContainerAnswer:
         """One container."""
-        with self._lock:
-            return self._measurement.container(self._now(), container_id)
+        with self._settled() as figures:
+            return figures.container(self._now(), container_id)
 
     def streams(self) -> list[StreamAnswer]:
         """The physical streams."""
-        with self._lock:
-            return self._measurement.streams()
+        with self._settled() as figures:
+            return figures.streams()
 
     def latency(self, window_id: int | None = None) -> LatencyAnswer:
         """The latencies of all operators in a window (default: the last)."""
-        with self._lock:
-            return self._measurement.latency(self._now(), window_id)
+        with self._settled() as figures:
+            return figures.latency(self._now(), window_id)
 
     def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """Critical path, slack and blame chain of a window (default: the last)."""
-        with self._lock:
-            return self._measurement.critical_path(window_id)
+        with self._settled() as figures:
+            return figures.critical_path(window_id)
 
     def record_age(self, operator: str | None = None) -> RecordAgesAnswer:
         """The record ages of the last minute, of all operators or of one."""
-        with self._lock:
-            return self._measurement.record_age(self._now(), operator)
+        with self._settled() as figures:
+            return figures.record_age(self._now(), operator)
 
     def progress(self) -> ProgressAnswer:
         """The progress of the window that runs, and of the sources."""
-        with self._lock:
-            return self._measurement.progress(self._now())
+        with self._settled() as figures:
+            return figures.progress(self._now())
 
     def throughput(self) -> ThroughputAnswer:
         """The tuples of all operators and ports, in sum and per second."""
-        with self._lock:
-            return self._measurement.throughput(self._now())
+        with self._settled() as figures:
+            return figures.throughput(self._now())
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last windows, the newest last."""
-        with self._lock:
-            return self._measurement.windows(limit)
+        with self._settled() as figures:
+            return figures.windows(limit)
 
     def window(self, window_id: int) -> WindowAnswer:
         """All of one window."""
-        with self._lock:
-            return self._measurement.window(window_id)
+        with self._settled() as figures:
+            return figures.window(window_id)
 
     def frame(self) -> FrameAnswer:
         """All that a view shows, of one moment."""
-        with self._lock:
-            return self._measurement.frame(self._now())
+        with self._settled() as figures:
+            return figures.frame(self._now())
 
     def scrape(self) -> Scrape:
         """All that metrics are made of, of one moment."""
-        with self._lock:
-            now, measurement = self._now(), self._measurement
+        with self._settled() as measurement:
+            now = self._now()
             latencies, windows = measurement.latency_totals()
             last = next(iter(measurement.windows(1)), None)
             frame = measurement.frame(now, latencies=False)

@@ -32,6 +32,7 @@ from ridgeline.engine.spark.session import PRELOAD, quieten_executors, start_con
 from ridgeline.engine.spark.shared_context import borrow, give_back
 from ridgeline.engine.spark.worker_check import WorkerCheck
 from ridgeline.engine.state.storage import DriverStorage, LocalStorage
+from ridgeline.engine.worker.pauses import short_pauses
 from ridgeline.engine.worker.plan_distribution import installed_modules
 from ridgeline.plan.execution import Plan
 
@@ -79,14 +80,15 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
     context: SparkContext | None = None,
     started: Callable[[ApplicationRun], None] | None = None,
     heartbeats: Heartbeats | None = None,
+    settle: Callable[[], bool] | None = None,
 ) -> Outcome:
     """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
 
     `observe` gets every event, `started(run)` is called before the first window. `context` is a
     SparkContext to use (it stays); else that of this process is shared, or one started and stopped.
     `heartbeats`: takes what containers send while a window takes long (nothing at recording level OFF); the
-    watchdog needs it. Raises RidgelineError and its subclasses; what was committed stays, and a run with the
-    same checkpoint continues.
+    watchdog needs it. `settle`: as for `ApplicationRun`. Raises RidgelineError and its subclasses; what was
+    committed stays, and a run with the same checkpoint continues.
     """
     clock = clock or SystemClock()
     stop = stop or threading.Event()
@@ -114,14 +116,15 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
         make = _slot_executor if execution is Execution.SLOTS else _job_executor
         executor = make(context, plan, checkpoint, clock, observe, heartbeats)
-        run = _open_run(plan, checkpoint, context, clock, console, observe, executor)
+        run = _open_run(plan, checkpoint, context, clock, console, observe, executor, settle)
         first = run.next_window
         if check is not None:
             check.wait(stop)
             quieten_executors(context)
         if started:
             started(run)
-        _drive(run, context, clock, stop, options.windows)
+        with short_pauses():
+            _drive(run, context, clock, stop, options.windows)
         orderly = True
         return Outcome(run.next_window - first, run.master.committed, run.ended, uri)
     except Exception as error:
@@ -257,6 +260,7 @@ def _open_run(
     console: Console,
     observe: Observe | None,
     executor: WindowExecutor,
+    settle: Callable[[], bool] | None,
 ) -> ApplicationRun:
     """Make the run; opens the publishers. `launch` calls it and closes the run, and with it the executor."""
 
@@ -274,7 +278,7 @@ def _open_run(
         )
 
     return ApplicationRun(
-        plan, checkpoint, executor, clock, publisher_context, observe, Compactions.in_background
+        plan, checkpoint, executor, clock, publisher_context, observe, Compactions.in_background, settle
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,7 @@ from ridgeline.stram.control import (
     Commit,
     ContainerReported,
     ControlEvent,
+    ExecutorEvent,
     GiveUp,
     Instruction,
     ManifestWritten,
@@ -104,13 +105,16 @@ class ApplicationRun:
         publisher_context: Callable[[str], PublisherContext],
         observe: Observe | None = None,
         compactions: Callable[[Plan, Checkpoint], Compactions] = Compactions,
+        settle: Callable[[], bool] | None = None,
     ) -> None:
+        """`settle` is called when nothing else is to be done: it does a piece of work and says if it did."""
         self.plan = plan
         self.checkpoint = checkpoint
         self.tails = Tails()
         self._executor = executor
         self._clock = clock
         self._observe = observe or (lambda _event: None)
+        self._settle = settle
         self._early_warnings: list[StateWarning] | None = []
         self._idled = clock.monotonic()
         self._windows: dict[int, _Window] = {}
@@ -185,13 +189,23 @@ class ApplicationRun:
         CheckpointError or FencedError when one could not be committed. Nothing of it counts then, nor of
         later ones. CheckpointError also if a state cannot be compacted that windows wait for.
         """
-        events = self._executor.poll(seconds)
+        events = self._poll(seconds)
         for event in events:
             if isinstance(event, ContainerReported):
                 window = self._windows.get(event.report.window.window_id)
                 if window is not None:
                     window.returned = window.timeline.now()
         self._process(*events)
+
+    def _poll(self, seconds: float) -> Sequence[ExecutorEvent]:
+        """What has come of the windows; waits at most so long for it, and does what can wait meanwhile."""
+        if self._settle is not None:
+            events = self._executor.poll(0.0)
+            while not events and self._settle():
+                events = self._executor.poll(0.0)
+            if events:
+                return events
+        return self._executor.poll(seconds)
 
     # Events and instructions --------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from ridgeline.engine.driver.slot_group import (
 from ridgeline.engine.driver.slot_spark import SlotPlatform
 from ridgeline.engine.driver.watchdog import Hangs, Process, Stuck, Watchdog
 from ridgeline.engine.exchange.network import Peer
+from ridgeline.engine.exchange.shared_blocks import SMALLEST_BYTES
 from ridgeline.engine.state.storage import DriverStorage
 from ridgeline.engine.worker import plan_distribution, stacks
 from ridgeline.engine.worker.black_box import Death, death_of, turn_of
@@ -54,6 +55,8 @@ _PATIENCE_SECONDS = 20.0
 """After so long without all slots the run says what it waits for."""
 _SUSPICION_SECONDS = 1.0
 """So long it may take until STRAM, too, finds a slot lost that another one could not reach."""
+_SHARED_BYTES = SMALLEST_BYTES // 2
+"""A container that sends less has no block by reference."""
 _DEATHS_KEPT = 8
 _NAMED = 8
 """How many operators of a slot are named."""
@@ -95,6 +98,8 @@ class SlotExecutor:
         self._containers = {container.id: container.operators for container in plan.execution.containers}
         self._sharing = platform.open_sharing()
         self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
+        self._told = self._shared = -1
+        """The last window that slots were told of, and the last with blocks by reference to be removed."""
         if self._heartbeat_seconds is not None:
             self._heartbeats.expect(self._heartbeat_seconds)
         hangs = Hangs(plan, run_id, process_of=self._process_of)
@@ -167,8 +172,10 @@ class SlotExecutor:
         """
         if self._group is not None:
             self._group.send_all(Committed(window_id))
-        if self._sharing.in_use:
+        if self._shared >= 0 and self._sharing.in_use:
             self._cleaner.submit(self._sharing.clean, window_id)
+            if window_id >= self._shared:
+                self._shared = -1
 
     def close(self) -> Sequence[Failure]:
         """End all slots in order, within 20 s. Returns what failed in `deactivate` and `teardown`."""
@@ -239,6 +246,7 @@ class SlotExecutor:
         if request.states is not None:
             self._watchdog.end()  # all attempts begun before are void
         self._watchdog.begin(request)
+        self._told = max(self._told, request.window_id)
         hosts = {member.host for member in self._slots.members.values()}
         shared = self._sharing.place(request.attempt, hosts)
         try:
@@ -308,10 +316,13 @@ class SlotExecutor:
                 pass
 
     def _reported(self, data: bytes) -> None:
+        """Pass a report on to STRAM, and note whether its attempt is over."""
         report = pickle.loads(data)
-        report.window.received = self._clock.wall()
-        self._events.append(ContainerReported(report))
         window = report.window
+        window.received = self._clock.wall()
+        self._events.append(ContainerReported(report))
+        if window.bytes_out >= _SHARED_BYTES:
+            self._shared = max(self._shared, window.window_id)
         if self._flight.runs(window.window_id, window.attempt):
             self._watchdog.ended(window.window_id, window.container)
         if self._flight.reported(window.window_id, window.attempt, window.container):
@@ -324,6 +335,7 @@ class SlotExecutor:
     def _fail(self, failure: Failure) -> None:
         """Containers have lost their state, or get no rows: what is in flight has failed."""
         self._feeds.stop()
+        self._shared = self._told
         self._watchdog.end()
         failed = self._flight.failed(failure)
         if failed is not None:
