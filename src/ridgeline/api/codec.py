@@ -136,23 +136,30 @@ def hash_column(column: pa.Array) -> Hashes:
         hashes: Hashes = table[encoded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
         return hashes
     if pa.types.is_floating(kind):
-        hashes = _mix(_float_bits(column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)))
+        hashes = _mix(_float_bits(_filled(column.cast(pa.float64()), 0.0)))
     elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         wide = pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
-        hashes = _mix(column.cast(wide).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64))
+        hashes = _mix(_filled(column.cast(wide), 0).view(np.uint64))
     elif pa.types.is_timestamp(kind):
         whole = column.cast(
             pa.timestamp("us", kind.tz), safe=False
         )  # what is finer than a microsecond does not count
-        hashes = _mix(whole.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64))
+        hashes = _mix(_filled(whole.cast(pa.int64()), 0).view(np.uint64))
     elif pa.types.is_date32(kind):
-        days = column.cast(pa.int32()).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-        hashes = _mix(days.view(np.uint64))
+        hashes = _mix(_filled(column.cast(pa.int32()).cast(pa.int64()), 0).view(np.uint64))
     else:
         return np.fromiter(map(stable_hash, column.to_pylist()), np.uint64, len(column))
     if column.null_count:
         hashes = np.where(pc.is_null(column).to_numpy(zero_copy_only=False), np.uint64(0), hashes)
     return hashes
+
+
+def _filled(column: pa.Array, value: float) -> npt.NDArray[Any]:
+    """The values of a column, `value` in the place of null."""
+    found: npt.NDArray[Any] = (column.fill_null(value) if column.null_count else column).to_numpy(
+        zero_copy_only=False
+    )
+    return found
 
 
 def hash_columns(batch: pa.RecordBatch, names: Sequence[str]) -> Hashes:

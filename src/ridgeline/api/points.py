@@ -272,6 +272,11 @@ class OutputPoint(Generic[T]):
 
         Raises SchemaError for the first tuple that does not fit.
         """
+        if not self._rows:
+            found = [batch for _, batch in self._batches]
+            self._batches.clear()
+            self._inherited.clear()
+            return found
         rows, batches, times = self._rows, self._batches, self._row_times()
         stamped, stamps = np.array(self._stamped, np.int64), to_times(self._stamps)
         opened = self._open

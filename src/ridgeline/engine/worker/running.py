@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from operator import length_hint
 from typing import Any, NamedTuple
 
@@ -80,27 +79,26 @@ class Running:
         if self._now.state == "running":
             self._now = self._now._replace(state="done", part=None, before=self._pending(), runs=())
 
-    @contextmanager
-    def callback(self) -> Iterator[None]:
-        """A callback runs."""
-        seconds, start = self.compute_seconds, self._clock.monotonic()
-        self._spent = (seconds, start)
-        try:
-            yield
-        finally:
-            self._spent = (seconds + (self._clock.monotonic() - start), None)
+    def callback(self) -> _Callback:
+        """A callback runs within the block."""
+        return _Callback(self, self._clock.monotonic)
 
-    @contextmanager
-    def part(self, port: str, size: int, rows: Iterator[object] | None) -> Iterator[None]:
-        """A run of tuples is delivered: one by one by an iterator, or all at once."""
-        self._now = self._now._replace(
-            part=(port, size, rows), before=self._pending(), begun=self._now.begun + 1
+    def part(self, port: str, size: int, rows: Iterator[object] | None) -> _Part:
+        """A run of tuples is delivered within the block: one by one by an iterator, or all at once."""
+        now = self._now
+        self._now = _Snapshot(
+            now.state, now.queued, now.consumed, (port, size, rows), self._pending(), now.runs, now.begun + 1
         )
-        with self.callback():
-            yield
+        return _Part(self, self._clock.monotonic)
+
+    def _delivered(self) -> None:
+        """The run of tuples is processed."""
         self._mark = None
-        consumed = self._now.consumed
-        self._now = self._now._replace(part=None, consumed={**consumed, port: consumed[port] + size})
+        now = self._now
+        if now.part is not None:
+            port, size, _ = now.part
+            consumed = {**now.consumed, port: now.consumed[port] + size}
+            self._now = _Snapshot(now.state, now.queued, consumed, None, now.before, now.runs, now.begun)
 
     @property
     def end_seconds(self) -> float:
@@ -201,6 +199,36 @@ class Running:
             return self._operator.progress() if isinstance(self._operator, InputOperator) else None
         except Exception:  # noqa: BLE001  asked again at the end of the window, where it counts
             return None
+
+
+class _Callback:
+    """Takes the time of a block. A context manager made by a generator would cost more than what it times."""
+
+    __slots__ = ("_monotonic", "_running", "_seconds", "_start")
+
+    def __init__(self, running: Running, monotonic: Callable[[], float]) -> None:
+        self._running = running
+        self._monotonic = monotonic
+
+    def __enter__(self) -> None:
+        running = self._running
+        self._seconds = running._spent[0]  # noqa: SLF001  a part of it
+        self._start = self._monotonic()
+        running._spent = (self._seconds, self._start)  # noqa: SLF001
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._running._spent = (self._seconds + (self._monotonic() - self._start), None)  # noqa: SLF001
+
+
+class _Part(_Callback):
+    """The same of a run of tuples, which counts as processed if nothing was raised."""
+
+    __slots__ = ()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        super().__exit__(kind, error, trace)
+        if error is None:
+            self._running._delivered()  # noqa: SLF001
 
 
 def _lowest_time(now: _Snapshot, finished: int) -> float | None:

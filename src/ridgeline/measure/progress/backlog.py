@@ -111,6 +111,8 @@ class SourceBacklog:
         self._consumed: float | None = None
         self._moved_at = -math.inf
         self._began_at = -math.inf
+        self._unjudged: tuple[float, bool] | None = None
+        """When the last sample came that is not judged yet, and whether a window was late then."""
         self._trend: Trend | None = None
         self._verdict = Verdict.UNKNOWN
         self._verdict_since = -math.inf
@@ -143,8 +145,11 @@ class SourceBacklog:
             remaining = min(_MOST, remaining) if remaining >= 0 else math.inf
         if not math.isfinite(at) or at < self._as_of:
             return
+        if not counts or self._samples.begins_slice(at):
+            self._judge_last()
         last = self._consumed
         if last is not None and consumed is not None and consumed < last * (1 - _ROUNDING):
+            self._judge_last()
             self._samples.clear()
             self._verdict, last = Verdict.UNKNOWN, None
         if last is None or (consumed is not None and consumed > last * (1 + _ROUNDING)):
@@ -154,8 +159,7 @@ class SourceBacklog:
         self._backlog = Estimate(remaining, basis)
         if counts:
             self._samples.add(Sample(at, consumed, None if self._backlog.infinite else self._backlog.value))
-            self._trend = self._samples.trend(self._samples.since(self._began_at))
-            self._say(self._judge(at, late=late), at)
+            self._unjudged = at, late
         elif self._backlog.value == 0 and basis is Basis.EXACT:
             self._say(Verdict.KEEPING_UP, at)
         elif self._verdict is Verdict.KEEPING_UP and (self._backlog.value or 0.0) > self._drained_in(
@@ -163,16 +167,25 @@ class SourceBacklog:
         ):
             self._say(Verdict.UNKNOWN, at)  # more waits than it was ever seen to work off in that time
 
+    def _judge_last(self) -> None:
+        """Judge the last sample that counts, unless that was done: once for all samples of a slice."""
+        if self._unjudged is not None:
+            (at, late), self._unjudged = self._unjudged, None
+            self._trend = self._samples.trend(self._samples.since(self._began_at))
+            self._say(self._judge(at, late=late), at)
+
     def _drained_in(self, windows: float) -> float:
         """How much is drained in this number of windows; 0 if nothing was drained yet."""
         return windows * self._window * (self._drain(since_change=False) or 0.0)
 
     def begin_anew(self, at: float) -> None:
         """From now on the backlog's trend is another one: what was seen before does not count for it."""
+        self._judge_last()
         self._began_at = max(self._began_at, at)
 
     def moved(self, at: float) -> None:
         """Note that the application works on what it has taken, without a new sample."""
+        self._judge_last()
         self._moved_at = max(self._moved_at, at)
 
     @property
@@ -182,6 +195,7 @@ class SourceBacklog:
 
     def state(self, now: float) -> BacklogState:
         """The backlog as of the last sample, judged at `now`."""
+        self._judge_last()
         drain, growth = self._drain(), self._trend
         arrival = None if drain is None or growth is None else max(0.0, drain + growth.rate)
         verdict = Verdict.STUCK if self._stuck(now) else self._verdict

@@ -85,10 +85,14 @@ class Samples:
         self._noises.clear()
         self._changed_at = -math.inf
 
+    def begins_slice(self, at: float) -> bool:
+        """True if a sample of this moment will stay beside the last one; else it will take its place."""
+        return len(self._times) < 2 or at - self._times[-2] >= self._slice  # noqa: PLR2004  a slice has a begin
+
     def add(self, sample: Sample) -> None:
         """Take a sample that is not older than the last one."""
         samples, times = self._samples, self._times
-        if len(samples) > 1 and sample.at - times[-2] < self._slice:
+        if not self.begins_slice(sample.at):
             samples.pop()
             times.pop()
             self._noises.pop()
