@@ -12,6 +12,7 @@ from benchmarks.frame import Benchmark
 _NAMES = (
     "window",
     "age",
+    "pipeline",
     "hop",
     "transport",
     "fused_chain",

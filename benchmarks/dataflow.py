@@ -55,7 +55,9 @@ class _Share(StatelessSourcePartition[Any]):
 
 
 @dataclass
-class _Each(DynamicSink[Any], StatelessSinkPartition[Any]):
+class Each(DynamicSink[Any], StatelessSinkPartition[Any]):
+    """Gives what comes out to `take`."""
+
     take: Callable[[list[Any]], None]
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> StatelessSinkPartition[Any]:
@@ -100,7 +102,7 @@ class Flow:
 
     def _run(self, addresses: list[str], process: int) -> tuple[float, float, dict[Any, int]]:
         flow = Dataflow("alternative")
-        op.output("output", self.steps(op.input("input", flow, self.source)), _Each(self.take))
+        op.output("output", self.steps(op.input("input", flow, self.source)), Each(self.take))
         cluster_main(flow, addresses if len(addresses) > 1 else [], process)
         return self.source.began, time.perf_counter(), self.found
 

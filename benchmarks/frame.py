@@ -69,12 +69,12 @@ Contestant = Callable[[Round], Figures]
 class Goal:
     """A contestant's figure is at most, or at least, so many times that of another one in the same round.
 
-    With `difference` it is so much more instead, in the figure's unit. `against_figure` is another figure to
-    compare with.
+    With `difference` it is so much more instead, in the figure's unit. Without `against` the limit is in the
+    figure's unit. `against_figure` is another figure to compare with.
     """
 
     figure: str
-    against: str
+    against: str = ""
     at_most: float | None = None
     at_least: float | None = None
     of: str = OURS
@@ -90,7 +90,9 @@ class Goal:
         object.__setattr__(self, "against_figure", self.against_figure or self.figure)
 
     def compare(self, of: float, against: float) -> float:
-        """The figure compared: ratio or difference."""
+        """The figure compared: ratio or difference, or the figure itself."""
+        if not self.against:
+            return of
         if self.difference:
             return of - against
         return of / against if against else math.inf
@@ -120,7 +122,7 @@ class Benchmark:
 
     def __post_init__(self) -> None:
         for goal in self.goals:
-            for name in (goal.of, goal.against):
+            for name in filter(None, (goal.of, goal.against)):
                 if name not in self.contestants:
                     msg = (
                         f"benchmark `{self.name}`: a goal names a contestant; got {name!r}; "

@@ -162,8 +162,8 @@ def _benchmark(name: str, rows: int, measured: int) -> Benchmark:
         },
         goals=[
             Goal(figure=RATE, against="native", at_least=4.0),
-            Goal(figure=RATE, against="Bytewax", at_least=0.6),
-            Goal(figure=RATE, against="Bytewax, 2 processes", at_least=0.6),
+            Goal(figure=RATE, against="Bytewax", at_least=1.0),
+            Goal(figure=RATE, against="Bytewax, 2 processes", at_least=1.0),
         ],
         prepare=partial(_prepare, window_rows=rows, measured=measured),
     )

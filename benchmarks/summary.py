@@ -78,9 +78,8 @@ def figures_of(rounds: Sequence[Ran], contestant: str) -> dict[str, Spread]:
 
 def judge(goal: Goal, rounds: Sequence[Ran]) -> Judged:
     """Compare round by round: what disturbs a machine for a while disturbs both."""
-    of, against = (
-        _medians(rounds, *which) for which in ((goal.of, goal.figure), (goal.against, goal.against_figure))
-    )
+    of = _medians(rounds, goal.of, goal.figure)
+    against = _medians(rounds, goal.against, goal.against_figure) if goal.against else of
     numbers = sorted(of.keys() & against.keys())
     if not numbers:
         return Judged(goal, "not run", reason=_why(goal, rounds))
@@ -100,7 +99,8 @@ def _medians(rounds: Sequence[Ran], contestant: str, figure: str) -> dict[int, f
 
 
 def _why(goal: Goal, rounds: Sequence[Ran]) -> str:
-    for name, figure in ((goal.of, goal.figure), (goal.against, goal.against_figure)):
+    others = [(goal.against, goal.against_figure)] if goal.against else []
+    for name, figure in [(goal.of, goal.figure), *others]:
         of_it = [ran for ran in rounds if ran.contestant == name]
         if not of_it:
             return f"{name}: ended no round"
@@ -144,18 +144,23 @@ def readable_limit(goal: Goal) -> str:
     ('<= 0.4', '>= 8')
     """
     sign, limit = ("<=", goal.at_most) if goal.at_most is not None else (">=", goal.at_least or 0.0)
+    if not goal.against:
+        return f"{sign} {readable(goal.figure, limit)}"
     return f"{sign} {'+' + readable(goal.figure, limit) if goal.difference else f'{limit:g}'}"
 
 
 def readable_compared(goal: Goal, compared: Spread) -> tuple[str, str]:
     """What was compared, and its spread."""
+    if not goal.against:
+        low, high = readable(goal.figure, compared.low), readable(goal.figure, compared.high)
+        return readable(goal.figure, compared.median), f"{low} to {high}"
     if goal.difference:
         low, high = readable(goal.figure, compared.low), readable(goal.figure, compared.high)
         return (
             f"{'+' if compared.median >= 0 else ''}{readable(goal.figure, compared.median)}",
             f"{low} to {high}",
         )
-    return f"{compared.median:.2f}", f"{compared.low:.2f} to {compared.high:.2f}"
+    return f"{compared.median:.3g}", f"{compared.low:.3g} to {compared.high:.3g}"
 
 
 def as_json(benchmark: Benchmark, rounds: Sequence[Ran], *, judged: bool) -> Mapping[str, object]:
@@ -186,7 +191,7 @@ def as_json(benchmark: Benchmark, rounds: Sequence[Ran], *, judged: bool) -> Map
                 "of": goal.of,
                 "against": goal.against,
                 "against_figure": goal.against_figure,
-                "compared_by": "difference" if goal.difference else "ratio",
+                "compared_by": "itself" if not goal.against else "difference" if goal.difference else "ratio",
                 **limit,
                 "compared": vars(found.compared) if found.compared else None,
                 "verdict": found.verdict,

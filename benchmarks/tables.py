@@ -69,7 +69,7 @@ def show_end(console: Console, finished: Finished, *, judged: bool) -> None:
                 if goal.against_figure == goal.figure
                 else f"{goal.against}, {goal.against_figure}"
             )
-            theirs = _value(rounds, goal.against, goal.against_figure)
+            theirs = _value(rounds, goal.against, goal.against_figure) if goal.against else ""
             compared, around = readable_compared(goal, found.compared) if found.compared else ("-", "-")
             verdict = found.verdict if judged or found.verdict == "not run" else "-"
             shown = f"[{STYLES.get(verdict, 'dim')}]{verdict}[/]"

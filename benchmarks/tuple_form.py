@@ -191,7 +191,7 @@ BENCHMARKS = [
         },
         goals=[
             Goal(figure=RATE, against="Bytewax", at_least=2.0),
-            Goal(figure=RATE, against="Bytewax, 2 processes", at_least=2.0),
+            Goal(figure=RATE, against="Bytewax, 2 processes", at_least=1.5),
             Goal(figure=RATE, against="applyInPandasWithState", at_least=12.0),
         ],
     )
