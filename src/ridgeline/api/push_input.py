@@ -70,7 +70,7 @@ class PushInput(InputOperator):
     def handle_idle_time(self) -> None:
         """Do what can wait. Called in each window in which `emit_tuples` has emitted nothing; may emit.
 
-        While nothing comes there are a few such windows a second. It must be short: operators that share the
+        While nothing comes there are two such windows a second. It must be short: operators that share the
         slot wait meanwhile.
         """
 

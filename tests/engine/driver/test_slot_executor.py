@@ -164,3 +164,15 @@ def test_what_fails_in_teardown_is_a_warning(run):
     assert "operator `total`" in warning.text
     assert "`teardown` failed: ValueError: nothing to sweep with" in warning.text
     assert found.run.ended
+
+
+@pytest.mark.slow
+def test_an_operator_lives_in_one_process_for_ten_thousand_windows(run, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    found = run(two_stages(NotedSum(folder=str(folder)), count=100_000))
+    assert len(found.ids) == 10_000
+    lives = notes(folder, "lives")
+    assert sorted(partition for partition, _ in lives) == [0, 1]
+    assert sorted(notes(folder, "setup")) == sorted(lives)
+    assert sorted(notes(folder, "teardown")) == sorted(lives)

@@ -6,6 +6,7 @@ import pytest
 
 import socket_lines
 from ridgeline import Application, OperatorError
+from ridgeline.engine.driver import triggers
 from ridgeline.testing import CollectorSink, run_local
 from support.engine.applications import Number
 from support.engine.pushed import Failing, Fed, FedByTwos, Sender, Slow, fed, free_port
@@ -111,23 +112,34 @@ def test_a_sender_that_can_go_back_gets_every_line_counted_once(tmp_path):
     assert sender.connected
 
 
-def test_no_window_begins_while_nothing_comes(tmp_path):
-    """Without being held back there would be five hundred windows a second."""
-    port, seen = free_port(), []
-    app = lines(port, Slow(), window="2ms")
-    stop = threading.Event()
-    sender = None
+def test_no_window_begins_before_something_comes_and_then_one_begins_at_once(tmp_path, monkeypatch):
+    """The next window is held back for an hour, or until `wake`."""
+    monkeypatch.setattr(triggers, "IDLE_WINDOW_SECONDS", 3_600.0)
+    port, stop, senders = free_port(), threading.Event(), []
 
     def look(run, event):
-        nonlocal sender
-        seen.append(event.window_id)
-        if event.window_id == 4:
-            sender = Sender(["one", "two"], port)
+        if not senders:
+            senders.append(Sender(["one", "two"], port))
         if sum(numbers(run)) == 2:
             stop.set()
 
+    app = lines(port, Slow(), window="2ms")
+    alarm = threading.Timer(90, stop.set)
+    alarm.start()
     run = run_in_processes(app, tmp_path / "checkpoint", stop=stop, each=look, places=2)
-    sender.end()
+    alarm.cancel()
+    senders[0].end()
     assert sum(numbers(run)) == 2
-    began = {event.window_id: event.at for event in run.events if type(event).__name__ == "WindowStarted"}
-    assert began[4] - began[0] > 0.5
+    assert len(run.ids) < 20
+
+
+@pytest.mark.slow
+def test_a_million_lines_at_full_speed_through_a_slow_consumer(tmp_path):
+    """Nothing is lost, and memory stays what the queue and the windows in flight hold."""
+    notes, port = tmp_path / "notes", free_port()
+    app = lines(port, Slow(seconds=0.005, notes=str(notes)), window="50ms")
+    run, _ = run_lines(app, tmp_path, port, 1_000_000, places=2)
+    assert sum(numbers(run)) == 1_000_000
+    assert not run.retries
+    mebibytes = [int(line) for line in notes.read_text().splitlines()]
+    assert mebibytes[-1] - mebibytes[len(mebibytes) // 4] < 20

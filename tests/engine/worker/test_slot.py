@@ -12,6 +12,7 @@ from ridgeline.api.pickling import loads
 from ridgeline.engine.exchange.block import Block, Message
 from ridgeline.engine.exchange.network import LATE, STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.worker.messages import (
+    Awake,
     Blocks,
     Committed,
     End,
@@ -30,8 +31,9 @@ from ridgeline.engine.worker.plan_distribution import PlanFile
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.engine.worker.slot_loop import QUEUE_BYTES, SlotLoop
 from ridgeline.measure.events import ContainerWindow
-from ridgeline.plan.protocol import WindowReport, WindowRequest
+from ridgeline.plan.protocol import OperatorReport, WindowReport, WindowRequest
 from ridgeline.testing import SteppingClock
+from support.engine.pushed import Fed
 from support.engine.slots import specs_of
 from support.engine.switchboard import Switchboard
 
@@ -360,3 +362,50 @@ def test_a_slot_whose_stram_is_gone_tears_down(looped):
     settle()
     loop.serve()
     assert loop._slot.over
+
+
+@pytest.fixture
+def waiting():
+    """A slot with one container, whose input waits for its tuples and has none."""
+    slot, containers = slot_of((1,), (0,))
+    input_of_it = SimpleNamespace(operator=Fed(), id=0)
+    containers._all = {0: replace(containers._all[0], operators=(input_of_it,))}
+    slot.from_stram(Host("m", PlanFile("p"), "run", 0, (0,), {0: 0}, {Peer(0): "x"}))
+    begin(slot, 0, states=True)
+    containers.report = OperatorReport.begun(WindowRequest(0, 0, 0), 0)
+    containers.report.idle = True
+    return slot, containers
+
+
+def test_stram_hears_of_an_input_that_is_awake_after_the_report_that_says_the_contrary(waiting):
+    slot, _ = waiting
+    slot.awake()
+    assert slot.take()[1] == []  # STRAM does not believe that it has nothing
+    slot.step()
+    slot.awake()
+    first, second = slot.take()[1]
+    assert windows_of([first]) == [(0, 0)]
+    assert second == Awake()
+    slot.awake()
+    assert slot.take()[1] == []
+
+
+def test_an_input_that_had_something_is_awake_anyhow(waiting):
+    slot, containers = waiting
+    containers.report.idle = False
+    slot.step()
+    slot.awake()
+    assert [type(message) for message in slot.take()[1]] == [Reported]
+
+
+def test_the_width_of_a_window_is_over_after_it_was_begun(waiting):
+    slot, containers = waiting
+    seen = []
+    run = containers.run
+    containers.run = lambda container, request, *more: (
+        seen.append(request.ends) or run(container, request, *more)
+    )
+    begin(slot, 1)
+    slot._clock.advance(5.0)
+    work(slot)
+    assert seen == [1.0, 1.0]

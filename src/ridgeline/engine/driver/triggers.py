@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ridgeline.engine.spark.java_object import JavaObject
 
 _T = TypeVar("_T")
-IDLE_WINDOW_SECONDS = 0.25
+IDLE_WINDOW_SECONDS = 0.5
 """So long a window is held back for inputs that have nothing."""
 _READ_SECONDS = 0.1
 """How often Spark's account of windows is read: each read costs the JVM some work."""
