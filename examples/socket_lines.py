@@ -13,20 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, Full, Queue
 from threading import Event, Thread
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from ridgeline import Application, Cache, OperatorContext, OutputPort, PushInput, State
 from ridgeline.operators import ConsoleOutput
-from word_count import Count, Split
+from word_count import Count, Line, Split
 
 CHUNK_BYTES = 64 * 1024
 LINES_AT_ONCE = 1_000
-
-
-class Line(NamedTuple):
-    text: str
 
 
 class LineInput(PushInput):
