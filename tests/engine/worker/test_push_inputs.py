@@ -1,5 +1,7 @@
 """Inputs that wait for their tuples: asked again and again in a window, woken by threads of their own."""
 
+import os
+import signal
 import threading
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import socket_lines
 from ridgeline import Application, OperatorError
 from ridgeline.engine.driver import triggers
+from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.testing import CollectorSink, run_local
 from support.engine.applications import Number
 from support.engine.pushed import Failing, Fed, FedByTwos, Sender, Slow, fed, free_port
@@ -81,12 +84,14 @@ def lines(port, behind, window="20ms", **attributes):
     return app
 
 
-def run_lines(app, folder, port, count, **options):
+def run_lines(app, folder, port, count, *, each=None, **options):
     """Run it in slots until it has taken so many lines; returns the run and its sender."""
     stop = threading.Event()
     sender = Sender([f"line {number}" for number in range(count)], port)
 
     def look(run, event):
+        if each:
+            each(run, event)
         if sum(numbers(run)) >= count:
             stop.set()
 
@@ -131,6 +136,20 @@ def test_no_window_begins_before_something_comes_and_then_one_begins_at_once(tmp
     senders[0].end()
     assert sum(numbers(run)) == 2
     assert len(run.ids) < 20
+
+
+def test_killed_slots_cost_a_sender_that_can_go_back_no_line(tmp_path):
+    killed = []
+
+    def kill(run, event):
+        if event.window_id in {3, 12}:
+            killed.append(run.of_type(SlotJoined)[-1].pid)
+            os.kill(killed[-1], signal.SIGKILL)
+
+    app = lines(port := free_port(), Slow(), window="10ms")
+    run, _ = run_lines(app, tmp_path, port, 50_000, places=1, each=kill)
+    assert sum(numbers(run)) == 50_000
+    assert [event.pid for event in run.of_type(SlotLost)] == killed
 
 
 @pytest.mark.slow

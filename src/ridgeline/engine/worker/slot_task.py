@@ -97,13 +97,13 @@ def join(network: Network, stram: Peer, task_attempt: int = 0) -> SlotLoop:
     me = network.me
     joined = Joined(me.slot, socket.gethostname(), os.getpid(), network.address, task_attempt)
     network.send(stram, *encode(joined))
-    containers = Containers(f"s{me.slot}a{me.attempt}", partial(_send_heartbeat, network, stram))
+    containers = Containers(f"s{me.slot}a{me.attempt}", partial(send_heartbeat, network, stram))
     loop = SlotLoop(Slot(me.slot, containers, CLOCK), network, stram)
     containers.on_wake = loop.wake
     return loop
 
 
-def _send_heartbeat(network: Network, stram: Peer, heartbeat: Callable[[], bytes]) -> bool:
+def send_heartbeat(network: Network, stram: Peer, heartbeat: Callable[[], bytes]) -> bool:
     """Send a heartbeat, as `Send`, also while the slot's own thread runs a callback.
 
     Not while STRAM takes nothing: what it will find then is old.
