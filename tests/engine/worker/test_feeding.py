@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.api.errors import Failure, OperatorError
-from ridgeline.engine.exchange.network import FEEDER, STRAM, Lost, Opened, Peer, Received
+from ridgeline.engine.exchange.network import FEEDER, LATE, STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.worker import slot_loop
 from ridgeline.engine.worker.failures import InputLostError
-from ridgeline.engine.worker.feed_task import WholeInput
+from ridgeline.engine.worker.feed_task import Feeder, FeedTask, WholeInput
 from ridgeline.engine.worker.feeding import FedRows, kept
 from ridgeline.engine.worker.messages import Blocks, Fed, Host, Reading, Run, Taken, decode, encode
 from ridgeline.engine.worker.plan_distribution import PlanFile
@@ -168,7 +168,11 @@ class Wire:
     me = Peer(0)
 
     def __init__(self):
-        self.events, self.sent = [], []
+        self.events, self.sent, self.connected = [], [], []
+
+    def connect(self, peer, _address):
+        self.connected.append(peer)
+        self.events.append(Lost(peer, LATE) if len(self.connected) == 1 else Opened(peer))
 
     def poll(self, _seconds):
         events, self.events = self.events, []
@@ -176,7 +180,9 @@ class Wire:
 
     def send(self, peer, kind, head, buffers=()):
         frame = Received(peer, kind, memoryview(head), [memoryview(one) for one in buffers])
-        self.sent.append((peer, decode(frame)))
+        self.sent.append((peer, message := decode(frame)))
+        if isinstance(message, Fed) and message.ended:
+            self.events.append(received(peer, Taken(message.container)))
         return True
 
     def hang_up(self, peer):
@@ -212,3 +218,19 @@ def test_a_feeder_may_send_rows_only_and_hears_when_all_is_taken(monkeypatch, ro
     wire.events = [received(Peer(FEEDER, 8), Blocks(0, 0, 0, None))]
     loop.turn(0.0)
     assert (Peer(FEEDER, 8), None) in wire.sent
+
+
+def test_a_task_calls_its_slot_once_it_has_rows_and_again_if_it_is_busy():
+    wire, slot = Wire(), Peer(3)
+
+    def messages():
+        for value in range(3):
+            assert wire.connected == []
+            yield rows(value).to_pybytes()
+
+    task = FeedTask(5, 1, ((7,),), IPC, {7: (slot, "x")}, b"")
+    assert not Feeder(wire, task, 0, SteppingClock(), 0.0, 0).feed(messages())
+    assert wire.connected == [slot, slot]
+    [(to, fed)] = wire.sent
+    assert (to, fed.window_id, fed.attempt, fed.container) == (slot, 5, 1, 7)
+    assert values_of(FedRows((fed,))) == [0, 1, 2]

@@ -140,8 +140,6 @@ class Feeder:
 
     def _send_all(self, messages: Iterable[bytes]) -> None:
         """Send what is read, and at last that it is all."""
-        for container in self._schemas:
-            self._network.connect(*self._task.slots[container])
         for container, row in self._read(messages):
             if container in self._untaken and not self._lost:
                 self._rows[container].append(row)
@@ -178,10 +176,15 @@ class Feeder:
             yield message
 
     def _send(self, container: int, ended: Reading | None = None) -> None:
-        """Send what has been read for a container, once its slot takes it."""
-        peer, _ = self._task.slots[container]
+        """Send what has been read for a container, once its slot takes it.
+
+        It is connected to at the first time, and again if it was busy: nobody answers it while rows are read.
+        """
+        peer, address = self._task.slots[container]
         self._listen(0.0)
         while container in self._untaken and not self._lost and not self._has_room(peer):
+            if peer not in self._open:
+                self._network.connect(peer, address)
             self._listen(_FULL_SECONDS if peer in self._open else _WAIT_SECONDS)
         rows, self._rows[container], self._sizes[container] = tuple(self._rows[container]), [], 0
         if container in self._untaken and not self._lost:
@@ -213,11 +216,7 @@ class Feeder:
                 if isinstance(answer, Taken):
                     self._untaken.discard(answer.container)
             case Lost(peer, reason) if reason == LATE and peer not in self._open:
-                self._call(peer)  # it is busy: nothing was sent yet
+                pass  # it is busy, and nothing was sent yet
             case Lost(peer, reason, detail):
                 if any(self._task.slots[container][0] == peer for container in self._untaken):
                     self._lost = f"{peer} is lost: {reason}" + (f" ({detail})" if detail else "")
-
-    def _call(self, peer: Peer) -> None:
-        address = next(address for other, address in self._task.slots.values() if other == peer)
-        self._network.connect(peer, address)
