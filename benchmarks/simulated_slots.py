@@ -165,7 +165,7 @@ class SimulatedSlots:
         self.network = SimulatedNetwork(plan, moves)
         self._places = places
 
-    def claim(self, containers: int) -> int:
+    def claim(self, containers: int, _fed: int) -> int:
         """As many slots as were asked for."""
         return min(containers, self._places)
 
@@ -179,6 +179,11 @@ class SimulatedSlots:
     def open_jobs(self, task: Callable[[int], str], describe: Callable[[int], str], _wake: Any) -> Any:
         """Slots come at once."""
         return _Jobs(self.network, task, describe)
+
+    def open_feed(self, _source: Any) -> Any:
+        """There is no Spark source."""
+        msg = "simulated slots take no Spark sources"
+        raise AssertionError(msg)
 
     def open_sharing(self) -> Any:
         """All blocks go by value."""

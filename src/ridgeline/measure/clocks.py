@@ -135,9 +135,13 @@ class ClockOffsets:
             return event
         kind = type(event)
         values = list(_VALUES[kind](event))
+        at, slope, offset = line.at, line.slope, line.offset
+        span = line.last - line.first
+        first, last = line.first - span, line.last + span
         for number in _HOST_TIMES[kind]:
-            if at := values[number]:
-                values[number] = at + line.value(at)
+            if time := values[number]:
+                within = first if time < first else min(time, last)
+                values[number] = time + offset + slope * (within - at)
         return kind(*values)
 
     def as_dict(self) -> dict[str, dict[str, float | int]]:

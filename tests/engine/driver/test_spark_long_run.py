@@ -43,7 +43,8 @@ def test_files_do_not_pile_up(spark_context, spark_folder, tmp_path, wait_until)
     # Deltas are in the journal; for the oldest of twelve windows what was merged.
     assert max(count["journal"] for count in counts) <= 6
     assert max(count["state"] for count in counts) <= 12 * len(run.plan.execution.containers)
-    assert counts[-1]["plans"] == counts[-1]["epochs"] == 1
+    assert counts[-1]["epochs"] == 1
+    assert counts[-1]["plans"] <= len(run.plan.execution.containers) + 1  # slots, and the compactor
     wait_until(lambda: not shuffle_files(spark_folder), "the files of shuffles to go")
 
 

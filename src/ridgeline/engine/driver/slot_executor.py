@@ -42,13 +42,14 @@ from ridgeline.engine.worker.messages import (
     Run,
     Unreachable,
 )
+from ridgeline.engine.worker.user_modules import user_sources
 from ridgeline.measure.events import RunEvent, SlotJoined, SlotLost, StateWarning
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowRequest
 from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, InputAwake
 from ridgeline.stram.in_flight import InFlight
-from ridgeline.stram.slots import Member, Slots, place
+from ridgeline.stram.slots import Member, Placement, Slots, place
 
 _HOST = socket.gethostname()
 _PATIENCE_SECONDS = 20.0
@@ -58,6 +59,8 @@ _SUSPICION_SECONDS = 1.0
 _SHARED_BYTES = SMALLEST_BYTES // 2
 """A container that sends less has no block by reference."""
 _DEATHS_KEPT = 8
+_PLANS_AT_ONCE = 8
+"""So many plan files are written at the same time: on an object store each takes a while."""
 _NAMED = 8
 """How many operators of a slot are named."""
 
@@ -106,7 +109,7 @@ class SlotExecutor:
         self._watchdog = Watchdog(hangs, self._heartbeats.workers, self._end_stuck, clock)
         self._group: SlotGroup | None = None
         self._slots: Slots
-        self._plan_file: plan_distribution.PlanFile
+        self._plan_files: Sequence[plan_distribution.PlanFile]
         self._home: dict[int, int] = {}
         self._events: deque[ExecutorEvent] = deque()
         self._flight = InFlight(self._containers)
@@ -200,15 +203,26 @@ class SlotExecutor:
         self._home = {container: slot for slot, hosted in enumerate(placement) for container in hosted}
         attempts = max(one.attributes["recovery_attempts"] for one in self._plan.logical.operators)
         self._slots = Slots(placement, int(attempts))
-        self._plan_file = plan_distribution.distribute(self._storage, container_specs(self._plan))
+        self._plan_files = self._distribute(placement)
         self._warn_at = self._clock.monotonic() + _PATIENCE_SECONDS
         self._group = SlotGroup(self._platform, self._slots, self._host, self._describe, self._clock)
         return self._group
 
+    def _distribute(self, placement: Placement) -> Sequence[plan_distribution.PlanFile]:
+        """A plan file for each slot: where all partitions send to all, most is of others' containers."""
+        specs, sources = container_specs(self._plan), user_sources()
+
+        def distribute(hosted: Sequence[int]) -> plan_distribution.PlanFile:
+            own = [specs[container] for container in hosted]
+            return plan_distribution.distribute(self._storage, own, sources)
+
+        with ThreadPoolExecutor(_PLANS_AT_ONCE, "ridgeline-plans") as threads:
+            return list(threads.map(distribute, placement))
+
     def _host(self, slot: int, peers: Mapping[Peer, str]) -> Host:
         return Host(
             self._storage.uri,
-            self._plan_file,
+            self._plan_files[slot],
             self._run_id,
             self._epoch,
             self._slots.placement[slot],

@@ -48,9 +48,12 @@ class PlanFile:
     owner: int = 0
 
 
-def distribute(storage: DriverStorage, specs: Sequence[ContainerSpec]) -> PlanFile:
+def distribute(
+    storage: DriverStorage, specs: Sequence[ContainerSpec], sources: Sources | None = None
+) -> PlanFile:
     """Write the specs and the user's modules, without the secrets that operators hold in properties.
 
+    `sources`: the modules, where they are known already. May be called from several threads.
     Raises OSError, and RidgelineError naming the operator that cannot be sent.
     """
     values = [vars(operator.operator) for spec in specs for operator in spec.operators]
@@ -63,7 +66,7 @@ def distribute(storage: DriverStorage, specs: Sequence[ContainerSpec]) -> PlanFi
     ]
     secrets = tuple(dict.fromkeys(found))
     numbers = {id(secret): secrets.index(secret) for secret in found}
-    data = zlib.compress(cloudpickle.dumps((user_sources(), _pickled(specs, numbers)), 5), 1)
+    data = zlib.compress(cloudpickle.dumps((sources or user_sources(), _pickled(specs, numbers)), 5), 1)
     name = f"{FOLDER}/{hashlib.sha256(data).hexdigest()}"
     storage.create(name, data)
     return PlanFile(name, secrets, os.geteuid())

@@ -512,8 +512,11 @@ class _Averages:
         self.end_seconds += weight * (event.end_seconds - self.end_seconds)
         self.elements += weight * (elements - self.elements)
         for means, counts in ((self.inputs, event.tuples_in), (self.outputs, event.tuples_out)):
-            for port in counts.keys() | means.keys():
-                means[port] = means.get(port, 0.0) + weight * (counts.get(port, 0) - means.get(port, 0.0))
+            if means.keys() - counts.keys():
+                counts = {**dict.fromkeys(means, 0), **counts}  # noqa: PLW2901  what it is without them
+            for port, count in counts.items():
+                mean = means.get(port, 0.0)
+                means[port] = mean + weight * (count - mean)
 
     def add_work(self, consumed: float) -> None:
         """The cumulative work at the end of a window; if it falls, the source has restarted."""

@@ -132,6 +132,8 @@ class Throughput:
 
 
 def _sum(counts: Counts, more: Mapping[str, int]) -> Counts:
+    if not any(more.values()) and more.keys() <= counts.keys():
+        return counts  # nobody changes it
     return counts | {port: counts.get(port, 0) + count for port, count in more.items()}
 
 
