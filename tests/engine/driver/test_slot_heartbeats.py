@@ -108,7 +108,7 @@ def test_a_slot_that_says_nothing_is_ended(tmp_path, heard):
             os.kill(stopped[0], signal.SIGSTOP)
 
     app = two_stages(Sum(), count=200)
-    limits = {"heartbeat_interval": "200ms", "heartbeat_timeout": "4s"}
+    limits = {"heartbeat_interval": "200ms", "heartbeat_timeout": "6s"}
     run = run_in_processes(app, tmp_path / "checkpoint", heartbeats=heard, each=stop, **limits)
     assert stopped[0] in {event.pid for event in run.of_type(SlotLost)}
     assert any(

@@ -51,17 +51,22 @@ def run(tmp_path, monkeypatch):
     """`run(times)`: a slot has patience, however slow the machine is, until one of them does hang."""
     folder = tmp_path / "notes"
     folder.mkdir()
-    lost, over = [], threading.Event()
+    lost, over, turn = [], threading.Event(), threading.Lock()
 
-    def patience():
-        while not over.wait(0.05):
+    def set_patience():
+        with turn:
             hangs = len(list(folder.iterdir())) > len(lost)
             monkeypatch.setattr(overdue, "LEAST_SECONDS", 0.5 if hangs else 1_000.0)
 
+    def patience():
+        while not over.wait(0.05):
+            set_patience()
+
     def see(_found, event):
         if isinstance(event, SlotLost):
-            monkeypatch.setattr(overdue, "LEAST_SECONDS", 1_000.0)
-            lost.append(event)
+            with turn:
+                lost.append(event)
+            set_patience()
 
     def run(times, **options):
         app = two_stages(StuckSum(folder=str(folder), times=times), count=100, recovery_attempts=1)

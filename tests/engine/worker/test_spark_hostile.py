@@ -100,7 +100,7 @@ def test_a_worker_that_dies_once_costs_a_task_and_no_window(spark_context, tmp_p
 @pytest.mark.parametrize("kind", ["stopped", "frozen"])
 def test_a_silent_worker_is_ended_and_its_window_run_again(spark_context, heartbeats, tmp_path, kind):
     app = hostile_application(kind, tmp_path, failures=1)
-    limits = {"heartbeat_timeout": "3s", "heartbeat_interval": "200ms"}
+    limits = {"heartbeat_timeout": "6s", "heartbeat_interval": "200ms"}
 
     run = run_on_spark(app, spark_context, tmp_path / "checkpoint", attributes=limits, heartbeats=heartbeats)
 
