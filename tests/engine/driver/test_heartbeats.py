@@ -4,6 +4,8 @@ import json
 import os
 import secrets
 import socket
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 
@@ -297,3 +299,28 @@ def test_a_process_has_one_sender_for_each_address(port):
         other.stop()
     finally:
         heartbeat_line._forget()
+
+
+def test_a_forked_process_starts_its_own(port, wait_until):
+    """Spark's worker daemon forks, and no thread of its parent lives in a child."""
+    script = """
+import os, sys
+from ridgeline.api.clock import SystemClock
+from ridgeline.engine.worker.heartbeat_line import HeartbeatAddress, sender_of
+address = HeartbeatAddress(sys.argv[1], int(sys.argv[2]), bytes.fromhex(sys.argv[3]), 60.0)
+sender_of(address, SystemClock())
+child = os.fork()
+if child == 0:
+    sender_of(address, SystemClock())
+    sys.stdin.read()
+    os._exit(0)
+print(child, flush=True)
+os.waitpid(child, 0)
+"""
+    address = port.port.address
+    arguments = [address.address, str(address.epoch), address.secret.hex()]
+    command = [sys.executable, "-c", script, *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        child = int(process.stdout.readline())
+        wait_until(lambda: {beat.pid for beat in port.beats} == {process.pid, child}, "both processes")
+        process.stdin.close()
