@@ -8,12 +8,14 @@ from ridgeline.engine.driver import retention
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.journal import Journal
 from ridgeline.engine.driver.run import ApplicationRun
+from ridgeline.engine.worker.container import Container
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.master import Master
-from support.simulation.search import failure, first_failing, shrunk
+from support.simulation.search import as_test, failure, first_failing, shrunk
+from support.simulation.world import Case, Fault
 
-SEEDS = 1500
+SEEDS = 500
 
 
 def commit_before_sync(patch):
@@ -33,14 +35,31 @@ def state_file_not_settled(patch):
     )
 
 
-def no_fence(patch):
-    """A driver does not look whether there is another one."""
-    patch.setattr(Checkpoint, "check_owner", lambda self: None)
+def no_fence_after_append(patch):
+    """A driver that has appended does not look whether there is another one."""
+    commit = Checkpoint.commit
+
+    def unfenced(self, *arguments):
+        self.check_owner = lambda: None
+        try:
+            return commit(self, *arguments)
+        finally:
+            del self.check_owner
+
+    patch.setattr(Checkpoint, "commit", unfenced)
 
 
-def no_seal(patch):
-    """A driver that takes over writes nothing before its first window."""
-    patch.setattr(Journal, "seal", lambda self, epoch: True)
+def no_seal_at_takeover(patch):
+    """What a driver reads does not count from then on: another one may still append to it."""
+    seal = Journal.seal
+
+    def late(self, epoch):
+        if self.last is None:
+            return seal(self, epoch)
+        self._write_again()
+        return True
+
+    patch.setattr(Journal, "seal", late)
 
 
 def publish_before_commit(patch):
@@ -99,30 +118,55 @@ def old_reports_counted(patch):
     patch.setattr(Master, "_reported", count)
 
 
+def void_state_kept(patch):
+    """A container that has failed takes what it holds for the state that it is to go back to."""
+    restore = Container._restore
+
+    def kept(self, runtime, states):
+        if self._versions[runtime.spec.id] is None and states is not None:
+            self._versions[runtime.spec.id] = states.get(runtime.spec.id, ())
+        return restore(self, runtime, states)
+
+    patch.setattr(Container, "_restore", kept)
+
+
 def purges_too_much(patch):
     """A purge forgets that the kept windows name files."""
     patch.setattr(retention, "_names", lambda windows: set())
 
 
-BUGS = [
-    commit_before_sync,
-    state_file_not_settled,
-    no_fence,
-    no_seal,
-    publish_before_commit,
-    old_end_window_accepted,
-    states_not_given_after_loss,
-    old_reports_counted,
-    purges_too_much,
-]
+POWER = ("power", "bad sync")
+DRIVERS = ("kill driver", "stop driver", "second driver")
+SLOTS = ("kill slot", "job", "cut", "late", "stop slot", "disown", "raise")
+BUGS = {
+    commit_before_sync: POWER,
+    state_file_not_settled: POWER,
+    no_fence_after_append: DRIVERS,
+    no_seal_at_takeover: DRIVERS,
+    publish_before_commit: DRIVERS,
+    old_end_window_accepted: SLOTS,
+    states_not_given_after_loss: SLOTS,
+    old_reports_counted: SLOTS,
+    void_state_kept: ("raise",),
+    purges_too_much: SLOTS,
+}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("plant", BUGS, ids=[bug.__name__ for bug in BUGS])
 def test_a_planted_bug_is_found(plant, monkeypatch):
     plant(monkeypatch)
-    case = first_failing(range(SEEDS))
-    assert case is not None
+    assert first_failing(range(SEEDS), BUGS[plant]) is not None
+
+
+def test_a_failing_seed_is_shrunk_and_becomes_a_test(monkeypatch):
+    states_not_given_after_loss(monkeypatch)
+    case = first_failing(range(SEEDS), SLOTS)
     small = shrunk(case)
-    assert failure(small)
     assert len(small.faults) <= len(case.faults)
+    assert small.total <= case.total
+    found = {"Case": Case, "Fault": Fault, "failure": failure}
+    exec(as_test(small), found)
+    with pytest.raises(AssertionError):
+        found[f"test_seed_{small.seed}"]()
+    monkeypatch.undo()
+    found[f"test_seed_{small.seed}"]()

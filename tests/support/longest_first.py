@@ -30,7 +30,7 @@ SECONDS = {
     "tests/cli/running/test_temporary_checkpoint.py": 40,
     "tests/cli/running/test_wrong_python.py": 30,
     "tests/crash/test_kill_big_state.py": 25,
-    "tests/simulation/test_planted.py": 25,
+    "tests/simulation/test_steps.py": 25,
     "tests/cli/asking/test_progress_on_spark.py": 25,
     "tests/crash/test_two_drivers.py": 20,
     "tests/cli/test_lazy_imports.py": 20,

@@ -1,30 +1,32 @@
-"""Runs seeds: `17` step by step, `0:20000` in two processes."""
+"""Runs seeds: `17` step by step, `0:20000` in two processes, `17 --shrink` makes a test of one that fails."""
 
 from __future__ import annotations
 
+import argparse
 import gc
-import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from support.simulation.process import ViolationError
-from support.simulation.search import failure, report
+from support.simulation.search import as_test, failure, report, shrunk
 from support.simulation.world import Case, simulate
 
-PIECE = 250
+PIECE = 100
+_SHOWN = 10
 
 
 def run_seeds(begin: int, end: int) -> list[tuple[int, str]]:
-    """The seeds that fail, and what they violate."""
+    """The seeds that fail, and what they violate. Does not look again at what was there before."""
+    gc.collect()
+    gc.freeze()
     gc.disable()
-    found = []
-    for seed in range(begin, end):
-        if violated := failure(Case.of(seed)):
-            found.append((seed, violated))
-        if seed % 50 == 0:
-            gc.collect()
-    return found
+    try:
+        violated = [(seed, failure(Case.of(seed))) for seed in range(begin, end)]
+    finally:
+        gc.enable()
+        gc.unfreeze()
+    return [(seed, what) for seed, what in violated if what]
 
 
 def run_many(begin: int, end: int, processes: int = 2) -> list[tuple[int, str]]:
@@ -35,25 +37,38 @@ def run_many(begin: int, end: int, processes: int = 2) -> list[tuple[int, str]]:
         return [failed for piece in pieces for failed in piece]
 
 
-def main(text: str) -> None:
-    """Run what the command line says."""
-    begin, _, end = text.partition(":")
-    if not end:
-        try:
-            simulate(Case.of(int(begin)), partial(print, flush=True))
-        except ViolationError as error:
-            print(error)
-            print(report(Case.of(int(begin))))
-        return
+def main() -> int:
+    """Run what the command line says; 1 if a seed fails."""
+    parser = argparse.ArgumentParser(prog="python -m support.simulation", description=__doc__)
+    parser.add_argument("seeds", help="one seed, or FIRST:END")
+    parser.add_argument("--shrink", action="store_true", help="make the case small and print it as a test")
+    parser.add_argument("--processes", type=int, default=2)
+    given = parser.parse_args()
+    first, _, end = given.seeds.partition(":")
+    if end:
+        return _many(int(first), int(end), given.processes)
+    case = Case.of(int(first))
+    if given.shrink:
+        print(as_test(shrunk(case)) if failure(case) else f"seed {first} does not fail")
+        return 0
+    try:
+        simulate(case, partial(print, flush=True))
+    except ViolationError as error:
+        print(error)
+        return 1
+    return 0
+
+
+def _many(first: int, end: int, processes: int) -> int:
     began = time.monotonic()
-    failed = run_many(int(begin), int(end))
-    seconds = time.monotonic() - began
-    for seed, violated in failed:
+    failed = run_many(first, end, processes)
+    for seed, violated in failed[:_SHOWN]:
         print(seed, violated.partition("\n")[0][:160])
-    print(f"{int(end) - int(begin)} seeds in {seconds:.1f} s, {len(failed)} failed")
+    print(f"{end - first} seeds in {time.monotonic() - began:.1f} s, {len(failed)} failed")
     if failed:
         print(report(Case.of(failed[0][0])))
+    return bool(failed)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    raise SystemExit(main())

@@ -37,6 +37,28 @@ class File:
             self.synced[begin:end] = self.data[begin:end]
         self.dirty.clear()
 
+    def cut(self, place: int) -> Callable[[], None]:
+        """Let the file end where it once did; returns what mends it, unless somebody has gone on with it."""
+        lost = bytes(self.data[place:])
+        del self.data[place:]
+
+        def mend() -> None:
+            if len(self.data) == place:
+                self.data.extend(lost)
+
+        return mend
+
+    def rot(self, place: int, flipped: int) -> Callable[[], None]:
+        """Let a byte be another one; returns what mends it."""
+
+        def flip() -> None:
+            for content in (self.data, self.synced):
+                if place < len(content):
+                    content[place] ^= flipped
+
+        flip()
+        return flip
+
     def lose_power(self, luck: random.Random) -> None:
         """Keep some of what was not synced: of what is new a part, of what was overwritten whole sectors."""
         known = len(self.synced)
@@ -72,6 +94,8 @@ class Disk:
         self.full = False
         self.bad_syncs = 0
         """So many syncs fail from now on."""
+        self.unanswered = 0
+        """An answer of a store is lost so many times: its client asks again, or (odd) gives up."""
         self.forgets = False
         """What a sync that has failed should have written is never written, whoever syncs it again."""
         self.owner: Process | None = None
@@ -180,7 +204,42 @@ class SimulatedFile:
         """Nothing is held."""
 
 
-class SimulatedDisk(LocalStorage):
+class _View:
+    """What a process sees of a disk or a store."""
+
+    disk: Disk
+    _process: Process
+
+    def _file(self, name: str) -> File:
+        try:
+            return self.disk.names[name]
+        except KeyError:
+            raise FileNotFoundError(name) from None
+
+    def read(self, name: str) -> bytes:
+        """The whole file."""
+        self._process.point("read")
+        return bytes(self._file(name).data)
+
+    def names(self, folder: str) -> list[str]:
+        """Sorted."""
+        self._process.point("list")
+        return sorted(self.disk.folders.get(folder, ()))
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove the names."""
+        for name in names:
+            self._process.point("delete")
+            if name in self.disk.names:
+                self.disk.on_delete(name)
+                self.disk.link(name, None)
+                self._deleted(name)
+
+    def _deleted(self, name: str) -> None:
+        """A name was removed."""
+
+
+class SimulatedDisk(_View, LocalStorage):
     """A process's view of the disk, as `LocalStorage`."""
 
     def __init__(self, disk: Disk, process: Process) -> None:
@@ -201,17 +260,6 @@ class SimulatedDisk(LocalStorage):
         self.disk.owner = self._process
         return _Lock(self.disk, self._process)
 
-    def _file(self, name: str) -> File:
-        try:
-            return self.disk.names[name]
-        except KeyError:
-            raise FileNotFoundError(name) from None
-
-    def read(self, name: str) -> bytes:
-        """The whole file."""
-        self._process.point("read")
-        return bytes(self._file(name).data)
-
     def read_range(self, name: str, offset: int, size: int) -> bytes:
         """A part of it."""
         self._process.point("read")
@@ -220,11 +268,6 @@ class SimulatedDisk(LocalStorage):
     def map(self, name: str) -> Buffer | None:
         """The bytes."""
         return self.read(name)
-
-    def exists(self, name: str) -> bool:
-        """Whether there is one."""
-        self._process.point("look")
-        return name in self.disk.names
 
     def appended(self, name: str) -> SimulatedFile:  # type: ignore[override]  the same in a simulation
         """To append to."""
@@ -236,13 +279,6 @@ class SimulatedDisk(LocalStorage):
         """Sync its names."""
         self._process.point("settle")
         self.disk.sync_folder(folder)
-
-    def settle(self, names: Iterable[str]) -> None:
-        """Sync files and their folders."""
-        for name in names:
-            self._process.point("settle")
-            self.disk.sync(self._file(name))
-            self.disk.sync_folder(name.rpartition("/")[0])
 
     def write_parts(self, name: str, parts: Iterable[bytes]) -> int:
         """Write and sync the content, not the name."""
@@ -272,21 +308,8 @@ class SimulatedDisk(LocalStorage):
         self._process.point("created")
         return True
 
-    def names(self, folder: str) -> list[str]:
-        """Sorted."""
-        self._process.point("list")
-        return sorted(self.disk.folders.get(folder, ()))
 
-    def delete(self, names: Iterable[str]) -> None:
-        """Remove the names."""
-        for name in names:
-            self._process.point("delete")
-            if name in self.disk.names:
-                self.disk.on_delete(name)
-                self.disk.link(name, None)
-
-
-class SimulatedStore(DriverStorage):
+class SimulatedStore(_View, DriverStorage):
     """A process's view of an object store: what is written is safe, a create is conditional."""
 
     def __init__(self, disk: Disk, process: Process) -> None:
@@ -302,14 +325,6 @@ class SimulatedStore(DriverStorage):
         self.disk.link(name, file)
         self.disk.sync_folder(name.rpartition("/")[0])
 
-    def read(self, name: str) -> bytes:
-        """The whole object."""
-        self._process.point("read")
-        try:
-            return bytes(self.disk.names[name].data)
-        except KeyError:
-            raise FileNotFoundError(name) from None
-
     def write(self, name: str, data: bytes) -> None:
         """Put it."""
         self._process.point("write")
@@ -323,18 +338,12 @@ class SimulatedStore(DriverStorage):
             return False
         self._put(name, data)
         self._process.point("created")
+        if self.disk.unanswered:
+            self.disk.unanswered -= 1
+            if self.disk.unanswered % 2:
+                raise OSError(errno.ETIMEDOUT, "simulated")
+            return False
         return True
 
-    def names(self, folder: str) -> list[str]:
-        """Sorted."""
-        self._process.point("list")
-        return sorted(self.disk.folders.get(folder, ()))
-
-    def delete(self, names: Iterable[str]) -> None:
-        """Remove them."""
-        for name in names:
-            self._process.point("delete")
-            if name in self.disk.names:
-                self.disk.on_delete(name)
-                self.disk.link(name, None)
-                self.disk.sync_folder(name.rpartition("/")[0])
+    def _deleted(self, name: str) -> None:
+        self.disk.sync_folder(name.rpartition("/")[0])

@@ -15,7 +15,8 @@ from ridgeline.engine.worker.messages import Joined, encode
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.engine.worker.slot_loop import SlotLoop
 from support.simulation.disk import SimulatedDisk, SimulatedStore
-from support.simulation.model import Models
+from support.simulation.ether import Ether
+from support.simulation.model import Containers
 from support.simulation.platform import Jobs, Platform
 from support.simulation.process import Process
 from support.simulation.wires import Endpoint, Wires
@@ -32,7 +33,8 @@ class SimulatedCheckpoint(Checkpoint):
         self._ledger = driver.world.ledger
         super().__init__(driver.storage, "app")
         last = self.last()
-        self._ledger.found(last.window_id if last else -1)
+        if max(self._world.disk.folders["epochs"]) == f"{self.epoch:08d}":  # else overtaken while stopped
+            self._ledger.found(last.window_id if last else -1)
         if last:
             self._ledger.commit(last.window_id, last.states)
 
@@ -53,16 +55,17 @@ class DriverProcess(Process):
         self.number = number
         view = SimulatedStore if world.case.store else SimulatedDisk
         self.storage = view(world.disk, self)
-        self.wires = Wires(world.busy)
+        self.wires = Ether(world) if world.case.sockets else Wires(world.busy)
         self.jobs: Jobs | None = None
         self.run: ApplicationRun | None = None
         self.endpoint: Endpoint
-        self.over = False
 
     @property
     def has_work(self) -> bool:
         """True if a turn would do something."""
-        return self.run is None or bool(self.endpoint.events) or self.run.master.can_begin
+        if self.run is None or self.endpoint.events:
+            return True
+        return self.run.master.can_begin
 
     def turn(self) -> bool:
         """Do something. True once the application has ended in order."""
@@ -137,15 +140,16 @@ class SlotProcess(Process):
         self.driver = driver
         self.number = number
         self.attempt = attempt
+        self.disowned = False
+        """Spark takes it for dead and has begun another."""
         me = Peer(number, attempt)
         self.endpoint = driver.wires.join(me, self)
         view = SimulatedStore if world.case.store else SimulatedDisk
-        tag = f"s{number}-{driver.number}-{attempt}"
-        self.models = Models(self, view(world.disk, self), world.layout, world.ledger, world.luck, tag)
-        self.slot = Slot(number, self.models, world.clock)
-        stram = next((peer for peer in driver.wires.endpoints if peer.slot == STRAM), Peer(STRAM, 0))
+        self.containers = Containers(self, view(world.disk, self), world, f"s{number}a{attempt}")
+        self.slot = Slot(number, self.containers, world.clock)
+        known = [one for peer, one in driver.wires.endpoints.items() if peer.slot == STRAM]
+        stram, address = (known[0].me, known[0].address) if known else (Peer(STRAM, 0), "gone")
         self.loop = SlotLoop(self.slot, self.endpoint, stram)
-        address = f"wire:{stram.slot}.{stram.attempt}"
         self.endpoint.connect(stram, address)
         joined = Joined(number, "simulated", 1000 + attempt, self.endpoint.address, attempt)
         self.endpoint.send(stram, *encode(joined))
@@ -153,4 +157,4 @@ class SlotProcess(Process):
     @property
     def has_work(self) -> bool:
         """True if a turn would do something."""
-        return bool(self.endpoint.events) or self.slot.ready
+        return not self.stopped and bool(self.endpoint.events or (self.slot.ready and not self.loop._missing))

@@ -1,17 +1,13 @@
 """A small application for simulations: sources with a position, sums by key, an output that hands over.
 
-The operators are plans only. `Models` runs their containers, with the engine's own cells and state files.
+`Containers` hosts the engine's own containers of it. Its operators note in the ledger what they hold.
 """
 
 from __future__ import annotations
 
-import pickle
-import random
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import pyarrow as pa
 
 from ridgeline import (
     Application,
@@ -23,43 +19,55 @@ from ridgeline import (
     Publisher,
     State,
 )
-from ridgeline.api.errors import Failure, OperatorError, StateError
-from ridgeline.api.operator import operator_type
-from ridgeline.engine.exchange.block import Block, Message
+from ridgeline.api.attributes import RecordingLevel
+from ridgeline.api.errors import Failure, OperatorError
+from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.state import state_files
-from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import Storage
-from ridgeline.engine.state.versions import restore
+from ridgeline.engine.worker.container import Container
 from ridgeline.engine.worker.messages import Host
-from ridgeline.measure.events import ContainerWindow
 from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
+from ridgeline.plan.protocol import WindowReport, WindowRequest
+from support.simulation.light import KEYS, LightContainer, value_of
 from support.simulation.process import Process
 
 if TYPE_CHECKING:
-    from support.simulation.ledger import Ledger
+    from support.simulation.world import World
 
-KEYS = 5
+_PLANNED = "as planned"
 MOST = 6
 """So many tuples a source emits at most in a window."""
 
 
 class Number(NamedTuple):
-    """A tuple: which source, and the how manieth of it."""
+    """A tuple: a number, and the key that it counts for."""
 
     key: int
+    value: int
 
 
 class Source(InputOperator):
-    """Emits numbers from its position on."""
+    """Emits numbers from its position on; an attempt that is made again emits others."""
 
     out = OutputPort(Number)
     position = State(0)
 
+    def begin_window(self, window_id: int) -> None:
+        self.life.begun(self.context.operator_id, self.position)
+
     def emit_tuples(self) -> None:
-        """Containers of a simulation do not call it."""
+        begin = self.position
+        end = self.life.end_of(begin)
+        for place in range(begin, end):
+            number = place * self.context.partitions + self.context.partition
+            self.out.emit(Number(number % KEYS, number))
+        if end != begin:
+            self.position = end
+        if end == self.life.total:
+            self.finish()
+        self.life.may_fail()
 
 
 class Sums(Operator):
@@ -69,12 +77,18 @@ class Sums(Operator):
     out = OutputPort(Number)
     sums = KeyedState(int)
 
+    def begin_window(self, window_id: int) -> None:
+        self.life.begun(self.context.operator_id, dict(self.sums.items()))
+
     @numbers.process
     def take(self, number: Number) -> None:
-        """As above."""
+        """Add a number up."""
+        self.sums[number.key] = self.sums.get(number.key, 0) + number.value + 1
+        self.out.emit(number)
+        self.life.may_fail()
 
     def committed(self, window_id: int) -> None:
-        """So the engine calls it."""
+        self.life.committed(window_id)
 
 
 class Output(Operator):
@@ -84,7 +98,9 @@ class Output(Operator):
 
     @numbers.process
     def take(self, number: Number) -> None:
-        """As above."""
+        """Hand a number over."""
+        self.context.hand_over(number.value)
+        self.life.may_fail()
 
     def publisher(self) -> Publisher:
         """One whose world is set when it is opened."""
@@ -94,21 +110,22 @@ class Output(Operator):
 class _Published(Publisher):
     """Publishes to the world's ledger; keeps what waits in the manifest."""
 
+    groups_windows = True
+
     def open(self, context: Any, state: Any) -> None:
         self._world = context.console
         self._check_owner = context.check_owner
-        self._staged: dict[int, Any] = {}
-        if state is not None:
-            self._staged[state[0]] = state[1]
+        self._staged: list[int] = state or []
 
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
-        self._staged = {window_id: sorted(values)}
-        return [window_id, sorted(values)]
+        self._staged = sorted([*self._staged, *values])
+        return self._staged
 
     def publish(self, window_id: int) -> None:
         self._world.point("publish")
         self._check_owner()
-        self._world.publish(window_id, self._staged[window_id])
+        self._world.publish(window_id, self._staged)
+        self._staged = []
 
 
 class Layout(NamedTuple):
@@ -124,7 +141,13 @@ class Layout(NamedTuple):
 @cache
 def layout(sources: int, partitions: int, in_flight: int, interval: int, kept: int) -> Layout:
     """`sources` operators that feed one `Sums` of so many partitions, which feeds one output."""
-    app = Application("app", snapshot_interval=interval, windows_in_flight=in_flight, windows_kept=kept)
+    app = Application(
+        "app",
+        snapshot_interval=interval,
+        windows_in_flight=in_flight,
+        windows_kept=kept,
+        metrics_recording_level=RecordingLevel.OFF,
+    )
     sums = app.add_operator("sums", Sums(), partitions=partitions, recovery_attempts=1000)
     output = app.add_operator("output", Output(), recovery_attempts=1000)
     source = app.add_operator("source", Source(), partitions=sources, recovery_attempts=1000)
@@ -132,62 +155,82 @@ def layout(sources: int, partitions: int, in_flight: int, interval: int, kept: i
     app.add_stream("sums", sums.out, output.numbers)
     plan = plan_application(app)
     specs = {spec.id: spec for spec in container_specs(plan)}
-    ids: dict[str, list[int]] = {"source": [], "sums": [], "output": []}
+    partitions_of: dict[str, dict[int, int]] = {"source": {}, "sums": {}, "output": {}}
     for operator in plan.physical.operators:
         if not operator.unifier:
-            ids[operator.name].append(operator.id)
-    inputs, adders = ({id: number for number, id in enumerate(ids[name])} for name in ("source", "sums"))
-    return Layout(plan, specs, inputs, adders)
+            partitions_of[operator.name][operator.id] = operator.partition
+    return Layout(plan, specs, partitions_of["source"], partitions_of["sums"])
 
 
-class _Container:
-    """A container: its cells, and the version that they have."""
+class Life:
+    """What the operators of a slot know of the world."""
 
-    def __init__(self, spec: ContainerSpec) -> None:
-        self.spec = spec
-        self.operator = spec.operators[-1]
-        assert all(one.unifier for one in spec.operators[:-1]), "a container has one operator of ours"
-        declared = operator_type(type(self.operator.operator)).states
-        self.cells: dict[str, Any] = {name: one.cell() for name, one in declared.items()}
-        self.held: StateVersion | None = ()
-        self.window = -1
-        self.finished = False
+    def __init__(self, process: Process, world: World) -> None:
+        self.total = world.ledger.total
+        """How many numbers each source emits."""
+        self.request: WindowRequest
+        """Of the window that runs."""
+        self.fail_after = 0
+        """After so many more callbacks one raises; 0 for never."""
+        self._luck = world.luck
+        self._process = process
+        self._ledger = world.ledger
+
+    def end_of(self, begin: int) -> int:
+        """The position of a source after a window, given that before."""
+        return min(begin + self._luck.randint(0, MOST), self.total)
+
+    def begun(self, operator: int, value: Any) -> None:
+        """An operator begins a window with this state."""
+        if self.request.states is not None:
+            self._ledger.restored(operator, self.request.states.get(operator, ()), value)
+
+    def may_fail(self) -> None:
+        """Raise if that is planned."""
+        if self.fail_after:
+            self.fail_after -= 1
+            if not self.fail_after:
+                msg = f"{_PLANNED} {self._luck.random()}"
+                raise RuntimeError(msg)
+
+    def committed(self, window_id: int) -> None:
+        """A callback."""
+        self._process.point("committed")
+        self._ledger.told_committed(window_id)
 
 
-class Models:
+class Containers:
     """The containers of a slot, as `Hosting`."""
 
     uri = "simulated"
 
-    def __init__(
-        self,
-        process: Process,
-        storage: Storage,
-        layout: Layout,
-        ledger: Ledger,
-        luck: random.Random,
-        tag: str,
-    ) -> None:
+    def __init__(self, process: Process, storage: Storage, world: World, tag: str) -> None:
         self.specs: dict[int, ContainerSpec] = {}
+        self.life = Life(process, world)
         self._process = process
-        self._layout = layout
-        self._ledger = ledger
-        self._luck = luck
-        self._tag = tag
-        self._files: SegmentFiles | None = None
+        self._world = world
         self._storage = storage
-        self._containers: dict[int, _Container] = {}
-        self.fail_next = 0
-        """So many of the next windows of containers raise."""
+        self._tag = tag
+        self._containers: dict[int, Container | LightContainer] = {}
 
     def host(self, message: Host) -> None:
         """Host these."""
         self._process.check()
-        self._files = self._files or SegmentFiles(self._storage, message.run_id)
-        self.specs = {number: self._layout.specs[number] for number in message.containers}
-        self._containers = {
-            number: self._containers.get(number) or _Container(spec) for number, spec in self.specs.items()
-        }
+        self._storage.read(message.plan.name)
+        specs = self._world.layout.specs
+        self.specs = {number: specs[number] for number in message.containers}
+        for number in self._containers.keys() - self.specs.keys():
+            self._containers.pop(number).close()
+        for number in self.specs.keys() - self._containers.keys():
+            self._containers[number] = self._made(self.specs[number], message.run_id)
+
+    def _made(self, spec: ContainerSpec, run_id: str) -> Container | LightContainer:
+        if not self._world.case.real:
+            return LightContainer(spec, self._storage, run_id, self._world.layout, self.life)
+        container = Container(spec, self._storage, self._world.clock, run_id, "simulated")
+        for runtime in container._operators.values():
+            runtime.operator.life = self.life
+        return container
 
     def run(
         self,
@@ -200,130 +243,47 @@ class Models:
     ) -> tuple[Mapping[int, Message], WindowReport]:
         """Run an attempt. What is neither planned nor of the disk is a violation."""
         self._process.point("run")
+        ledger, one = self._world.ledger, self._containers[container]
+        self.life.request = request
+        large = self._world.luck.random() < ledger.large
+        state_files.SMALL_BYTES = 0 if large else 1 << 15
         try:
-            return self._run(self._containers[container], request, messages)
-        except (OperatorError, StateError, OSError):
-            raise
-        except Exception as error:  # noqa: BLE001  a violation
-            what = f"container {container} in attempt {request.attempt} at window {request.window_id}"
-            self._ledger.violate(f"{what}: {error!r}")
-
-    def _run(
-        self, one: _Container, request: WindowRequest, messages: Sequence[Message]
-    ) -> tuple[Mapping[int, Message], WindowReport]:
-        self._go_to(one, request)
-        if self.fail_next:
-            self.fail_next -= 1
-            text = f"as planned {self._luck.random()}"
-            raise OperatorError(
-                Failure("app", one.operator.title, 0, request.window_id, "process", text, raised=True)
-            )
-        one.window, held, one.held = -1, one.held, None  # until all is done
-        for cell in one.cells.values():
-            cell.begin(request.window_id)
-        report = OperatorReport.begun(request, one.operator.id)
-        numbers = [
-            number for message in messages for block in message.blocks for number in _unpack(block, request)
-        ]
-        if one.operator.id in self._layout.sources:
-            numbers = self._emit(one, request, report)
-        elif one.operator.id in self._layout.sums:
-            sums = one.cells["sums"]
-            for number in numbers:
-                key = number % KEYS
-                sums[key] = sums.get(key, 0) + number + 1
-        else:
-            report.handed_over = numbers
-        result = self._report(one, request, report, held)
-        one.window = request.window_id
-        return self._outgoing(one, request, numbers), result
-
-    def _go_to(self, one: _Container, request: WindowRequest) -> None:
-        """Bring a container to the state that a request names, and see whether it is that."""
-        if request.states is None:
-            assert one.window == request.window_id - 1, (
-                f"container {one.spec.id} holds window {one.window} and is to run {request.window_id}"
-            )
-            return
-        assert self._files is not None
-        assert request.states.keys() <= {o.id for s in self.specs.values() for o in s.operators}
-        wanted = request.states.get(one.operator.id, ())
-        held, one.held = one.held, None
-        restore(self._files, one.operator, one.cells, wanted, held, request.epoch)
-        one.held = wanted
-        one.window = request.window_id - 1
-        one.finished = one.operator.id in request.finished
-        self._ledger.restored(one.operator.id, wanted, _value(one.cells))
-
-    def _emit(self, one: _Container, request: WindowRequest, report: OperatorReport) -> list[int]:
-        """Emit some numbers; an attempt that is made again emits others."""
-        source, position = self._layout.sources[one.operator.id], one.cells["position"]
-        begin = position.get()
-        end = min(begin + self._luck.randint(0, MOST), self._ledger.total)
-        if end != begin:
-            position.set(end)
-        report.window.finished = not one.finished and end == self._ledger.total
-        one.finished |= end == self._ledger.total
-        return [number * len(self._layout.sources) + source for number in range(begin, end)]
-
-    def _report(
-        self, one: _Container, request: WindowRequest, report: OperatorReport, held: StateVersion | None
-    ) -> WindowReport:
-        """Say what changed: in the report itself, or in a file."""
-        tag = f"{self._tag}-{one.spec.id}"
-        window = ContainerWindow(
-            0.0, request.window_id, request.attempt, one.spec.id, "simulated", 1, tag, 0, 0, 0, 0, 0, 0
-        )
-        result = WindowReport(window, {}, [report])
-        changes = {name: change for name, cell in one.cells.items() if (change := cell.changes()) is not None}
-        if changes:
-            name = state_files.file_name(
-                request.window_id, one.spec.id, request.epoch, request.attempt, self._tag
-            )
-            data, sizes = state_files.encode(name, {one.operator.state_key: changes})
-            if self._luck.random() < self._ledger.large:
-                state_files.write(self._storage, name, data)
+            if isinstance(one, LightContainer):
+                outgoing, report = one.run(request, messages, self._tag)
             else:
-                result.small_change = name, data
-            report.change = name
-            report.window.state_bytes = sizes[one.operator.state_key]
-            held = (*state_files.segments_of(held or ()), name)
-            self._ledger.changed(name, _value(one.cells))
-        one.held = held
-        return result
-
-    def _outgoing(self, one: _Container, request: WindowRequest, numbers: list[int]) -> dict[int, Message]:
-        """Messages for the consumers, by key."""
-        abroad = [route for route in one.spec.routes if route.container != one.spec.id]
-        routes = sorted(abroad, key=lambda route: route.sink)
-        outgoing: dict[int, Message] = {}
-        for index, route in enumerate(routes):
-            part = [number for number in numbers if number % KEYS % len(routes) == index]
-            if part:
-                payload = pa.py_buffer(pickle.dumps((request.window_id, request.attempt, part)))
-                block = Block(route.sink, route.sink_port, 0, payload)
-                outgoing[route.container] = Message(one.spec.id, self._tag, [block])
-        return outgoing
+                outgoing, report = one.run(request, messages, (), self._tag, 0, task_began, ended=True)
+        except Exception as error:
+            if not (_is_planned(error) or self._world.excuses(self._process, error)):
+                what = f"container {container} in attempt {request.attempt} at window {request.window_id}"
+                ledger.violate(f"{what}: {error!r}")
+            raise
+        self._process.point("ran")
+        for operator in report.operators:
+            if operator.change:
+                light = isinstance(one, LightContainer)
+                cells = one.cells if light else one._operators[operator.window.operator].cells
+                ledger.changed(operator.change, value_of(cells))
+        return outgoing, report
 
     def committed(self, container: int, window_id: int) -> None:
         """A callback."""
-        self._process.point("committed")
-        self._ledger.told_committed(window_id)
+        one = self._containers[container]
+        if isinstance(one, LightContainer):
+            one.committed(window_id)
+        else:
+            one.committed(window_id, None)
 
     def close(self) -> Sequence[Failure]:
-        """Nothing fails."""
-        return ()
+        """Tear all down."""
+        failures = []
+        for one in self._containers.values():
+            try:
+                one.close()
+            except OperatorError as error:
+                failures.append(error.failure)
+        self._containers = {}
+        return failures
 
 
-def _unpack(block: Block, request: WindowRequest) -> list[int]:
-    payload: Any = block.payload
-    window_id, attempt, numbers = pickle.loads(memoryview(payload))
-    assert (window_id, attempt) == (request.window_id, request.attempt), "a block of another attempt"
-    return list(numbers)
-
-
-def _value(cells: Mapping[str, Any]) -> Any:
-    """What is in a container's cells: a position, or sums."""
-    if "position" in cells:
-        return cells["position"].get()
-    return dict(cells["sums"].items()) if "sums" in cells else None
+def _is_planned(error: Exception) -> bool:
+    return isinstance(error, OperatorError) and _PLANNED in error.failure.error

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.engine.driver import journal, retention, slot_executor, slot_group
+from ridgeline.engine.driver import journal, retention, slot_executor, slot_group, watchdog
 from ridgeline.engine.driver.slot_jobs import JobEnded
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import Network
-from ridgeline.engine.worker.plan_distribution import PlanFile
+from ridgeline.engine.state import state_files
+from ridgeline.engine.state.storage import DriverStorage
+from ridgeline.engine.worker.plan_distribution import FOLDER, PlanFile
+from support.simulation import ether
 
 if TYPE_CHECKING:
     from support.simulation.driver import DriverProcess
 
 TRIES = 4
 """So often Spark begins the task of a job."""
+PLAN = f"{FOLDER}/plan"
 ATTEMPTS = slot_group._ATTEMPTS_OF_A_JOB
 
 
@@ -119,12 +125,34 @@ class Platform:
         return str(error)
 
 
+class _NoThread:
+    """The watchdog's: what hangs in a simulation must be found by itself."""
+
+    def __init__(self, **_named: object) -> None:
+        pass
+
+    def start(self) -> None:
+        """Nothing runs."""
+
+    def join(self, _seconds: float) -> None:
+        """Nothing has run."""
+
+
+def _distribute(storage: DriverStorage, _specs: object) -> PlanFile:
+    """Write a file in the place of the plan: containers of a simulation are made of the one in memory."""
+    storage.create(PLAN, b"plan")
+    return PlanFile(PLAN)
+
+
 def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
-    yield slot_executor.plan_distribution, "distribute", lambda *_: PlanFile("plan")
+    yield slot_executor.plan_distribution, "distribute", _distribute
+    yield state_files, "SMALL_BYTES", state_files.SMALL_BYTES
     yield journal, "SEGMENT_BYTES", segment_bytes
     yield journal, "PICTURES", 1
     yield journal, "PICTURE_RECORDS", 3
     yield retention, "OLD_SEGMENTS", 1
+    yield watchdog, "threading", SimpleNamespace(Lock=threading.Lock, Event=threading.Event, Thread=_NoThread)
+    yield from ether.patches()
 
 
 @contextmanager

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, replace
 
 from support.simulation.process import ViolationError
-from support.simulation.world import Case, simulate
+from support.simulation.world import KINDS, Case, simulate
 
 TRIES = 300
 """So many smaller cases are tried at most."""
@@ -21,9 +21,9 @@ def failure(case: Case) -> str:
     return ""
 
 
-def first_failing(seeds: Iterable[int]) -> Case | None:
-    """The first of these seeds' cases that fails."""
-    return next((case for case in map(Case.of, seeds) if failure(case)), None)
+def first_failing(seeds: Iterable[int], kinds: Sequence[str] = KINDS) -> Case | None:
+    """The first of these seeds' cases that fails, with faults of these kinds."""
+    return next((case for case in (Case.of(seed, kinds) for seed in seeds) if failure(case)), None)
 
 
 def shrunk(case: Case) -> Case:
@@ -61,10 +61,25 @@ def _smaller(case: Case) -> Iterator[Case]:
         yield replace(case, large=0.0)
 
 
-def report(case: Case) -> str:
-    """What a failing case violates, and how to see it."""
-    small = shrunk(case)
-    again = f"PYTHONPATH=tests python -m support.simulation {case.seed}"
-    return (
-        f"seed {case.seed}: {failure(case)}\nagain, step by step: {again}\nsmall: {small!r}: {failure(small)}"
+def as_test(case: Case) -> str:
+    """The source of a test that a case fails, for `tests/simulation/test_found.py`."""
+    given = ", ".join(
+        f"{one.name}={value!r}"
+        for one in fields(case)
+        if (value := getattr(case, one.name)) != one.default and one.name != "faults"
     )
+    faults = "".join(
+        f"        Fault({fault.moment}, {fault.kind!r}, {fault.number}),\n" for fault in case.faults
+    )
+    return (
+        f"def test_seed_{case.seed}():  # {failure(case).partition(chr(10))[0]}\n"
+        f"    faults = (\n{faults}    )\n"
+        f'    assert failure(Case({given}, faults=faults)) == ""\n'
+    )
+
+
+def report(case: Case) -> str:
+    """What a failing case violates, how to see it, and a test of it."""
+    again = f"PYTHONPATH=tests python -m support.simulation {case.seed}"
+    small = as_test(shrunk(case))
+    return f"seed {case.seed}: {failure(case)}\nstep by step: {again}\nas a test:\n{small}"

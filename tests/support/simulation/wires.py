@@ -10,6 +10,7 @@ from typing_extensions import Buffer
 from ridgeline.engine.exchange.network import (
     BROKEN,
     CLOSED,
+    LATE,
     REPLACED,
     UNREACHABLE,
     Event,
@@ -24,7 +25,7 @@ from support.simulation.process import Process
 class Way:
     """One direction of a connection: what is on its way to `target`, from `source`."""
 
-    __slots__ = ("coming", "cut", "source", "target")
+    __slots__ = ("coming", "cut", "held", "source", "target")
 
     def __init__(self, source: Endpoint, target: Endpoint) -> None:
         self.source = source
@@ -32,6 +33,8 @@ class Way:
         self.coming: deque[Event] = deque()
         self.cut = False
         """Nothing more can be sent."""
+        self.held = 0
+        """How many faults keep what is on it from arriving."""
 
 
 class Wires:
@@ -50,10 +53,22 @@ class Wires:
     def push(self, way: Way, event: Event) -> None:
         """Send something on its way."""
         way.coming.append(event)
-        self.busy[way] = self
+        if not way.held:
+            self.busy[way] = self
 
-    def deliver(self, way: Way) -> None:
-        """Let the first event on a way arrive."""
+    def hold(self, way: Way) -> None:
+        """Let nothing on a way arrive."""
+        way.held += 1
+        self.busy.pop(way, None)
+
+    def release(self, way: Way) -> None:
+        """Let what is on a way arrive."""
+        way.held -= 1
+        if way.coming and not way.held and way.target.process.alive:
+            self.busy[way] = self
+
+    def deliver(self, way: Way) -> bool:
+        """Let the first event on a way arrive; True if there are more."""
         event = way.coming.popleft()
         if not way.coming:
             self.busy.pop(way, None)
@@ -64,6 +79,10 @@ class Wires:
             if older is not None and older is not way:
                 self._forget(older)
                 target.events.append(Lost(peer, REPLACED))
+                reverse = older.source.back[older]
+                if not reverse.cut:  # this end has closed the older connection
+                    reverse.cut = True
+                    self.push(reverse, Lost(target.me, BROKEN))
                 target.outward.pop(peer, None)
             target.inward[peer] = way
             if peer not in target.outward:
@@ -73,15 +92,21 @@ class Wires:
                 del target.inward[peer]
                 target.outward.pop(peer, None)
             elif peer in target.inward:
-                return
+                return False
         target.events.append(event)
+        return bool(way.coming)
 
     def _forget(self, way: Way) -> None:
         way.coming.clear()
         way.cut = True
         self.busy.pop(way, None)
 
-    def cut(self, one: Endpoint, other: Endpoint, *, reason: str = BROKEN, lost: int = 0) -> None:
+    def cut(self, one: Endpoint, peer: Peer, *, lost: int) -> None:
+        """Break the connection to a peer, if there is one."""
+        if peer in one.outward:
+            self._break(one, one.outward[peer].target, lost=lost)
+
+    def _break(self, one: Endpoint, other: Endpoint, *, reason: str = BROKEN, lost: int = 0) -> None:
         """Break a connection: each end learns of it after what still arrives; `lost` last frames do not."""
         for source, target in ((one, other), (other, one)):
             way = source.outward.get(target.me)
@@ -101,7 +126,7 @@ class Wires:
         self.endpoints.pop(endpoint.me, None)
         for other in self.endpoints.values():
             if endpoint.me in other.outward or endpoint.me in other.inward:
-                self.cut(endpoint, other, lost=lost)
+                self._break(endpoint, other, lost=lost)
         for way in [way for way in self.busy if way.target is endpoint]:
             self._forget(way)
 
@@ -118,17 +143,20 @@ class Endpoint:
         self.inward: dict[Peer, Way] = {}
         self.back: dict[Way, Way] = {}
         """The other direction of each connection that this end has made, by the way there."""
+        self.refuses = 0
+        """So many of the next calls are not answered."""
         self._wires = wires
-        self._process = process
+        self.process = process
 
     def connect(self, peer: Peer, address: str) -> None:
         """Connect; the other end hears of it some time."""
-        self._process.check()
+        self.process.check()
         if peer in self.outward:
             return
         other = self._wires.endpoints.get(peer)
-        if other is None or address != other.address:
-            self.events.append(Lost(peer, UNREACHABLE))
+        if other is None or address != other.address or self.refuses:
+            self.refuses = max(0, self.refuses - 1)
+            self.events.append(Lost(peer, LATE if self.refuses % 2 else UNREACHABLE))
             return
         there, here = Way(self, other), Way(other, self)
         self.back[there], other.back[here] = here, there
@@ -138,7 +166,7 @@ class Endpoint:
 
     def send(self, peer: Peer, kind: int, head: Buffer, buffers: Sequence[Buffer] = ()) -> bool:
         """Send a frame; it is lost if the connection is cut already and this end does not know it."""
-        self._process.check()
+        self.process.check()
         way = self.outward.get(peer)
         if way is None:
             return False
@@ -153,10 +181,10 @@ class Endpoint:
 
     def poll(self, seconds: float) -> Sequence[Event]:
         """What has arrived. The rest of the world goes on while it waits."""
-        self._process.check()
+        self.process.check()
         if not self.events and seconds > 0:
-            self._process.world.wait_for(self._process, lambda: bool(self.events), seconds)
-            self._process.check()
+            self.process.world.wait_for(self.process, lambda: bool(self.events), seconds)
+            self.process.check()
         events = list(self.events)
         self.events.clear()
         return events
@@ -166,10 +194,10 @@ class Endpoint:
 
     def hang_up(self, peer: Peer) -> None:
         """End a connection in order: the other end learns of it."""
-        self._process.check()
+        self.process.check()
         way = self.outward.get(peer)
         if way is not None:
-            self._wires.cut(self, way.target, reason=CLOSED)
+            self._wires._break(self, way.target, reason=CLOSED)
             back = self.inward.pop(peer, None)
             if back is not None:
                 back.coming.clear()

@@ -1,10 +1,21 @@
-"""A simulated world: one seed says all that happens in it. See `tests/simulation`."""
+"""A simulated world: one seed says all that happens in it. See `tests/simulation`.
+
+The engine's own code there: STRAM (`stram/`), `ApplicationRun`, checkpoint, journal, retention, state repair,
+compactions (at once, in the driver's turn), outputs' half on the driver, `SlotExecutor`, `SlotGroup`, `Slot`,
+`SlotLoop`, messages with their encoding, state files and segments. One seed in `REAL` also runs `Container`
+with operators, blocks and routing; others run `LightContainer`, over the engine's cells and state files.
+
+Not there: what moves bytes (`Sockets`, `Connection`, handshake, frames, TLS: `Wires` delivers whole messages
+in order). Nor `SlotJobs` and Spark, `Hosted` and `slot_task` (signals, heartbeats, black box), the watchdog,
+blocks by reference, plan files (only their presence), Spark sources, triggers, threads, and the publishers of
+`operators/`.
+"""
 
 from __future__ import annotations
 
 import random
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
@@ -17,6 +28,13 @@ from support.simulation.platform import simulated_platform
 from support.simulation.process import Killed, Process, SimulatedClock, ViolationError
 from support.simulation.wires import Way, Wires
 
+_FIRST_MOMENTS = 120
+_MOMENTS_A_NUMBER = 18
+"""About so many moments pass without faults: they strike within."""
+SOCKETS = 7
+"""One seed of so many has the engine's own network."""
+REAL = 5
+"""One seed of so many runs the engine's own containers, which take most of the time."""
 PATIENCE = 8000
 """So many moments after the last fault the application must have ended."""
 _STEP_SECONDS = 0.0004
@@ -24,12 +42,14 @@ _IDLE_SECONDS = 0.1
 """So much time passes where nobody has anything to do."""
 _DELIVERY = 0.5
 _START = 0.3
-_IDLE_TURN = 0.2
+_IDLE_TURN = 0.05
 _IMPATIENCE = 0.02
 """How likely it is that a second driver is started in place of one that is stopped."""
-_OF_SLOTS = ("kill slot", "job", "cut", "stop slot", "raise")
+_MENDED = 0.3
+"""How likely it is that a damaged file is mended once a container could not read it."""
+_OF_SLOTS = ("kill slot", "job", "cut", "late", "no answer", "stop slot", "disown", "raise")
 _OF_DRIVERS = ("kill driver", "stop driver", "second driver")
-_OF_DISKS = ("power", "full", "bad sync", "old file")
+_OF_DISKS = ("power", "full", "bad sync", "old file", "rot", "lost answer")
 KINDS = (*_OF_SLOTS, *_OF_DRIVERS, *_OF_DISKS)
 
 
@@ -50,6 +70,8 @@ class Case:
     partitions: int = 2
     slots: int = 2
     in_flight: int = 3
+    burst: int = 1
+    """So many frames of a connection may arrive at once."""
     total: int = 20
     """How many numbers each source emits."""
     large: float = 0.2
@@ -58,6 +80,10 @@ class Case:
     kept: int = 1
     segment_bytes: int = 1 << 20
     """A file of the journal is followed by the next from this size on."""
+    real: bool = True
+    """The containers are the engine's own; otherwise light ones, see `LightContainer`."""
+    sockets: bool = False
+    """The engine's own `Sockets` move bytes; otherwise whole messages travel, see `Ether` and `Wires`."""
     store: bool = False
     """The checkpoint lies in an object store."""
     forgets: bool = False
@@ -65,13 +91,15 @@ class Case:
     faults: tuple[Fault, ...] = ()
 
     @classmethod
-    def of(cls, seed: int) -> Case:
-        """The case of a seed."""
+    def of(cls, seed: int, kinds: Sequence[str] = KINDS) -> Case:
+        """The case of a seed, with faults of these kinds."""
         luck = random.Random(seed)
+        total = luck.choice((1, 2, 4, 8, 16))
         count = luck.choice((0, 1, 2, 3, 4, 6))
-        kinds = luck.sample(KINDS, luck.randint(1, len(KINDS)))
+        kinds = luck.sample(kinds, luck.randint(1, len(kinds)))
+        last = _FIRST_MOMENTS + _MOMENTS_A_NUMBER * total
         faults = sorted(
-            Fault(luck.randint(1, 400), luck.choice(kinds), luck.randrange(1 << 16)) for _ in range(count)
+            Fault(luck.randint(1, last), luck.choice(kinds), luck.randrange(1 << 16)) for _ in range(count)
         )
         return cls(
             seed,
@@ -79,12 +107,15 @@ class Case:
             partitions=luck.choice((2, 2, 3)),
             slots=luck.choice((1, 2, 3)),
             in_flight=luck.choice((2, 3, 5)),
-            total=luck.choice((2, 4, 8, 12, 25)),
+            burst=luck.choice((1, 2, 8)),
+            total=total,
             large=luck.choice((0.0, 0.3, 1.0)),
             interval=luck.choice((2, 3, 8)),
             kept=luck.choice((1, 2)),
             segment_bytes=luck.choice((1, 1000, 1 << 20)),
             store=luck.random() < 0.3,
+            real=seed % REAL == 0,
+            sockets=seed % SOCKETS == 0,
             faults=tuple(faults),
             forgets=luck.random() < 0.5,
         )
@@ -120,7 +151,8 @@ class World:
         """There were two drivers at once."""
         self._noted = False
         self._mend: Callable[[], None] | None = None
-        self._depth = 0
+        self._due = 0
+        """The moment from which on a fault strikes, or the world has been waiting for too long."""
 
     # Time ---------------------------------------------------------------------------------------------------
 
@@ -140,6 +172,11 @@ class World:
         self.moments += 1
         if self._log is not None:
             self._log(f"{self.moments} {process.name if process else '-'}: {what}")
+        if self.moments >= self._due:
+            self._happen(process)
+
+    def _happen(self, process: Process | None) -> None:
+        """Do what is due."""
         while self._later and self._later[0][0] <= self.moments:
             self._later.pop(0)[1]()
         while self._faults and self._faults[0].moment <= self.moments:
@@ -150,62 +187,70 @@ class World:
             self._strike(fault, process)
         if not self._faults and self.moments > self._last_fault + PATIENCE and not self.done:
             self.ledger.violate(f"the application does not go on: {self.ledger.last} is committed")
+        self._plan()
+
+    def _plan(self) -> None:
+        """Note when something is due next."""
+        due = self._faults[0].moment if self._faults else self._last_fault + PATIENCE + 1
+        self._due = min(due, self._later[0][0]) if self._later else due
 
     def _after(self, moments: int, action: Callable[[], None]) -> None:
         due = self.moments + moments
         self._last_fault = max(self._last_fault, due)
         self._later.append((due, action))
         self._later.sort(key=lambda one: one[0])
+        self._plan()
 
     def step(self) -> None:
         """Let something happen."""
         self.moment(None, "step")
-        luck = self.luck
-        self.clock.seconds += _STEP_SECONDS * luck.random()
-        if self.busy and luck.random() < _DELIVERY:
-            ways = list(self.busy)
-            way = ways[int(luck.random() * len(ways))]
-            self.busy[way].deliver(way)
-            return
-        if self.waiting and luck.random() < _START:
+        random = self.luck.random
+        chance = random()
+        self.clock.seconds += _STEP_SECONDS * chance
+        if self.busy and chance < _DELIVERY:
+            self._deliver()
+        elif self.waiting and random() < _START:
             self._begin_task()
-            return
-        turns: list[DriverProcess | SlotProcess] = [
-            one for one in self.slots if not one.stopped and (one.endpoint.events or one.slot.ready)
-        ]
-        if not turns and not self.busy and not self.waiting:
-            self.clock.seconds += _IDLE_SECONDS
-            idle_turn = 1.0
-        else:
-            idle_turn = _IDLE_TURN
-        driven = False
-        for driver in self.drivers:
-            if not driver.stopped:
-                driven = True
-                if driver.has_work or luck.random() < idle_turn:
-                    turns.append(driver)
-        if not driven and not self.done and (not self.drivers or luck.random() < _IMPATIENCE):
-            self._start_driver()
-            if self.drivers and self.drivers[-1].stopped and not turns:
-                self.clock.seconds += _IDLE_SECONDS
-        elif turns:
-            one = turns[int(luck.random() * len(turns))]
+        elif turns := self._turns():
+            one = turns[int(random() * len(turns))]
             if isinstance(one, SlotProcess):
                 self._turn_slot(one)
             else:
                 self._turn_driver(one)
 
+    def _deliver(self) -> None:
+        """Let what is on some way arrive."""
+        ways = list(self.busy)
+        way = ways[int(self.luck.random() * len(ways))]
+        wires = self.busy[way]
+        for _ in range(self.case.burst):
+            if not wires.deliver(way):
+                break
+
+    def _turns(self) -> list[DriverProcess | SlotProcess]:
+        """Who could do something now. If no driver could, one may be started."""
+        random = self.luck.random
+        turns: list[DriverProcess | SlotProcess] = [one for one in self.slots if one.has_work]
+        idle_turn = _IDLE_TURN
+        if not turns and not self.busy and not self.waiting:
+            self.clock.seconds += _IDLE_SECONDS
+            idle_turn = 1.0
+        drivers = [one for one in self.drivers if not one.stopped]
+        turns += [one for one in drivers if one.has_work or random() < idle_turn]
+        if not drivers and not self.done and (not self.drivers or random() < _IMPATIENCE):
+            self._start_driver()
+            return []
+        return turns
+
     def nested(self, process: Process, steps: int) -> None:
         """A process is stopped, in the midst of something, while others go on."""
         process.stopped += 1
-        self._depth += 1
         try:
             while steps and process.alive and not self.done:
                 steps -= 1
                 self.step()
         finally:
             process.stopped -= 1
-            self._depth -= 1
 
     def wait_for(self, process: Process, condition: Callable[[], bool], seconds: float) -> None:
         """A process waits, at most so long."""
@@ -251,12 +296,19 @@ class World:
             driver.stopped -= 1
         if self.ledger.violation is not None:
             raise self.ledger.violation
-        if driver.run is not None and driver.alive:  # it has read all files
-            self._mend = None
 
     def _unexpected(self, error: BaseException) -> NoReturn:
         text = "".join(traceback.format_exception(error)[-6:])
         self.ledger.violate(f"unexpected {type(error).__name__}: {error}\n{text}")
+
+    def excuses(self, slot: SlotProcess, error: Exception) -> bool:
+        """True if a container may fail so: by what the disk does, or by what a later driver has removed."""
+        overtaken = self._rivals or not slot.driver.alive
+        excused = isinstance(error, StateError | OSError) and (self._disturbed or overtaken)
+        if excused and self._mend is not None and self.luck.random() < _MENDED:
+            self._mend()
+            self._mend = None
+        return excused
 
     def _forget(self, driver: DriverProcess) -> None:
         """A driver is gone, and so are its connections."""
@@ -294,7 +346,7 @@ class World:
         one.alive = False
         self.slots.remove(one)
         one.driver.wires.kill(one.endpoint, lost)
-        if one.driver.jobs is not None and one.driver.alive:
+        if one.driver.jobs is not None and one.driver.alive and not one.disowned:
             if leaves:
                 one.driver.jobs.left(one.number, one.attempt)
             else:
@@ -321,10 +373,19 @@ class World:
                 self.kill_slot(slot, lost=number % 4, for_good=True)
             case "cut":
                 self._cut(slot, number)
+            case "late":
+                self._hold(slot, number)
+            case "no answer":
+                slot.endpoint.refuses = 1 + number % 3
             case "stop slot":
                 self._stop(slot, 20 + number % 300, process)
+            case "disown":
+                if slot.driver.jobs is not None and not slot.disowned:
+                    slot.disowned = True
+                    slot.driver.jobs.died(slot.number, slot.attempt, for_good=False)
+                    self._stop(slot, number % 300, process)
             case "raise":
-                slot.models.fail_next = 1
+                slot.containers.life.fail_after = 1 + number % 8
 
     def _strike_driver(self, kind: str, driver: DriverProcess, number: int, process: Process | None) -> None:
         match kind:
@@ -348,7 +409,12 @@ class World:
                 self._disturbed = True
                 self.disk.bad_syncs = 1
             case "old file" if self._noted and not self.case.store and self._mend is None:
-                self._give_old_file(number)
+                self._damage("journal", number, old=True)
+            case "rot" if self._noted and not self.case.store and self._mend is None:
+                self._damage("state" if number % 2 else "journal", number // 2, old=False)
+            case "lost answer":
+                self._disturbed |= number % 2 > 0
+                self.disk.unanswered = 1 + number % 2
 
     def _free(self) -> None:
         self.disk.full = False
@@ -369,8 +435,7 @@ class World:
         """Cut a connection of a slot."""
         peers = list(slot.endpoint.outward)
         if peers:
-            way = slot.endpoint.outward[peers[number // 7 % len(peers)]]
-            slot.driver.wires.cut(slot.endpoint, way.target, lost=number % 3)
+            slot.driver.wires.cut(slot.endpoint, peers[number // 7 % len(peers)], lost=number % 3)
 
     def _lose_power(self) -> None:
         """All processes die, the disk keeps what was synced."""
@@ -385,26 +450,32 @@ class World:
             self.disk.lose_power()
         self._noted = False
 
-    def _give_old_file(self, number: int) -> None:
-        """The driver dies; its next one finds the newest file of the journal as it was before."""
+    def _damage(self, folder: str, number: int, *, old: bool) -> None:
+        """The driver dies; its next one finds a file as it was before, or with another byte."""
         for driver in list(self.drivers):
             self._forget(driver)
-        names = sorted(self.disk.folders.get("journal", ()))
+        names = sorted(self.disk.folders.get(folder, ()))
         if not names:
             return
-        file: File = self.disk.names[f"journal/{names[-1]}"]
-        whole = bytes(file.data)
-        del file.data[number % len(whole) :]
-        self._disturbed = True
+        file: File = self.disk.names[f"{folder}/{names[-1 if old else number % len(names)]}"]
+        if file.data:
+            place = number % len(file.data)
+            self._mend = file.cut(place) if old else file.rot(place, 1 + number % 255)
+            self._disturbed = True
 
-        def mend() -> None:
-            file.data[:] = whole
-
-        self._mend = mend
+    def _hold(self, slot: SlotProcess, number: int) -> None:
+        """Let what goes to a slot, or comes from it, be late."""
+        ways = slot.endpoint.inward if number % 2 else slot.endpoint.outward
+        if ways:
+            way = ways[list(ways)[number // 2 % len(ways)]]
+            wires = slot.driver.wires
+            wires.hold(way)
+            self._after(number % 400, lambda: wires.release(way))
 
     def committed(self) -> None:
-        """A driver has committed a window: there is a note beside the journal."""
-        self._noted = True
+        """A driver has committed a window: see whether there is a note of it beside the journal."""
+        note = self.disk.names.get("committed/last")
+        self._noted = note is not None and f" {self.ledger.last:012d} ".encode() in note.data
 
 
 def simulate(case: Case, log: Callable[[str], None] | None = None) -> World:
