@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.engine.driver import journal, retention, slot_executor, slot_group, watchdog
+from ridgeline.engine.driver import journal, retention, slot_group, watchdog
+from ridgeline.engine.driver.slot_executor import SlotExecutor
 from ridgeline.engine.driver.slot_jobs import JobEnded
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import Network
 from ridgeline.engine.state import state_files
-from ridgeline.engine.state.storage import DriverStorage
 from ridgeline.engine.worker.plan_distribution import FOLDER, PlanFile
 from support.simulation import ether
 
@@ -138,14 +138,14 @@ class _NoThread:
         """Nothing has run."""
 
 
-def _distribute(storage: DriverStorage, _specs: object) -> PlanFile:
-    """Write a file in the place of the plan: containers of a simulation are made of the one in memory."""
-    storage.create(PLAN, b"plan")
-    return PlanFile(PLAN)
+def _distribute(executor: SlotExecutor, placement: Sequence[object]) -> list[PlanFile]:
+    """Write a file in the place of the plans: containers of a simulation are made of the one in memory."""
+    executor._storage.create(PLAN, b"plan")
+    return [PlanFile(PLAN)] * len(placement)
 
 
 def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
-    yield slot_executor.plan_distribution, "distribute", _distribute
+    yield SlotExecutor, "_distribute", _distribute
     yield state_files, "SMALL_BYTES", state_files.SMALL_BYTES
     yield journal, "SEGMENT_BYTES", segment_bytes
     yield journal, "PICTURES", 1
