@@ -88,10 +88,14 @@ class _Pass:
         if count <= _FEW:
             return [(number, np.flatnonzero(owners == owner)) for owner, number in enumerate(self._numbers)]
         order = np.argsort(owners, kind="stable")
-        ends = np.searchsorted(owners[order], np.arange(count), side="right").tolist()
-        return [
-            (number, order[begin:end])
-            for number, begin, end in zip(self._numbers, [0, *ends[:-1]], ends, strict=True)
+        ordered = owners[order]
+        begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]).tolist()
+        return [  # who gets nothing costs nothing
+            (self._numbers[owner], order[begin:end])
+            for owner, begin, end in zip(
+                ordered[begins].tolist(), begins, [*begins[1:], len(order)], strict=True
+            )
+            if owner < count
         ]
 
 
