@@ -198,6 +198,9 @@ def test_events_are_folded_when_there_is_time_window_by_window_or_when_somebody_
     assert watch.windows()[-1]["windowId"] == 2
     assert not watch.settle()
 
+    watch.observe(ApplicationEnded(3.0, "stopped"))
+    assert not watch.settle()
+
 
 def test_what_cannot_be_folded_is_raised_by_the_next_report_and_left_out():
     watch = watched(*windows(1))

@@ -31,7 +31,7 @@ from ridgeline.measure.answers.windows import (
     WindowAnswer,
     WindowSummaryAnswer,
 )
-from ridgeline.measure.events import RunEvent, WindowCommitted
+from ridgeline.measure.events import ApplicationEnded, RunEvent, WindowCommitted
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.topology import OperatorNode, Topology
@@ -91,9 +91,9 @@ class Watch:
     def observe(self, event: RunEvent) -> None:
         """Take an event in, and call all subscribers with it, in this thread.
 
-        It is folded before the next answer, by `settle`, or when too many wait; readers are waited for only
-        then. All subscribers get the events of all threads in the same order. Raises what folding an event
-        has raised since the last call.
+        It is folded before the next answer, by `settle`, when too many wait or when the application ends;
+        readers are waited for only then. All subscribers get the events of all threads in the same order.
+        Raises what folding an event has raised since the last call.
         """
         with self._order:
             self._waiting.append(event)
@@ -107,6 +107,9 @@ class Watch:
         if len(self._waiting) > _MOST_WAITING:
             with self._lock:
                 self._fold_window()
+        if isinstance(event, ApplicationEnded):
+            with self._settled():
+                pass
         fault, self._fault = self._fault, None
         if fault is not None:
             raise fault
