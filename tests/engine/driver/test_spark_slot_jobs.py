@@ -72,7 +72,7 @@ def test_a_task_that_dies_is_tried_again_by_spark_and_its_job_ends_once(started,
     ended = []
     wait_until(lambda: ended.extend(jobs.take_ended()) or len(ended) == 2, "both jobs to end")
     assert sorted((job.slot, job.error) for job in ended) == [(0, None), (1, None)]
-    assert len(woken) == 2
+    wait_until(lambda: len(woken) == 2, "a call for each, which follows its end")
 
 
 def test_a_job_that_spark_gives_up_ends_with_its_error(started, wait_until):
@@ -93,7 +93,7 @@ def test_the_job_of_a_slot_that_is_connected_is_not_looked_at(started, wait_unti
     assert [job.slot for job in wait_until(jobs.take_ended, "the job of slot 1 to end")] == [1]
     jobs.disconnected(0)
     assert [job.slot for job in wait_until(jobs.take_ended, "the job of slot 0 to end")] == [0]
-    assert len(woken) == 2
+    wait_until(lambda: len(woken) == 2, "a call for each, which follows its end")
 
 
 def test_cancelled_jobs_end(started, wait_until, tmp_path):
@@ -110,4 +110,4 @@ def test_closing_ends_what_does_not_end_by_itself(started, wait_until, tmp_path)
     jobs.start(0)
     wait_until(lambda: list(tmp_path.glob("for 0-*")), "the task")
     jobs.close(2.0)
-    assert [job.slot for job in jobs.take_ended()] == [0]
+    assert [job.slot for job in wait_until(jobs.take_ended, "the job to end")] == [0]
