@@ -24,7 +24,11 @@ def test_goes_on_once_the_disk_has_room_again(start, wait_until, tmp_path):
             before = committed(checkpoint)
             options = ("--checkpoint", checkpoint, "--master", "local[2]", "-D", f"numbers.windows={windows}")
             driver = start(APPLICATION, "--output", output, *options, log=f"run{before}.log")
-            wait_until(lambda: committed(checkpoint) > before + 2 or driver.exit_code is not None, "windows")
+            wait_until(
+                lambda: committed(checkpoint) > before + 2 or driver.exit_code is not None,
+                "windows",
+                seconds=180,
+            )
             return driver
 
         driver = begin()

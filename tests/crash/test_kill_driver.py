@@ -63,6 +63,7 @@ def test_driver_killed_twenty_times(start, wait_until, tmp_path):
                     committed(checkpoint) >= target or driver.exit_code is not None
                 ),
                 "a window",
+                seconds=180,
             )
             moment = time.monotonic() + chance.uniform(0.0, 0.2)
         wait_until(lambda moment=moment: time.monotonic() > moment, "the moment", every=0.001)

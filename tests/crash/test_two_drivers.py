@@ -1,5 +1,7 @@
 """Two drivers on one checkpoint folder: never both."""
 
+import signal
+
 import pytest
 
 from ridgeline.cli.load import load_application
@@ -34,9 +36,11 @@ def test_second_driver_is_refused_while_the_first_runs(start, wait_until, tmp_pa
 
     first = start(*command)
     wait_until(lambda: list(folder.glob("pid-*")) or first.exit_code is not None, "window 4")
+    first.process.send_signal(signal.SIGSTOP)  # it holds the folder though it does nothing
     second = start(*command, log="second.log")
 
     assert second.wait() == 1
+    first.process.send_signal(signal.SIGCONT)
     assert f"checkpoint folder `{checkpoint}` is in use by process {first.pid} on " in second.text
     assert "stop it first, or give another `--checkpoint`" in second.text
     assert committed(checkpoint) == 3

@@ -8,6 +8,8 @@ from ridgeline.measure.events import (
     ApplicationEnded,
     MessagesRefused,
     OperatorWindow,
+    SlotJoined,
+    SlotLost,
     SourceProgress,
     SparkTrigger,
     WindowPlanned,
@@ -134,6 +136,20 @@ def test_attempts_that_failed_leave_counts_only():
     assert [row["failureCount"] for row in measurement.operators(2.0)] == [0, 1, 0]
     measurement.apply(WindowRetried(2.2, 2, 1, "", final=True))
     assert measurement.info(2.0)["stats"]["windowsRetried"] == 1
+
+
+def test_containers_of_a_slot_that_is_lost_have_no_process_until_another_one_reports():
+    measurement = measured(*windows(1))
+    assert [row["pid"] for row in measurement.containers(1.0)] == [7] * 3
+    measurement.apply(SlotLost(1.0, 0, "driver", 7, "closed"))
+    assert [(row["pid"], row["state"]) for row in measurement.containers(1.0)] == [(None, "PENDING")] * 3
+    stats = measurement.info(1.0)["stats"]
+    assert (stats["slotsLost"], stats["slotsRestarted"], stats["allocatedContainers"]) == (1, 0, 0)
+    for event in (SlotJoined(1.0, 0, "driver", 7, 3, again=True), *begin(1), *burst(1)):
+        measurement.apply(event)
+    assert [row["pid"] for row in measurement.containers(2.0)] == [7] * 3
+    assert measurement.info(2.0)["stats"]["slotsRestarted"] == 1
+    assert measurement.summary()["slotsLost"] == 1
 
 
 def test_a_long_window_shows_who_works_and_who_is_silent():

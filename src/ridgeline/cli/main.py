@@ -118,8 +118,9 @@ def run(  # noqa: PLR0913, PLR0917  options
         Execution | None,
         typer.Option(
             case_sensitive=False,
-            help="What runs windows: `jobs` of Spark, one a window, or `slots`, long tasks in which "
-            "containers live. Default: what RIDGELINE_EXECUTION says, or jobs.",
+            help="What runs windows: `slots`, long Spark tasks in which containers live, or `jobs`, a Spark "
+            "job for each window. `auto`: slots, or jobs where an operator needs them; `ridgeline plan` says "
+            "which. Default: what RIDGELINE_EXECUTION says, or auto.",
             show_default=False,
         ),
     ] = None,

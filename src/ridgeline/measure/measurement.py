@@ -101,8 +101,8 @@ class Measurement:
         self._heartbeats = 0
         self.heartbeats_unsent = 0
         """How many heartbeats workers could not send, as they report in later ones."""
-        self.slots_lost = self.slots_restarted = 0
-        """How often a slot was lost, and how often another process has taken the place of one."""
+        self.slots_restarted = 0
+        """How often another process has taken the place of a slot that was lost."""
         self.compactions = 0
         """How many compactions of states were installed."""
         self.state_warnings = 0
@@ -219,8 +219,14 @@ class Measurement:
     def _slot_joined(self, event: SlotJoined) -> None:
         self.slots_restarted += event.again
 
-    def _slot_lost(self, _event: SlotLost) -> None:
-        self.slots_lost += 1
+    def _slot_lost(self, event: SlotLost) -> None:
+        self._totals.slots_lost += 1
+        self._statuses.process_lost(event.host, event.pid)
+
+    @property
+    def slots_lost(self) -> int:
+        """How often a slot was lost."""
+        return self._totals.slots_lost
 
     def _compact(self, _event: StateCompacted) -> None:
         self.compactions += 1
@@ -460,6 +466,8 @@ class Measurement:
             "windowsCommitted": self._totals.windows,
             "windowsRetried": self._totals.retries,
             "tasksRetried": self._totals.tasks_retried,
+            "slotsLost": self._totals.slots_lost,
+            "slotsRestarted": self.slots_restarted,
             "tuplesProcessedPSMA": sum(rate.tuples_in for rate in rates),
             "totalTuplesProcessed": sum(total.tuples_in for total in totals),
             "tuplesEmittedPSMA": sum(rate.tuples_out for rate in rates),

@@ -109,6 +109,14 @@ class Statuses:
             status.stage = topology.stage_of[container]
         return gone
 
+    def process_lost(self, host: str, pid: int) -> None:
+        """A process is gone: its containers have none until another one reports."""
+        for container in self.containers.values():
+            if (container.host, container.pid) == (host, pid):
+                container.host = container.pid = container.started = None
+                container.has_heartbeat = False
+                container.stack = ""
+
     def attempt(self) -> None:
         """An attempt at a window begins: reports of an earlier one no longer count."""
         for container in self.containers.values():

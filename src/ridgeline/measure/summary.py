@@ -33,6 +33,7 @@ class RunTotals:
         self.windows = 0
         self.retries = 0
         self.tasks_retried = 0
+        self.slots_lost = 0
         self.started: float | None = None
         """When the first window was planned."""
         self._last: LastWindowAnswer | None = None
@@ -130,6 +131,7 @@ class RunTotals:
             **self.run(),
             "retries": self.retries,
             "tasksRetried": self.tasks_retried,
+            "slotsLost": self.slots_lost,
             "startedAt": self.started,
             "firstSeconds": self._first_seconds if self.windows else None,
             "medianSeconds": statistics.median(ordered) if ordered else None,

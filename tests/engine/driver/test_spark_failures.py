@@ -62,9 +62,9 @@ def test_window_that_fails_for_a_while_is_committed_once(spark_context, tmp_path
     run = run_on_spark(app, spark_context, tmp_path / "checkpoint")
 
     assert len(list(notes.iterdir())) == failures  # Spark tries nothing again by itself
-    assert [(retry.window_id, retry.attempt) for retry in run.retries] == [
-        (3, attempt + 1) for attempt in range(failures)
-    ]
+    attempts = [retry.attempt for retry in run.retries if retry.window_id == 3]
+    assert attempts == [attempt + 1 for attempt in range(failures)]
+    assert min(retry.window_id for retry in run.retries) == 3  # in slots, later ones in flight run again too
     assert run.ids == list(range(10))
     assert sums(run) == SUMS
 
@@ -77,7 +77,9 @@ def test_at_most_once_drops_the_window(spark_context, tmp_path):
 
     lost = sum(range(30, 40))
     assert sums(run) == [*SUMS[:3], *(total - lost for total in SUMS[4:])]
-    assert run.retries == []
+    begun_again = {(retry.window_id, retry.attempt) for retry in run.retries}  # with states, if in slots
+    assert begun_again <= {(window, 1) for window in range(3, 3 + run.most_in_flight)}
+    assert bool(begun_again) == (run.most_in_flight > 1)
     [report] = run.reports("total", 3)
     assert "ValueError: cannot add 35" in report.dropped
     assert report.tuples_in == {"numbers": 10}

@@ -54,6 +54,26 @@ def test_first_driver_is_fenced_off_by_the_second(spark_context, folder):
     assert sums(first) + sums(second) == SUMS[:10]
 
 
+def test_a_driver_that_sleeps_while_another_takes_over_stops_with_its_slots(
+    spark_context, folder, wait_until
+):
+    """As one that was stopped, its slots with windows in flight, and wakes up again."""
+    others = []
+
+    def sleep(run, summary):
+        if summary.window_id == 2:
+            others.append(run_on_spark(sum_application(), spark_context, folder, windows=4))
+
+    first, error = run_on_spark(sum_application(), spark_context, folder, each=sleep, expect=FencedError)
+    third = run_on_spark(sum_application(), spark_context, folder)
+
+    assert "was taken over by another driver; this one stops, nothing is lost" in str(error)
+    assert [first.ids, others[0].ids, third.ids] == [[0, 1, 2], [3, 4, 5, 6], [7, 8, 9]]
+    assert sums(first) + sums(others[0]) + sums(third) == SUMS[:10]
+    jobs = spark_context.statusTracker().getActiveJobsIds
+    wait_until(lambda: not jobs(), "the slots of all three to end")
+
+
 def test_window_that_another_driver_has_committed_is_not_committed_again(spark_context, folder, tmp_path):
     """The second driver has come between the first one's look at the owner and its commit."""
     fourth = tmp_path / "checkpoint" / "journal" / f"{4:08d}"  # after the seal and two windows

@@ -37,13 +37,17 @@ class Numbers(InputOperator):
 
 
 class Sums(Operator):
-    """In the window `wait_in` partition 0 writes its process id and waits for the file `go` in `folder`."""
+    """In the window `wait_in` partition 0 writes its process id and waits for the file `go` in `folder`.
+
+    Each window takes `pause_seconds` at least, so that others are in flight meanwhile.
+    """
 
     numbers = InputPort(Number, key="value")
     sums = OutputPort(Sum)
 
     wait_in: int = -1
     folder: str = ""
+    pause_seconds: float = 0.0
 
     totals = KeyedState(int, default=0)
 
@@ -52,6 +56,7 @@ class Sums(Operator):
         self.totals[number.value % 10] += number.value
 
     def end_window(self):
+        time.sleep(self.pause_seconds)
         if self.context.window_id == self.wait_in and self.context.partition == 0:
             Path(self.folder, f"pid-{os.getpid()}").touch()
             while not Path(self.folder, "go").exists():

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from ridgeline.engine.driver.execution_kind import Execution, chosen_execution
+from ridgeline.engine.driver.execution_kind import choose_execution
 from ridgeline.engine.driver.launch import Options, launch
 from ridgeline.measure.events import OperatorWindow, WindowCommitted, WindowRetried
 from ridgeline.plan.planner import plan_application
@@ -27,7 +27,7 @@ class SparkRun:
     @property
     def most_in_flight(self):
         """How many windows may be under way, as the environment says: one where each is a job."""
-        in_slots = chosen_execution(None, self.plan) is Execution.SLOTS
+        in_slots = choose_execution(None, self.plan).in_slots
         return self.plan.logical.attributes["windows_in_flight"] if in_slots else 1
 
     @property
@@ -65,6 +65,7 @@ def run_on_spark(
     *,
     windows=None,
     each=None,
+    seen=None,
     stop=None,
     properties=None,
     attributes=None,
@@ -74,7 +75,8 @@ def run_on_spark(
 ):
     """Run an application; `each(run, committed)` follows each commit; `expect`: the error that must end it.
 
-    `heartbeats`: what takes those of workers. `execution`: in jobs or in slots.
+    `seen(run, event)` follows each event. `heartbeats`: what takes those of workers. `execution`: jobs or
+    slots.
 
     Returns the run; with `expect`, the run and the error.
     """
@@ -83,6 +85,8 @@ def run_on_spark(
 
     def observe(event):
         run.events.append(event)
+        if seen:
+            seen(run, event)
         if each and isinstance(event, WindowCommitted):
             each(run, event)
 

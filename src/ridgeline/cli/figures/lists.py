@@ -164,6 +164,7 @@ def latency_table(latency: Mapping[str, Any], width: int) -> Table:
 
 
 def _committed(stats: Mapping[str, Any]) -> str:
+    """How many windows are committed, and what was repeated and lost on the way; for the overview."""
     retried = stats.get("windowsRetried")
     last = stats.get("recoveryWindowId")
     text = (
@@ -172,7 +173,9 @@ def _committed(stats: Mapping[str, Any]) -> str:
     )
     text += f"; {count(retried)} attempts repeated" if retried else ""
     tasks = stats.get("tasksRetried")
-    return f"{text}; {count(tasks)} tasks begun again by Spark" if tasks else text
+    text += f"; {count(tasks)} tasks begun again by Spark" if tasks else ""
+    lost, again = stats.get("slotsLost"), stats.get("slotsRestarted")
+    return f"{text}; {count(lost)} slots lost, {count(again)} started again" if lost else text
 
 
 def _time(at: float | None) -> str:

@@ -100,7 +100,8 @@ def summary(run: RunSummaryAnswer, width: int) -> Iterator[RenderableType]:
         if run["tasksRetried"]
         else ""
     )
-    yield Text(f"{windows} in {duration(committed - started)}{repeated}{tasks}")
+    slots = f", {plural(run['slotsLost'], 'slot')} lost and started again" if run["slotsLost"] else ""
+    yield Text(f"{windows} in {duration(committed - started)}{repeated}{tasks}{slots}")
     first, median, p90 = run["firstSeconds"] or 0.0, run["medianSeconds"], run["p90Seconds"]
     line = f"window time: {duration(first)}"
     if median is not None and p90 is not None:

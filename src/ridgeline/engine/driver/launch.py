@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import secrets
 import threading
@@ -22,7 +23,7 @@ from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.compactions import Compactions
 from ridgeline.engine.driver.execution import WindowExecutor
-from ridgeline.engine.driver.execution_kind import Execution, chosen_execution
+from ridgeline.engine.driver.execution_kind import Choice, Execution, choose_execution
 from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
 from ridgeline.engine.driver.job_errors import SparkGoneError, gone, has_ended
 from ridgeline.engine.driver.run import ApplicationRun, Observe
@@ -35,6 +36,7 @@ from ridgeline.engine.state.storage import DriverStorage, LocalStorage
 from ridgeline.engine.worker.pauses import short_pauses
 from ridgeline.engine.worker.plan_distribution import installed_modules
 from ridgeline.plan.execution import Plan
+from ridgeline.stram.slots import RESERVED_CORES
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -44,12 +46,15 @@ if TYPE_CHECKING:
 _SECRET_BYTES = 32
 
 
+_log = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True)
 class Options:
     """How to run: `windows` is the number of windows after which this run stops.
 
     `checkpoint` None makes a fresh folder. It is removed at the end if there is nothing to continue: all
-    inputs have finished, or no window was committed. `execution` None: see `chosen_execution`.
+    inputs have finished, or no window was committed. `execution` None: see `choose_execution`.
     """
 
     master: str = "local[*]"
@@ -93,7 +98,8 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
     clock = clock or SystemClock()
     stop = stop or threading.Event()
     console = console or Console()
-    execution = chosen_execution(options.execution, plan)
+    choice = choose_execution(options.execution, plan)
+    _log.info("%s", _told(choice), extra={"application": plan.logical.application})
     streaming = any(isinstance(operator.operator, SparkSource) for operator in plan.logical.operators)
     uri = options.checkpoint or temporary_checkpoint(plan.logical.application)
     uri = local_path(uri) if is_local(uri) else uri
@@ -105,7 +111,7 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
         if is_local(uri):  # refused before Spark is started for it
             checkpoint = Checkpoint(LocalStorage(uri), plan.logical.application, beside=True)
         if context is None:
-            context = _start_spark(plan, options, execution, streaming=streaming, uri=uri)
+            context = _start_spark(plan, options, choice, streaming=streaming, uri=uri)
         check = (
             None
             if _is_on_driver(context)
@@ -114,7 +120,7 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
         use_s3(s3_settings(context))
         if checkpoint is None:
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
-        make = _slot_executor if execution is Execution.SLOTS else _job_executor
+        make = _slot_executor if choice.in_slots else _job_executor
         executor = make(context, plan, checkpoint, clock, observe, heartbeats)
         run = _open_run(plan, checkpoint, context, clock, console, observe, executor, settle)
         first = run.next_window
@@ -142,11 +148,18 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
                 remove_temporary(uri)
 
 
-def _start_spark(
-    plan: Plan, options: Options, execution: Execution, *, streaming: bool, uri: str
-) -> SparkContext:
+def _told(choice: Choice) -> str:
+    """What runs the windows, for the log."""
+    if choice.in_slots:
+        return "containers live in slots"
+    why = f": {choice.obstacle}" if choice.obstacle is not None else ""
+    return f"each window is a Spark job{why}"
+
+
+def _start_spark(plan: Plan, options: Options, choice: Choice, *, streaming: bool, uri: str) -> SparkContext:
     """The SparkContext of this process, or a new one as the plan needs it. Raises RidgelineError."""
     conf = {f"spark.executorEnv.{PRELOAD}": ",".join(installed_modules(plan)), **options.conf}
+    slots = len(plan.execution.containers) if choice.in_slots else 0
     start = partial(
         start_context,
         plan.logical.application,
@@ -154,8 +167,10 @@ def _start_spark(
         conf,
         streaming=streaming,
         local_checkpoint=is_local(uri),
-        widest=max(len(stage.containers) for stage in plan.execution.stages),
-        slots=len(plan.execution.containers) if execution is Execution.SLOTS else 0,
+        widest=slots + RESERVED_CORES
+        if slots
+        else max(len(stage.containers) for stage in plan.execution.stages),
+        slots=slots,
     )
     return borrow(options.master, options.conf, start)
 

@@ -21,7 +21,7 @@ from ridgeline.engine.spark.cluster import is_local
 from ridgeline.engine.spark.cores import count_cores, extra_cores, held_cores, hold_cores
 from ridgeline.engine.spark.worker_check import WorkerError, explain
 from ridgeline.engine.worker import slot_task
-from ridgeline.stram.slots import count_slots
+from ridgeline.stram.slots import RESERVED_CORES, count_slots
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -32,6 +32,8 @@ PORTS = "spark.ridgeline.slots.ports"
 """Spark's setting with the ports that STRAM and slots may listen on: `40000-40100`; default: any."""
 CERTIFICATE, KEY = "spark.ridgeline.slots.certificate", "spark.ridgeline.slots.key"
 """Spark's settings with two files in PEM on the driver's host: what goes between hosts goes by TLS."""
+_JOINING_SECONDS = 2.0
+"""Executors of one application join within so long of each other."""
 _ANY_HOST = "0.0.0.0"  # noqa: S104  who cannot prove to know the secret is cut off
 
 
@@ -108,12 +110,20 @@ class SparkSlots:
 
     def claim(self, containers: int, fed: int) -> int:
         """As `SlotPlatform.claim`."""
-        cores = count_cores(self._context, containers + max(1, fed))
+        cores = self._settled_cores(containers + max(RESERVED_CORES, fed))
         extra, held = extra_cores(self._context), held_cores(self._context)
         slots = count_slots(containers, cores, extra, held, fed)
         hold_cores(self._context, slots)
         self._claimed = slots
         return slots
+
+    def _settled_cores(self, wanted: int) -> int:
+        """How many tasks Spark can run at a time, once these are `wanted` or no more executors join."""
+        cores, before = count_cores(self._context, wanted), 0
+        while before < cores < wanted and not is_local(self._master):
+            self._clock.wait(_JOINING_SECONDS)
+            before, cores = cores, count_cores(self._context, wanted)
+        return cores
 
     def release(self) -> None:
         """As `SlotPlatform.release`."""

@@ -68,7 +68,7 @@ _MOST = "spark.dynamicAllocation.maxExecutors"
 
 
 def allocation_settings(given: Mapping[str, str], widest: int) -> dict[str, str]:
-    """With dynamic allocation: ask at the start for the executors that keep the widest stage busy.
+    """With dynamic allocation: ask at the start for the executors that `widest` tasks keep busy.
 
     Spark itself asks when tasks have waited for a second, which those of a short window never do. A
     `minExecutors` of the user's stays.

@@ -138,7 +138,7 @@ def start_context(
 ) -> SparkContext:
     """Start a SparkContext (it takes seconds).
 
-    `streaming`: there is a Spark source; `widest`: containers of the widest stage. `slots`: how many task
+    `streaming`: there is a Spark source; `widest`: how many tasks may run at a time. `slots`: how many task
     slots `local[N]` gets beside its own N, at most N.
 
     Settings in `conf` win over those of the `spark-submit` that started this process, and those over ours.
@@ -161,6 +161,8 @@ def start_context(
     if not trust.is_trusted(str(Path.cwd())):
         os.environ["PYTHONSAFEPATH"] = "1"  # else workers, started by `python -m`, import what lies in it
     settings = _settings(master, given, streaming=streaming, local_checkpoint=local_checkpoint, widest=widest)
+    if slots and not is_local(master):  # how many there are is decided once
+        settings["spark.scheduler.minRegisteredResourcesRatio"] = "1.0"
     spark_conf = SparkConf().setAll(
         [(name, value) for name, value in settings.items() if name not in under_submit]
     )

@@ -28,6 +28,8 @@ class StatsAnswer(TypedDict):
     windowsCommitted: Annotated[int, "Windows that this run has committed."]
     windowsRetried: Annotated[int, "Attempts that did not count and were made again."]
     tasksRetried: Annotated[int, "Tasks that Spark began again in committed windows."]
+    slotsLost: Annotated[int, "Slots that were lost: their process died, or is out of reach."]
+    slotsRestarted: Annotated[int, "Processes that took the place of a slot that was lost."]
     tuplesProcessedPSMA: Annotated[float, "Tuples into operators, per second."]
     totalTuplesProcessed: Annotated[int, "Tuples into operators, since the start."]
     tuplesEmittedPSMA: Annotated[float, "Tuples out of operators, per second."]
@@ -119,6 +121,7 @@ class RunSummaryAnswer(RunAnswer):
 
     retries: Annotated[int, "Attempts that did not count and were made again."]
     tasksRetried: Annotated[int, "Tasks that Spark began again in committed windows."]
+    slotsLost: Annotated[int, "Slots that were lost: their process died, or is out of reach."]
     startedAt: Annotated[float | None, "When the first window was planned."]
     firstSeconds: Annotated[float | None, "What the first window took."]
     medianSeconds: Annotated[float | None, "The median of the other windows."]

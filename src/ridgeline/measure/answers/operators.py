@@ -316,7 +316,7 @@ def _container_state(container: ContainerStatus, operators: Iterable[int], momen
         moment.states.get(operator) in {"running", "waiting"} for operator in operators
     ):
         return "RUNNING"
-    return "PENDING" if container.last_seen is None else "IDLE"
+    return "PENDING" if container.pid is None else "IDLE"
 
 
 def _ports(status: OperatorStatus, totals: Totals, rates: Rates) -> list[PortAnswer]:
