@@ -108,7 +108,7 @@ class Application:
         attributes: Mapping[str, object] | None = None,
         port: int | None = 0,
         event_log: str | None = None,
-        execution: Literal["auto", "slots", "jobs"] | None = None,
+        execution: Literal["slots", "jobs"] | None = None,
         quiet: bool = False,
         context: SparkContext | None = None,
     ) -> Handle:
@@ -126,8 +126,7 @@ class Application:
             attributes: Attributes, as `--attribute`: `{"sum.partitions": "2"}`.
             port: Of the web service; 0: a free one, None: no web service.
             event_log: A file ending in `.jsonl` or `.parquet` for all events.
-            execution: What runs windows, as `--execution`. Default: slots, or jobs of Spark where an operator
-                needs them.
+            execution: What runs windows, as `--execution`: slots by default, or jobs of Spark.
             quiet: Console outputs print nothing.
             context: A SparkContext to use, with its own master and settings. It is not stopped.
 

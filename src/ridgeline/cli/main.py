@@ -119,8 +119,7 @@ def run(  # noqa: PLR0913, PLR0917  options
         typer.Option(
             case_sensitive=False,
             help="What runs windows: `slots`, long Spark tasks in which containers live, or `jobs`, a Spark "
-            "job for each window. `auto`: slots, or jobs where an operator needs them; `ridgeline plan` says "
-            "which. Default: what RIDGELINE_EXECUTION says, or auto.",
+            "job for each window. Default: what RIDGELINE_EXECUTION says, or slots.",
             show_default=False,
         ),
     ] = None,

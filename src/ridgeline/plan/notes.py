@@ -1,4 +1,4 @@
-"""Notes on a valid plan: what needs jobs, where order is lost, what depends on the number of partitions."""
+"""Notes on a valid plan: where order is lost, and where results may depend on the number of partitions."""
 
 from __future__ import annotations
 
@@ -26,19 +26,8 @@ class Note:
         return f"`{self.where}`: {self.text}"
 
 
-def slot_obstacles(logical: LogicalPlan) -> tuple[Note, ...]:
-    """The operators that cannot run in slots yet: because of them each window is a Spark job."""
-    return tuple(
-        Note(operator.name, "slots cannot read Spark sources yet, so each window is a Spark job")
-        for operator in logical.operators
-        if isinstance(operator.operator, SparkSource)
-    )
-
-
 def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]:
-    """The notes on a plan: what slots cannot run, then order and state of operators with several partitions.
-
-    Each in topological order of the operators.
+    """The notes on a plan, in topological order of the operators; none on operators with one partition.
 
     Example:
         >>> from ridgeline import Application
@@ -55,7 +44,7 @@ def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]
     """
     first = {operator.name: operator for operator in reversed(physical.operators) if not operator.unifier}
     reader = _Reader(logical, first)
-    return slot_obstacles(logical) + tuple(
+    return tuple(
         Note(operator.name, text)
         for operator in logical.operators
         if first[operator.name].partitions > 1

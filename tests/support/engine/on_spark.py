@@ -2,7 +2,7 @@
 
 import contextlib
 
-from ridgeline.engine.driver.execution_kind import choose_execution
+from ridgeline.engine.driver.execution_kind import Execution, choose_execution
 from ridgeline.engine.driver.launch import Options, launch
 from ridgeline.measure.events import OperatorWindow, WindowCommitted, WindowRetried
 from ridgeline.plan.planner import plan_application
@@ -27,7 +27,7 @@ class SparkRun:
     @property
     def most_in_flight(self):
         """How many windows may be under way, as the environment says: one where each is a job."""
-        in_slots = choose_execution(None, self.plan).in_slots
+        in_slots = choose_execution(None, self.plan) is Execution.SLOTS
         return self.plan.logical.attributes["windows_in_flight"] if in_slots else 1
 
     @property

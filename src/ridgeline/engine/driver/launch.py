@@ -23,7 +23,7 @@ from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.compactions import Compactions
 from ridgeline.engine.driver.execution import WindowExecutor
-from ridgeline.engine.driver.execution_kind import Choice, Execution, choose_execution
+from ridgeline.engine.driver.execution_kind import Execution, choose_execution
 from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
 from ridgeline.engine.driver.job_errors import SparkGoneError, gone, has_ended
 from ridgeline.engine.driver.run import ApplicationRun, Observe
@@ -98,8 +98,9 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
     clock = clock or SystemClock()
     stop = stop or threading.Event()
     console = console or Console()
-    choice = choose_execution(options.execution, plan)
-    _log.info("%s", _told(choice), extra={"application": plan.logical.application})
+    in_slots = choose_execution(options.execution, plan) is Execution.SLOTS
+    what = "containers live in slots" if in_slots else "each window is a Spark job"
+    _log.info("%s", what, extra={"application": plan.logical.application})
     streaming = any(isinstance(operator.operator, SparkSource) for operator in plan.logical.operators)
     uri = options.checkpoint or temporary_checkpoint(plan.logical.application)
     uri = local_path(uri) if is_local(uri) else uri
@@ -111,7 +112,7 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
         if is_local(uri):  # refused before Spark is started for it
             checkpoint = Checkpoint(LocalStorage(uri), plan.logical.application, beside=True)
         if context is None:
-            context = _start_spark(plan, options, choice, streaming=streaming, uri=uri)
+            context = _start_spark(plan, options, in_slots=in_slots, streaming=streaming, uri=uri)
         check = (
             None
             if _is_on_driver(context)
@@ -120,7 +121,7 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
         use_s3(s3_settings(context))
         if checkpoint is None:
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
-        make = _slot_executor if choice.in_slots else _job_executor
+        make = _slot_executor if in_slots else _job_executor
         executor = make(context, plan, checkpoint, clock, observe, heartbeats)
         run = _open_run(plan, checkpoint, context, clock, console, observe, executor, settle)
         first = run.next_window
@@ -148,18 +149,10 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
                 remove_temporary(uri)
 
 
-def _told(choice: Choice) -> str:
-    """What runs the windows, for the log."""
-    if choice.in_slots:
-        return "containers live in slots"
-    why = f": {choice.obstacle}" if choice.obstacle is not None else ""
-    return f"each window is a Spark job{why}"
-
-
-def _start_spark(plan: Plan, options: Options, choice: Choice, *, streaming: bool, uri: str) -> SparkContext:
+def _start_spark(plan: Plan, options: Options, *, in_slots: bool, streaming: bool, uri: str) -> SparkContext:
     """The SparkContext of this process, or a new one as the plan needs it. Raises RidgelineError."""
     conf = {f"spark.executorEnv.{PRELOAD}": ",".join(installed_modules(plan)), **options.conf}
-    slots = len(plan.execution.containers) if choice.in_slots else 0
+    slots = len(plan.execution.containers) if in_slots else 0
     start = partial(
         start_context,
         plan.logical.application,
