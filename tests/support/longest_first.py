@@ -23,6 +23,7 @@ SECONDS = {
     "tests/operators/test_file_output_s3.py": 60,
     "tests/cli/running/test_spark_submit.py": 55,
     "tests/crash/test_kill_slots.py": 50,
+    "tests/crash/test_kill_host.py": 50,
     "tests/examples/test_yahoo_finance.py": 25,
     "tests/crash/test_signals.py": 40,
     "tests/crash/test_disk.py": 40,

@@ -1,0 +1,74 @@
+"""A standalone cluster of two hosts; one of them loses its power with windows in flight."""
+
+import re
+import signal
+
+import pytest
+
+from ridgeline.cli.load import load_application
+from ridgeline.testing import run_local
+from support.crash.hosts import Cluster
+from support.crash.processes import committed
+from support.crash.rows import Reader, multisets
+from support.engine.certificates import certificate_and_key
+from support.paths import SUPPORT
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+APPLICATION = SUPPORT / "crash" / "numbers.py"
+_WAIT = "spark.scheduler.maxRegisteredResourcesWaitingTime=300s"  # a busy machine starts executors late
+PLACES = ("--conf", "spark.cores.max=4", "--conf", "spark.executor.cores=2", "--conf", _WAIT)
+PROPERTIES = ("numbers.windows=1000000", "sums.pause_seconds=0.02", "store.roll_seconds=0.3")
+OPTIONS = [
+    *(part for value in PROPERTIES for part in ("-D", value)),
+    *(
+        part
+        for name in ("numbers", "sums", "store")
+        for part in ("--attribute", f"{name}.recovery_attempts=20")
+    ),
+]
+
+
+def test_slots_of_a_host_that_is_gone_go_on_elsewhere(start, wait_until, tmp_path):
+    output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"
+    tls = []
+    for name, text in zip(("certificate", "key"), certificate_and_key(), strict=True):
+        (tmp_path / f"{name}.pem").write_text(text)
+        tls += ["--conf", f"spark.ridgeline.slots.{name}={tmp_path}/{name}.pem"]
+    with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
+        wait_until(lambda: "I have been elected leader" in cluster.text("master"), "the master", seconds=300)
+        for name in cluster.names:
+            cluster.start_worker(name, cores=4)
+        wait_until(
+            lambda: cluster.text("master").count("Registering worker") == len(cluster.names),
+            "the workers",
+            seconds=300,
+        )
+        reader = Reader(output, checkpoint)
+        reader.start()
+        arguments = (*cluster.settings, *PLACES, *tls, *OPTIONS, "--log-level", "INFO")
+        driver = start(APPLICATION, "--output", output, "--checkpoint", checkpoint, *arguments)
+
+        def wait(condition, what):
+            wait_until(lambda: condition() or driver.exit_code is not None, what, seconds=300)
+            assert driver.exit_code is None, driver.text
+
+        wait(lambda: committed(checkpoint) >= 5, "five windows")
+        hosts = dict(re.findall(r"slot (\d+) is there: process \d+ on `(\w+)`", driver.text))
+        assert set(hosts.values()) == {"alpha", "beta"}
+        assert len(hosts) == 3  # of four cores one is left for Spark's own jobs
+        before = committed(checkpoint)
+        cluster.kill_host("alpha")
+        wait(lambda: committed(checkpoint) >= before + 10, "ten windows more")
+        again = dict(re.findall(r"slot (\d+) is there again: process \d+ on `(\w+)`", driver.text))
+        assert again == {slot: "beta" for slot, host in hosts.items() if host == "alpha"}
+        driver.process.send_signal(signal.SIGTERM)
+        assert driver.wait() == 0, driver.text
+        reader.finish()
+
+    windows = committed(checkpoint) + 1
+    run_local(
+        load_application(str(APPLICATION), ["--output", str(tmp_path / "whole")]),
+        properties={"numbers.windows": str(windows)},
+    )
+    assert multisets(output) == multisets(tmp_path / "whole")

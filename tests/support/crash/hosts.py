@@ -1,0 +1,157 @@
+"""Hosts on one machine: network namespaces on a bridge, each with a name, `/tmp` and `/dev/shm` of its own.
+
+A Spark standalone cluster runs on them: the master beside the test, a worker on each host.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import ridgeline
+from support.paths import ROOT
+
+SPARK = Path(pyspark.__file__).parent
+SOURCES = Path(ridgeline.__file__).parent.parent
+
+
+def _run(*command):
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+
+
+class Cluster:
+    """A Spark master at this machine's end of the bridge, and hosts for workers. Skips without root."""
+
+    def __init__(self, folder, names):
+        if os.getuid() or not all(map(shutil.which, ("ip", "unshare", "nsenter"))):
+            pytest.skip("hosts need root and iproute2")
+        self.folder = Path(folder)
+        self.bridge = f"rl{os.getpid() % 100_000}"
+        self.net = f"10.{os.getpid() % 200 + 20}.77"
+        self.address = f"{self.net}.1"
+        self.names = list(names)
+        self._holders = {}
+        self._processes = []
+
+    def __enter__(self):
+        try:
+            _run("ip", "link", "add", self.bridge, "type", "bridge")
+        except subprocess.CalledProcessError:
+            pytest.skip("this user may not make network namespaces here")
+        _run("ip", "addr", "add", f"{self.address}/24", "dev", self.bridge)
+        _run("ip", "link", "set", self.bridge, "up")
+        hosts = self.folder / "hosts"
+        lines = [f"{self._address(name)} {name}" for name in self.names]
+        hosts.write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
+        for name in self.names:
+            self._make_host(name, hosts)
+        self.port = _free_port(self.address)
+        self.master = f"spark://{self.address}:{self.port}"
+        options = ("--host", self.address, "--port", self.port, "--webui-port", 0)
+        self._spawn("master", [], "org.apache.spark.deploy.master.Master", *options)
+        return self
+
+    def __exit__(self, *_):
+        for process in self._processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+        for name in self.names:
+            self.kill_host(name)
+            subprocess.run(["ip", "netns", "del", self._namespace(name)], check=False, capture_output=True)
+        subprocess.run(["ip", "link", "del", self.bridge], check=False, capture_output=True)
+
+    def start_worker(self, name, cores):
+        """A Spark worker on a host."""
+        entering = ["nsenter", "-t", str(self._holders[name].pid), "-m", "-n", "-u"]
+        options = ("--host", self._address(name), "--cores", cores, "--memory", "2g", "--webui-port", 0)
+        work = ("--work-dir", self.folder / name / "work", self.master)
+        self._spawn(name, entering, "org.apache.spark.deploy.worker.Worker", *options, *work)
+
+    def kill_host(self, name):
+        """SIGKILL to every process on a host, as when its power fails."""
+        found = subprocess.run(
+            ["ip", "netns", "pids", self._namespace(name)], check=False, capture_output=True, text=True
+        )
+        for pid in map(int, found.stdout.split()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    @property
+    def settings(self):
+        """Arguments of `ridgeline run` for this cluster."""
+        settings = {
+            "spark.driver.host": self.address,
+            "spark.driver.bindAddress": self.address,
+            "spark.executorEnv.PYTHONPATH": str(SOURCES),
+            "spark.executor.memory": "512m",
+        }
+        conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+        return ["--master", self.master, *conf]
+
+    def text(self, name):
+        """What the master or a worker has logged."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def _make_host(self, name, hosts):
+        space, link = self._namespace(name), f"{self.bridge}v{self.names.index(name)}"
+        _run("ip", "netns", "add", space)
+        _run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", space)
+        _run("ip", "link", "set", link, "master", self.bridge, "up")
+        _run("ip", "-n", space, "addr", "add", f"{self._address(name)}/24", "dev", "eth0")
+        _run("ip", "-n", space, "link", "set", "eth0", "up")
+        _run("ip", "-n", space, "link", "set", "lo", "up")
+        own = self.folder / name
+        own.mkdir()
+        script = self._script(name, own, hosts)
+        entering = ["ip", "netns", "exec", space, "unshare", "-m", "-u", "--propagation", "private"]
+        holder = subprocess.Popen([*entering, "bash", "-c", script], stdout=subprocess.PIPE, text=True)
+        with holder.stdout:
+            assert holder.stdout.readline() == "ready\n"
+        self._holders[name] = holder
+        self._processes.append(holder)
+
+    def _script(self, name, own, hosts):
+        """What gives a host its name and its folders; of `/tmp` it sees what the test needs."""
+        lines = ["set -e", f"hostname {name}", f"mount --bind {hosts} /etc/hosts"]
+        lines += ["mount -t tmpfs tmpfs /dev/shm", f"mkdir -m 1777 {own}/tmp"]
+        for seen in {str(self.folder), str(ROOT), sys.prefix}:
+            if seen.startswith("/tmp/") and not seen.startswith(f"{ROOT}/"):
+                inside = f"{own}/tmp/{seen.removeprefix('/tmp/')}"
+                lines += [f"mkdir -p {inside}", f"mount --bind {seen} {inside}"]
+        return "\n".join([*lines, f"mount --rbind {own}/tmp /tmp", "echo ready", "exec sleep 100000"])
+
+    def _spawn(self, name, entering, kind, *arguments):
+        command = [*entering, str(SPARK / "bin" / "spark-class"), kind, *map(str, arguments)]
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(SPARK),
+            "SPARK_LOCAL_IP": self._address(name) if name in self.names else self.address,
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_DAEMON_MEMORY": "256m",
+        }
+        with (self.folder / f"{name}.log").open("wb") as log:
+            self._processes.append(
+                subprocess.Popen(
+                    command, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+                )
+            )
+
+    def _address(self, name):
+        return f"{self.net}.{11 + self.names.index(name)}"
+
+    def _namespace(self, name):
+        return f"{self.bridge}-{name}"
+
+
+def _free_port(address):
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        return probe.getsockname()[1]
