@@ -280,6 +280,47 @@ def test_an_input_that_goes_on_after_all_lets_the_windows_after_it_begin_again()
     assert report(master, second) == []
 
 
+def test_windows_that_complete_during_a_commit_are_committed_together():
+    """Each change of state is named once, in order; a window that is not complete ends the group."""
+    master = Master(plan(step=Counter), epoch=1, capacity=8, groups=True)
+    first, second, third, fourth = (begin(master) for _ in range(4))
+    [one] = report(master, first, changes={2: "a"})
+    assert report(master, fourth) == []
+    assert report(master, second, changes={2: "b"}) == []
+    assert report(master, third, changes={2: "c"}) == []
+    assert not master.can_begin  # the windows of a commit are under way until it is done
+    assert (list(one.reports), one.states) == ([0], {2: ("a",)})
+    assert list(master.handle(ManifestWritten(0, {"a": "a.j1.0.9"}))) == [Publish(0)]
+    fifth = begin(master)
+    [three] = master.handle(WindowPublished(0))
+    assert (list(three.reports), three.window_id, three.states) == ([1, 2, 3], 3, {2: ("a.j1.0.9", "b", "c")})
+    assert list(master.handle(ManifestWritten(3, {"b": "B", "c": "C"}))) == [Publish(3, (1, 2))]
+    assert (master.committed, master.states) == (3, {2: ("a.j1.0.9", "B", "C")})
+    commit(master, [*master.handle(WindowPublished(3)), *report(master, fifth)])
+
+
+def test_a_failure_waits_for_the_windows_before_it_which_are_committed_together():
+    master = Master(plan(), epoch=1, capacity=8, groups=True)
+    first, second, third = (begin(master) for _ in range(3))
+    [one] = report(master, first)
+    assert fail(master, third, RAISED) == []
+    assert report(master, second) == []
+    master.handle(ManifestWritten(one.window_id))
+    [two] = master.handle(WindowPublished(0))
+    assert list(two.reports) == [1]
+    master.handle(ManifestWritten(1))
+    assert begun(master.handle(WindowPublished(1))) == [(2, 1, True)]
+
+
+def test_no_window_begins_while_the_last_one_is_being_committed():
+    master, (first, _) = flying(2)
+    [last] = report(master, first, finished=["source1"])
+    assert last.ends
+    assert not master.can_begin
+    commit(master, [last])
+    assert (master.ended, master.under_way) == (True, 0)
+
+
 def test_a_compaction_without_segments_is_installed_without_a_pause():
     master, (first, second) = flying(2, step=Counter)
     commit(master, report(master, first, changes={2: "a"}))
@@ -322,11 +363,15 @@ class Flights(RuleBasedStateMachine):
     """Containers that hold state, run, fail and die in any order; the state is the list of what they ran."""
 
     LAST = 12
+    GROUPS = False
 
     def __init__(self):
         super().__init__()
         self.master = Master(
-            plan(step=Counter, recovery_attempts=1000, windows_seen_as_one=5), epoch=1, capacity=3
+            plan(step=Counter, recovery_attempts=1000, windows_seen_as_one=5),
+            epoch=1,
+            capacity=3,
+            groups=self.GROUPS,
         )
         self.operator = ids(self.master.plan, "step1")[0]
         self.committed: list[tuple[int, int]] = []
@@ -416,11 +461,12 @@ class Flights(RuleBasedStateMachine):
             assert len(attempts) == 1
             assert len(found) == len(self.master.plan.execution.containers)
             self.committed.append((window_id, attempts.pop()))
-        published = list(self.master.handle(ManifestWritten(commit.window_id)))
-        assert published == [Publish(window_id) for window_id in commit.reports]
+        *before, last = commit.reports
+        assert self.GROUPS or not before
+        assert list(self.master.handle(ManifestWritten(last))) == [Publish(last, tuple(before))]
         for window_id in commit.reports:
             self.valid.pop(window_id, None)
-            self.process(self.master.handle(WindowPublished(window_id)))
+        self.process(self.master.handle(WindowPublished(last)))
 
     @invariant()
     def windows_are_committed_once_and_in_order(self):
@@ -450,3 +496,13 @@ class Flights(RuleBasedStateMachine):
 
 Flights.TestCase.settings = settings(max_examples=40, stateful_step_count=60, deadline=None)
 TestFlights = Flights.TestCase
+
+
+class FlightsInGroups(Flights):
+    """As before; a commit covers all windows that are complete by then."""
+
+    GROUPS = True
+
+
+FlightsInGroups.TestCase.settings = Flights.TestCase.settings
+TestFlightsInGroups = FlightsInGroups.TestCase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ridgeline.api.clock import Clock
 
@@ -81,6 +81,12 @@ class Publisher:
         >>> app.add_stream("words", words.output, output.words)
         >>> run = run_local(app)
         window 0: a b
+    """
+
+    groups_windows: ClassVar[bool] = False
+    """True: `stage` may be called for several windows, then `publish` once, for the last and all before it.
+
+    Then one commit may cover several windows. Else each has one of its own, however slow the disk is.
     """
 
     def open(self, context: PublisherContext, state: Any) -> None:

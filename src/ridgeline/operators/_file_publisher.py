@@ -59,6 +59,8 @@ class Settings(NamedTuple):
 class FilePublisher(Publisher):
     """Turns the segments of committed windows into published files. Runs on the driver."""
 
+    groups_windows = True
+
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 

@@ -147,6 +147,8 @@ class Lines(NamedTuple):
 class ConsolePublisher(Publisher):
     """Print the lines of all partitions after the window's commit."""
 
+    groups_windows = True
+
     def __init__(self, template: str) -> None:
         self._template = template
         self._staged: dict[int, Sequence[Lines]] = {}
@@ -159,11 +161,14 @@ class ConsolePublisher(Publisher):
 
     def stage(self, window_id: int, values: Sequence[Any]) -> None:
         """Keep the lines until `publish`; nothing of them is checkpointed."""
-        self._staged = {window_id: values}
+        self._staged[window_id] = values
 
     def publish(self, window_id: int) -> None:
-        """Print the window's lines."""
-        parts = self._staged.pop(window_id, ())
+        """Print the lines of the staged windows."""
+        for staged in sorted(self._staged):
+            self._print_window(staged, self._staged.pop(staged))
+
+    def _print_window(self, window_id: int, parts: Sequence[Lines]) -> None:
         lines = [line for part in parts for line in part.lines]
         for line in lines:
             self._fit(line)

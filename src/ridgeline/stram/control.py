@@ -80,7 +80,7 @@ class ManifestWritten:
 
 @dataclass(frozen=True, slots=True)
 class WindowPublished:
-    """The outputs have published the window."""
+    """The outputs have published the window, and all before it."""
 
     window_id: int
 
@@ -136,9 +136,10 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """The window is committed: let the outputs publish it."""
+    """The window is committed, with those `before` it: let the outputs publish them."""
 
     window_id: int
+    before: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

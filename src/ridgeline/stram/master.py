@@ -57,10 +57,12 @@ class Master:
         states: Mapping[int, StateVersion] | None = None,
         finished: frozenset[int] = frozenset(),
         capacity: int = 1,
+        groups: bool = False,
     ) -> None:
         """The application as of the window `committed` (-1: before the first), as its manifest says.
 
-        `capacity`: the most windows that may be in flight, see `WindowExecutor`.
+        `capacity`: the most windows that may be in flight, see `WindowExecutor`. `groups`: one commit may
+        cover several windows, if they are complete by the time the commit before is done.
         """
         self.plan = plan
         self.inputs = frozenset(
@@ -74,6 +76,7 @@ class Master:
         self._finished = finished
         self._ended = bool(self.inputs) and finished >= self.inputs
         self._resident = capacity > 1
+        self._groups = groups
         self._limit = min(capacity, plan.logical.attributes["windows_in_flight"])
         self._going_back = {
             operator.title if operator.unifier else operator.name
@@ -128,7 +131,7 @@ class Master:
     def can_begin(self) -> bool:
         """True if the next window may be due now."""
         return (
-            not self._ended
+            not (self._ended or (self._pending is not None and self._pending.ends))
             and self._fault is None
             and self.under_way < (self._limit if self._committed >= self._alone else 1)
             and not (self._reload and self.under_way)
@@ -275,7 +278,7 @@ class Master:
         """What can be done now: commit what is complete, deal with a failure, begin windows again."""
         if self._pending is not None:
             return ()
-        if self._complete():
+        if self._complete(self._finished):
             return (self._commit(),)
         if self._fault is None:
             return self._begin_again()
@@ -307,15 +310,15 @@ class Master:
 
     # Commits ------------------------------------------------------------------------------------------------
 
-    def _complete(self) -> bool:
-        """True if the oldest window can be committed.
+    def _complete(self, finished: frozenset[int]) -> bool:
+        """True if the oldest window can be committed. `finished`: the inputs that have before it.
 
         If the inputs have finished while application windows are open, it must run once more as the last.
         """
         flight = next(iter(self._flights.values()), None)
         if flight is None or len(flight.reports) < len(self._containers):
             return False
-        ends = self._finished | flight.finished >= self.inputs
+        ends = finished | flight.finished >= self.inputs
         if ends == flight.final or not self._has_open_windows(flight.window_id):
             return True
         self._void(flight.window_id, "")  # no failure: only now it is known that the window is the last
@@ -325,12 +328,15 @@ class Master:
         return False
 
     def _commit(self) -> Commit:
-        """Commit the oldest window, which is complete."""
-        flight = next(iter(self._flights.values()))
-        del self._flights[flight.window_id]
-        reports = {flight.window_id: tuple(flight.reports.values())}
-        finished = self._finished | flight.finished
-        ends = finished >= self.inputs
+        """Commit the oldest window, which is complete, and those after it that are, too."""
+        reports: dict[int, tuple[WindowReport, ...]] = {}
+        finished, ends = self._finished, False
+        while not reports or (self._groups and not ends and self._complete(finished)):
+            flight = next(iter(self._flights.values()))
+            del self._flights[flight.window_id]
+            reports[flight.window_id] = tuple(flight.reports.values())
+            finished |= flight.finished
+            ends = finished >= self.inputs
         if ends:
             self._flights.clear()
             self._fault = None
@@ -349,7 +355,8 @@ class Master:
         for committed, reports in commit.reports.items():
             self._failures.forget(committed)
             self._compactions.count_deltas(operator for report in reports for operator in report.operators)
-        return tuple(map(Publish, commit.reports))
+        *before, last = commit.reports
+        return (Publish(last, tuple(before)),)
 
     def _has_open_windows(self, window_id: int) -> bool:
         """True if an operator's application window continues after this streaming window."""

@@ -68,20 +68,22 @@ class CollectorSink(Operator, Generic[T]):
 class Collector(Publisher):
     """The batches of committed windows, by window."""
 
+    groups_windows = True
+
     def __init__(self, schema: Schema | None) -> None:
         self.schema = schema
         self.windows: dict[int, list[pa.RecordBatch]] = {}
-        self._staged: list[pa.RecordBatch] = []
+        self._staged: dict[int, list[pa.RecordBatch]] = {}
 
     def stage(self, window_id: int, values: Sequence[object]) -> None:
         """Decode the batches."""
-        self._staged = [batch for value in values for batch in pa.ipc.open_stream(value)]
+        if batches := [batch for value in values for batch in pa.ipc.open_stream(value)]:
+            self._staged[window_id] = batches
 
     def publish(self, window_id: int) -> None:
         """Add the staged batches to the committed windows."""
-        if self._staged:
-            self.windows[window_id] = self._staged
-            self._staged = []
+        self.windows |= self._staged
+        self._staged = {}
 
     def tuples(self, window: int | None) -> list[Any]:
         """The tuples of one window, or of all in order."""

@@ -42,7 +42,7 @@ from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import StateVersion, WindowRequest
-from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent
+from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, ManifestWritten
 from ridgeline.stram.event_lines import EventLines
 from ridgeline.stram.identity import own_host, run_info
 from ridgeline.stram.metric_tables import MetricTables
@@ -55,7 +55,35 @@ from ridgeline.testing.list_input import ListInput
 
 ContainerClock = Callable[[int], tuple[str, Clock]]
 """The name of a container's host, and that host's clock, by the container's id."""
-_LATE = 0.3  # of the reports of interleaved containers arrive later than they could
+_LATE = 0.3  # of the reports of interleaved containers, and of commits, come later than they could
+
+
+class CommitLater:
+    """A `Committer` that commits when chance has it, so that windows go on meanwhile."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._commit: Callable[[], ManifestWritten] | None = None
+
+    @property
+    def done(self) -> bool:
+        """Chance decides in `finished`; nothing waits for it."""
+        return False
+
+    def begin(self, commit: Callable[[], ManifestWritten]) -> None:
+        """Note it."""
+        self._commit = commit
+
+    def finished(self) -> ManifestWritten | None:
+        """Commit, or leave it for later."""
+        if self._commit is None or self._random.random() < _LATE:
+            return None
+        commit, self._commit = self._commit, None
+        return commit()
+
+    def close(self) -> None:
+        """A commit that has not begun is none."""
+        self._commit = None
 
 
 class LocalExecutor:
@@ -351,7 +379,8 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
                 plan, at=clock.wall(), application_id=owned.run_id, info=run_info("in process", storage.uri)
             )
         )
-        run = ApplicationRun(plan, owned, executor, clock, publisher_context, observe)
+        committer = None if interleave is None else CommitLater(Random(interleave))  # noqa: S311  no secret
+        run = ApplicationRun(plan, owned, executor, clock, publisher_context, observe, committer=committer)
         result.collectors = {
             name: publisher for name, publisher in run.publishers.items() if isinstance(publisher, Collector)
         }

@@ -189,7 +189,10 @@ class SimulatedFile:
         """Write and sync."""
         self.write(data, offset)
         self._process.point("append sync")
+        self._process.syncs()
+        self._process.point("append synced")
         self._disk.sync(self._file)
+        self._process.syncs()
         self._process.point("append")
         if not self._file.links:
             msg = f"`{self._name}` was removed"
@@ -334,9 +337,12 @@ class SimulatedStore(_View, DriverStorage):
     def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
         """Put it if there is none."""
         self._process.point("create")
+        self._process.syncs()
+        self._process.check()
         if name in self.disk.names:
             return False
         self._put(name, data)
+        self._process.syncs()
         self._process.point("created")
         if self.disk.unanswered:
             self.disk.unanswered -= 1

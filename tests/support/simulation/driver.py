@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.publisher import PublisherContext
@@ -14,15 +14,19 @@ from ridgeline.engine.exchange.network import STRAM, Peer
 from ridgeline.engine.worker.messages import Joined, encode
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.engine.worker.slot_loop import SlotLoop
+from ridgeline.stram.control import ManifestWritten
 from support.simulation.disk import SimulatedDisk, SimulatedStore
 from support.simulation.ether import Ether
 from support.simulation.model import Containers
 from support.simulation.platform import Jobs, Platform
-from support.simulation.process import Process
+from support.simulation.process import Killed, Process
 from support.simulation.wires import Endpoint, Wires
 
 if TYPE_CHECKING:
     from support.simulation.world import World
+
+_LONGEST_SYNC = 60
+"""So many steps of the world one takes at most."""
 
 
 class SimulatedCheckpoint(Checkpoint):
@@ -47,6 +51,61 @@ class SimulatedCheckpoint(Checkpoint):
         return names
 
 
+class CommitThread:
+    """A driver's `Committer`: has turns of its own. The world goes on while it syncs, the driver included."""
+
+    def __init__(self, driver: DriverProcess) -> None:
+        self.runs = False
+        self._driver = driver
+        self._commit: Callable[[], ManifestWritten] | None = None
+        self._written: ManifestWritten | None = None
+        self._error: Exception | None = None
+
+    @property
+    def waits(self) -> bool:
+        """True if a turn would do something."""
+        return self._commit is not None and not self._driver.stopped
+
+    @property
+    def done(self) -> bool:
+        """True if a commit has ended of which the driver has not heard."""
+        return self._written is not None or self._error is not None
+
+    def begin(self, commit: Callable[[], ManifestWritten]) -> None:
+        """Have the thread commit."""
+        assert not self.runs, "a commit is under way"
+        assert not self.done, "the driver has not heard of the last one"
+        self._commit = commit
+
+    def turn(self) -> None:
+        """Commit."""
+        commit, self._commit = self._commit, None
+        assert commit is not None
+        self.runs = True
+        try:
+            self._written = commit()
+        except Killed:
+            pass
+        except Exception as error:  # noqa: BLE001  `finished` raises it
+            self._error = error
+        finally:
+            self.runs = False
+
+    def finished(self) -> ManifestWritten | None:
+        """What it came to, if it is done."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        written, self._written = self._written, None
+        return written
+
+    def close(self) -> None:
+        """Wait for a commit that has not begun yet."""
+        assert not self.runs, "a driver ends in order while it commits"
+        if self._commit is not None:
+            self.turn()
+
+
 class DriverProcess(Process):
     """A driver: starts at its first turn."""
 
@@ -59,11 +118,12 @@ class DriverProcess(Process):
         self.jobs: Jobs | None = None
         self.run: ApplicationRun | None = None
         self.endpoint: Endpoint
+        self.commits = CommitThread(self)
 
     @property
     def has_work(self) -> bool:
         """True if a turn would do something."""
-        if self.run is None or self.endpoint.events:
+        if self.run is None or self.endpoint.events or self.commits.done:
             return True
         return self.run.master.can_begin
 
@@ -111,7 +171,12 @@ class DriverProcess(Process):
                 check_owner=checkpoint.check_owner,
             )
 
-        return ApplicationRun(plan, checkpoint, executor, world.clock, context)
+        return ApplicationRun(plan, checkpoint, executor, world.clock, context, committer=self.commits)
+
+    def syncs(self) -> None:
+        """It waits for a disk. If that is its thread for commits, the world goes on for a while."""
+        if self.commits.runs:
+            self.world.go_on(self, int(self.world.luck.random() ** 3 * _LONGEST_SYNC))
 
     def publish(self, window_id: int, values: Any) -> None:
         """Readers see a window now."""

@@ -38,6 +38,9 @@ class Process:
         if not self.alive:
             raise Killed
 
+    def syncs(self) -> None:
+        """It waits for a disk, in the midst of a sync."""
+
     def check(self) -> None:
         """Raises Killed if it is gone."""
         if not self.alive:

@@ -21,7 +21,7 @@ from typing import NamedTuple, NoReturn
 
 from ridgeline.api.errors import CheckpointError, FencedError, StateError
 from support.simulation.disk import Disk, File
-from support.simulation.driver import DriverProcess, SlotProcess
+from support.simulation.driver import CommitThread, DriverProcess, SlotProcess
 from support.simulation.ledger import Ledger
 from support.simulation.model import layout
 from support.simulation.platform import simulated_platform
@@ -215,8 +215,10 @@ class World:
             one = turns[int(random() * len(turns))]
             if isinstance(one, SlotProcess):
                 self._turn_slot(one)
-            else:
+            elif isinstance(one, DriverProcess):
                 self._turn_driver(one)
+            else:
+                one.turn()
 
     def _deliver(self) -> None:
         """Let what is on some way arrive."""
@@ -227,10 +229,11 @@ class World:
             if not wires.deliver(way):
                 break
 
-    def _turns(self) -> list[DriverProcess | SlotProcess]:
+    def _turns(self) -> list[DriverProcess | SlotProcess | CommitThread]:
         """Who could do something now. If no driver could, one may be started."""
         random = self.luck.random
-        turns: list[DriverProcess | SlotProcess] = [one for one in self.slots if one.has_work]
+        turns: list[DriverProcess | SlotProcess | CommitThread] = [one for one in self.slots if one.has_work]
+        turns += [one.commits for one in self.drivers if one.commits.waits]
         idle_turn = _IDLE_TURN
         if not turns and not self.busy and not self.waiting:
             self.clock.seconds += _IDLE_SECONDS
@@ -251,6 +254,12 @@ class World:
                 self.step()
         finally:
             process.stopped -= 1
+
+    def go_on(self, process: Process, steps: int) -> None:
+        """A thread of a process waits while others go on, and its other threads."""
+        while steps > 0 and process.alive and not self.done:
+            steps -= 1
+            self.step()
 
     def wait_for(self, process: Process, condition: Callable[[], bool], seconds: float) -> None:
         """A process waits, at most so long."""

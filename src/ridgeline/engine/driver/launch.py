@@ -21,6 +21,7 @@ from ridgeline.api.masking import mask_text
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.committing import CommitBeside
 from ridgeline.engine.driver.compactions import Compactions
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.execution_kind import Execution, choose_execution
@@ -285,8 +286,17 @@ def _open_run(
             check_owner=checkpoint.check_owner,
         )
 
+    committer = CommitBeside(executor.wake) if executor.capacity > 1 else None
     return ApplicationRun(
-        plan, checkpoint, executor, clock, publisher_context, observe, Compactions.in_background, settle
+        plan,
+        checkpoint,
+        executor,
+        clock,
+        publisher_context,
+        observe,
+        Compactions.in_background,
+        settle,
+        committer=committer,
     )
 
 

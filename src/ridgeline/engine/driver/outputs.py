@@ -36,6 +36,11 @@ class Outputs:
                     if operator.name == logical.name and not operator.unifier
                 ]
 
+    @property
+    def group_windows(self) -> bool:
+        """Whether several windows may be staged before they are published."""
+        return all(publisher.groups_windows for publisher in self.publishers.values())
+
     def open(
         self, context: Callable[[str], PublisherContext], states: Mapping[str, object], committed: int
     ) -> None:
@@ -58,7 +63,7 @@ class Outputs:
         return states
 
     def publish(self, window_id: int) -> None:
-        """Publish a committed window."""
+        """Publish a committed window, and those staged before it."""
         for name, publisher in self.publishers.items():
             self._call(name, "publish", window_id, publisher.publish, window_id)
             self._note_visible(name, publisher, window_id)

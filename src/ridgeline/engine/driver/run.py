@@ -12,6 +12,7 @@ from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.errors import CheckpointError, Failure, OperatorError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.committing import CommitHere, Committer
 from ridgeline.engine.driver.compactions import Compactions
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.manifest import Manifest, SourceOffsets, digest
@@ -96,7 +97,7 @@ class ApplicationRun:
     if a state file is broken and nothing can replace it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a run has
         self,
         plan: Plan,
         checkpoint: Checkpoint,
@@ -106,8 +107,13 @@ class ApplicationRun:
         observe: Observe | None = None,
         compactions: Callable[[Plan, Checkpoint], Compactions] = Compactions,
         settle: Callable[[], bool] | None = None,
+        *,
+        committer: Committer | None = None,
     ) -> None:
-        """`settle` is called when nothing else is to be done: it does a piece of work and says if it did."""
+        """`settle` is called when nothing else is to be done: it does a piece of work and says if it did.
+
+        `committer`: where commits wait for their sync; None: in `turn`.
+        """
         self.plan = plan
         self.checkpoint = checkpoint
         self.tails = Tails()
@@ -118,17 +124,19 @@ class ApplicationRun:
         self._early_warnings: list[StateWarning] | None = []
         self._idled = clock.monotonic()
         self._windows: dict[int, _Window] = {}
+        self._committer = committer or CommitHere()
+        self._outputs = Outputs(plan, clock)
         last = checkpoint.last()
-        self.master = _master(plan, checkpoint, last, executor.capacity)
+        self.master = _master(plan, checkpoint, last, executor.capacity, groups=self._outputs.group_windows)
         self.compactions = compactions(plan, checkpoint)
         self._repair = StateRepair(plan, checkpoint)
         repairs, self._sizes = self._repair.recover(self.master.states)
         for repair in repairs:
             self._process(repair)
-        self._outputs = Outputs(plan, clock)
         self._outputs.open(publisher_context, last.publishers if last else {}, self.master.committed)
         if last:
-            self._publish(last.window_id)
+            self._outputs.publish(last.window_id)
+            self._executor.committed(last.window_id, self.master.states)
 
     @property
     def publishers(self) -> Mapping[str, Publisher]:
@@ -196,16 +204,18 @@ class ApplicationRun:
                 if window is not None:
                     window.returned = window.timeline.now()
         self._process(*events)
+        if written := self._committer.finished():
+            self._process(written)
 
     def _poll(self, seconds: float) -> Sequence[ExecutorEvent]:
         """What has come of the windows; waits at most so long for it, and does what can wait meanwhile."""
         if self._settle is not None:
             events = self._executor.poll(0.0)
-            while not events and self._settle():
+            while not events and not self._committer.done and self._settle():
                 events = self._executor.poll(0.0)
             if events:
                 return events
-        return self._executor.poll(seconds)
+        return self._executor.poll(0.0 if self._committer.done else seconds)
 
     # Events and instructions --------------------------------------------------------------------------------
 
@@ -232,13 +242,17 @@ class ApplicationRun:
             case CheckStates():
                 return (*self._repair.repair(self.master.states), StatesChecked())
             case Commit():
-                return (self._commit(instruction),)
-            case Publish(window_id):
-                self._publish(window_id)
-                window = self._windows.pop(window_id)
-                self.tails.take(window.reports)
+                self._commit(instruction)
+                written = self._committer.finished()
+                return (written,) if written else ()
+            case Publish(window_id, before):
+                self._outputs.publish(window_id)
+                for published in (*before, window_id):
+                    self._executor.committed(published, self.master.states)
+                    window = self._windows.pop(published)
+                    self.tails.take(window.reports)
+                    self._report(published, window)
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
-                self._report(window_id, window)
                 return (*self.compactions.finished(), WindowPublished(window_id))
             case GiveUp(failure):
                 raise OperatorError(failure)
@@ -280,12 +294,17 @@ class ApplicationRun:
         self._observe(WindowStarted(window.planned, window_id, attempt))
         window.launched = self._executor.begin(self.tails.asked(request), window.source)
 
-    def _commit(self, commit: Commit) -> ManifestWritten:
-        """Let the outputs stage the window, then write its manifest, with the small changes of state."""
-        window = self._windows[commit.window_id]
-        window.reports = commit.reports[commit.window_id]
-        publishers = self._outputs.stage(commit.window_id, window.reports)
-        window.staged = window.timeline.now()
+    def _commit(self, commit: Commit) -> None:
+        """Let the outputs stage the windows, then begin to write a record with the small changes of state."""
+        windows = [self._windows[window_id] for window_id in commit.reports]
+        publishers: dict[str, object] = {}
+        changes: dict[str, bytes] = {}
+        for window, (window_id, reports) in zip(windows, commit.reports.items(), strict=True):
+            window.reports = reports
+            publishers = self._outputs.stage(window_id, reports)
+            window.staged = window.timeline.now()
+            changes.update(report.small_change for report in reports if report.small_change)
+        last = windows[-1]
         keys = {operator.id: operator.state_key for operator in self.plan.physical.operators}
         manifest = Manifest(
             window_id=commit.window_id,
@@ -295,18 +314,17 @@ class ApplicationRun:
             finished=sorted(keys[operator] for operator in commit.finished),
             publishers=publishers,
             ended=commit.ends,
-            reports=digest(window.reports),
-            offsets=window.offsets,
+            reports=digest(last.reports),
+            offsets=last.offsets,
         )
-        reports = (report for of_window in commit.reports.values() for report in of_window)
-        changes = dict(report.small_change for report in reports if report.small_change)
-        names = self.checkpoint.commit(manifest, changes)
-        window.committed = window.timeline.now()
-        return ManifestWritten(commit.window_id, names)
 
-    def _publish(self, window_id: int) -> None:
-        self._outputs.publish(window_id)
-        self._executor.committed(window_id, self.master.states)
+        def write() -> ManifestWritten:
+            names = self.checkpoint.commit(manifest, changes)
+            for window in windows:
+                window.committed = window.timeline.now()
+            return ManifestWritten(commit.window_id, names)
+
+        self._committer.begin(write)
 
     # Events for subscribers ---------------------------------------------------------------------------------
 
@@ -315,7 +333,8 @@ class ApplicationRun:
         published = window.timeline.now()
         for event in report_events(window.reports, published):
             self._observe(event)
-        self._report_published()
+        if window_id == self.master.committed:  # outputs show all windows of a commit at once
+            self._report_published()
         tasks: dict[str, int] = {}
         for report in window.reports:
             task = report.window.task
@@ -390,6 +409,7 @@ class ApplicationRun:
     def close(self, *, orderly: bool) -> None:
         """End the run and release the checkpoint. `orderly`: outputs show what they still hold back."""
         try:
+            self._committer.close()
             self.compactions.close()
             for failure in self._executor.close():
                 self._warn_of_teardown(failure)
@@ -407,13 +427,15 @@ class ApplicationRun:
         self._observe(StateWarning(self._clock.wall(), operator, text))
 
 
-def _master(plan: Plan, checkpoint: Checkpoint, last: Manifest | None, capacity: int) -> Master:
+def _master(
+    plan: Plan, checkpoint: Checkpoint, last: Manifest | None, capacity: int, *, groups: bool
+) -> Master:
     """STRAM as of the last committed window.
 
     Raises CheckpointError if the manifest's operators are not those of the plan.
     """
     if last is None:
-        return Master(plan, epoch=checkpoint.epoch, capacity=capacity)
+        return Master(plan, epoch=checkpoint.epoch, capacity=capacity, groups=groups)
     ids = {operator.state_key: operator.id for operator in plan.physical.operators}
     unknown = sorted({*last.states, *last.finished} - ids.keys())
     if unknown:
@@ -429,4 +451,5 @@ def _master(plan: Plan, checkpoint: Checkpoint, last: Manifest | None, capacity:
         states={ids[key]: version for key, version in last.states.items()},
         finished=frozenset(ids[key] for key in last.finished),
         capacity=capacity,
+        groups=groups,
     )

@@ -1,0 +1,85 @@
+"""Where a commit waits for its sync: in the thread of windows, or beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Protocol
+
+from ridgeline.stram.control import ManifestWritten
+
+
+class Committer(Protocol):
+    """Carries out one commit at a time. One thread calls it."""
+
+    @property
+    def done(self) -> bool:
+        """Whether `finished` has something to report."""
+
+    def begin(self, commit: Callable[[], ManifestWritten]) -> None:
+        """Begin a commit; none is under way."""
+
+    def finished(self) -> ManifestWritten | None:
+        """What the commit under way came to, once; None if it goes on, or there is none.
+
+        Raises what the commit has raised.
+        """
+
+    def close(self) -> None:
+        """Wait for a commit that is under way; what it raises is dropped."""
+
+
+class CommitHere:
+    """A `Committer` that waits for the sync in `begin`."""
+
+    def __init__(self) -> None:
+        self._written: ManifestWritten | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether a commit was not reported yet."""
+        return self._written is not None
+
+    def begin(self, commit: Callable[[], ManifestWritten]) -> None:
+        """Commit."""
+        self._written = commit()
+
+    def finished(self) -> ManifestWritten | None:
+        """What it came to."""
+        written, self._written = self._written, None
+        return written
+
+    def close(self) -> None:
+        """Nothing is under way."""
+
+
+class CommitBeside:
+    """A `Committer` with a thread of its own. `wake`: called by that thread after each commit."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._pool = ThreadPoolExecutor(1, "ridgeline-commit")
+        self._job: Future[ManifestWritten] | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the thread is done with a commit."""
+        return self._job is not None and self._job.done()
+
+    def begin(self, commit: Callable[[], ManifestWritten]) -> None:
+        """Have the thread commit."""
+        self._job = self._pool.submit(commit)
+        self._job.add_done_callback(lambda _job: self._wake())
+
+    def finished(self) -> ManifestWritten | None:
+        """What it came to, if it is done."""
+        if self._job is None or not self._job.done():
+            return None
+        job, self._job = self._job, None
+        return job.result()
+
+    def close(self) -> None:
+        """Wait for the thread."""
+        if self._job is not None:
+            wait([self._job])
+        self._pool.shutdown()
