@@ -65,7 +65,7 @@ class Socket:
         self.closed = False
         self._ether = ether
         self._number = ether.number()
-        endpoint.open.add(self)
+        endpoint.open[self] = None
 
     def fileno(self) -> int:
         """Its number."""
@@ -127,7 +127,7 @@ class Socket:
         if not self.closed:
             self.closed = True
             self._finish(ConnectionResetError() if self.inbox else _END)
-            self.endpoint.open.discard(self)
+            self.endpoint.open.pop(self, None)
 
     def _finish(self, end: bytes | OSError) -> None:
         if self.out is not None and not self.out.cut:
@@ -248,7 +248,7 @@ class Endpoint(sockets.Sockets):
     def __init__(self, ether: Ether, me: Peer, process: Process) -> None:
         self.ether = ether
         self.process = process
-        self.open: set[Socket] = set()
+        self.open: dict[Socket, None] = {}
         self.refuses = 0
         """So many of the next calls are not answered."""
         self.poller: _Poller
