@@ -7,7 +7,7 @@ import pytest
 from ridgeline.measure.metrics import BY_NAME, GROUPS, METRICS, PREFIX, Kind
 
 LABELS = set(
-    "container host id level master operator partition port position stage state".split()  # noqa: SIM905
+    "container host id level master operator partition port position reason stage state".split()  # noqa: SIM905
 ) | {"user", "verdict", "version", "what"}
 UNITS = {"seconds", "bytes", "records", "windows", "tasks"}
 OTHER_UNITS = ("milli", "micro", "nano", "_ms", "minutes", "hours", "kilo", "mega", "percent")

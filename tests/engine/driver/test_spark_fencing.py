@@ -1,5 +1,7 @@
 """Checkpoints on file systems without locks: whoever took the folder last owns it."""
 
+import re
+
 import pytest
 
 from ridgeline.api.errors import FencedError
@@ -51,7 +53,8 @@ def test_first_driver_is_fenced_off_by_the_second(spark_context, folder):
         str(error)
         == f"checkpoint folder `{folder}` was taken over by another driver; this one stops, nothing is lost"
     )
-    assert first.ids == [0, 1, 2]
+    assert len(first.ids) >= 3  # a window behind the third may have been committed meanwhile
+    assert first.ids + second.ids == list(range(10))
     assert sums(first) + sums(second) == SUMS[:10]
 
 
@@ -69,7 +72,8 @@ def test_a_driver_that_sleeps_while_another_takes_over_stops_with_its_slots(
     third = run_on_spark(sum_application(), spark_context, folder)
 
     assert "was taken over by another driver; this one stops, nothing is lost" in str(error)
-    assert [first.ids, others[0].ids, third.ids] == [[0, 1, 2], [3, 4, 5, 6], [7, 8, 9]]
+    assert (len(first.ids) >= 3, len(others[0].ids)) == (True, 4)
+    assert first.ids + others[0].ids + third.ids == list(range(10))
     assert sums(first) + sums(others[0]) + sums(third) == SUMS[:10]
     jobs = spark_context.statusTracker().getActiveJobsIds
     wait_until(lambda: not jobs(), "the slots of all three to end")
@@ -77,19 +81,22 @@ def test_a_driver_that_sleeps_while_another_takes_over_stops_with_its_slots(
 
 def test_window_that_another_driver_has_committed_is_not_committed_again(spark_context, folder, tmp_path):
     """The second driver has come between the first one's look at the owner and its commit."""
-    fourth = tmp_path / "checkpoint" / "journal" / f"{4:08d}"  # after the seal and two windows
+    journal = tmp_path / "checkpoint" / "journal"
+    others = []
 
     def commit_next(run, summary):
         if summary.window_id == 1:
-            fourth.write_text("another driver's")
+            newest = max(int(file.name) for file in journal.iterdir() if file.name.isdecimal())
+            others.append(journal / f"{newest + 2:08d}")  # the next one may be on its way
+            others[0].write_text("another driver's")
 
     first, error = run_on_spark(
-        sum_application(), spark_context, folder, each=commit_next, expect=FencedError
+        sum_application(count=300), spark_context, folder, each=commit_next, expect=FencedError
     )
 
-    assert (
-        str(error)
-        == f"window 2 was committed to `{folder}` by another driver; this one stops, nothing is lost"
-    )
-    assert first.ids == [0, 1]
-    assert fourth.read_text() == "another driver's"
+    told = f"window ([0-9]+) was committed to `{folder}` by another driver; this one stops, nothing is lost"
+    ended = re.fullmatch(told, str(error))
+    assert ended
+    assert 2 <= len(first.ids) <= int(ended[1])
+    assert first.ids == list(range(len(first.ids)))
+    assert others[0].read_text() == "another driver's"

@@ -331,12 +331,17 @@ def test_the_socket_lies_in_a_folder_of_its_owner_which_goes_with_it(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_with_too_long_a_path_is_an_error(tmp_path):
+def test_in_a_folder_with_too_long_a_path_is_no_socket_but_there_is_one(wire, tmp_path):
     folder = tmp_path / ("x" * 100)
     folder.mkdir()
-    with pytest.raises(RidgelineError, match=r"no Unix socket can be made in .*; name another folder by"):
-        Sockets(MASTER, bytes(32), Listen(folder=str(folder)), SystemClock())
+    made = wire.make(listen=replace(UNIX, folder=str(folder)))
+    assert made.address.startswith("unix:/tmp/ridgeline-")
     assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(RidgelineError, match=r"no Unix socket can be made in .*; name another folder by"):
+        Sockets(MASTER, bytes(32), Listen(folder=str(tmp_path / "missing")), SystemClock())
 
 
 def test_a_port_of_the_range_is_taken_and_a_full_range_is_an_error(wire, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import socket
 import tempfile
@@ -14,6 +15,9 @@ from ridgeline.engine.exchange.address import TcpWay, UnixWay, Way
 from ridgeline.engine.exchange.tls import Certificate
 
 _BACKLOG = 1024
+_PARENT_BYTES = 80
+"""The path of a Unix socket has at most 103 bytes (macOS), of which its own folder and name take 21."""
+_SHORT_FOLDER = "/tmp"  # noqa: S108  a folder made there is private
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +71,22 @@ def listeners(listen: Listen) -> list[Listener]:
 
 
 def _unix(parent: str | None) -> Listener:
-    """A socket in a new folder that only this user may enter."""
-    folder = tempfile.mkdtemp(prefix="ridgeline-", dir=parent)
+    """A socket in a new folder that only this user may enter: in `parent`, unless that name is too long."""
+    where = parent or tempfile.gettempdir()
+    if len(os.fsencode(where)) > _PARENT_BYTES:
+        where = _SHORT_FOLDER
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        bound.bind(f"{folder}/s")
-        bound.listen(_BACKLOG)
-    except OSError as error:  # a path of more than 103 to 107 bytes, too
-        bound.close()
-        shutil.rmtree(folder, ignore_errors=True)
-        msg = f"no Unix socket can be made in `{folder}`; got: {error}; name another folder by `TMPDIR`"
-        raise RidgelineError(msg) from error
+    with contextlib.ExitStack() as undo:
+        undo.callback(bound.close)
+        try:
+            folder = tempfile.mkdtemp(prefix="ridgeline-", dir=where)
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
+            bound.bind(f"{folder}/s")
+            bound.listen(_BACKLOG)
+        except OSError as error:
+            msg = f"no Unix socket can be made in `{where}`; got: {error}; name another folder by `TMPDIR`"
+            raise RidgelineError(msg) from error
+        undo.pop_all()
     return Listener(bound, UnixWay(f"{folder}/s"))
 
 
