@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from ridgeline.api.errors import OperatorError
+from ridgeline.api.errors import OperatorError, RidgelineError
 from ridgeline.measure.events import SlotJoined, SlotLost, StateWarning
 from ridgeline.testing import run_local
 from support.engine.applications import FailingSum, Sum, payments_application, sum_application
 from support.engine.in_slots import DyingSum, NotedSum, notes, two_stages
-from support.engine.slot_platform import run_in_processes
+from support.engine.slot_platform import ProcessSlots, run_in_processes
 
 
 @pytest.fixture
@@ -176,3 +176,18 @@ def test_an_operator_lives_in_one_process_for_ten_thousand_windows(run, tmp_path
     assert sorted(partition for partition, _ in lives) == [0, 1]
     assert sorted(notes(folder, "setup")) == sorted(lives)
     assert sorted(notes(folder, "teardown")) == sorted(lives)
+
+
+def test_places_for_slots_that_could_not_be_started_are_given_back(run, monkeypatch):
+    def refuse(_platform, _secret):
+        msg = "STRAM cannot listen"
+        raise RidgelineError(msg)
+
+    def release(_platform):
+        released.append(True)
+
+    released = []
+    monkeypatch.setattr(ProcessSlots, "open_network", refuse)
+    monkeypatch.setattr(ProcessSlots, "release", release)
+    run(two_stages(Sum()), expect=RidgelineError)
+    assert released == [True]

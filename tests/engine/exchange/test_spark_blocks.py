@@ -1,6 +1,7 @@
 """Blocks by reference on Spark: no files are left; a lost block makes a window run again."""
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -101,11 +102,13 @@ def check(run):
     assert not list(Path("/dev/shm").glob(f"ridgeline-blocks-{os.getpid()}-*"))
 
 
-def test_blocks_go_by_reference_and_leave_nothing_behind(spark_context, tmp_path):
-    run = run_on_spark(application(thief=False), spark_context, tmp_path)
+@pytest.mark.parametrize(("execution", "mapped"), [("jobs", {2}), ("slots", {1, 2})])
+def test_blocks_go_by_reference_and_leave_nothing_behind(spark_context, tmp_path, execution, mapped):
+    """Within a slot batches are handed on as they are; several windows of the other one may be mapped."""
+    run = run_on_spark(application(thief=False), spark_context, tmp_path, execution=execution)
     check(run)
     assert run.retries == []
-    assert set(values(run, "mapped")) == {2}
+    assert set(values(run, "mapped")) <= mapped
 
 
 def test_a_lost_block_is_a_window_that_is_run_again_once(spark_context, tmp_path):
@@ -114,5 +117,5 @@ def test_a_lost_block_is_a_window_that_is_run_again_once(spark_context, tmp_path
     retried, *others = run.retries
     assert all(retry.window_id > 1 for retry in others)  # those in flight behind it, in slots
     assert (retried.window_id, retried.attempt) == (1, 1)
-    assert "a block of container 0 for container " in retried.reason
+    assert re.search("a block of container [01] for container ", retried.reason)
     assert "ridgeline-blocks-" in retried.reason

@@ -87,9 +87,8 @@ def test_the_operator_is_named_in_whose_turn_workers_die(spark_context, heartbea
 
 
 def test_a_worker_that_dies_once_costs_a_task_and_no_window(spark_context, tmp_path):
-    run = run_on_spark(
-        hostile_application("killed", tmp_path, failures=1), spark_context, tmp_path / "checkpoint"
-    )
+    app = hostile_application("killed", tmp_path, failures=1)
+    run = run_on_spark(app, spark_context, tmp_path / "checkpoint", execution="jobs")
 
     assert (run.ids, run.retries) == ([0, 1, 2], [])
     assert [event.tasks_retried for event in run.of_type(WindowCommitted)] == [0, 1, 0]

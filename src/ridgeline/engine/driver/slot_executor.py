@@ -185,10 +185,12 @@ class SlotExecutor:
         self._watchdog.close()
         failures: list[Failure] = []
         self._feeds.stop()
-        if self._group is not None:
-            failures = self._group.close()
-            self._heartbeats.all_read(self._group.refused)
-            self._platform.release()
+        try:
+            if self._group is not None:
+                failures = self._group.close()
+                self._heartbeats.all_read(self._group.refused)
+        finally:
+            self._platform.release()  # also what was claimed for slots that could not be started
         self._heartbeats.close()
         self._cleaner.shutdown(wait=True)
         self._sharing.close()
