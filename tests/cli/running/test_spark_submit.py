@@ -41,7 +41,8 @@ def test_an_application_that_starts_itself_takes_the_master_and_the_settings(spa
         "print('ENDED', handle.wait().ended)\n"
     )
     done = spark_submit("--master", "local[3]", "--conf", "spark.shuffle.compress=true", script)
-    assert "MASTER local[3,4] true 0" in done.stdout, done.stdout + done.stderr[-3000:]
+    # One more than the three, for the slot.
+    assert "MASTER local[4,4] true 0" in done.stdout, done.stdout + done.stderr[-3000:]
     assert "ENDED True" in done.stdout
     assert "DAGScheduler" not in done.stderr
 
