@@ -26,7 +26,7 @@ def test_files_do_not_pile_up(spark_context, spark_folder, tmp_path, wait_until)
     def count(run, summary):
         counts.append(
             {
-                name: len(list((checkpoint / name).iterdir()))
+                name: len(list((checkpoint / name).glob("*")))  # a folder may not be there yet
                 for name in ("journal", "state", "plans", "epochs")
             }
         )
@@ -65,6 +65,9 @@ def test_state_is_restored_from_what_was_merged_and_deltas(spark_context, tmp_pa
     assert any(map(state_files.base_of, second.run.master.states.values()))
 
 
+SUMS = [sum(range(10 * window + 10)) for window in range(5)]
+
+
 class Listening(Sum):
     """Writes down the windows that `committed` is called for, and its state then."""
 
@@ -74,7 +77,7 @@ class Listening(Sum):
         Path(self.folder, f"{window_id}").write_text(str(self.total))
 
 
-def test_operators_hear_of_commits(spark_context, tmp_path):
+def test_operators_hear_of_each_commit_of_a_job(spark_context, tmp_path):
     folder = tmp_path / "heard"
     folder.mkdir()
     heard = []
@@ -82,17 +85,22 @@ def test_operators_hear_of_commits(spark_context, tmp_path):
     def look(run, summary):
         heard.append(sorted(int(path.name) for path in folder.iterdir()))
 
-    run_on_spark(
-        sum_application(Listening(folder=str(folder)), count=50),
-        spark_context,
-        tmp_path / "checkpoint",
-        each=look,
-    )
+    app = sum_application(Listening(folder=str(folder)), count=50)
+    run_on_spark(app, spark_context, tmp_path / "checkpoint", each=look, execution="jobs")
 
     assert heard == [list(range(window + 1)) for window in range(5)]
-    assert [int((folder / str(window)).read_text()) for window in range(5)] == [
-        sum(range(10 * window + 10)) for window in range(5)
-    ]
+    assert [int((folder / str(window)).read_text()) for window in range(5)] == SUMS
+
+
+def test_operators_in_slots_hear_of_the_last_commit_at_least(spark_context, tmp_path):
+    folder = tmp_path / "heard"
+    folder.mkdir()
+    app = sum_application(Listening(folder=str(folder)), count=50)
+    run_on_spark(app, spark_context, tmp_path / "checkpoint")
+
+    heard = {int(path.name): int(path.read_text()) for path in folder.iterdir()}
+    assert max(heard) == 4
+    assert all(total in SUMS[window:] for window, total in heard.items())  # later ones may have run
 
 
 def test_commit_is_reported_again_after_a_restart(spark_context, tmp_path):
@@ -105,5 +113,5 @@ def test_commit_is_reported_again_after_a_restart(spark_context, tmp_path):
 
     run_on_spark(app, spark_context, tmp_path / "checkpoint", windows=1)
 
-    assert sorted(int(path.name) for path in folder.iterdir()) == [0, 1, 2, 3]
-    assert (folder / "2").read_text() == str(sum(range(30)))
+    assert {2, 3} <= {int(path.name) for path in folder.iterdir()}
+    assert (folder / "2").read_text() == str(SUMS[2])

@@ -72,7 +72,7 @@ class Recording:
         consumers = self.specs[container].consumers
         return {number: Message(container, "t", [block]) for number in consumers}, report
 
-    def committed(self, container, window_id):
+    def committed(self, container, window_id, states):
         raise AssertionError
 
     def close(self):

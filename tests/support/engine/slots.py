@@ -132,7 +132,7 @@ class Plain:
         window.bytes_out = result
         return outgoing, WindowReport(window)
 
-    def committed(self, container: int, window_id: int) -> None:
+    def committed(self, container: int, window_id: int, states: object) -> None:
         raise AssertionError
 
     def close(self) -> list[Failure]:

@@ -29,7 +29,7 @@ from ridgeline.engine.worker.messages import Host
 from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.protocol import WindowReport, WindowRequest
+from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from support.simulation.light import KEYS, LightContainer, value_of
 from support.simulation.process import Process
 
@@ -265,13 +265,13 @@ class Containers:
                 ledger.changed(operator.change, value_of(cells))
         return outgoing, report
 
-    def committed(self, container: int, window_id: int) -> None:
+    def committed(self, container: int, window_id: int, states: Mapping[int, StateVersion] | None) -> None:
         """A callback."""
         one = self._containers[container]
         if isinstance(one, LightContainer):
             one.committed(window_id)
         else:
-            one.committed(window_id, None)
+            one.committed(window_id, states)
 
     def close(self) -> Sequence[Failure]:
         """Tear all down."""

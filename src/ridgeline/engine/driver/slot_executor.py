@@ -103,6 +103,8 @@ class SlotExecutor:
         self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
         self._told = self._shared = -1
         """The last window that slots were told of, and the last with blocks by reference to be removed."""
+        self._unsaid: int | None = None
+        """The last window that was committed before there were slots."""
         if self._heartbeat_seconds is not None:
             self._heartbeats.expect(self._heartbeat_seconds)
         hangs = Hangs(plan, run_id, process_of=self._process_of)
@@ -173,7 +175,9 @@ class SlotExecutor:
 
         What `committed` of an operator raises is raised by a later `poll`.
         """
-        if self._group is not None:
+        if self._group is None or self._told < 0:
+            self._unsaid = window_id
+        else:
             self._group.send_all(Committed(window_id))
         if self._shared >= 0 and self._sharing.in_use:
             self._cleaner.submit(self._sharing.clean, window_id)
@@ -284,6 +288,9 @@ class SlotExecutor:
             own = (operator for container in hosted for operator in self._containers[container])
             states = {operator: request.states[operator] for operator in own if operator in request.states}
             group.send(slot, replace(run, request=replace(request, states=states)))
+        if self._unsaid is not None:
+            group.send_all(Committed(self._unsaid))
+            self._unsaid = None
 
     def _take(self, group: SlotGroup, event: GroupEvent, failure: Failure | None = None) -> None:
         """Take one event of the slots in. `failure`: why a slot is gone, if that is known."""

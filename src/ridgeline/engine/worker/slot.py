@@ -36,7 +36,7 @@ from ridgeline.engine.worker.messages import (
 )
 from ridgeline.engine.worker.wiring import Wiring
 from ridgeline.plan.container_spec import ContainerSpec
-from ridgeline.plan.protocol import WindowReport, WindowRequest
+from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 
 _NOT_READY = -1
 
@@ -66,8 +66,11 @@ class Hosting(Protocol):
         `rows`: those of a Spark source, None for nothing.
         """
 
-    def committed(self, container: int, window_id: int) -> None:
-        """Call `committed` of the container's operators that have it. Raises OperatorError."""
+    def committed(self, container: int, window_id: int, states: Mapping[int, StateVersion] | None) -> None:
+        """Call `committed` of the container's operators that have it. Raises OperatorError.
+
+        `states`: the versions after the window, None if the container went on from there.
+        """
 
     def close(self) -> Sequence[Failure]:
         """Tear all containers down; what failed in it, and in those that were torn down before."""
@@ -181,7 +184,7 @@ class Slot:
             case Host():
                 self._host(message)
             case End():
-                self.close()
+                self.close(self._call_committed())
 
     def from_slot(self, message: Between) -> None:
         """Take in what another slot sends. What is of an attempt that is over is dropped."""
@@ -333,8 +336,7 @@ class Slot:
     def step(self) -> None:
         """Do one piece of work: what a commit calls, or one container's window, the lowest window first."""
         if self._to_commit is not None:
-            window_id, self._to_commit = self._to_commit, None
-            self._call_committed(window_id)
+            self._to_stram += self._call_committed()
             return
         while self._ready:
             entry = heapq.heappop(self._ready)
@@ -400,15 +402,28 @@ class Slot:
         failure = failure_of(error, self._hosting.specs[container], window_id, self._hosting.uri)
         self._to_stram.append(Failed(container, window_id, attempt, failure))
 
-    def _call_committed(self, window_id: int) -> None:
+    def _call_committed(self) -> list[Failed]:
+        """Call `committed` for the last window that was; returns what failed.
+
+        A container that is to begin with the states after that window goes to these first.
+        """
+        window_id, self._to_commit = self._to_commit, None
+        failed: list[Failed] = []
+        if window_id is None:
+            return failed
         for container, position in self._next.items():
             spec = self._hosting.specs[container]
             if position != _NOT_READY and spec.wants_commit:
+                following = self._begun.get(position)
+                states = None
+                if following is not None and following[1].request.window_id == window_id + 1:
+                    states = following[1].request.states
                 try:
-                    self._hosting.committed(container, window_id)
+                    self._hosting.committed(container, window_id, states)
                 except BaseException as error:  # noqa: BLE001  reported
                     failure = failure_of(error, spec, window_id, self._hosting.uri)
-                    self._to_stram.append(Failed(container, window_id, -1, failure))
+                    failed.append(Failed(container, window_id, -1, failure))
+        return failed
 
     # What goes out ------------------------------------------------------------------------------------------
 
@@ -428,13 +443,14 @@ class Slot:
         self._to_slots, self._to_stram = [], []
         return taken
 
-    def close(self) -> None:
-        """Tear all containers down; `Ended` says what failed in it."""
+    def close(self, failed: Sequence[Failed] = ()) -> None:
+        """Tear all containers down; `Ended` says what failed in it, and what had failed before."""
         if not self.over:
             self.over = True
             self._void()
             self._to_commit = None
-            self._to_stram.append(Ended(tuple(self._hosting.close())))
+            failures = (*(one.failure for one in failed), *self._hosting.close())
+            self._to_stram.append(Ended(failures))
 
     def _send_blocks(self, attempt: _Attempt, window_id: int, outgoing: Mapping[int, Message]) -> None:
         """Send what a container made: to others of this slot as it is."""

@@ -32,7 +32,7 @@ from ridgeline.engine.worker.pauses import short_pauses
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.engine.worker.slot_loop import SlotLoop
 from ridgeline.plan.container_spec import ContainerSpec
-from ridgeline.plan.protocol import WindowReport, WindowRequest
+from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 
 _MOST_QUEUED_BYTES = 1 << 20
 PROPERTY = "ridgeline.slot.secret"
@@ -165,10 +165,10 @@ class Containers:
             report.task_attempt = rows.task_attempt
         return outgoing, report
 
-    def committed(self, container: int, window_id: int) -> None:
+    def committed(self, container: int, window_id: int, states: Mapping[int, StateVersion] | None) -> None:
         """As `Hosting.committed`."""
         with self._here.working(container, self._heartbeats) as working:
-            working.committed(window_id, None)
+            working.committed(window_id, states)
 
     def close(self) -> Sequence[Failure]:
         """As `Hosting.close`."""
