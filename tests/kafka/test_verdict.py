@@ -29,7 +29,7 @@ def runs(broker, tmp_path_factory):
                 watch,
                 broker,
                 tmp_path_factory.mktemp(window),
-                window,
+                width,
                 seconds=30,
                 waiting=held(width) + 15 * CAPACITY,
             )

@@ -44,27 +44,29 @@ def second_window(samples):
     return next((one for one in samples if one.window != samples[0].window), None)
 
 
-def watch(broker, folder, window, *, seconds, waiting):
-    """The samples of a run with windows of a width such as `10s`.
+def watch(broker, folder, width, *, seconds, waiting):
+    """The samples of a run with windows of a width, in whole seconds.
 
     Messages come until more than `waiting` wait and `seconds` of the second window are over. Then none come
     until the run has taken all. They begin to come with a window: Spark begins windows at multiples of
     their width, so that the next one begins a whole width later, however fast the machine is.
     """
-    topic, counter = f"pace-{window}", folder / "counter"
+    window, counter, checkpoint = f"{width:g}s", folder / "counter", folder / "state"
+    topic = f"pace-{window}"
     broker.create_topic(topic)
     properties = ("--brokers", broker.address, "--topic", topic, "--counter", counter, "--window", window)
-    command = (APPLICATION, *properties, "--checkpoint", folder / "state", "--master", "local[2]")
+    command = (APPLICATION, *properties, "--checkpoint", checkpoint, "--master", "local[2]")
     driver = kafka_driver(command, folder / "run.log")
     try:
-        return _Watch(driver, broker, topic, counter).samples(seconds, waiting)
+        return _Watch(driver, broker, topic, counter, checkpoint, width).samples(seconds, waiting)
     finally:
         driver.clean()
 
 
 class _Watch:
-    def __init__(self, driver, broker, topic, counter):
+    def __init__(self, driver, broker, topic, counter, checkpoint, width):
         self._driver, self._broker, self._topic, self._counter = driver, broker, topic, counter
+        self._checkpoint, self._width = checkpoint, width
         self._trickled = 0
         self._feed = Feed(broker, topic, ARRIVING)
         self._turned = 0.0
@@ -93,17 +95,24 @@ class _Watch:
         return second is not None and last.seconds > second.seconds + seconds and last.waiting > waiting
 
     def _begin_with_a_window(self):
-        """Wait until processes have started, then until a window begins that was not due before.
-
-        One that follows a late window begins at once, and the next one at any time after it.
-        """
+        """Wait until processes have started, then until a window begins when one is due."""
         self._until(lambda: re.search(r"http://127\.0\.0\.1:\d+", self._driver.text), "the service")
         trickle = Feed(self._broker, self._topic, TRICKLING)
         trickle.start()
         self._until(self._done, "the first message")
-        last = self._until(self._resting, "a window to end in time")
-        self._until(lambda: self._progress()["windowId"] > last["windowId"], "the next window")
+        self._until(self._begins_when_due, "a window that begins when one is due")
         self._trickled = len(trickle.finish())
+
+    def _begins_when_due(self):
+        """Wait for the next window after a rest; true if it begins at a multiple of the width.
+
+        One that follows a late window begins at once, and the next one at any time after it. So does one that
+        follows the first window: that begins at any time, and need not be long to end after the next was due.
+        """
+        last = self._until(self._resting, "a window to end in time")
+        due = (time.time() // self._width + 1) * self._width
+        window = self._until(lambda: self._window_after(last["windowId"]), "the next window")
+        return self._began(window) >= due
 
     def _until(self, condition, what):
         found = wait_until(lambda: condition() or self._driver.exit_code is not None, what, seconds=180)
@@ -132,6 +141,16 @@ class _Watch:
         """The progress, if no window runs."""
         answer = self._progress()
         return None if answer["running"] else answer
+
+    def _window_after(self, window):
+        """The last window that has begun after this one; None before."""
+        last = self._progress()["windowId"]
+        return last if last > window else None
+
+    def _began(self, window):
+        """When a window began, by Spark's own notes; seconds since 1970."""
+        _, notes, *_ = (self._checkpoint / "spark" / "offsets" / str(window)).read_text().splitlines()
+        return json.loads(notes)["batchTimestampMs"] / 1e3
 
     def _progress(self):
         address = re.search(r"http://127\.0\.0\.1:\d+", self._driver.text).group()
