@@ -89,15 +89,15 @@ def test_a_window_costs_few_requests(server):
     commits = [
         number for number, line in enumerate(requests) if line.startswith("PUT ") and "/journal/0" in line
     ]
-    assert len(commits) == 2 * windows
+    assert 2 <= len(commits) - 2 <= 2 * windows  # a seal for each driver; a commit may cover several windows
     states = [line for line in requests if line.startswith(("PUT ", "POST ")) and "/state/" in line]
-    steady = requests[commits[2] : commits[windows - 1]]
-    per_window = len(steady) / (windows - 3)
+    steady = requests[commits[2] : commits[len(commits) // 2 - 1]]  # of the first driver
+    per_commit = len(steady) / (len(commits) // 2 - 3)
     print(
-        f"{per_window:.1f} requests a window, {len(states)} for state files; "
+        f"{per_commit:.1f} requests a commit, {len(states)} for state files; "
         f"{Counter(line.split(' ')[0] for line in steady)}"
     )
     changed = sum(
         "/state/" in line and line.startswith(("PUT ", "POST ")) and "delete" not in line for line in steady
-    ) / (windows - 3)
-    assert per_window <= 3 + changed + 1  # one more: old files go every few windows
+    ) / (len(commits) // 2 - 3)
+    assert per_commit <= 3 + changed + 1  # one more: old files go every few windows
