@@ -103,6 +103,8 @@ class SlotGroup:
         self._network = platform.open_network(self.secret)
         self._peers: dict[int, Peer] = {}
         self._job_numbers: dict[int, int] = {}
+        self._cancelled: dict[int, int] = {}
+        """The last job of a slot that was cancelled, by slot."""
         self._jobs = platform.open_jobs(self._task, describe, self._network.wake)
         self._follow(slots.start())
 
@@ -152,6 +154,7 @@ class SlotGroup:
         """Have Spark end the task of a slot, by its process. From any thread."""
         for slot, member in list(self._slots.members.items()):
             if (member.host, member.pid) == (host, pid):
+                self._cancelled[slot] = self._job_numbers[slot]
                 self._jobs.cancel(slot)
 
     def poll(self, seconds: float) -> list[GroupEvent]:
@@ -238,10 +241,15 @@ class SlotGroup:
         return (Said(peer.slot, message),) if self.has(peer) else ()
 
     def _joined(self, peer: Peer, joined: Joined) -> list[GroupEvent]:
-        """A process is a slot from now on; an older one that is still connected is sent away."""
+        """A process is a slot from now on; an older one that is still connected is sent away.
+
+        So is one that Spark begins again before it hears that the job is cancelled.
+        """
         slot = peer.slot
         older = self._peers.get(slot)
-        if slot not in self._job_numbers or (older is not None and older.attempt > peer.attempt):
+        known = slot in self._job_numbers
+        cancelled = peer.attempt // _ATTEMPTS_OF_A_JOB <= self._cancelled.get(slot, -1)
+        if not known or cancelled or (older is not None and older.attempt > peer.attempt):
             self._network.hang_up(peer)
             return []
         events: list[GroupEvent] = []
