@@ -298,7 +298,7 @@ class World:
                 self._unexpected(error)
             if self._mend is not None:
                 self._mend()
-            self._mend, self._disturbed = None, self.disk.full
+            self._mend, self._disturbed = None, self.disk.full or self.disk.bad_syncs > 0
         except Exception as error:  # noqa: BLE001  a violation
             self._unexpected(error)
         finally:
