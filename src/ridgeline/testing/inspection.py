@@ -40,6 +40,16 @@ class Inspector:
         self._points = [_checked(point) for point in runtime.outputs.values()]
         self._before = {name: (value, fingerprint(value)) for name, value in _held(self._operator).items()}
 
+    def begin_again(self) -> None:
+        """The operator was torn down and set up: what `setup` has made anew is as it should be."""
+        held = _held(self._operator)
+        self._before = {
+            name: self._before[name]
+            if name in self._before and self._before[name][0] is value
+            else (value, fingerprint(value))
+            for name, value in held.items()
+        }
+
     def check(self) -> None:
         """Compare with the last state. Called after each callback that may change things.
 

@@ -15,8 +15,8 @@ WINDOWS = 40
 
 
 def measure(app, context, folder, windows=WINDOWS):
-    """Run, and fold the events of the run into a `Watch`."""
-    run = run_on_spark(app, context, folder / "checkpoint", windows=windows)
+    """Run each window as a job, so that none waits for another, and fold the events into a `Watch`."""
+    run = run_on_spark(app, context, folder / "checkpoint", windows=windows, execution="jobs")
     watch = Watch(time.time)
     watch.observe(planned_event(plan_application(app), at=time.time(), application_id="busy", info={}))
     for event in run.events:

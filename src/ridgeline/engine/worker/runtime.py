@@ -68,6 +68,9 @@ class Inspection(Protocol):
     def check(self) -> None:
         """Raise RidgelineError for what a crash would lose or a replay would not repeat."""
 
+    def begin_again(self) -> None:
+        """The operator has been torn down and set up again."""
+
 
 Inspect = Callable[["OperatorRuntime"], Inspection]
 
@@ -153,7 +156,10 @@ class OperatorRuntime:
             self._baseline = {
                 name: value for name, value in vars(self.operator).items() if not is_hidden(name)
             }
-            self._inspection = self._inspect(self) if self._inspect else None
+            if self._inspection is not None:
+                self._inspection.begin_again()
+            elif self._inspect is not None:
+                self._inspection = self._inspect(self)
             self._ready = True
 
     def stop(self) -> None:
