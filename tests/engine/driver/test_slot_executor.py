@@ -33,11 +33,12 @@ def test_results_are_those_of_the_in_process_runner(run, places):
     assert not found.retries
 
 
-def test_an_operator_is_set_up_once_and_lives_in_one_process_and_thread(run, tmp_path):
+@pytest.mark.parametrize("windows", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_an_operator_is_set_up_once_and_lives_in_one_process_and_thread(run, tmp_path, windows):
     folder = tmp_path / "notes"
     folder.mkdir()
-    found = run(two_stages(NotedSum(folder=str(folder)), count=2_000))
-    assert len(found.ids) == 200
+    found = run(two_stages(NotedSum(folder=str(folder)), count=10 * windows))
+    assert len(found.ids) == windows
     lives = notes(folder, "lives")
     assert sorted(partition for partition, _ in lives) == [0, 1]
     assert sorted(notes(folder, "setup")) == sorted(lives)
@@ -164,18 +165,6 @@ def test_what_fails_in_teardown_is_a_warning(run):
     assert "operator `total`" in warning.text
     assert "`teardown` failed: ValueError: nothing to sweep with" in warning.text
     assert found.run.ended
-
-
-@pytest.mark.slow
-def test_an_operator_lives_in_one_process_for_ten_thousand_windows(run, tmp_path):
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    found = run(two_stages(NotedSum(folder=str(folder)), count=100_000))
-    assert len(found.ids) == 10_000
-    lives = notes(folder, "lives")
-    assert sorted(partition for partition, _ in lives) == [0, 1]
-    assert sorted(notes(folder, "setup")) == sorted(lives)
-    assert sorted(notes(folder, "teardown")) == sorted(lives)
 
 
 def test_places_for_slots_that_could_not_be_started_are_given_back(run, monkeypatch):
