@@ -1,8 +1,8 @@
 """Count the words of lines that a sender pushes to a TCP port, each line exactly once.
 
-Run it in slots, and send it a file from another terminal:
+Run it in this folder, and send it a file from another terminal:
 
-    ridgeline run socket_lines.py --execution slots --checkpoint counts-of-lines
+    ridgeline run socket_lines.py --checkpoint counts-of-lines
     python socket_lines.py words.txt
 """
 
