@@ -11,6 +11,7 @@ from ridgeline.measure.events import (
     MessagesRefused,
     SlotJoined,
     SlotLost,
+    SlotsReduced,
     SourceAsked,
     StateCompacted,
     StateWarning,
@@ -66,6 +67,7 @@ def test_what_was_repeated_or_lost_is_a_warning(lines):
         MessagesRefused(1.0, "unauthenticated", "10.0.0.7:4321", 3),
         StateWarning(1.0, 2, "a snapshot is broken"),
         SlotLost(1.0, 3, "worker-1", 4711, "the connection to it is broken"),
+        SlotsReduced(1.0, 1, 3),
         WindowCommitted(2.0, 7, 2, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5, tasks_retried=2),
     )
     assert found == [
@@ -81,6 +83,7 @@ def test_what_was_repeated_or_lost_is_a_warning(lines):
             "slot 3 is lost: process 4711 on `worker-1`: the connection to it is broken",
             {},
         ),
+        ("WARNING", "Spark has cores for 1 slot only: all containers of 3 slots live there now", {}),
         ("WARNING", "Spark repeated 2 tasks in window 7: their processes were lost", {"window": 7}),
         ("DEBUG", "window 7 committed in 0.500 s", {"window": 7}),
     ]

@@ -5,7 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.stram.slots import GiveUpSlot, Introduce, Member, Slots, StartSlot, count_slots, place
+from ridgeline.stram.slots import (
+    GiveUpSlot,
+    Introduce,
+    Member,
+    RetireSlot,
+    Slots,
+    StartSlot,
+    count_slots,
+    place,
+)
 from support.stram.plans import plan
 
 
@@ -110,3 +119,35 @@ def test_a_window_that_ran_forgives_what_was_lost_before():
     for number in range(5):
         assert slots.job_ended(0, "killed") == (StartSlot(0, number + 1),)
         slots.window_ran()
+
+
+def test_slots_without_a_core_are_retired_and_their_containers_spread():
+    slots = Slots(((0, 3), (1, 4), (2, 5)), recovery_attempts=1)
+    slots.start()
+    for number in range(3):
+        slots.joined(number, member(number))
+    slots.lost(0, "host gone")
+    slots.lost(2, "host gone")
+    assert not slots.make_do(3)
+    assert not slots.make_do(0)
+    assert list(slots.make_do(1)) == [RetireSlot(0), RetireSlot(2), Introduce()]
+    assert slots.placement == ((), (0, 1, 2, 3, 4, 5), ())
+    assert not slots.missing
+    assert not slots.job_ended(0, "cancelled")
+
+
+@given(st.data())
+def test_making_do_keeps_every_container_and_retires_those_that_are_away_first(data):
+    number = data.draw(st.integers(1, 6))
+    slots = Slots(tuple((slot, number + slot) for slot in range(number)), recovery_attempts=1)
+    there = data.draw(st.sets(st.integers(0, number - 1)))
+    for slot in there:
+        slots.joined(slot, member(slot))
+    places = data.draw(st.integers(1, number))
+    found = slots.make_do(places)
+    assert sorted(container for hosted in slots.placement for container in hosted) == list(range(2 * number))
+    assert len(slots.active) == places
+    kept = there & set(slots.active)
+    assert len(kept) == min(places, len(there))
+    assert set(slots.members) == kept
+    assert (Introduce() in found) == (not slots.missing and places < number)

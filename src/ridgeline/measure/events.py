@@ -389,6 +389,15 @@ class SlotLost:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotsReduced:
+    """Spark has had cores for no more than `slots` slots for long: they host all containers of `before`."""
+
+    at: float
+    slots: int
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
 class StateCompacted:
     """An operator's state (by physical id) was compacted: `files` became one of `size_bytes`."""
 
@@ -435,6 +444,7 @@ RunEvent = (
     | MessagesRefused
     | SlotJoined
     | SlotLost
+    | SlotsReduced
     | StateCompacted
     | StateWarning
     | ApplicationEnded

@@ -18,6 +18,7 @@ from ridgeline.measure.events import (
     RunEvent,
     SlotJoined,
     SlotLost,
+    SlotsReduced,
     SourceAsked,
     StateCompacted,
     StateWarning,
@@ -48,6 +49,7 @@ class EventLines:
             MessagesRefused: self._refused,
             SlotJoined: self._joined,
             SlotLost: self._lost,
+            SlotsReduced: self._reduced,
             StateCompacted: self._compacted,
             StateWarning: self._warned,
         }
@@ -119,6 +121,11 @@ class EventLines:
     def _lost(self, event: SlotLost) -> None:
         where = f"process {event.pid} on `{event.host}`"
         self._write(logging.WARNING, f"slot {event.slot} is lost: {where}: {event.reason}")
+
+    def _reduced(self, event: SlotsReduced) -> None:
+        slots = "1 slot" if event.slots == 1 else f"{event.slots} slots"
+        text = f"Spark has cores for {slots} only: all containers of {event.before} slots live there now"
+        self._write(logging.WARNING, text)
 
     def _compacted(self, event: StateCompacted) -> None:
         text = f"state compacted: {event.files} files into {event.size_bytes} bytes"

@@ -43,7 +43,14 @@ class GiveUpSlot:
     jobs: int
 
 
-SlotInstruction = StartSlot | Introduce | GiveUpSlot
+@dataclass(frozen=True, slots=True)
+class RetireSlot:
+    """End this slot for good, whether it is there or not: its containers live in others now."""
+
+    slot: int
+
+
+SlotInstruction = StartSlot | Introduce | GiveUpSlot | RetireSlot
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +128,13 @@ class Slots:
 
     @property
     def missing(self) -> Sequence[int]:
-        """The slots that are not there."""
-        return [slot for slot in range(len(self.placement)) if slot not in self._members]
+        """The slots that are not there, without those that were retired."""
+        return [slot for slot in self.active if slot not in self._members]
+
+    @property
+    def active(self) -> Sequence[int]:
+        """The slots that host containers: all but those that were retired."""
+        return [slot for slot, hosted in enumerate(self.placement) if hosted]
 
     def start(self) -> Sequence[SlotInstruction]:
         """The run begins."""
@@ -147,13 +159,37 @@ class Slots:
         return self._members.pop(slot, None)
 
     def job_ended(self, slot: int, reason: str) -> Sequence[SlotInstruction]:
-        """Spark's job of a slot has ended; the process, if there still is one, does not count any more."""
+        """Spark's job of a slot has ended; the process, if there still is one, does not count any more.
+
+        Nothing follows for a slot that was retired.
+        """
+        if not self.placement[slot]:
+            return ()
         self._members.pop(slot, None)
         self._jobs[slot] += 1
         self._failed_jobs[slot] += 1
         if self._failed_jobs[slot] > self._recovery_attempts:
             return (GiveUpSlot(slot, reason or self._reasons[slot], self._failed_jobs[slot]),)
         return (StartSlot(slot, self._jobs[slot]),)
+
+    def make_do(self, places: int) -> Sequence[SlotInstruction]:
+        """Spark has had no more than so many places for slots for long: go on with these.
+
+        The slots that are there stay, as far as there are places. Each container of a retired slot goes to
+        the slot that hosts the fewest. Nothing follows if there are places for all slots, or none at all.
+        """
+        if not 0 < places < len(self.active):
+            return ()
+        order = sorted(self.active, key=lambda slot: slot not in self._members)
+        kept, retired = sorted(order[:places]), sorted(order[places:])
+        hosted = {slot: list(self.placement[slot]) for slot in kept}
+        for container in sorted(number for slot in retired for number in self.placement[slot]):
+            min(hosted.values(), key=len).append(container)
+        self.placement = tuple(tuple(sorted(hosted.get(slot, ()))) for slot in range(len(self.placement)))
+        for slot in retired:
+            self._members.pop(slot, None)
+        introduced = () if self.missing else (Introduce(),)
+        return *map(RetireSlot, retired), *introduced
 
     def window_ran(self) -> None:
         """All containers have run a window: no slot has failed in a row."""

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from ridgeline.api.errors import OperatorError, RidgelineError
-from ridgeline.measure.events import SlotJoined, SlotLost, StateWarning
+from ridgeline.measure.events import SlotJoined, SlotLost, SlotsReduced, StateWarning
 from ridgeline.testing import run_local
 from support.engine.applications import FailingSum, Sum, payments_application, sum_application
 from support.engine.in_slots import DyingSum, NotedSum, notes, two_stages
@@ -139,6 +139,33 @@ def test_a_slot_that_cannot_make_its_containers_fails_the_application_with_the_r
     assert error.failure.callback == "making its containers"
     assert "plans/" in error.failure.error
     assert found.ids[:4] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("lost", [[0], [1, 2]])
+def test_the_containers_of_a_host_that_is_gone_for_good_go_on_in_the_slots_that_are_left(run, lost):
+    def lose(found, event):
+        if event.window_id == 5:
+            found.platform.lose(len(lost))
+            for joined in found.of_type(SlotJoined):
+                if joined.slot in lost:
+                    os.kill(joined.pid, signal.SIGKILL)
+
+    found = run(two_stages(Sum()), places=3, each=lose)
+    assert [(event.slots, event.before) for event in found.of_type(SlotsReduced)] == [(3 - len(lost), 3)]
+    assert everything(found, "store") == everything(run_local(two_stages(Sum())), "store")
+    assert not [event for event in found.of_type(SlotJoined) if event.again]
+
+
+def test_a_core_that_sparks_own_jobs_need_is_given_back_by_a_slot(run):
+    def lose(found, event):
+        if event.window_id == 5:
+            found.platform.places -= 1  # its slot finds another core, the last one
+            os.kill(found.of_type(SlotJoined)[0].pid, signal.SIGKILL)
+
+    found = run(two_stages(Sum(), count=10_000), places=3, each=lose, windows=300)
+    assert [(event.slots, event.before) for event in found.of_type(SlotsReduced)] == [(2, 3)]
+    expected = run_local(two_stages(Sum(), count=10_000), windows=len(found.ids))
+    assert everything(found, "store") == everything(expected, "store")
 
 
 def test_a_run_that_is_stopped_while_a_slot_is_gone_ends(run):

@@ -30,7 +30,7 @@ _TRIES = 4
 class ProcessJobs:
     """Starts a slot again when its process dies, as Spark does, at most `_TRIES` times a job."""
 
-    def __init__(self, target, task, wake):
+    def __init__(self, target, task, wake, cores):
         self._target = target
         self._task = task
         self._wake = wake
@@ -38,6 +38,10 @@ class ProcessJobs:
         self._processes = {}
         self._threads = []
         self._cancelled = set()
+        self.cores = threading.Semaphore(cores)
+        """One for each process that may run."""
+        self.lost_cores = 0
+        """So many processes take their core with them when they end."""
 
     def start(self, number):
         self._cancelled.discard(number)
@@ -47,10 +51,17 @@ class ProcessJobs:
 
     def _run(self, number, text):
         for attempt in range(_TRIES):
+            while not self.cores.acquire(timeout=0.02):
+                if number in self._cancelled:
+                    self._ended.append(JobEnded(number, RuntimeError("cancelled")))
+                    return
             process = PROCESSES.Process(target=self._target, args=(text, attempt), daemon=True)
             process.start()
             self._processes[number] = process
             process.join()
+            if not self.lost_cores:
+                self.cores.release()
+            self.lost_cores = max(0, self.lost_cores - 1)
             if process.exitcode == 0 or number in self._cancelled:
                 break
         error = None if process.exitcode == 0 else RuntimeError(f"exit code {process.exitcode}")
@@ -93,6 +104,7 @@ class ProcessSlots:
     """A `SlotPlatform` of so many places."""
 
     listen = Listen()
+    patience_seconds = 0.2
 
     def __init__(self, places, epoch, target, plan):
         self.places = places
@@ -104,14 +116,22 @@ class ProcessSlots:
     def claim(self, containers, fed):
         return min(containers, self.places)
 
-    def release(self):
+    def present(self):
+        return self.places
+
+    def release(self, places=None):
         pass
+
+    def lose(self, places):
+        """A host with so many slots, which the caller kills, is gone for good."""
+        self.places -= places
+        self.jobs.lost_cores += places
 
     def open_network(self, secret):
         return Sockets(Peer(STRAM, self._epoch), secret, Listen(), SystemClock())
 
     def open_jobs(self, task, _describe, wake):
-        self.jobs = ProcessJobs(self._target, task, wake)
+        self.jobs = ProcessJobs(self._target, task, wake, self.places)
         return self.jobs
 
     def open_feed(self, source):
@@ -170,8 +190,9 @@ def run_in_processes(
             check_owner=checkpoint.check_owner,
         )
 
+    run.platform = ProcessSlots(places, checkpoint.epoch, no_slot if stillborn else slot, plan)
     executor = SlotExecutor(
-        ProcessSlots(places, checkpoint.epoch, no_slot if stillborn else slot, plan),
+        run.platform,
         plan,
         checkpoint.storage,
         checkpoint.run_id,

@@ -88,6 +88,7 @@ class Platform:
     """A `SlotPlatform` of a simulated driver."""
 
     listen = Listen()
+    patience_seconds = 20.0
 
     def __init__(self, driver: DriverProcess, network: Network, slots: int) -> None:
         self._driver = driver
@@ -98,8 +99,12 @@ class Platform:
         """As many as there are."""
         return min(containers, self._slots)
 
-    def release(self) -> None:
+    def release(self, places: int | None = None) -> None:
         """Nobody counts them."""
+
+    def present(self) -> int:
+        """As many as ever."""
+        return self._slots
 
     def open_network(self, secret: bytes) -> Network:
         """That of the driver."""

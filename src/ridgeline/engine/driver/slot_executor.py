@@ -43,7 +43,7 @@ from ridgeline.engine.worker.messages import (
     Unreachable,
 )
 from ridgeline.engine.worker.user_modules import user_sources
-from ridgeline.measure.events import RunEvent, SlotJoined, SlotLost, StateWarning
+from ridgeline.measure.events import RunEvent, SlotJoined, SlotLost, SlotsReduced, StateWarning
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowRequest
@@ -52,8 +52,8 @@ from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.slots import Member, Placement, Slots, place
 
 _HOST = socket.gethostname()
-_PATIENCE_SECONDS = 20.0
-"""After so long without all slots the run says what it waits for."""
+_LOOKS_AT_THE_START = 3
+"""So many times its patience the run waits for slots that have never been there."""
 _SUSPICION_SECONDS = 1.0
 """So long it may take until STRAM, too, finds a slot lost that another one could not reach."""
 _SHARED_BYTES = SMALLEST_BYTES // 2
@@ -122,7 +122,10 @@ class SlotExecutor:
         self._given_up: Failure | None = None
         """Why no slot can take a place: the end, once what else has failed is known."""
         self._woken = False
-        self._warn_at = math.inf
+        self._look_again_at = math.inf
+        """When to see whether there are places for all slots, since not all were there."""
+        self._looks_left = _LOOKS_AT_THE_START
+        self._warned = False
 
     # Windows ------------------------------------------------------------------------------------------------
 
@@ -206,11 +209,11 @@ class SlotExecutor:
         """Choose how many slots there are and what lives in them, and ask Spark for them."""
         fed = [one for one in self._plan.physical.operators if isinstance(one.operator, SparkSource)]
         placement = place(self._plan, self._platform.claim(len(self._containers), len(fed)))
-        self._home = {container: slot for slot, hosted in enumerate(placement) for container in hosted}
+        self._home = _homes(placement)
         attempts = max(one.attributes["recovery_attempts"] for one in self._plan.logical.operators)
         self._slots = Slots(placement, int(attempts))
         self._plan_files = self._distribute(placement)
-        self._warn_at = self._clock.monotonic() + _PATIENCE_SECONDS
+        self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
         self._group = SlotGroup(self._platform, self._slots, self._host, self._describe, self._clock)
         return self._group
 
@@ -298,7 +301,8 @@ class SlotExecutor:
             case Said(slot, message):
                 self._hear(group, slot, message)
             case AllThere():
-                self._warn_at = math.inf
+                self._looks_left = 1
+                self._warned = False
                 self._carry_out(group, self._flight.all_there())
             case SlotCame(slot, member, again):
                 hosted = len(self._slots.placement[slot])
@@ -307,7 +311,7 @@ class SlotExecutor:
             case SlotGone(slot, member, reason):
                 self._heartbeats.lost(slot)
                 self._observe(SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
-                self._warn_at = self._clock.monotonic() + _PATIENCE_SECONDS
+                self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
                 self._fail(failure or self._failure(slot, member, reason))
             case SlotGivenUp(slot, reason, jobs):
                 what = f"slot {slot} was lost {jobs} times in a row, the last time so: {reason}"
@@ -405,13 +409,36 @@ class SlotExecutor:
             elif now >= due:
                 del self._suspects[peer]
                 self._fail(failure)
-        if not group.complete and now >= self._warn_at:
+        if now >= self._look_again_at:
+            self._looks_left -= 1
+            self._look_at_places(group)
+            self._look_again_at = math.inf if group.complete else now + self._platform.patience_seconds
+
+    def _look_at_places(self, group: SlotGroup) -> None:
+        """Go on with fewer slots if Spark has had too few places for long; else say once what is awaited."""
+        places, before = self._platform.present(), len(self._slots.active)
+        instructions = self._slots.make_do(places) if self._looks_left <= 0 else ()
+        if instructions:
+            self._platform.release(before - places)
+            self._home = _homes(self._slots.placement)
+            self._plan_files = self._distribute(self._slots.placement)
+            self._observe(SlotsReduced(self._clock.wall(), places, before))
+            what = f"its containers live in {places} of {before} slots now, since Spark has no more cores"
+            self._fail(Failure(self._application, "", 0, -1, "the slots", what))
+            for event in group.follow(instructions):
+                self._take(group, event)
+        elif not group.complete and not self._warned:
+            self._warned = True
             self._warn_of_missing()
 
     def _warn_of_missing(self) -> None:
-        """Say once which slots are awaited for long."""
-        self._warn_at = math.inf
+        """Say which slots are awaited for long."""
         missing = ", ".join(map(str, self._slots.missing))
         remedy = "has it enough free cores and memory?"
         text = f"Spark has not started the tasks of all slots yet (missing: {missing}); {remedy}"
         self._observe(StateWarning(self._clock.wall(), -1, text))
+
+
+def _homes(placement: Placement) -> dict[int, int]:
+    """The slot of each container."""
+    return {container: slot for slot, hosted in enumerate(placement) for container in hosted}

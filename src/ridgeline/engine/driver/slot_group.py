@@ -28,7 +28,15 @@ from ridgeline.engine.worker.messages import (
     decode,
     encode,
 )
-from ridgeline.stram.slots import GiveUpSlot, Introduce, Member, SlotInstruction, Slots, StartSlot
+from ridgeline.stram.slots import (
+    GiveUpSlot,
+    Introduce,
+    Member,
+    RetireSlot,
+    SlotInstruction,
+    Slots,
+    StartSlot,
+)
 
 _ATTEMPTS_OF_A_JOB = 10_000
 """The attempts of a job's peers begin here times its number: more than Spark ever makes."""
@@ -106,7 +114,7 @@ class SlotGroup:
         self._cancelled: dict[int, int] = {}
         """The last job of a slot that was cancelled, by slot."""
         self._jobs = platform.open_jobs(self._task, describe, self._network.wake)
-        self._follow(slots.start())
+        self.follow(slots.start())
 
     @property
     def complete(self) -> bool:
@@ -210,7 +218,7 @@ class SlotGroup:
         address = self._network.address
         return slot_task.SlotTask(slot, first, epoch, address, self.secret, self._platform.listen).encode()
 
-    def _follow(self, instructions: Iterable[SlotInstruction]) -> list[GroupEvent]:
+    def follow(self, instructions: Iterable[SlotInstruction]) -> list[GroupEvent]:
         """Carry out what STRAM has decided."""
         events: list[GroupEvent] = []
         for instruction in instructions:
@@ -221,6 +229,8 @@ class SlotGroup:
                 case Introduce():
                     self._introduce()
                     events.append(AllThere())
+                case RetireSlot(slot):
+                    self._retire(slot)
                 case GiveUpSlot(slot, reason, jobs):
                     events.append(SlotGivenUp(slot, reason, jobs))
         return events
@@ -260,7 +270,16 @@ class SlotGroup:
         self._jobs.connected(slot)
         member = Member(joined.host, joined.pid, joined.address)
         events.append(SlotCame(slot, member, again=self._slots.has_joined_before(slot)))
-        return events + self._follow(self._slots.joined(slot, member))
+        return events + self.follow(self._slots.joined(slot, member))
+
+    def _retire(self, slot: int) -> None:
+        """Have Spark end a slot, which tears its containers down, and let none take its place."""
+        self._cancelled[slot] = self._job_numbers[slot]
+        self._jobs.cancel(slot)
+        peer = self._peers.pop(slot, None)
+        if peer is not None:
+            self._jobs.disconnected(slot)
+            self._network.hang_up(peer)
 
     def _introduce(self) -> None:
         peers = {self._peers[slot]: str(member.address) for slot, member in self._slots.members.items()}
@@ -281,4 +300,4 @@ class SlotGroup:
         if peer is not None:
             self._network.hang_up(peer)
             events += self._lost(ended.slot, reason or "Spark has ended its task")
-        return events + self._follow(self._slots.job_ended(ended.slot, reason))
+        return events + self.follow(self._slots.job_ended(ended.slot, reason))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ridgeline.api.clock import Clock
+from ridgeline.api.duration import parse_duration
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver.job_errors import cause, gone, job_text
 from ridgeline.engine.driver.shared_folder import BlockSharing
@@ -17,8 +18,15 @@ from ridgeline.engine.exchange.network import STRAM, Network, Peer
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.exchange.tls import Certificate
 from ridgeline.engine.spark.byte_rdds import ByteRdds
-from ridgeline.engine.spark.cluster import is_local
-from ridgeline.engine.spark.cores import count_cores, extra_cores, held_cores, hold_cores
+from ridgeline.engine.spark.cluster import is_local, slots_to_come
+from ridgeline.engine.spark.cores import (
+    count_cores,
+    extra_cores,
+    held_cores,
+    hold_cores,
+    local_cores,
+    present_cores,
+)
 from ridgeline.engine.spark.worker_check import WorkerError, explain
 from ridgeline.engine.worker import slot_task
 from ridgeline.stram.slots import RESERVED_CORES, count_slots
@@ -32,6 +40,9 @@ PORTS = "spark.ridgeline.slots.ports"
 """Spark's setting with the ports that STRAM and slots may listen on: `40000-40100`; default: any."""
 CERTIFICATE, KEY = "spark.ridgeline.slots.certificate", "spark.ridgeline.slots.key"
 """Spark's settings with two files in PEM on the driver's host: what goes between hosts goes by TLS."""
+PATIENCE = "spark.ridgeline.slots.patience"
+"""Spark's setting with the time after which slots make do with the cores that there are: `20s`."""
+_PATIENCE_SECONDS = 20.0
 _JOINING_SECONDS = 2.0
 """Executors of one application join within so long of each other."""
 _ANY_HOST = "0.0.0.0"  # noqa: S104  who cannot prove to know the secret is cut off
@@ -64,6 +75,8 @@ class SlotPlatform(Protocol):
 
     listen: Listen
     """What slots listen on."""
+    patience_seconds: float
+    """After so long without places for all slots the containers move to fewer."""
 
     def claim(self, containers: int, fed: int) -> int:
         """Take places for the slots of so many containers; how many. Raises RidgelineError if too few.
@@ -71,8 +84,11 @@ class SlotPlatform(Protocol):
         `fed`: how many of the containers are those of Spark sources.
         """
 
-    def release(self) -> None:
-        """Give the places back."""
+    def release(self, places: int | None = None) -> None:
+        """Give so many places back; None: all."""
+
+    def present(self) -> int:
+        """How many of the places are there now; 0 if Spark has too few cores for any."""
 
     def open_network(self, secret: bytes) -> Network:
         """STRAM's end of the connections. Raises RidgelineError if it cannot listen."""
@@ -101,9 +117,11 @@ class SparkSlots:
         self._clock = clock
         self._master = str(context.master)
         self._claimed = 0
+        self._fed = 0
         self._rdds: ByteRdds | None = None
         conf = context.getConf()
         ports = port_range(conf.get(PORTS, ""))
+        self.patience_seconds = patience_of(conf.get(PATIENCE, ""))
         certificate = certificate_of(conf.get(CERTIFICATE, ""), conf.get(KEY, ""))
         on_cluster = Listen(host=_ANY_HOST, ports=ports, certificate=certificate)
         self.listen = Listen() if is_local(self._master) else on_cluster
@@ -115,7 +133,25 @@ class SparkSlots:
         slots = count_slots(containers, cores, extra, held, fed)
         hold_cores(self._context, slots)
         self._claimed = slots
+        self._fed = fed
         return slots
+
+    def present(self) -> int:
+        """As `SlotPlatform.present`. Asks the JVM, a few milliseconds.
+
+        A local Spark never loses any. With dynamic allocation Spark finds cores for its own jobs when they
+        wait, so they need not be there.
+        """
+        if local_cores(self._master) is not None:
+            return self._claimed
+        cores, held = present_cores(self._context), held_cores(self._context) - self._claimed
+        settings = dict(self._context.getConf().getAll())
+        if slots_to_come(settings, self._claimed) and cores - held >= self._claimed:
+            return self._claimed
+        try:
+            return min(self._claimed, count_slots(self._claimed, cores, held=held, fed=self._fed))
+        except RidgelineError:
+            return 0
 
     def _settled_cores(self, wanted: int) -> int:
         """How many tasks Spark can run at a time, once these are `wanted` or no more executors join."""
@@ -125,10 +161,11 @@ class SparkSlots:
             before, cores = cores, count_cores(self._context, wanted)
         return cores
 
-    def release(self) -> None:
+    def release(self, places: int | None = None) -> None:
         """As `SlotPlatform.release`."""
-        hold_cores(self._context, -self._claimed)
-        self._claimed = 0
+        returned = self._claimed if places is None else places
+        hold_cores(self._context, -returned)
+        self._claimed -= returned
 
     def open_network(self, secret: bytes) -> Network:
         """Listen for the slots of a run.
@@ -180,6 +217,15 @@ def port_range(text: str | None) -> tuple[int, int]:
         return int(first), int(last or first)
     msg = f"`{PORTS}` must be two ports; got `{text}`; give them as `40000-40100`"
     raise RidgelineError(msg)
+
+
+def patience_of(text: str | None) -> float:
+    """Seconds of the setting; the default for none. Raises RidgelineError."""
+    try:
+        return parse_duration(text) if text else _PATIENCE_SECONDS
+    except ValueError as error:
+        msg = f"`{PATIENCE}` must be a time; got `{text}`; give it as `20s` or `5m`"
+        raise RidgelineError(msg) from error
 
 
 def certificate_of(chain: str | None, key: str | None) -> Certificate | None:

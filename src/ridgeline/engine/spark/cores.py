@@ -58,13 +58,17 @@ def count_cores(context: SparkContext, wanted: int) -> int:
     promised = slots_to_come(settings, wanted)
     if (match := _LOCAL_CLUSTER.fullmatch(master)) is not None:
         promised = int(match.group(1)) * int(match.group(2))
+    return max(present_cores(context), promised)
+
+
+def present_cores(context: SparkContext) -> int:
+    """How many tasks the executors that are there now can run at a time. Asks the JVM."""
     executors = context._jsc.sc().statusStore().executorList(True)  # noqa: FBT003, SLF001  Scala's
-    present = sum(
+    return sum(
         executor.maxTasks()
         for executor in (executors.apply(index) for index in range(executors.size()))
         if executor.id() != "driver"
     )
-    return max(present, promised)
 
 
 _lock = threading.Lock()
