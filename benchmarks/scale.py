@@ -26,6 +26,7 @@ from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.driver.slot_executor import SlotExecutor
 from ridgeline.engine.driver.triggers import Limits, TickTrigger
 from ridgeline.engine.state.storage import LocalStorage
+from ridgeline.engine.worker.pauses import short_pauses
 from ridgeline.measure.events import RunEvent, WindowCommitted
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.event_lines import EventLines
@@ -33,7 +34,7 @@ from ridgeline.stram.identity import own_host, run_info
 from ridgeline.stram.topology import planned_event
 from ridgeline.stram.watch import Watch
 
-SIZES = (8, 64, 256, 1024)
+SIZES = (2, 8, 64, 256, 1024)
 SLOTS = 64
 WINDOWS = 20
 SECONDS = "CPU of a window, seconds"
@@ -41,7 +42,7 @@ START = "CPU of the start, seconds"
 GOAL_SECONDS = 0.060
 
 
-class Number(NamedTuple):
+class Keyed(NamedTuple):
     key: int
     value: int
 
@@ -49,7 +50,7 @@ class Number(NamedTuple):
 class Numbers(InputOperator):
     """Its tuples are never made: the slots are simulated."""
 
-    output = OutputPort(Number)
+    output = OutputPort(Keyed)
 
     def emit_tuples(self) -> None:
         """Not called."""
@@ -58,11 +59,11 @@ class Numbers(InputOperator):
 class Count(Operator):
     """An operator with a key and state."""
 
-    data = InputPort(Number, key="key")
+    data = InputPort(Keyed, key="key")
     total = State(0)
 
     @data.process
-    def add(self, tuple: Number) -> None:
+    def add(self, tuple: Keyed) -> None:
         """Not called."""
 
 
@@ -117,7 +118,8 @@ def drive(of_round: Round, partitions: int, moves: Callable[[int], bool] = bool)
     watch.observe(planned_event(plan, at=clock.wall(), application_id="scale", info=info))
     stop = threading.Event()
     windows = 4 if of_round.quick else WINDOWS
-    TickTrigger(run, clock, stop).drive(Limits(run, windows + 1, stop))
+    with short_pauses():
+        TickTrigger(run, clock, stop).drive(Limits(run, windows + 1, stop))
     run.close(orderly=True)
     return marks[0] - began, [after - before for before, after in pairwise(marks)]
 

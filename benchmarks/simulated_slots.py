@@ -79,7 +79,7 @@ class SimulatedNetwork:
                 case Host(containers=containers):
                     self._hosted[peer] = containers
                 case Run(request):
-                    self._answer(peer, Reported(tuple(self._reports(peer, request))))
+                    self._answer(peer, Reported(dumps(tuple(self._reports(peer, request)))))
                 case End():
                     self._answer(peer, Ended())
         return True
@@ -109,7 +109,7 @@ class SimulatedNetwork:
             Received(peer, kind, memoryview(head), [memoryview(buffer) for buffer in buffers])
         )
 
-    def _reports(self, peer: Peer, request: WindowRequest) -> Iterator[bytes]:
+    def _reports(self, peer: Peer, request: WindowRequest) -> Iterator[WindowReport]:
         """What the containers of a slot report."""
         for container in self._hosted[peer]:
             began = time.time() + 1e-3 * self._stages[container]
@@ -129,7 +129,7 @@ class SimulatedNetwork:
                 received=0.0,
             )
             window.sent = window.written
-            yield dumps(WindowReport(window, {}, [*self._operator_reports(container, request, began)]))
+            yield WindowReport(window, {}, [*self._operator_reports(container, request, began)])
 
     def _operator_reports(
         self, container: int, request: WindowRequest, began: float

@@ -1,9 +1,9 @@
-"""Does anything grow over many windows? `python -m benchmarks.soak [--spark] [--windows N] [--every N]`.
+"""Does anything grow over many windows? `python -m benchmarks.soak [--spark] [--windows N] [--width MS]`.
 
-Every so many windows: memory of the driver, the JVM and the workers, the number of files below the
-checkpoint, Spark's local folders and /dev/shm, then the JVM's heap after a collection, and the median time of
-the windows since the last sample. The last quarter of the samples is compared with the first. Ends with 1 if
-something has grown.
+Every so many windows (`--every`): memory of the driver, the JVM and the workers, the number of files below
+the checkpoint, Spark's local folders and /dev/shm, then the JVM's heap after a collection, and the median
+time of the windows since the last sample. With a width also how late they began, at the median. The last
+quarter of the samples is compared with the first. Ends with 1 if something has grown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.spark import MASTER
 from benchmarks.window import Count, Number
 from ridgeline import Application, InputOperator, OutputPort, State
 from ridgeline.api.context import OperatorContext
-from ridgeline.measure.events import RunEvent, WindowCommitted
+from ridgeline.measure.events import RunEvent, WindowCommitted, WindowPlanned
 
 KEYS = 10_000
 TUPLES = 100
@@ -73,6 +73,7 @@ COLUMNS = (
     Column("Spark files", 1, 0.1, 20),
     Column("shared memory files", 1, 0.1, 20),
     Column("window ms", 1e-3, 0.15, 0.5),
+    Column("late ms", 1e-3, 0.15, 5),
 )
 
 
@@ -83,13 +84,18 @@ class Samples:
     every: int
     folders: dict[str, Path]
     console: Console
+    on_schedule: bool = False
+    """Windows have a width, and so are due at a time."""
     heap: Callable[[], float] | None = None
     """The JVM's heap in bytes, after a collection."""
     rows: list[tuple[int, dict[str, float]]] = field(default_factory=list)
     _times: list[float] = field(default_factory=list)
+    _late: list[float] = field(default_factory=list)
     _last: float = 0.0
 
     def observe(self, event: RunEvent) -> None:
+        if isinstance(event, WindowPlanned):
+            self._late.append(event.at - event.due)
         if not isinstance(event, WindowCommitted):
             return
         now = time.perf_counter()
@@ -98,7 +104,7 @@ class Samples:
         self._last = now
         if (event.window_id + 1) % self.every == 0:
             self._take(event.window_id + 1)
-            self._times = []
+            self._times, self._late = [], []
             self._last = 0.0  # the time that sampling takes is no window's
 
     def _take(self, windows: int) -> None:
@@ -108,6 +114,8 @@ class Samples:
             if folder.is_dir()
         }
         taken["window ms"] = statistics.median(self._times)
+        if self.on_schedule:
+            taken["late ms"] = statistics.median(self._late)
         gc.collect()
         if self.heap is not None:
             taken["JVM heap MB"] = self.heap()
@@ -156,16 +164,16 @@ def show(console: Console, samples: Samples) -> bool:
     return flat
 
 
-def application() -> Application:
-    app = Application("soak", window=0)
+def application(width_ms: float = 0) -> Application:
+    app = Application("soak", window=f"{width_ms}ms" if width_ms else 0)
     numbers = app.add_operator("numbers", Numbers(), partitions=2)
     count = app.add_operator("count", Count(), partitions=2)
     app.add_stream("numbers", numbers.output, count.data)
     return app
 
 
-def on_spark(windows: int, work: Path, samples: Samples) -> None:
-    """With everything that `ridgeline run` does."""
+def on_spark(windows: int, width_ms: float, work: Path, samples: Samples) -> None:
+    """In slots, with everything that `ridgeline run` does."""
     from ridgeline.engine.driver.launch import Options
     from ridgeline.engine.spark.session import start_context
     from ridgeline.plan import plan_application
@@ -184,7 +192,7 @@ def on_spark(windows: int, work: Path, samples: Samples) -> None:
     options = Options(MASTER, checkpoint=str(work / "checkpoint"), windows=windows)
     try:
         run_measured(
-            plan_application(application(), {}, {}),
+            plan_application(application(width_ms), {}, {}),
             options,
             ServiceOptions(),
             observe=samples.observe,
@@ -240,6 +248,13 @@ def main() -> int:
         "--windows", type=int, default=20_000, metavar="N", help="windows in all (default: %(default)s)"
     )
     parser.add_argument(
+        "--width",
+        type=float,
+        default=0,
+        metavar="MS",
+        help="a window begins every so many ms, with `--spark`; default: as fast as they get",
+    )
+    parser.add_argument(
         "--every",
         type=int,
         default=500,
@@ -254,9 +269,12 @@ def main() -> int:
         "Spark files": work / "spark",
         "shared memory files": Path("/dev/shm"),
     }
-    samples = Samples(arguments.every, folders, console)
+    samples = Samples(arguments.every, folders, console, on_schedule=arguments.width > 0)
     try:
-        (on_spark if arguments.spark else in_process)(arguments.windows, work, samples)
+        if arguments.spark:
+            on_spark(arguments.windows, arguments.width, work, samples)
+        else:
+            in_process(arguments.windows, work, samples)
     except KeyboardInterrupt:
         console.print("interrupted: what there is until here", style="yellow")
     finally:

@@ -109,7 +109,7 @@ def work(slot):
 
 
 def windows_of(messages):
-    reports = [loads(report) for one in messages if isinstance(one, Reported) for report in one.reports]
+    reports = [report for one in messages if isinstance(one, Reported) for report in loads(one.reports)]
     return [(report.window.container, report.window.window_id) for report in reports]
 
 
@@ -335,7 +335,7 @@ def test_a_full_line_holds_the_slot_back_and_nothing_is_lost(looped):
     assert [one.window_id for one in messages_of(other)] == [1, 1]
 
 
-@pytest.mark.parametrize("message", [End(), Committed(3), Reported(())])
+@pytest.mark.parametrize("message", [End(), Committed(3), Reported(b"")])
 def test_a_slot_that_sends_what_only_stram_may_is_hung_up_on(looped, message):
     _, stram, other, _, loop, settle = looped
     other.send(Peer(1), *encode(message))

@@ -102,7 +102,7 @@ class Driver:
             case Joined():
                 self.joined[peer.slot], self.peers[peer.slot] = message, peer
             case Reported(reports):
-                for report in map(loads, reports):
+                for report in loads(reports):
                     key = report.window.window_id, report.window.attempt
                     self.reports.setdefault(key, {})[report.window.container] = report
             case Failed() | Unreachable() | Ended():

@@ -228,7 +228,7 @@ class World:
             return False
         match message:
             case Reported(reports):
-                for report in map(loads, reports):
+                for report in loads(reports):
                     self._report(report.window)
             case Failed(_, window_id, attempt, failure):
                 if not failure.raised:

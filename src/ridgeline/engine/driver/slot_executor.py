@@ -46,7 +46,7 @@ from ridgeline.engine.worker.user_modules import user_sources
 from ridgeline.measure.events import RunEvent, SlotJoined, SlotLost, SlotsReduced, StateWarning
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.protocol import StateVersion, WindowRequest
+from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, InputAwake
 from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.slots import Member, Placement, Slots, place
@@ -322,8 +322,8 @@ class SlotExecutor:
         """Take a message of a slot in. Raises OperatorError if a `committed` failed."""
         match message:
             case Reported(reports):
-                for data in reports:
-                    self._reported(data)
+                for report in pickle.loads(reports):
+                    self._reported(report)
             case Heartbeat(data):
                 self._heartbeats.take(slot, data)
             case Awake():
@@ -342,9 +342,8 @@ class SlotExecutor:
             case _:
                 pass
 
-    def _reported(self, data: bytes) -> None:
+    def _reported(self, report: WindowReport) -> None:
         """Pass a report on to STRAM, and note whether its attempt is over."""
-        report = pickle.loads(data)
         window = report.window
         window.received = self._clock.wall()
         self._events.append(ContainerReported(report))

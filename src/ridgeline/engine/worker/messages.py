@@ -108,9 +108,12 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Containers have run attempts: their reports, each as `ridgeline.api.pickling.dumps` writes it."""
+    """Containers have run attempts: a tuple of `WindowReport`, as `ridgeline.api.pickling.dumps` writes it.
 
-    reports: tuple[bytes, ...]
+    Pickled together they take less than half the time that they take one by one.
+    """
+
+    reports: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

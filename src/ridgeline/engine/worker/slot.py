@@ -157,7 +157,7 @@ class Slot:
         self._to_commit: int | None = None
         self._to_slots: list[tuple[int, Between]] = []
         self._to_stram: list[FromSlot] = []
-        self._reports: list[bytes] = []
+        self._reports: list[WindowReport] = []
         self._reported = 0
         """The latest window among the reports that wait."""
         self._waiting: frozenset[int] = frozenset()
@@ -380,10 +380,10 @@ class Slot:
             if container in self._waiting:
                 idle = any(one.idle for one in report.operators)
                 (self._idle.add if idle else self._idle.discard)(container)
-            self._reports.append(dumps(report))
         except BaseException as error:  # noqa: BLE001  reported
             self.fail(container, entry.window_id, attempt.number, error)
             return
+        self._reports.append(report)
         self._reported = entry.window_id
         self._send_blocks(attempt, entry.window_id, outgoing)
         self._send_end(attempt, entry.window_id, container, report.window.task)
@@ -433,8 +433,7 @@ class Slot:
         A report waits for others of its window that are next in turn: nothing can be committed before.
         """
         if self._reports and not (self._ready and self._ready[0].window_id <= self._reported):
-            self._to_stram.append(Reported(tuple(self._reports)))
-            self._reports = []
+            self._report()
         if self._awake and not self._reports:
             self._to_stram.append(Awake())
             self._idle.clear()
@@ -442,6 +441,23 @@ class Slot:
         taken = self._to_slots, self._to_stram
         self._to_slots, self._to_stram = [], []
         return taken
+
+    def _report(self) -> None:
+        """Send the reports that wait, together. A container whose report cannot be pickled has failed."""
+        reports, self._reports = self._reports, []
+        try:
+            self._to_stram.append(Reported(dumps(tuple(reports))))
+        except Exception:  # noqa: BLE001  the one that cannot be pickled is found below
+            if good := tuple(report for report in reports if self._can_report(report)):
+                self._to_stram.append(Reported(dumps(good)))
+
+    def _can_report(self, report: WindowReport) -> bool:
+        try:
+            dumps(report)
+        except Exception as error:  # noqa: BLE001  reported
+            self.fail(report.window.container, report.window.window_id, report.window.attempt, error)
+            return False
+        return True
 
     def close(self, failed: Sequence[Failed] = ()) -> None:
         """Tear all containers down; `Ended` says what failed in it, and what had failed before."""
