@@ -18,7 +18,11 @@ import pyarrow as pa
 from benchmarks.apps.held_keys import Count, Held, Keys
 from benchmarks.frame import Benchmark, Figures, Round
 from ridgeline import Application
-from ridgeline.measure.events import RunEvent, SlotJoined, StateCompacted, WindowCommitted
+from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.manifest import Manifest
+from ridgeline.engine.state.state_files import base_of
+from ridgeline.engine.state.storage import LocalStorage
+from ridgeline.measure.events import RunEvent, SlotJoined, WindowCommitted
 
 MANY = 1_000_000
 SECONDS = "recovery seconds"
@@ -71,9 +75,16 @@ def prepare(of_round: Round) -> None:
     checkpoint = str(of_round.data / str(held(of_round)))
     app = application(held(of_round), counting=True)
     while True:
-        events = ours.run(of_round, app, SETTLING, checkpoint=checkpoint)
-        if any(isinstance(event, StateCompacted) for event in events) and Held.keys == held(of_round):
+        ours.run(of_round, app, SETTLING, checkpoint=checkpoint)
+        if Held.keys == held(of_round) and _compacted(Path(checkpoint)):
             return
+
+
+def _compacted(checkpoint: Path) -> bool:
+    """True once the states of all counters are compacted, or too small for segments."""
+    last = _last(checkpoint)
+    states = [version for key, version in last.states.items() if key.startswith("count/")] if last else []
+    return bool(states) and all(base_of(version) for version in states)
 
 
 def _times(of_round: Round) -> int:
@@ -110,13 +121,15 @@ def _run(of_round: Round, notes: str, observe: Callable[[RunEvent], None]) -> li
 
 
 def _first_window(checkpoint: Path) -> int:
-    from ridgeline.engine.driver.checkpoint import Checkpoint
-    from ridgeline.engine.state.storage import LocalStorage
+    last = _last(checkpoint)
+    return 0 if last is None else last.window_id + 1
 
+
+def _last(checkpoint: Path) -> Manifest | None:
+    """The last committed window of a checkpoint that no run has open."""
     found = Checkpoint(LocalStorage(str(checkpoint)), "held-keys")
     try:
-        last = found.last()
-        return 0 if last is None else last.window_id + 1
+        return found.last()
     finally:
         found.close()
 

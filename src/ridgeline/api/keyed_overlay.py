@@ -177,6 +177,10 @@ class Overlay(MutableMapping[Any, Any]):
             self._held.pop(key, None)
         self._updated.difference_update(keys)
 
+    def forget_places(self, keys: Iterable[object]) -> None:
+        """These keys of the base were set and are not any more."""
+        self._updated.difference_update(keys)
+
     def find_all(self, keys: Sequence[object]) -> list[Any]:
         """The values of many keys; `MISSING` for a missing key."""
         values = list(map(self.values_set.get, keys, repeat(MISSING)))

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, ItemsView, Iterable, Iterator, MutableMapping, Sequence, ValuesView
-from itertools import compress, repeat
+from collections.abc import (
+    Callable,
+    Collection,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+    ValuesView,
+)
+from itertools import compress, islice, repeat
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, overload
 
@@ -426,6 +436,42 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
                 self._application_window, data.base, data.values_set, data.updated, data.removed, changed
             )
         return Held(self._application_window, None, data, set(), {}, changed)
+
+    @property
+    def in_segments(self) -> bool:
+        """True if it lies over a base."""
+        return isinstance(self._data, Overlay)
+
+    @property
+    def own_size(self) -> int:
+        """How many values it holds of its own, beside its base."""
+        return len(self._own)
+
+    def touched(self) -> Collection[K] | None:
+        """The keys that this window has set, or whose values it may have changed; None if it removed any."""
+        if self._removed:
+            return None
+        return self._touched | self._watched if self._watched else self._touched
+
+    def newest(self, count: int) -> Sequence[K]:
+        """The keys of so many values that it holds of its own, those that were set first last."""
+        return list(islice(reversed(self._own), count))
+
+    def take_back(
+        self, values: Mapping[K, V], new: Iterable[K], application_window: int, changed: Iterable[K]
+    ) -> None:
+        """Set keys that were only set since to these `values`; those of `new` to the base's, or to nothing.
+
+        `changed`: the keys that the application window had changed by then.
+        """
+        own = self._own
+        own.update(values)
+        for key in new:
+            own.pop(key, None)
+        if isinstance(self._data, Overlay):
+            self._data.forget_places(new)
+        self._changed = dict.fromkeys(changed)
+        self._start(application_window)
 
     def reset(self) -> None:
         """Back to no keys."""

@@ -28,6 +28,7 @@ from ridgeline.engine.exchange.shared_blocks import LostBlockError, SharedPlace,
 from ridgeline.engine.state import state_files, versions
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import Storage
+from ridgeline.engine.state.undo import Undo
 from ridgeline.engine.worker.feeding import FedRows
 from ridgeline.engine.worker.runtime import Inspect, OperatorRuntime
 from ridgeline.engine.worker.skipping import Skips
@@ -73,6 +74,7 @@ class Container:
         self._clock = clock
         self._versions: dict[int, StateVersion | None] = {}
         """What each operator's cells hold, None if unknown: at least the segments and the last name."""
+        self._undo: dict[int, Undo] = {}
         self._held: int | None = None
         """The window after which all operators' cells are, None after a failure."""
         self._finished: frozenset[int] = frozenset()
@@ -108,6 +110,7 @@ class Container:
             name = operator.title.removesuffix(f"[{operator.partition}]")
             self._turns[operator.id] = CurrentOperator(name, context)
             self._versions[operator.id] = ()
+            self._undo[operator.id] = Undo(self._operators[operator.id].cells)
 
     def _wake(self) -> None:
         self.on_wake()
@@ -208,7 +211,8 @@ class Container:
         for runtime in self._operators.values():
             runtime.running.wait()
         before = {
-            runtime.spec.id: self._restore(runtime, request.states) for runtime in self._operators.values()
+            runtime.spec.id: self._restore(runtime, request.states, request.window_id)
+            for runtime in self._operators.values()
         }
         window.restored = timeline.now()
         delivered = self._receive(messages, request.window_id)
@@ -270,7 +274,7 @@ class Container:
                 if states is not None:
                     version = states.get(runtime.spec.id, ())
                     self._held = None
-                    self._restore(runtime, states)
+                    self._restore(runtime, states, window_id + 1)
                 enter_operator(self._turns[runtime.spec.id])
                 try:
                     runtime.committed(window_id, present)
@@ -315,8 +319,10 @@ class Container:
 
     # State --------------------------------------------------------------------------------------------------
 
-    def _restore(self, runtime: OperatorRuntime, states: Mapping[int, StateVersion] | None) -> StateVersion:
-        """Bring an operator's state to the version asked for; leave it as it is if `states` is None.
+    def _restore(
+        self, runtime: OperatorRuntime, states: Mapping[int, StateVersion] | None, window_id: int
+    ) -> StateVersion:
+        """Bring an operator's state to the version before a window; leave it as it is if `states` is None.
 
         Returns the version, of one that is left at least the segments and the last name.
         """
@@ -325,7 +331,10 @@ class Container:
         wanted = held if states is None else states.get(operator_id, ())
         self._versions[operator_id] = None  # unknown until the window has ended well
         if runtime.cells and wanted is not None and held != wanted:
-            versions.restore(self._files, runtime.spec, runtime.cells, wanted, held, self._epoch)
+            undo = self._undo[operator_id]
+            touched = undo.touched_since(window_id, wanted)
+            versions.restore(self._files, runtime.spec, runtime.cells, wanted, held, self._epoch, touched)
+            undo.restored(wanted, window_id)
         return wanted or ()
 
     def _note_changes(
@@ -336,6 +345,7 @@ class Container:
     ) -> None:
         """Collect what an operator changed, and note whether that replaces all of its state."""
         changed = runtime.changes()
+        self._undo[runtime.spec.id].ran(report.window.window_id, changed)
         if changed:
             changes[runtime.spec.id] = changed
             report.replaces = len(changed) == len(runtime.cells) and all(
@@ -503,7 +513,7 @@ class Container:
     def _start_over(self, runtime: OperatorRuntime, request: WindowRequest) -> None:
         """Bring an operator's state back to the window before."""
         self._versions[runtime.spec.id] = None
-        self._restore(runtime, request.states)
+        self._restore(runtime, request.states, request.window_id)
 
 
 def _count_reading(rows: FedRows, source: OperatorWindow, window: ContainerWindow) -> None:

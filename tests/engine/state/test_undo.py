@@ -1,0 +1,117 @@
+"""Windows that are taken back in memory leave what loading the state anew would."""
+
+import math
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, InputOperator, KeyedState, OperatorError, State
+from ridgeline.engine.state import keyed_segments, undo
+from ridgeline.plan.protocol import WindowRequest
+from support.engine.containers import ByHand, CountingStorage
+
+KEYS = st.sampled_from([*range(12), "text", (1, math.nan), float("nan"), None, 2.5])
+ACTS = st.sampled_from(["set", "set", "many", "many", "add", "add", "read", "read", "drop"])
+WINDOW = st.lists(st.tuples(ACTS, KEYS, st.integers(0, 9)), max_size=6)
+STEPS = st.lists(
+    st.tuples(
+        WINDOW, st.sampled_from([0, 0, 1, 2, 3]), st.booleans(), st.sampled_from([False, False, False, True])
+    ),
+    max_size=16,
+)
+"""What a window does; how many are run and void; whether the last of these fails; whether it is compacted."""
+
+
+class Store(InputOperator):
+    """Keeps what its script says, in all kinds of cells that can be taken back."""
+
+    script: tuple[list[tuple[str, object, int]], ...]
+
+    numbers = KeyedState(int, key=object, default=0)
+    lists = KeyedState(list, key=object, default=list)
+    last = State(0)
+
+    def emit_tuples(self):
+        for what, key, value in self.script[self.context.window_id % len(self.script)]:
+            match what:
+                case "set":
+                    self.numbers[key] = value
+                case "many":
+                    self.numbers.put_many([key, value, value + 5], [value, value, value])
+                case "add":
+                    self.lists[key].append(value)
+                case "read":
+                    _ = self.numbers[key], self.lists.get(key)
+                case "drop":
+                    self.numbers.pop(key, None)
+            self.last += value
+        if self.context.attempt == 2:
+            message = "as ordered"
+            raise ValueError(message)
+
+
+class Flights(ByHand):
+    """One container that runs windows ahead of the commits."""
+
+    def __init__(self, script, window_count=1):
+        app = Application("app")
+        app.add_operator("store", Store(script=script), application_window_count=window_count)
+        super().__init__(app, CountingStorage())
+
+    def run(self, window_id, attempt, states):
+        request = WindowRequest(window_id, attempt, 1, False, frozenset(), states)
+        return self.containers[0].run(request, [], (), f"t{attempt}")[1]
+
+    def ahead(self, windows, *, fails):
+        """Run so many windows, the last of which may fail; none of them counts."""
+        for number in range(windows):
+            states = dict(self.states) if number == 0 else None
+            if fails and number == windows - 1:
+                with pytest.raises(OperatorError):
+                    self.run(self.window_id + number, 2, states)
+            else:
+                self.run(self.window_id + number, 1, states)
+
+    def commit(self):
+        self.keep([self.run(self.window_id, 0, dict(self.states))])
+
+    def content_of_next(self):
+        """What is in the cells after the next window, in order."""
+        self.run(self.window_id, 1, dict(self.states))
+        cells = self.operator("store")
+        numbers, lists = cells.numbers.snapshot(), cells.lists.snapshot()
+        return repr(
+            [numbers[1], [*numbers[2].items()], numbers[3], lists[1], [*lists[2].items()], cells.last]
+        )
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS, st.sampled_from([1, 3]))
+def test_taking_back_is_as_good_as_loading(steps, window_count):
+    with patch.object(keyed_segments, "SEGMENT_KEYS", 4), patch.object(undo, "LARGE", 0):
+        flights = Flights(tuple(script for script, *_ in steps) or ([],), window_count)
+        for _, windows, fails, compacted in steps:
+            flights.ahead(windows, fails=fails)
+            flights.commit()
+            if flights.states:
+                kept, content = flights.containers, flights.content_of_next()
+                flights.die()
+                assert content == flights.content_of_next()
+                flights.containers = kept
+                if compacted:
+                    flights.merge("store")
+
+
+def test_a_large_state_is_not_loaded_anew_after_a_failure():
+    with patch.object(undo, "LARGE", 3):
+        flights = Flights(
+            tuple([("set", window % 3, window), ("set", 100 + window, 1)] for window in range(30))
+        )
+        for _ in range(20):
+            flights.commit()
+        flights.storage.reads.clear()
+        flights.ahead(3, fails=True)
+        flights.commit()
+    assert flights.storage.reads == [f"journal/{segment:08d}" for segment in (20, 19, 18)]
