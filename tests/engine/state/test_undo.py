@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, InputOperator, KeyedState, OperatorError, State
+from ridgeline.api.errors import StateError
 from ridgeline.engine.state import keyed_segments, undo
 from ridgeline.plan.protocol import WindowRequest
 from support.engine.containers import ByHand, CountingStorage
@@ -52,13 +53,30 @@ class Store(InputOperator):
             raise ValueError(message)
 
 
+class FailingStorage(CountingStorage):
+    """Fails once, when it is told to."""
+
+    left = math.inf
+
+    def fails_after(self, reads):
+        self.left = reads
+
+    def read(self, name):
+        self.left -= 1
+        if self.left < 0:
+            self.left = math.inf
+            message = "as ordered"
+            raise OSError(message)
+        return super().read(name)
+
+
 class Flights(ByHand):
     """One container that runs windows ahead of the commits."""
 
     def __init__(self, script, window_count=1):
         app = Application("app")
         app.add_operator("store", Store(script=script), application_window_count=window_count)
-        super().__init__(app, CountingStorage())
+        super().__init__(app, FailingStorage())
 
     def run(self, window_id, attempt, states):
         request = WindowRequest(window_id, attempt, 1, False, frozenset(), states)
@@ -102,6 +120,21 @@ def test_taking_back_is_as_good_as_loading(steps, window_count):
                 flights.containers = kept
                 if compacted:
                     flights.merge("store")
+
+
+def test_a_state_that_was_loaded_in_part_is_not_taken_back():
+    script = [[("set", window, window), ("set", 100 + window, 1)] for window in range(10)]
+    with patch.object(undo, "LARGE", 3):
+        flights = Flights((*script, [("drop", 3, 0)]))
+        for _ in script:
+            flights.commit()
+        flights.ahead(1, fails=True)
+        flights.storage.fails_after(4)
+        with pytest.raises(StateError, match="as ordered"):
+            flights.commit()
+        content = flights.content_of_next()
+        flights.die()
+        assert content == flights.content_of_next()
 
 
 def test_a_large_state_is_not_loaded_anew_after_a_failure():

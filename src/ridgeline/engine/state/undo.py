@@ -65,6 +65,10 @@ class Undo:
         """How many values the cells held of their own after the last window."""
         self._keys = 0
 
+    def restoring(self) -> None:
+        """The cells are about to be brought to some version: should that fail, they hold a part of one."""
+        self._segments = None
+
     def restored(self, version: StateVersion, window_id: int) -> None:
         """The cells were brought to this version, to run this window next."""
         self._segments = state_files.segments_of(version)

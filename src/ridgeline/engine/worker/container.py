@@ -333,6 +333,7 @@ class Container:
         if runtime.cells and wanted is not None and held != wanted:
             undo = self._undo[operator_id]
             touched = undo.touched_since(window_id, wanted)
+            undo.restoring()
             versions.restore(self._files, runtime.spec, runtime.cells, wanted, held, self._epoch, touched)
             undo.restored(wanted, window_id)
         return wanted or ()
