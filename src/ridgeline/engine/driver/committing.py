@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from queue import SimpleQueue
 from typing import Protocol
 
 from ridgeline.stram.control import ManifestWritten
@@ -58,28 +59,39 @@ class CommitBeside:
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._pool = ThreadPoolExecutor(1, "ridgeline-commit")
-        self._job: Future[ManifestWritten] | None = None
+        self._commits: SimpleQueue[Callable[[], ManifestWritten] | None] = SimpleQueue()
+        self._result: ManifestWritten | BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="ridgeline-commit", daemon=True)
+        self._thread.start()
 
     @property
     def done(self) -> bool:
         """Whether the thread is done with a commit."""
-        return self._job is not None and self._job.done()
+        return self._result is not None
 
     def begin(self, commit: Callable[[], ManifestWritten]) -> None:
         """Have the thread commit."""
-        self._job = self._pool.submit(commit)
-        self._job.add_done_callback(lambda _job: self._wake())
+        self._commits.put(commit)
 
     def finished(self) -> ManifestWritten | None:
         """What it came to, if it is done."""
-        if self._job is None or not self._job.done():
+        if self._result is None:
             return None
-        job, self._job = self._job, None
-        return job.result()
+        result, self._result = self._result, None
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
     def close(self) -> None:
         """Wait for the thread."""
-        if self._job is not None:
-            wait([self._job])
-        self._pool.shutdown()
+        self._commits.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        """Carry out commits until `close`. Runs in the thread."""
+        while (commit := self._commits.get()) is not None:
+            try:
+                self._result = commit()
+            except BaseException as error:  # noqa: BLE001  raised by `finished`
+                self._result = error
+            self._wake()

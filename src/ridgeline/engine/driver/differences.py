@@ -8,6 +8,8 @@ Values are of JSON's types; a tuple is a list. A difference is JSON too: `{"is":
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress, count
+from operator import is_not
 from typing import Any
 
 _LISTS = (list, tuple)
@@ -18,8 +20,8 @@ def difference(old: Any, new: Any) -> dict[str, Any]:
     if isinstance(old, dict) and isinstance(new, dict):
         return _of_objects(old, new)
     if isinstance(old, _LISTS) and isinstance(new, _LISTS):
-        first = _common(old, new, min(len(old), len(new)))
-        last = _common(old[::-1], new[::-1], min(len(old), len(new)) - first)
+        first = common(old, new)
+        last = min(common(old[::-1], new[::-1]), min(len(old), len(new)) - first)
         return {"keep": [first, last], "put": new[first : len(new) - last]}
     return {"is": new}
 
@@ -59,7 +61,7 @@ def same(one: Any, other: Any) -> bool:
             and all(same(value, other[key]) for key, value in one.items())
         )
     if isinstance(one, _LISTS):
-        return isinstance(other, _LISTS) and len(one) == len(other) and all(map(same, one, other))
+        return isinstance(other, _LISTS) and len(one) == len(other) and common(one, other) == len(one)
     if isinstance(one, float):
         return isinstance(other, float) and repr(one) == repr(other)  # NaN is NaN, -0.0 is not 0.0
     return type(one) is type(other) and bool(one == other)
@@ -81,9 +83,9 @@ def _of_objects(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any
     return parts
 
 
-def _common(one: Sequence[Any], other: Sequence[Any], most: int) -> int:
-    """How many items two lists have in common from their beginning, at most so many."""
-    for number in range(most):
-        if one[number] is not other[number] and not same(one[number], other[number]):
+def common(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """How many items two lists have in common from their beginning. Same objects cost next to nothing."""
+    for number in compress(count(), map(is_not, one, other)):
+        if not same(one[number], other[number]):
             return number
-    return most
+    return min(len(one), len(other))

@@ -19,7 +19,7 @@ from typing import Any
 
 from ridgeline.api.errors import CheckpointError
 from ridgeline.engine.driver import journal_record
-from ridgeline.engine.driver.differences import difference, patched
+from ridgeline.engine.driver.differences import common, difference, patched
 from ridgeline.engine.driver.journal_record import Place, Record
 from ridgeline.engine.driver.manifest import Manifest
 from ridgeline.engine.driver.witness import Witness, WitnessFile, find_witness
@@ -318,10 +318,11 @@ def _renamed(
     states: Mapping[str, StateVersion], known: Mapping[str, StateVersion], names: Mapping[str, str]
 ) -> dict[str, StateVersion]:
     """The versions with the committed names of changes. `known`: those before, which need none."""
-    return {
-        key: version if version is known.get(key) else tuple(names.get(name, name) for name in version)
-        for key, version in states.items()
-    }
+    renamed = {}
+    for key, version in states.items():
+        first = common(known.get(key, ()), version)
+        renamed[key] = (*version[:first], *(names.get(name, name) for name in version[first:]))
+    return renamed
 
 
 def _added_files(change: Mapping[str, Any]) -> list[str]:

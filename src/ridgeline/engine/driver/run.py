@@ -126,6 +126,7 @@ class ApplicationRun:
         self._windows: dict[int, _Window] = {}
         self._committer = committer or CommitHere()
         self._outputs = Outputs(plan, clock)
+        self._state_keys = {operator.id: operator.state_key for operator in plan.physical.operators}
         last = checkpoint.last()
         self.master = _master(plan, checkpoint, last, executor.capacity, groups=self._outputs.group_windows)
         self.compactions = compactions(plan, checkpoint)
@@ -305,7 +306,7 @@ class ApplicationRun:
             window.staged = window.timeline.now()
             changes.update(report.small_change for report in reports if report.small_change)
         last = windows[-1]
-        keys = {operator.id: operator.state_key for operator in self.plan.physical.operators}
+        keys = self._state_keys
         manifest = Manifest(
             window_id=commit.window_id,
             epoch=self.checkpoint.epoch,

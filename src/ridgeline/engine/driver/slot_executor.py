@@ -104,7 +104,7 @@ class SlotExecutor:
         self._told = self._shared = -1
         """The last window that slots were told of, and the last with blocks by reference to be removed."""
         self._unsaid: int | None = None
-        """The last window that was committed before there were slots."""
+        """The last window that was committed, if slots are not told yet: the next `Run` does."""
         if self._heartbeat_seconds is not None:
             self._heartbeats.expect(self._heartbeat_seconds)
         hangs = Hangs(plan, run_id, process_of=self._process_of)
@@ -152,6 +152,7 @@ class SlotExecutor:
         failed.
         """
         deadline = self._clock.monotonic() + seconds
+        self._say_committed()
         while not self._events and not self._woken and self._group is not None and self._given_up is None:
             left = deadline - self._clock.monotonic()
             for event in self._group.poll(min(left, _SUSPICION_SECONDS, self._feeds.seconds)):
@@ -174,14 +175,11 @@ class SlotExecutor:
             self._group.wake()
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
-        """Tell the slots, and remove the blocks of the window.
+        """Tell the slots with the next window, or in the next `poll`; remove the blocks of the window.
 
         What `committed` of an operator raises is raised by a later `poll`.
         """
-        if self._group is None or self._told < 0:
-            self._unsaid = window_id
-        else:
-            self._group.send_all(Committed(window_id))
+        self._unsaid = window_id
         if self._shared >= 0 and self._sharing.in_use:
             self._cleaner.submit(self._sharing.clean, window_id)
             if window_id >= self._shared:
@@ -192,6 +190,7 @@ class SlotExecutor:
         self._watchdog.close()
         failures: list[Failure] = []
         self._feeds.stop()
+        self._say_committed()
         try:
             if self._group is not None:
                 failures = self._group.close()
@@ -274,7 +273,8 @@ class SlotExecutor:
         shared = self._sharing.place(request.attempt, hosts)
         try:
             fed = self._feeds.prepare(request)
-            self._send(group, Run(request, shared, fed))
+            committed, self._unsaid = self._unsaid, None
+            self._send(group, Run(request, shared, fed, -1 if committed is None else committed))
             if fed:
                 slots = {container: group.way_to(self._home[container]) for container in fed}
                 self._feeds.start(slots, group.secret)
@@ -291,8 +291,11 @@ class SlotExecutor:
             own = (operator for container in hosted for operator in self._containers[container])
             states = {operator: request.states[operator] for operator in own if operator in request.states}
             group.send(slot, replace(run, request=replace(request, states=states)))
-        if self._unsaid is not None:
-            group.send_all(Committed(self._unsaid))
+
+    def _say_committed(self) -> None:
+        """Tell the slots of the last commit, if no `Run` did and they have states to go on with."""
+        if self._unsaid is not None and self._group is not None and self._told >= 0:
+            self._group.send_all(Committed(self._unsaid))
             self._unsaid = None
 
     def _take(self, group: SlotGroup, event: GroupEvent, failure: Failure | None = None) -> None:

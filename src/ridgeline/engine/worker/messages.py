@@ -66,17 +66,19 @@ class Run:
     `request.states` are those of the slot's own containers: each container goes to them first, and all
     attempts begun before are void, whatever their window. None: it goes on with the state after the window
     before, as it made it. `place`: where blocks may lie by reference, None for nowhere. `fed`: the tasks of
-    the window's micro-batch whose rows each container of a Spark source gets.
+    the window's micro-batch whose rows each container of a Spark source gets. `committed`: as a `Committed`
+    that follows, -1 for none.
     """
 
     request: WindowRequest
     place: SharedPlace | None = None
     fed: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    committed: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """All windows up to this one are committed."""
+    """All windows up to this one are committed. Where a `Run` follows at once it says so instead."""
 
     window_id: int
 
@@ -168,12 +170,16 @@ FromSlot: TypeAlias = Joined | Reported | Awake | Heartbeat | Failed | Unreachab
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """What a container sends to another in an attempt, or a part of it."""
+    """What a container sends to another in an attempt, or a part of it.
+
+    `ended`: as a `Finished` that follows.
+    """
 
     window_id: int
     attempt: int
     container: int
     message: Message
+    ended: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,10 @@ class Slot:
         self._doomed = math.inf
         """From this window on nothing can be committed before a `Run` with states."""
         self._to_commit: int | None = None
+        self._wants_commits = False
         self._to_slots: list[tuple[int, Between]] = []
+        self._last: dict[int, int] = {}
+        """Where in `_to_slots` the last blocks of the container that ran are, by slot."""
         self._to_stram: list[FromSlot] = []
         self._reports: list[WindowReport] = []
         self._reported = 0
@@ -178,9 +181,10 @@ class Slot:
         match message:
             case Run():
                 self._begin(message)
+                if message.committed >= 0:
+                    self._committed(message.committed)
             case Committed(window_id):
-                self._forget(window_id)
-                self._to_commit = window_id
+                self._committed(window_id)
             case Host():
                 self._host(message)
             case End():
@@ -193,9 +197,8 @@ class Slot:
             return
         if isinstance(message, Blocks):
             attempt.inboxes.setdefault(message.container, []).append(message.message)
-        else:
-            for producer, tag in message.ended.items():
-                self._end(attempt, producer, tag)
+        for producer, tag in message.ended.items():
+            self._end(attempt, producer, tag)
 
     def awake(self) -> None:
         """An input has something to emit. STRAM hears of it if it believes the contrary."""
@@ -248,6 +251,7 @@ class Slot:
             specs = self._hosting.specs
             self._next = dict.fromkeys(specs, _NOT_READY)
             self._waiting = frozenset(number for number, spec in specs.items() if spec.waits_for_tuples)
+            self._wants_commits = any(spec.wants_commit for spec in specs.values())
 
     def _begin(self, run: Run) -> None:
         """STRAM begins an attempt."""
@@ -278,6 +282,12 @@ class Slot:
                 attempt.hungry[container] = lacked
         for container in self._next:
             self._consider(container, attempt)
+
+    def _committed(self, window_id: int) -> None:
+        """All windows up to this one are committed."""
+        self._forget(window_id)
+        if self._wants_commits:
+            self._to_commit = window_id
 
     def _ends(self) -> float:
         """When the width of a window that STRAM begins now is over."""
@@ -470,16 +480,21 @@ class Slot:
 
     def _send_blocks(self, attempt: _Attempt, window_id: int, outgoing: Mapping[int, Message]) -> None:
         """Send what a container made: to others of this slot as it is."""
+        self._last.clear()
         for consumer, message in outgoing.items():
             target = self._slots[consumer]
             if target == self._number:
                 attempt.inboxes.setdefault(consumer, []).append(message)
                 continue
             for part in message.divided():
+                self._last[target] = len(self._to_slots)
                 self._to_slots.append((target, Blocks(window_id, attempt.number, consumer, part)))
 
     def _send_end(self, attempt: _Attempt, window_id: int, container: int, tag: str) -> None:
-        """END_WINDOW of a container: to another slot once a container there waits for no other of here."""
+        """END_WINDOW of a container: to another slot once a container there waits for no other of here.
+
+        It goes with the container's last blocks if there are any.
+        """
         self._end(attempt, container, tag)
         for target in self._wiring.targets[container]:
             attempt.unsent.setdefault(target, {})[container] = tag
@@ -488,5 +503,12 @@ class Slot:
             if not attempt.unfed[group]:
                 target = self._wiring.slot_of[group]
                 ended = attempt.unsent.pop(target, None)
-                if ended is not None:
+                if ended is None:
+                    continue
+                last = self._last.pop(target, None)
+                if last is None:
                     self._to_slots.append((target, Finished(window_id, attempt.number, ended)))
+                    continue
+                blocks = self._to_slots[last][1]
+                assert isinstance(blocks, Blocks)  # noqa: S101  as `_last` says
+                self._to_slots[last] = target, replace(blocks, ended=ended)
