@@ -123,6 +123,19 @@ def run(  # noqa: PLR0913, PLR0917  options
             show_default=False,
         ),
     ] = None,
+    tls_cert: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="The certificate (PEM) for TLS between the hosts of a cluster; needs `--tls-key`. Default: "
+            "one is made for the run.",
+            show_default=False,
+        ),
+    ] = None,
+    tls_key: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The key of `--tls-cert` (PEM, no password).", show_default=False),
+    ] = None,
     checkpoint: Annotated[
         str | None,
         typer.Option(
@@ -268,6 +281,8 @@ def run(  # noqa: PLR0913, PLR0917  options
             service=None if no_service else Service(host, port, token, allow_host or ()),
             event_log=event_log,
             otlp=otlp_endpoint,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
             profile=ProfileSettings(profile_folder, profile_seconds) if profile else None,
             log=options.log_settings(log_level, log_file, log_format),
             execution=execution,

@@ -19,6 +19,8 @@ RUN_OPTIONS = (
     "--master",
     "--conf",
     "--execution",
+    "--tls-cert",
+    "--tls-key",
     "--checkpoint",
     "--attribute",
     "--windows",
@@ -80,6 +82,8 @@ class RunSettings:
     profile: ProfileSettings | None = None
     log: LogSettings | None = None
     execution: Execution | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
 
     def command(self, checkpoint: str) -> str:
         """The same command, continuing from a checkpoint.
@@ -92,6 +96,9 @@ class RunSettings:
             words += ["--master", self.master]
         if self.execution is not None:
             words += ["--execution", self.execution]
+        for option, file in (("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key)):
+            if file is not None:
+                words += [option, file]
         for option, values in (
             ("--conf", self.conf),
             ("-D", self.properties),

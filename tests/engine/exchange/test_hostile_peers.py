@@ -2,7 +2,6 @@
 
 import secrets
 import socket
-import ssl
 import struct
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from ridgeline.engine.exchange.handshake import Handshake
 from ridgeline.engine.exchange.network import Opened, Peer
 from ridgeline.engine.exchange.tls import Certificate
 from ridgeline.testing import SteppingClock
+from support.engine.between import Between
 from support.engine.certificates import certificate_and_key
 from support.engine.wire import MASTER, TCP, UNIX, Hostile, Wire, frame
 
@@ -307,59 +307,6 @@ def test_who_stands_between_with_a_certificate_of_its_own_is_found_out(wire, cer
     assert wire.events[master] == []
     assert b"nobody else's" not in between.passed
     between.close()
-
-
-class Between:
-    """Passes on what goes between a caller and a network's TLS port; with a certificate it reads it, too."""
-
-    def __init__(self, wire, address, certificate=None):
-        from ridgeline.engine.exchange.tls import caller_context, listener_context
-
-        self.passed = b""
-        self._wire = wire
-        self._port = int(address.rpartition(":")[2])
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.setblocking(False)
-        self.address = f"tls:127.0.0.1:{self._listener.getsockname()[1]}"
-        self._contexts = None if certificate is None else (listener_context(certificate), caller_context())
-        self._ends = ()
-
-    def pass_on(self):
-        """One step; True."""
-        if not self._ends:
-            try:
-                caller, _ = self._listener.accept()
-            except BlockingIOError:
-                return True
-            called = socket.create_connection(("127.0.0.1", self._port))
-            caller.setblocking(False)
-            called.setblocking(False)
-            if self._contexts:
-                caller = self._contexts[0].wrap_socket(
-                    caller, server_side=True, do_handshake_on_connect=False
-                )
-                called = self._contexts[1].wrap_socket(called, do_handshake_on_connect=False)
-            self._ends = (caller, called)
-        for source, target in (self._ends, self._ends[::-1]):
-            try:
-                if self._contexts:
-                    source.do_handshake()
-                    target.do_handshake()
-                data = source.recv(1 << 16)
-            except (BlockingIOError, ssl.SSLWantReadError):
-                continue
-            except OSError:
-                data = b""
-            if data:
-                self.passed += data
-                target.send(data)
-            else:
-                self.close()
-        return True
-
-    def close(self):
-        for end in (*self._ends, self._listener):
-            end.close()
 
 
 def test_each_end_may_have_a_certificate_of_its_own(wire):

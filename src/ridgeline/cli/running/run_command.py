@@ -99,7 +99,7 @@ class Run:
             self._plan,
             Options(
                 settings.master,
-                options.settings(settings.conf),
+                options.settings(settings.conf) | _tls(settings),
                 settings.checkpoint,
                 settings.windows,
                 settings.execution,
@@ -175,6 +175,14 @@ class Run:
         console.print("killed; the window that ran is not committed and will be replayed")
         if self._checkpoint:
             print_going_on(console, self._settings, self._checkpoint)
+
+
+def _tls(settings: RunSettings) -> dict[str, str]:
+    """Spark's settings for the certificate that was named, if one was."""
+    from ridgeline.engine.driver.slot_spark import CERTIFICATE, KEY
+
+    files = {CERTIFICATE: settings.tls_cert, KEY: settings.tls_key}
+    return {name: file for name, file in files.items() if file is not None}
 
 
 def _service_options(settings: RunSettings) -> ServiceOptions:

@@ -18,6 +18,7 @@ from ridgeline.engine.exchange.network import STRAM, Network, Peer
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.exchange.tls import Certificate
 from ridgeline.engine.spark.byte_rdds import ByteRdds
+from ridgeline.engine.spark.certificates import make_certificate
 from ridgeline.engine.spark.cluster import is_local, slots_to_come
 from ridgeline.engine.spark.cores import (
     count_cores,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 PORTS = "spark.ridgeline.slots.ports"
 """Spark's setting with the ports that STRAM and slots may listen on: `40000-40100`; default: any."""
 CERTIFICATE, KEY = "spark.ridgeline.slots.certificate", "spark.ridgeline.slots.key"
-"""Spark's settings with two files in PEM on the driver's host: what goes between hosts goes by TLS."""
+"""Spark's settings with two files in PEM on the driver's host, for TLS between hosts; default: new ones."""
 PATIENCE = "spark.ridgeline.slots.patience"
 """Spark's setting with the time after which slots make do with the cores that there are: `20s`."""
 _PATIENCE_SECONDS = 20.0
@@ -123,8 +124,12 @@ class SparkSlots:
         ports = port_range(conf.get(PORTS, ""))
         self.patience_seconds = patience_of(conf.get(PATIENCE, ""))
         certificate = certificate_of(conf.get(CERTIFICATE, ""), conf.get(KEY, ""))
-        on_cluster = Listen(host=_ANY_HOST, ports=ports, certificate=certificate)
-        self.listen = Listen() if is_local(self._master) else on_cluster
+        if is_local(self._master):
+            self.listen = Listen()
+        else:
+            jvm = context._jvm  # noqa: SLF001  PySpark has no other way to it
+            certificate = certificate or make_certificate(jvm)
+            self.listen = Listen(host=_ANY_HOST, ports=ports, certificate=certificate)
 
     def claim(self, containers: int, fed: int) -> int:
         """As `SlotPlatform.claim`."""
