@@ -75,7 +75,7 @@ class Column:
                 check_nulls(array, self.declared, self.name)
             return False, array
         if self.exact is int:
-            return True, pa.array(values, self.type)  # raises if 64 bits are not enough
+            return True, self._numbers(values, np.int64)  # raises if 64 bits are not enough
         if self.exact is datetime and not all(value.tzinfo is UTC for value in values):
             return False, _in_range(pa.array(values, self.type))
         if self.exact is str and not (text := "".join(values)).isascii():
@@ -96,7 +96,14 @@ class Column:
             return pa.array([value - _EPOCH for value in settled], _PASSED).view(
                 self.type
             )  # three times as fast as times themselves
-        return pa.array(settled, self.type)
+        return self._numbers(settled, np.float64) if self.exact is float else pa.array(settled, self.type)
+
+    def _numbers(self, values: list[Any], kind: type[np.number[Any]]) -> pa.Array:
+        """Convert ints or floats. By numpy it takes half the time, by Arrow it raises the clearer error."""
+        try:
+            return pa.array(np.fromiter(values, kind, len(values)))
+        except OverflowError:
+            return pa.array(values, self.type)
 
     def read(self, array: pa.Array) -> list[Any]:
         """The values of an array, in the declared type."""

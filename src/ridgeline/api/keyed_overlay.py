@@ -69,8 +69,8 @@ class Overlay(MutableMapping[Any, Any]):
         """Mutable values of the base that were read."""
 
     def __getitem__(self, key: object) -> Any:
-        value = self.get(key, MISSING)
-        if value is MISSING:
+        value = self.values_set.get(key, MISSING)
+        if value is MISSING and (value := self.get(key, MISSING)) is MISSING:
             raise KeyError(key)
         return value
 

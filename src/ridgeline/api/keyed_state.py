@@ -167,12 +167,15 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         self.reset()
 
     def __getitem__(self, key: K) -> V:
-        value = self._data.get(key, MISSING)
-        if value is MISSING:
-            return self._missing(key)
-        if type(value) not in IMMUTABLE:
-            self._watch(key, value)
-        return value
+        try:  # costs nothing where the key is there, `get` a call
+            value = self._data[key]
+        except KeyError:
+            pass
+        else:
+            if type(value) not in IMMUTABLE:
+                self._watch(key, value)
+            return value
+        return self._missing(key)
 
     def __setitem__(self, key: K, value: V) -> None:
         if type(value) not in self._known:
