@@ -13,6 +13,10 @@ _SWITCH_SECONDS = 0.0005
 _lock = threading.Lock()
 _users = 0
 _before = 0.0
+_usual = 0
+"""The number of new objects after which garbage is collected, if no tuples are among them."""
+_OBJECTS_PER_TUPLE = 4
+"""It comes, others are made of it: they are alive, so to look for garbage among them is in vain."""
 
 
 @contextmanager
@@ -21,11 +25,12 @@ def short_pauses() -> Iterator[None]:
 
     For the whole process, until the last of those who want it has ended.
     """
-    global _users, _before  # noqa: PLW0603  the interpreter has one setting
+    global _users, _before, _usual  # noqa: PLW0603  the interpreter has one setting
     with _lock:
         if not _users:
             _before = sys.getswitchinterval()
             sys.setswitchinterval(min(_before, _SWITCH_SECONDS))
+            _usual = gc.get_threshold()[0]
         _users += 1
     gc.freeze()
     try:
@@ -35,4 +40,14 @@ def short_pauses() -> Iterator[None]:
             _users -= 1
             if not _users:
                 sys.setswitchinterval(_before)
+                gc.set_threshold(_usual)
                 gc.unfreeze()
+
+
+def collect_after(tuples: int) -> None:
+    """An operator takes so many tuples one by one: collect no garbage before.
+
+    Does nothing in a process without `short_pauses`.
+    """
+    if _users and _usual:
+        gc.set_threshold(max(_usual, _OBJECTS_PER_TUPLE * tuples))

@@ -45,6 +45,7 @@ from ridgeline.engine.worker.age_meter import AgeMeter, places
 from ridgeline.engine.worker.asking import ask
 from ridgeline.engine.worker.failures import InputLostError
 from ridgeline.engine.worker.gathering import gather, gathers
+from ridgeline.engine.worker.pauses import collect_after
 from ridgeline.engine.worker.running import Handler, Running
 from ridgeline.engine.worker.skipping import Delivery, Skips
 from ridgeline.measure.events import AgeSample, SourceProgress
@@ -242,6 +243,7 @@ class OperatorRuntime:
         window = report.window
         window.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
         window.queue = sum(window.tuples_in.values())
+        collect_after(sum(count for port, count in window.tuples_in.items() if not self._inputs[port][0]))
         context.window_id = window_id
         application_window = window_id - window_id % self.window_count
         for cell in self.cells.values():

@@ -1,0 +1,20 @@
+import gc
+
+from ridgeline.engine.worker.pauses import collect_after, short_pauses
+
+
+def test_garbage_is_collected_later_while_many_tuples_come_one_by_one():
+    usual = gc.get_threshold()[0]
+    with short_pauses():
+        collect_after(1_000_000)
+        assert gc.get_threshold()[0] > 2_000_000
+        collect_after(1)
+        assert gc.get_threshold()[0] == usual
+        collect_after(1_000_000)
+    assert gc.get_threshold()[0] == usual
+
+
+def test_a_process_that_did_not_ask_for_short_pauses_collects_as_before():
+    usual = gc.get_threshold()
+    collect_after(1_000_000)
+    assert gc.get_threshold() == usual
