@@ -29,7 +29,8 @@ OPTIONS = [
 ]
 
 
-def test_slots_of_a_host_that_is_gone_go_on_elsewhere(start, wait_until, tmp_path):
+@pytest.mark.parametrize("cores", [pytest.param(4, id="spare cores"), pytest.param(2, id="no spare cores")])
+def test_slots_of_a_host_that_is_gone_go_on_elsewhere(start, wait_until, tmp_path, cores):
     output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"
     tls = []
     for name, text in zip(("certificate", "key"), certificate_and_key(), strict=True):
@@ -38,7 +39,7 @@ def test_slots_of_a_host_that_is_gone_go_on_elsewhere(start, wait_until, tmp_pat
     with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
         wait_until(lambda: "I have been elected leader" in cluster.text("master"), "the master", seconds=300)
         for name in cluster.names:
-            cluster.start_worker(name, cores=4)
+            cluster.start_worker(name, cores=cores)
         wait_until(
             lambda: cluster.text("master").count("Registering worker") == len(cluster.names),
             "the workers",
@@ -46,8 +47,19 @@ def test_slots_of_a_host_that_is_gone_go_on_elsewhere(start, wait_until, tmp_pat
         )
         reader = Reader(output, checkpoint)
         reader.start()
-        arguments = (*cluster.settings, *PLACES, *tls, *OPTIONS, "--log-level", "INFO")
-        driver = start(APPLICATION, "--output", output, "--checkpoint", checkpoint, *arguments)
+        patience = "5s" if cores == 2 else "300s"  # so long a busy machine may take to start an executor
+        waiting = ("--conf", f"spark.ridgeline.slots.patience={patience}", "--log-level", "INFO")
+        arguments = (*cluster.settings, *PLACES, *tls, *OPTIONS, *waiting)
+        driver = start(
+            APPLICATION,
+            "--output",
+            output,
+            "--checkpoint",
+            checkpoint,
+            "--locality",
+            "NODE_LOCAL",
+            *arguments,
+        )
 
         def wait(condition, what):
             wait_until(lambda: condition() or driver.exit_code is not None, what, seconds=300)
@@ -57,11 +69,18 @@ def test_slots_of_a_host_that_is_gone_go_on_elsewhere(start, wait_until, tmp_pat
         hosts = dict(re.findall(r"slot (\d+) is there: process \d+ on `(\w+)`", driver.text))
         assert set(hosts.values()) == {"alpha", "beta"}
         assert len(hosts) == 3  # of four cores one is left for Spark's own jobs
+        assert hosts["0"] == hosts["1"]  # NODE_LOCAL
+        lost, left = hosts["0"], hosts["2"]
         before = committed(checkpoint)
-        cluster.kill_host("alpha")
+        cluster.kill_host(lost)
         wait(lambda: committed(checkpoint) >= before + 10, "ten windows more")
         again = dict(re.findall(r"slot (\d+) is there again: process \d+ on `(\w+)`", driver.text))
-        assert again == {slot: "beta" for slot, host in hosts.items() if host == "alpha"}
+        assert set(again.items()) <= {("0", left), ("1", left)}
+        if cores == 2:
+            assert "Spark has cores for 1 slot only: all containers of 3 slots live there now" in driver.text
+        else:
+            assert len(again) == 2
+            assert "stays on" not in driver.text
         driver.process.send_signal(signal.SIGTERM)
         assert driver.wait() == 0, driver.text
         reader.finish()

@@ -1,21 +1,20 @@
 """Stories of slots: what joins, what is lost, what follows."""
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeline.api.errors import RidgelineError
+from ridgeline.stram.placement import Offer, Wish
 from ridgeline.stram.slots import (
+    AskHosts,
     GiveUpSlot,
     Introduce,
     Member,
+    Misplaced,
+    MoveSlot,
     RetireSlot,
     Slots,
     StartSlot,
-    count_slots,
-    place,
 )
-from support.stram.plans import plan
 
 
 def member(number):
@@ -26,49 +25,6 @@ def two_slots(recovery_attempts=1):
     slots = Slots(((0, 2), (1, 3)), recovery_attempts)
     assert list(slots.start()) == [StartSlot(0, 0), StartSlot(1, 0)]
     return slots
-
-
-def test_as_many_slots_as_containers_or_as_cores_are_left():
-    assert count_slots(containers=4, cores=16) == 4
-    assert count_slots(containers=4, cores=3) == 2
-    assert count_slots(containers=4, cores=8, held=5) == 2
-
-
-def test_what_local_spark_was_given_for_slots_leaves_its_own_cores_free():
-    assert count_slots(containers=4, cores=4, extra=2) == 2
-    assert count_slots(containers=1, cores=3, extra=1) == 1
-    assert count_slots(containers=4, cores=4, extra=2, held=2) == 1
-
-
-def test_spark_sources_leave_cores_to_the_tasks_that_read_for_them():
-    assert count_slots(containers=8, cores=8, fed=2) == 6
-    assert count_slots(containers=8, cores=8, fed=8) == 4
-    assert count_slots(containers=4, cores=2, fed=2) == 1
-    assert count_slots(containers=4, cores=4, extra=2, fed=2) == 2
-
-
-def test_too_few_cores_say_how_many_are_needed():
-    with pytest.raises(RidgelineError, match=r"slots need 2 cores .*; Spark has 1; give Spark more cores"):
-        count_slots(containers=4, cores=1)
-    with pytest.raises(RidgelineError, match=r"slots need 4 cores .* 2 for slots of other applications"):
-        count_slots(containers=1, cores=3, held=2)
-
-
-def test_a_partition_of_successive_stages_lives_in_one_slot():
-    two_stages = plan(inputs=2, partitions=2)
-    first, second = two_stages.execution.stages
-    assert [len(first.containers), len(second.containers)] == [2, 4]
-    assert place(two_stages, 2) == ((0, 2, 3), (1, 4, 5))
-
-
-@settings(deadline=None)
-@given(st.integers(1, 5), st.integers(1, 7), st.integers(1, 12))
-def test_every_container_has_one_slot_and_slots_have_an_even_number(inputs, partitions, cores):
-    found = plan(inputs=inputs, partitions=partitions)
-    containers = [container.id for container in found.execution.containers]
-    placed = place(found, min(cores, len(containers)))
-    assert sorted(container for slot in placed for container in slot) == containers
-    assert max(map(len, placed)) - min(map(len, placed)) <= 1
 
 
 def test_slots_are_introduced_once_all_are_there():
@@ -151,3 +107,74 @@ def test_making_do_keeps_every_container_and_retires_those_that_are_away_first(d
     assert len(kept) == min(places, len(there))
     assert set(slots.members) == kept
     assert (Introduce() in found) == (not slots.missing and places < number)
+
+
+TWO_HOSTS = {"alpha": Offer(2), "beta": Offer(2)}
+
+
+def on(host, number=0):
+    return Member(host, 100 + number, "address", host)
+
+
+def near_slots():
+    """Two slots that must be on one host: alpha, or the first one that is there."""
+
+    def wish(_placement, offers):
+        return dict.fromkeys((0, 1), Wish(tuple(sorted(offers))[:1], binding=True)) if offers else {}
+
+    slots = Slots(((0,), (1,)), 1, wish, TWO_HOSTS)
+    assert list(slots.start()) == [StartSlot(0, 0, ("alpha",)), StartSlot(1, 0, ("alpha",))]
+    return slots
+
+
+def test_a_slot_on_the_wrong_host_is_asked_for_again_up_to_a_limit_and_that_is_said_once():
+    slots = near_slots()
+    slots.joined(0, on("alpha"))
+    for job in (1, 2, 3):
+        assert slots.joined(1, on("beta")) == (AskHosts(),)
+        assert list(slots.offered(TWO_HOSTS)) == [MoveSlot(1, ("alpha",))]
+        assert slots.missing == [1]
+        assert slots.job_ended(1, "cancelled") == (StartSlot(1, job, ("alpha",)),)
+    assert slots.joined(1, on("beta")) == (Misplaced(1, "beta", ("alpha",)), Introduce())
+    slots.window_ran()
+    slots.lost(0, "killed")
+    assert slots.joined(0, on("alpha")) == (Introduce(),)
+
+
+def test_a_slot_that_is_moved_has_not_failed():
+    slots = near_slots()
+    slots.joined(0, on("alpha"))
+    slots.joined(1, on("beta"))
+    slots.offered(TWO_HOSTS)
+    slots.job_ended(1, "cancelled")
+    assert slots.joined(1, on("alpha")) == (Introduce(),)
+    assert slots.job_ended(1, "killed") == (StartSlot(1, 2, ("alpha",)),)
+    assert slots.job_ended(1, "killed") == (GiveUpSlot(1, "killed", 2),)
+
+
+def test_slots_of_a_host_that_is_gone_may_be_on_another_one():
+    slots = near_slots()
+    for slot in (0, 1):
+        slots.joined(slot, on("beta"))
+    left = {"beta": Offer(2)}
+    assert slots.offered(left) == (Introduce(),)
+    assert slots.job_ended(0, "killed") == (StartSlot(0, 1, ("beta",)),)
+
+
+def test_a_slot_stays_where_it_is():
+    slots = Slots(((0,), (1,)), 1, lambda _placement, _offers: {0: Wish(("alpha",))}, TWO_HOSTS)
+    assert list(slots.start()) == [StartSlot(0, 0, ("alpha",)), StartSlot(1, 0)]
+    slots.joined(0, on("beta"))
+    assert slots.joined(1, on("alpha")) == (Introduce(),)
+    assert slots.job_ended(0, "killed") == (StartSlot(0, 1, ("beta",)),)
+    assert slots.job_ended(1, "killed") == (StartSlot(1, 1, ("alpha",)),)
+
+
+def test_hosts_that_come_later_are_known_to_wishes():
+    def wish(_placement, offers):
+        return dict.fromkeys((0, 1), Wish(("alpha",), binding=True)) if len(offers) > 1 else {}
+
+    slots = Slots(((0,), (1,)), 1, wish, {"alpha": Offer(1)})
+    slots.joined(0, on("alpha"))
+    assert slots.joined(1, on("beta")) == (AskHosts(),)
+    assert slots.offered(TWO_HOSTS) == [MoveSlot(1, ("alpha",))]

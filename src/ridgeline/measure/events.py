@@ -396,6 +396,36 @@ class SlotsReduced:
     slots: int
     before: int
 
+    @property
+    def text(self) -> str:
+        """For people."""
+        slots = "1 slot" if self.slots == 1 else f"{self.slots} slots"
+        return f"Spark has cores for {slots} only: all containers of {self.before} slots live there now"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotMisplaced:
+    """A slot is not on one of `hosts`, where a stream's locality asks for it: Spark is asked again.
+
+    `host`: Spark was asked often enough, and the slot goes on here; "" before.
+    """
+
+    at: float
+    slot: int
+    hosts: tuple[str, ...]
+    host: str = ""
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        wanted = " or ".join(f"`{host}`" for host in self.hosts)
+        if not self.host:
+            return f"slot {self.slot} is asked for again: its streams' locality needs it on {wanted}"
+        return (
+            f"slot {self.slot} stays on `{self.host}`: Spark did not start it on {wanted}, "
+            "where its streams' locality needs it; has that host a free core?"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class StateCompacted:
@@ -445,6 +475,7 @@ RunEvent = (
     | SlotJoined
     | SlotLost
     | SlotsReduced
+    | SlotMisplaced
     | StateCompacted
     | StateWarning
     | ApplicationEnded

@@ -18,7 +18,7 @@ from ridgeline.api.masking import printable
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.launch import Options, Outcome, launch
 from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.measure.events import ApplicationEnded, RunEvent, StateWarning
+from ridgeline.measure.events import ApplicationEnded, RunEvent, SlotMisplaced, SlotsReduced, StateWarning
 from ridgeline.plan.execution import Plan
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.registry import own_entry, register
@@ -195,7 +195,9 @@ class _Measured:
 
     def _observe(self, event: RunEvent) -> None:
         """Pass an event to the watch. A failure of it is reported once and never ends the run."""
-        if isinstance(event, StateWarning):
+        if isinstance(event, StateWarning | SlotsReduced) or (
+            isinstance(event, SlotMisplaced) and event.host
+        ):
             self._warn(event.text)
         try:
             self.watch.observe(event)

@@ -18,6 +18,7 @@ from ridgeline.measure.events import (
     RunEvent,
     SlotJoined,
     SlotLost,
+    SlotMisplaced,
     SlotsReduced,
     SourceAsked,
     StateCompacted,
@@ -50,6 +51,7 @@ class EventLines:
             SlotJoined: self._joined,
             SlotLost: self._lost,
             SlotsReduced: self._reduced,
+            SlotMisplaced: self._misplaced,
             StateCompacted: self._compacted,
             StateWarning: self._warned,
         }
@@ -123,9 +125,10 @@ class EventLines:
         self._write(logging.WARNING, f"slot {event.slot} is lost: {where}: {event.reason}")
 
     def _reduced(self, event: SlotsReduced) -> None:
-        slots = "1 slot" if event.slots == 1 else f"{event.slots} slots"
-        text = f"Spark has cores for {slots} only: all containers of {event.before} slots live there now"
-        self._write(logging.WARNING, text)
+        self._write(logging.WARNING, event.text)
+
+    def _misplaced(self, event: SlotMisplaced) -> None:
+        self._write(logging.WARNING if event.host else logging.INFO, event.text)
 
     def _compacted(self, event: StateCompacted) -> None:
         text = f"state compacted: {event.files} files into {event.size_bytes} bytes"

@@ -1,32 +1,54 @@
-"""STRAM's decisions about slots: how many, which containers live in which, what follows when one is lost.
+"""STRAM's decisions about slots that run: what follows when one has joined, is lost, or has no core.
 
 A slot is a long Spark task that hosts containers. No Spark, no sockets, no clock, no threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ridgeline.api.errors import RidgelineError
-from ridgeline.plan.execution import Plan
+from ridgeline.stram.placement import Offers, Placement, Wish
 
-RESERVED_CORES = 1
-"""Cores that slots leave at least to Spark's own jobs: what publishers write, checks at the start."""
-
-Placement = tuple[tuple[int, ...], ...]
-"""The containers of each slot, by slot number."""
+_ASKS = 3
+"""How often Spark is asked again for a slot on another host."""
 
 # Instructions -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class StartSlot:
-    """Submit a Spark job for this slot. `job` counts the slot's jobs from 0."""
+    """Submit a Spark job for this slot. `job` counts the slot's jobs from 0.
+
+    `hosts`: where it should run, by Spark's names; none: anywhere.
+    """
 
     slot: int
     job: int
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AskHosts:
+    """Say to `offered` what hosts there are: slots run on hosts where they should not, or on new ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveSlot:
+    """End the job of a slot that must be on one of `hosts`, and is not; another job follows."""
+
+    slot: int
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """Spark has put a slot onto another host than `hosts` each time: it goes on there."""
+
+    slot: int
+    host: str
+    hosts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,55 +72,20 @@ class RetireSlot:
     slot: int
 
 
-SlotInstruction = StartSlot | Introduce | GiveUpSlot | RetireSlot
+SlotInstruction = StartSlot | Introduce | GiveUpSlot | RetireSlot | AskHosts | MoveSlot | Misplaced
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """The process that is a slot now. `address`: where other slots reach it."""
+    """The process that is a slot now.
+
+    `address`: where other slots reach it. `node`: Spark's name for its host, "" if there is only one.
+    """
 
     host: str
     pid: int
     address: object
-
-
-# Before the start -------------------------------------------------------------------------------------------
-
-
-def count_slots(containers: int, cores: int, extra: int = 0, held: int = 0, fed: int = 0) -> int:
-    """How many slots: one a container, but no more than there are cores, or are left.
-
-    `extra`: task slots among `cores` that Spark was given for slots, beyond its own. `held`: those that slots
-    of other applications hold. `fed`: containers of Spark sources; up to half of the cores are left to the
-    tasks that read for them. Raises RidgelineError if too few are left.
-    """
-    free = cores - held
-    reserved = max(RESERVED_CORES, min(fed, free // 2))
-    slots = min(containers, cores - extra, free - reserved)
-    if slots < 1:
-        needed = held + RESERVED_CORES + 1
-        taken = f", {held} for slots of other applications" if held else ""
-        what = f"slots need {needed} cores (one for a slot, {RESERVED_CORES} for Spark's own jobs{taken})"
-        remedy = "give Spark more cores, or run with `--execution jobs`"
-        msg = f"{what}; Spark has {cores}; {remedy}"
-        raise RidgelineError(msg)
-    return slots
-
-
-def place(plan: Plan, slots: int) -> Placement:
-    """Which containers live in which slot: an even number each.
-
-    Containers at the same position of successive stages are neighbours. So a hop between partitions of one
-    number stays within a slot where that is possible.
-    """
-    positions = sorted(
-        ((index + 0.5) / len(stage.containers), stage.index, container.id)
-        for stage in plan.execution.stages
-        for index, container in enumerate(stage.containers)
-    )
-    containers = [container for _, _, container in positions]
-    bounds = [len(containers) * slot // slots for slot in range(slots + 1)]
-    return tuple(tuple(sorted(containers[bounds[slot] : bounds[slot + 1]])) for slot in range(slots))
+    node: str = ""
 
 
 # While the application runs ---------------------------------------------------------------------------------
@@ -109,11 +96,27 @@ class Slots:
 
     A slot that is lost comes back by Spark's own retry of its task. Once its job has ended, Spark has given
     up (or the task has left), and a new job is asked for. `recovery_attempts` is how many new jobs a slot
-    gets until all have run a window.
+    gets until all have run a window. A slot that comes back should be on the host where it was, so that its
+    containers find their state in the caches there.
+
+    `wish(placement, offers)` says where slots should run, see `placement.wishes`; `offers`: what hosts have.
     """
 
-    def __init__(self, placement: Placement, recovery_attempts: int) -> None:
+    def __init__(
+        self,
+        placement: Placement,
+        recovery_attempts: int,
+        wish: Callable[[Placement, Offers], Mapping[int, Wish]] = lambda _placement, _offers: {},
+        offers: Offers = MappingProxyType({}),
+    ) -> None:
         self.placement = placement
+        self._wish = wish
+        self._wishes = dict(wish(placement, offers))
+        self._asks = [0] * len(placement)
+        self._moving: set[int] = set()
+        self._misplaced: set[int] = set()
+        self._known = {"", *offers}
+        """The hosts that wishes know of."""
         self._recovery_attempts = recovery_attempts
         self._members: dict[int, Member] = {}
         self._jobs = [0] * len(placement)
@@ -138,13 +141,53 @@ class Slots:
 
     def start(self) -> Sequence[SlotInstruction]:
         """The run begins."""
-        return [StartSlot(slot, 0) for slot in range(len(self.placement))]
+        return [self._start(slot) for slot in range(len(self.placement))]
 
     def joined(self, slot: int, member: Member) -> Sequence[SlotInstruction]:
         """A process has joined as this slot; it replaces one that was there."""
         self._members[slot] = member
         self._ever_joined.add(slot)
-        return () if self.missing else (Introduce(),)
+        if self.missing:
+            return ()
+        asked = [slot for slot in self._strays() if self._asks[slot] < _ASKS]
+        if asked or any(one.node not in self._known for one in self._members.values()):
+            return (AskHosts(),)
+        return self._introduce()
+
+    def offered(self, offers: Offers) -> Sequence[SlotInstruction]:
+        """The answer to `AskHosts`. Slots that must be on hosts that are gone get others.
+
+        Slots that are on the wrong host are moved, unless Spark was asked often enough.
+        """
+        wishes = self._wish(self.placement, offers)
+        for slot in self.active:
+            wish = self._wishes.get(slot)
+            if wish is None or (wish.binding and not offers.keys() & set(wish.hosts)):
+                self._wishes[slot] = wishes.get(slot, Wish())
+        self._known.update(offers, (member.node for member in self._members.values()))
+        moved = [slot for slot in self._strays() if self._asks[slot] < _ASKS]
+        for slot in moved:
+            self._asks[slot] += 1
+            self._moving.add(slot)
+            del self._members[slot]
+        if moved:
+            return [MoveSlot(slot, self._wishes[slot].hosts) for slot in moved]
+        return () if self.missing else self._introduce()
+
+    def _strays(self) -> Sequence[int]:
+        """The slots that are on another host than they must be."""
+        wishes = ((slot, member, self._wishes.get(slot, Wish())) for slot, member in self._members.items())
+        return [slot for slot, member, wish in wishes if wish.binding and member.node not in wish.hosts]
+
+    def _introduce(self) -> Sequence[SlotInstruction]:
+        """All slots are there. Those without a wish stay where they are; strays are told of once."""
+        for slot, member in self._members.items():
+            if member.node and not self._wishes.get(slot, Wish()).binding:
+                self._wishes[slot] = Wish((member.node,))
+        told = [slot for slot in self._strays() if slot not in self._misplaced]
+        self._misplaced.update(told)
+        misplaced = [Misplaced(slot, self._members[slot].host, self._wishes[slot].hosts) for slot in told]
+        return *misplaced, Introduce()
 
     def has_joined_before(self, slot: int) -> bool:
         """True if the slot was there before: it is a restart."""
@@ -167,10 +210,16 @@ class Slots:
             return ()
         self._members.pop(slot, None)
         self._jobs[slot] += 1
+        if slot in self._moving:
+            self._moving.discard(slot)
+            return (self._start(slot),)
         self._failed_jobs[slot] += 1
         if self._failed_jobs[slot] > self._recovery_attempts:
             return (GiveUpSlot(slot, reason or self._reasons[slot], self._failed_jobs[slot]),)
-        return (StartSlot(slot, self._jobs[slot]),)
+        return (self._start(slot),)
+
+    def _start(self, slot: int) -> StartSlot:
+        return StartSlot(slot, self._jobs[slot], self._wishes.get(slot, Wish()).hosts)
 
     def make_do(self, places: int) -> Sequence[SlotInstruction]:
         """Spark has had no more than so many places for slots for long: go on with these.
@@ -188,8 +237,7 @@ class Slots:
         self.placement = tuple(tuple(sorted(hosted.get(slot, ()))) for slot in range(len(self.placement)))
         for slot in retired:
             self._members.pop(slot, None)
-        introduced = () if self.missing else (Introduce(),)
-        return *map(RetireSlot, retired), *introduced
+        return *map(RetireSlot, retired), *(() if self.missing else self._introduce())
 
     def window_ran(self) -> None:
         """All containers have run a window: no slot has failed in a row."""

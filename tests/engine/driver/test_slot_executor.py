@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from ridgeline.api.errors import OperatorError, RidgelineError
-from ridgeline.measure.events import SlotJoined, SlotLost, SlotsReduced, StateWarning
+from ridgeline.measure.events import SlotJoined, SlotLost, SlotMisplaced, SlotsReduced, StateWarning
 from ridgeline.testing import run_local
 from support.engine.applications import FailingSum, Sum, payments_application, sum_application
 from support.engine.in_slots import DyingSum, NotedSum, notes, two_stages
@@ -157,15 +157,35 @@ def test_the_containers_of_a_host_that_is_gone_for_good_go_on_in_the_slots_that_
 
 
 def test_a_core_that_sparks_own_jobs_need_is_given_back_by_a_slot(run):
+    stop = threading.Event()
+
     def lose(found, event):
         if event.window_id == 5:
             found.platform.places -= 1  # its slot finds another core, the last one
             os.kill(found.of_type(SlotJoined)[0].pid, signal.SIGKILL)
+        if found.of_type(SlotsReduced):
+            stop.set()
 
-    found = run(two_stages(Sum(), count=10_000), places=3, each=lose, windows=300)
+    found = run(two_stages(Sum(), count=10_000), places=3, each=lose, stop=stop)
     assert [(event.slots, event.before) for event in found.of_type(SlotsReduced)] == [(2, 3)]
     expected = run_local(two_stages(Sum(), count=10_000), windows=len(found.ids))
     assert everything(found, "store") == everything(expected, "store")
+
+
+@pytest.mark.parametrize("full", [[], ["alpha"]])
+def test_slots_of_a_node_local_stream_are_asked_for_on_one_host_and_go_on_elsewhere(run, full):
+    app = two_stages(Sum(), locality="NODE_LOCAL")
+    found = run(app, places=5, hosts=("alpha", "beta"), full=full)
+    near = [slot for slot, hosts in found.platform.jobs.asked if hosts == ("alpha",)]
+    misplaced = found.of_type(SlotMisplaced)
+    if full:
+        assert len(misplaced) == 4 * 4
+        assert {event.slot for event in misplaced if event.host} == set(near)
+        assert len(near) == 4 * 4
+    else:
+        assert not misplaced
+        assert len(near) == 4
+    assert everything(found, "store") == everything(run_local(two_stages(Sum())), "store")
 
 
 def test_a_run_that_is_stopped_while_a_slot_is_gone_ends(run):

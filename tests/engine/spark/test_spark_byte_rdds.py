@@ -31,3 +31,12 @@ def test_all_records_come_in_the_order_of_partitions_whatever_came_before(
     for _ in range(2):
         assert rdds.collect(few) == names
         assert rdds.collect(much) == [name * LARGE for name in names]
+
+
+def test_a_task_that_prefers_hosts_runs_once_and_spark_knows_of_them(spark_context: SparkContext) -> None:
+    rdds = ByteRdds(spark_context)
+    rdd = rdds.preferring(["alpha", "beta"], small)
+    assert rdds.collect(rdd) == [b"0"]
+    assert rdds.collect(rdds.preferring([], small)) == [b"0"]
+    found = spark_context._jsc.sc().getPreferredLocs(rdd, 0)  # as Spark's scheduler asks
+    assert {str(found.apply(index)) for index in range(found.size())} == {"alpha", "beta"}

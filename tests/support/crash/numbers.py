@@ -65,13 +65,13 @@ class Sums(Operator):
             self.sums.emit(Sum(self.context.window_id, digit, total))
 
 
-def application(output: str, folder: str = "", wait_in: int = -1) -> Application:
+def application(output: str, folder: str = "", wait_in: int = -1, locality: str = "") -> Application:
     app = Application("numbers", window="10ms")
     numbers = app.add_operator("numbers", Numbers(), partitions=2, recovery_attempts=1)
     sums = app.add_operator("sums", Sums(folder=folder, wait_in=wait_in), partitions=2, recovery_attempts=1)
     store = app.add_operator(
         "store", FileOutput(path=output, format="jsonl", roll_seconds=0), recovery_attempts=1
     )
-    app.add_stream("numbers", numbers.numbers, sums.numbers)
+    app.add_stream("numbers", numbers.numbers, sums.numbers, locality=locality or None)
     app.add_stream("sums", sums.sums, store.input)
     return app

@@ -48,12 +48,12 @@ class DyingSum(Sum):
         self.sums.emit(Number(self.total))
 
 
-def two_stages(summing, *, count=200, partitions=2, **attributes):
+def two_stages(summing, *, count=200, partitions=2, locality=None, **attributes):
     """Numbers from two partitions, sums in a second stage of containers, a sink in a third."""
     app = Application("two-stages", window="1ms")
     source = app.add_operator("numbers", Counter(count=count), partitions=partitions)
     total = app.add_operator("total", summing, partitions=partitions, **attributes)
-    app.add_stream("numbers", source.numbers, total.numbers)
+    app.add_stream("numbers", source.numbers, total.numbers, locality=locality)
     app.add_stream("sums", total.sums, sink(app, "store", Number))
     return app
 

@@ -19,6 +19,7 @@ from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.state.storage import LocalStorage
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.plan.planner import plan_application
+from ridgeline.stram.placement import Offer
 from support.engine.fed_slots import MicroBatches, ProcessFeed
 from support.engine.forked_slots import PROCESSES, no_slot, slot
 from support.engine.on_spark import SparkRun, raises
@@ -40,10 +41,20 @@ class ProcessJobs:
         self._cancelled = set()
         self.cores = threading.Semaphore(cores)
         """One for each process that may run."""
+        self.hosts, self.full = (), set()
+        """Hosts, and those without a free core: then a slot runs on the last one."""
+        self.asked, self._nodes = [], {}
         self.lost_cores = 0
         """So many processes take their core with them when they end."""
 
-    def start(self, number):
+    def node(self, number, _host):
+        return self._nodes.get(number, "")
+
+    def start(self, number, hosts=()):
+        self.asked.append((number, hosts))
+        if self.hosts:
+            wanted = [host for host in hosts if host not in self.full]
+            self._nodes[number] = wanted[0] if wanted else self.hosts[-1]
         self._cancelled.discard(number)
         thread = threading.Thread(target=self._run, args=(number, self._task(number)), daemon=True)
         self._threads.append(thread)
@@ -108,6 +119,7 @@ class ProcessSlots:
 
     def __init__(self, places, epoch, target, plan):
         self.places = places
+        self.hosts, self.full = (), set()
         self._plan = plan
         self._target = target
         self._epoch = epoch
@@ -115,6 +127,9 @@ class ProcessSlots:
 
     def claim(self, containers, fed):
         return min(containers, self.places)
+
+    def offers(self):
+        return {host: Offer(self.places) for host in self.hosts}
 
     def present(self):
         return self.places
@@ -132,6 +147,7 @@ class ProcessSlots:
 
     def open_jobs(self, task, _describe, wake):
         self.jobs = ProcessJobs(self._target, task, wake, self.places)
+        self.jobs.hosts, self.jobs.full = tuple(self.hosts), self.full
         return self.jobs
 
     def open_feed(self, source):
@@ -158,13 +174,16 @@ def run_in_processes(
     batches=None,
     started=None,
     heartbeats=None,
+    hosts=(),
+    full=(),
     **attributes,
 ):
     """Run an application in slots that are processes; returns as `run_on_spark`.
 
     `seen(run, event)` follows each event, `each(run, committed)` each commit. `attributes` are those of the
     application. `stillborn`: no process ever becomes a slot. `batches`: what Spark has for each window.
-    `started(run)` is called before the first. `heartbeats`: what takes those of the slots.
+    `hosts`: names for where slots run, those of `full` have no core. `started(run)` is called before the
+    first. `heartbeats`: what takes those of the slots.
     """
     plan, stop = plan_application(app, {}, attributes), stop or threading.Event()
     run, clock = SparkRun(plan), SystemClock()
@@ -191,6 +210,7 @@ def run_in_processes(
         )
 
     run.platform = ProcessSlots(places, checkpoint.epoch, no_slot if stillborn else slot, plan)
+    run.platform.hosts, run.platform.full = hosts, set(full)
     executor = SlotExecutor(
         run.platform,
         plan,

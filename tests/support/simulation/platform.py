@@ -34,7 +34,11 @@ class Jobs:
         self._numbers: dict[int, int] = {}
         self._ended: list[JobEnded] = []
 
-    def start(self, slot: int) -> None:
+    def node(self, slot: int, host: str) -> str:
+        """All are alike."""
+        return ""
+
+    def start(self, slot: int, hosts: Sequence[str] = ()) -> None:
         """Submit a job."""
         number = self._numbers[slot] = self._numbers.get(slot, -1) + 1
         self._driver.begin_task(slot, number * ATTEMPTS)
@@ -101,6 +105,10 @@ class Platform:
 
     def release(self, places: int | None = None) -> None:
         """Nobody counts them."""
+
+    def offers(self) -> dict[str, Any]:
+        """There is nothing to choose."""
+        return {}
 
     def present(self) -> int:
         """As many as ever."""

@@ -37,7 +37,7 @@ from ridgeline.engine.state.storage import DriverStorage, LocalStorage
 from ridgeline.engine.worker.pauses import short_pauses
 from ridgeline.engine.worker.plan_distribution import installed_modules
 from ridgeline.plan.execution import Plan
-from ridgeline.stram.slots import RESERVED_CORES
+from ridgeline.stram.placement import RESERVED_CORES
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

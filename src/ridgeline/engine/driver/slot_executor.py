@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
@@ -20,9 +21,11 @@ from ridgeline.engine.driver.slot_group import (
     GroupEvent,
     Said,
     SlotCame,
+    SlotElsewhere,
     SlotGivenUp,
     SlotGone,
     SlotGroup,
+    SlotMoved,
 )
 from ridgeline.engine.driver.slot_spark import SlotPlatform
 from ridgeline.engine.driver.watchdog import Hangs, Process, Stuck, Watchdog
@@ -43,13 +46,14 @@ from ridgeline.engine.worker.messages import (
     Unreachable,
 )
 from ridgeline.engine.worker.user_modules import user_sources
-from ridgeline.measure.events import RunEvent, SlotJoined, SlotLost, SlotsReduced, StateWarning
+from ridgeline.measure.events import RunEvent, SlotJoined, SlotLost, SlotMisplaced, SlotsReduced, StateWarning
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, InputAwake
 from ridgeline.stram.in_flight import InFlight
-from ridgeline.stram.slots import Member, Placement, Slots, place
+from ridgeline.stram.placement import Placement, place, wishes
+from ridgeline.stram.slots import Member, Slots
 
 _HOST = socket.gethostname()
 _LOOKS_AT_THE_START = 3
@@ -210,7 +214,8 @@ class SlotExecutor:
         placement = place(self._plan, self._platform.claim(len(self._containers), len(fed)))
         self._home = _homes(placement)
         attempts = max(one.attributes["recovery_attempts"] for one in self._plan.logical.operators)
-        self._slots = Slots(placement, int(attempts))
+        wish = partial(wishes, self._plan)
+        self._slots = Slots(placement, int(attempts), wish, self._platform.offers())
         self._plan_files = self._distribute(placement)
         self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
         self._group = SlotGroup(self._platform, self._slots, self._host, self._describe, self._clock)
@@ -316,6 +321,9 @@ class SlotExecutor:
                 self._observe(SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
                 self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
                 self._fail(failure or self._failure(slot, member, reason))
+            case SlotMoved(slot, hosts) | SlotElsewhere(slot, _, hosts):
+                host = event.host if isinstance(event, SlotElsewhere) else ""
+                self._observe(SlotMisplaced(self._clock.wall(), slot, tuple(hosts), host))
             case SlotGivenUp(slot, reason, jobs):
                 what = f"slot {slot} was lost {jobs} times in a row, the last time so: {reason}"
                 where = f"slot {slot} ({self._names(slot)})"

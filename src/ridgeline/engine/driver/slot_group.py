@@ -29,9 +29,12 @@ from ridgeline.engine.worker.messages import (
     encode,
 )
 from ridgeline.stram.slots import (
+    AskHosts,
     GiveUpSlot,
     Introduce,
     Member,
+    Misplaced,
+    MoveSlot,
     RetireSlot,
     SlotInstruction,
     Slots,
@@ -69,6 +72,23 @@ class SlotGone:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotMoved:
+    """A slot is on the wrong host: Spark is asked for it on one of `hosts`."""
+
+    slot: int
+    hosts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotElsewhere:
+    """Spark has put a slot onto another host than `hosts`, each time that it was asked."""
+
+    slot: int
+    host: str
+    hosts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class SlotGivenUp:
     """A slot was lost too often: nothing can go on."""
 
@@ -85,7 +105,7 @@ class Said:
     message: FromSlot
 
 
-GroupEvent: TypeAlias = AllThere | SlotCame | SlotGone | SlotGivenUp | Said
+GroupEvent: TypeAlias = AllThere | SlotCame | SlotGone | SlotMoved | SlotElsewhere | SlotGivenUp | Said
 
 
 class SlotGroup:
@@ -223,14 +243,21 @@ class SlotGroup:
         events: list[GroupEvent] = []
         for instruction in instructions:
             match instruction:
-                case StartSlot(slot, job):
+                case StartSlot(slot, job, hosts):
                     self._job_numbers[slot] = job
-                    self._jobs.start(slot)
+                    self._jobs.start(slot, hosts)
+                case AskHosts():
+                    events += self.follow(self._slots.offered(self._platform.offers()))
+                case MoveSlot(slot, hosts):
+                    self._end_job(slot)
+                    events.append(SlotMoved(slot, hosts))
+                case Misplaced(slot, host, hosts):
+                    events.append(SlotElsewhere(slot, host, hosts))
                 case Introduce():
                     self._introduce()
                     events.append(AllThere())
                 case RetireSlot(slot):
-                    self._retire(slot)
+                    self._end_job(slot)
                 case GiveUpSlot(slot, reason, jobs):
                     events.append(SlotGivenUp(slot, reason, jobs))
         return events
@@ -268,12 +295,13 @@ class SlotGroup:
             events += self._lost(slot, "another process took its place")
         self._peers[slot] = peer
         self._jobs.connected(slot)
-        member = Member(joined.host, joined.pid, joined.address)
+        node = self._jobs.node(slot, joined.host)
+        member = Member(joined.host, joined.pid, joined.address, node)
         events.append(SlotCame(slot, member, again=self._slots.has_joined_before(slot)))
         return events + self.follow(self._slots.joined(slot, member))
 
-    def _retire(self, slot: int) -> None:
-        """Have Spark end a slot, which tears its containers down, and let none take its place."""
+    def _end_job(self, slot: int) -> None:
+        """Have Spark end a slot, which tears its containers down; no later process of the job is one."""
         self._cancelled[slot] = self._job_numbers[slot]
         self._jobs.cancel(slot)
         peer = self._peers.pop(slot, None)

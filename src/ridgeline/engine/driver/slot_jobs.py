@@ -11,17 +11,20 @@ import contextlib
 import math
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark import InheritableThread, SparkContext
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.spark.byte_rdds import ByteRdds, StageFunction
+from ridgeline.engine.spark.cluster import is_local
+from ridgeline.engine.spark.hosts import host_of_task
 from ridgeline.engine.spark.java_object import JavaObject
 
 _LOOK_SECONDS = 0.2
 _REST_SECONDS = 60.0
+_NAMING_SECONDS = 1.0
 _SUBMIT, _CANCEL = "submit", "cancel"
 _DESCRIPTION = "spark.job.description"
 
@@ -63,6 +66,9 @@ class SlotJobs:
         self._orders: deque[tuple[str, int]] = deque()
         self._ended: deque[JobEnded] = deque()
         self._jobs: dict[int, JavaObject] = {}
+        self._hosts: dict[int, Sequence[str]] = {}
+        self._nodes: dict[str, str] = {}
+        """Spark's names for hosts, by their own."""
         self._connected: set[int] = set()
         self._ordered = threading.Event()
         self._closing = False
@@ -70,9 +76,29 @@ class SlotJobs:
         self._thread = InheritableThread(target=self._serve, name="ridgeline-slots", daemon=True)
         self._thread.start()
 
-    def start(self, slot: int) -> None:
-        """Submit a job for a slot that has none; it counts as not connected until `connected`."""
+    def start(self, slot: int, hosts: Sequence[str] = ()) -> None:
+        """Submit a job for a slot that has none; it counts as not connected until `connected`.
+
+        Spark takes one of `hosts` if a core is free there, else any.
+        """
+        self._hosts[slot] = hosts
         self._order(_SUBMIT, slot)
+
+    def node(self, slot: int, host: str) -> str:
+        """Spark's name for the host of a slot that has joined from `host`, "" if all are on this one.
+
+        Spark is asked once a host; it says so within moments of the start of the task.
+        """
+        if is_local(str(self._context.master)):
+            return ""
+        job = self._jobs.get(slot)
+        deadline = self._clock.monotonic() + _NAMING_SECONDS
+        while host not in self._nodes and job is not None and self._clock.monotonic() < deadline:
+            if node := host_of_task(self._context, job):
+                self._nodes[host] = node
+            else:
+                self._clock.wait(_NAMING_SECONDS / 50)
+        return self._nodes.get(host, host)
 
     def cancel(self, slot: int) -> None:
         """Have Spark end the task of a slot, if it has one. Its end is reported as any other."""
@@ -140,7 +166,12 @@ class SlotJobs:
         try:
             self._context.setLocalProperty(self._name, self._task(slot))
             self._context.setLocalProperty(_DESCRIPTION, self._describe(slot))
-            rdd = self._rdds.numbers([slot], 1, self._function)
+            hosts = self._hosts.get(slot, ())
+            rdd = (
+                self._rdds.preferring(hosts, self._function)
+                if hosts
+                else self._rdds.numbers([slot], 1, self._function)
+            )
             job = rdd.toJavaRDD().collectAsync()
         except Exception as error:  # noqa: BLE001  the run decides what it means
             self._end(slot, error)

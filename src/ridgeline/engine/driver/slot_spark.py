@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,9 +28,10 @@ from ridgeline.engine.spark.cores import (
     local_cores,
     present_cores,
 )
+from ridgeline.engine.spark.hosts import offers
 from ridgeline.engine.spark.worker_check import WorkerError, explain
 from ridgeline.engine.worker import slot_task
-from ridgeline.stram.slots import RESERVED_CORES, count_slots
+from ridgeline.stram.placement import RESERVED_CORES, Offers, count_slots
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -52,8 +53,11 @@ _ANY_HOST = "0.0.0.0"  # noqa: S104  who cannot prove to know the secret is cut 
 class Jobs(Protocol):
     """What starts the processes that are slots; see `SlotJobs`."""
 
-    def start(self, slot: int) -> None:
-        """Start a slot that has no job."""
+    def start(self, slot: int, hosts: Sequence[str] = ()) -> None:
+        """Start a slot that has no job, on one of these hosts if that can be."""
+
+    def node(self, slot: int, host: str) -> str:
+        """The name that `hosts` of `start` have for the host of a slot that has joined."""
 
     def cancel(self, slot: int) -> None:
         """End a slot's process. From any thread."""
@@ -90,6 +94,9 @@ class SlotPlatform(Protocol):
 
     def present(self) -> int:
         """How many of the places are there now; 0 if Spark has too few cores for any."""
+
+    def offers(self) -> Offers:
+        """What the hosts have for slots; none where there is nothing to choose."""
 
     def open_network(self, secret: bytes) -> Network:
         """STRAM's end of the connections. Raises RidgelineError if it cannot listen."""
@@ -171,6 +178,10 @@ class SparkSlots:
         returned = self._claimed if places is None else places
         hold_cores(self._context, -returned)
         self._claimed -= returned
+
+    def offers(self) -> Offers:
+        """As `SlotPlatform.offers`."""
+        return {} if is_local(self._master) else offers(self._context)
 
     def open_network(self, secret: bytes) -> Network:
         """Listen for the slots of a run.

@@ -14,7 +14,7 @@ small job. Measured warm, with two stages on two cores: 52 ms with theirs, 23 ms
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from pyspark import SparkContext
@@ -55,6 +55,20 @@ class ByteRdds:
         rdd = self._context.parallelize(list(values), partitions)
         wrapped = _wrap_function(self._context, function, rdd._jrdd_deserializer, NoOpSerializer())  # noqa: SLF001
         return self._python_rdd(rdd._jrdd.rdd(), wrapped, False, False)  # noqa: SLF001, FBT003  Scala's
+
+    def preferring(self, hosts: Sequence[str], function: StageFunction) -> JavaObject:
+        """A function over one empty record, in a task that prefers these hosts."""
+        context: Any = self._context
+        tag = context.parallelize([0], 1)._jrdd.classTag()  # noqa: SLF001  of arrays of bytes
+        pair = context._jvm.scala.Tuple2(bytearray(), self._to_scala(self._java_list(hosts)).toSeq())  # noqa: SLF001
+        records = context._jsc.sc().makeRDD(self._to_scala(self._java_list([pair])).toSeq(), tag)  # noqa: SLF001
+        return self.run(records, function)
+
+    def _java_list(self, values: Sequence[Any]) -> JavaObject:
+        found: Any = self._context._jvm.java.util.ArrayList()  # type: ignore[union-attr]  # noqa: SLF001
+        for value in values:
+            found.add(value)
+        return found
 
     def run(self, rdd: JavaObject, function: StageFunction, reads: NoOpSerializer = _AS_IT_IS) -> JavaObject:
         """A function over the partitions of an RDD of byte arrays, which `reads` gives it."""
