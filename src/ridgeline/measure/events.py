@@ -93,6 +93,9 @@ class ContainerWindow:
 
     `received`: STRAM's clock when the report arrived. `worker_began`, `daemon_began`: the task's process and
     the daemon that it was forked from began to run. 0: not known.
+
+    `ready`: in a slot, when END_WINDOW of all its producers had come. From then to `began` it waited for the
+    slot, which ran earlier windows or other containers. 0: it was no slot's, and waited for a whole stage.
     """
 
     at: float
@@ -113,6 +116,7 @@ class ContainerWindow:
     sent: HostTime = 0.0
     worker_began: HostTime = 0.0
     daemon_began: HostTime = 0.0
+    ready: HostTime = 0.0
 
     @property
     def ended(self) -> float:

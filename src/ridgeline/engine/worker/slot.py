@@ -57,12 +57,13 @@ class Hosting(Protocol):
         container: int,
         request: WindowRequest,
         messages: Sequence[Message],
-        task_began: float,
+        ready: float,
         place: SharedPlace | None,
         rows: FedRows | None,
     ) -> tuple[Mapping[int, Message], WindowReport]:
-        """Run an attempt whose producers have ended, as `Container.run`; `task_began` is wall clock time.
+        """Run an attempt whose producers have ended, as `Container.run`.
 
+        `ready`: when all of its input had come (wall clock).
         `rows`: those of a Spark source, None for nothing.
         """
 
@@ -79,6 +80,8 @@ class Hosting(Protocol):
 class _Attempt:
     """One attempt at a window, as far as this slot has heard of it.
 
+    `came`: when STRAM had begun it and all producers of a set had ended, by the set's number.
+
     `position` counts the attempts that STRAM has begun here; `_NOT_READY` before. `ended`: the tags of all
     producers that have ended. `missing`: how many producers each set still lacks, by its number in
     `Wiring.inputs`. `unfed`: the same for `Wiring.outputs`. `unsent`: the END_WINDOW not yet sent, by slot.
@@ -87,6 +90,7 @@ class _Attempt:
     """
 
     __slots__ = (
+        "came",
         "ended",
         "feedings",
         "hungry",
@@ -107,6 +111,7 @@ class _Attempt:
         self.inboxes: dict[int, list[Message]] = {}
         self.ended: dict[int, str] = {}
         self.missing: list[int] = []
+        self.came: list[float] = []
         self.unfed: list[int] = []
         self.unsent: dict[int, dict[int, str]] = {}
         self.left = 0
@@ -121,7 +126,7 @@ class _Ready(NamedTuple):
     stage: int
     container: int
     position: int
-    since: float
+    ready: float
 
 
 class Slot:
@@ -220,6 +225,7 @@ class Slot:
             hungry.discard(fed.task)
             if not hungry:
                 del attempt.hungry[fed.container]
+                attempt.came[self._wiring.input_of[fed.container]] = self._clock.wall()
                 self._consider(fed.container, attempt)
         return fed.ended is None
 
@@ -274,6 +280,7 @@ class Slot:
         attempt.position, attempt.left = self._count, len(self._next)
         self._begun[self._count] = (attempt, run)
         attempt.missing, attempt.unfed = self._wiring.inputs.sizes.copy(), self._wiring.outputs.sizes.copy()
+        attempt.came = [self._clock.wall()] * len(attempt.missing)
         for producer in attempt.ended:
             for group in self._wiring.inputs.of.get(producer, ()):
                 attempt.missing[group] -= 1
@@ -362,8 +369,8 @@ class Slot:
             and attempt.window_id < self._doomed
             and container not in attempt.hungry
         ):
-            stage, now = self._hosting.specs[container].stage, self._clock.wall()
-            heapq.heappush(self._ready, _Ready(attempt.window_id, stage, container, attempt.position, now))
+            stage, came = self._hosting.specs[container].stage, attempt.came[self._wiring.input_of[container]]
+            heapq.heappush(self._ready, _Ready(attempt.window_id, stage, container, attempt.position, came))
 
     def _end(self, attempt: _Attempt, producer: int, tag: str) -> None:
         """END_WINDOW of a producer, of this slot or of another."""
@@ -373,6 +380,7 @@ class Slot:
         for group in self._wiring.inputs.of.get(producer, ()) if attempt.position != _NOT_READY else ():
             attempt.missing[group] -= 1
             if not attempt.missing[group]:
+                attempt.came[group] = self._clock.wall()
                 for container in self._wiring.waiting[group]:
                     self._consider(container, attempt)
 
@@ -384,7 +392,7 @@ class Slot:
         rows = feeding.rows(run.fed[container]) if feeding is not None and container in run.fed else None
         try:
             outgoing, report = self._hosting.run(
-                container, run.request, messages, entry.since, run.place, rows
+                container, run.request, messages, entry.ready, run.place, rows
             )
             report.window.sent = self._clock.wall()
             if container in self._waiting:

@@ -150,16 +150,15 @@ class Containers:
         container: int,
         request: WindowRequest,
         messages: Sequence[Message],
-        task_began: float,
+        ready: float,
         place: SharedPlace | None,
         rows: FedRows | None = None,
     ) -> tuple[Mapping[int, Message], WindowReport]:
         """As `Hosting.run`."""
         with self._here.working(container, self._heartbeats) as working:
             working.near = self.specs.keys()
-            outgoing, report = working.run(
-                request, messages, rows or (), self._tag, 0, task_began, place, ended=True
-            )
+            outgoing, report = working.run(request, messages, rows or (), self._tag, place=place, ended=True)
+        report.window.ready = ready
         report.window.worker_began, report.window.daemon_began = process_start.worker_process()
         if rows is not None:
             report.task_attempt = rows.task_attempt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ridgeline.measure.answers.windows import ExplainedAnswer
@@ -28,7 +28,7 @@ class BlameStep:
     - `planning`: that of the job
     - `launch`: Spark starts a stage, shuffle
     - `read`: the task reads what was sent to it
-    - `slot`: another container of the same task ran
+    - `slot`: another container of the same task or slot ran, or an earlier window
     - `restore`: state
     - `compute`, `transfer`: of an operator
     - `sibling`: compute of one in the same container that was not waited for
@@ -153,7 +153,7 @@ class _Containers:
         """Walk back from the end of the last stage to the job's launch, over each stage's slowest task."""
         consumer: int | None = None
         for tasks in reversed(self._stages):
-            slowest = max(tasks, key=lambda task: task.ended)
+            slowest = max(self._waited_for(tasks, consumer), key=lambda task: task.ended)
             self._walk.back_to(slowest.ended, "results" if consumer is None else "launch")
             self._walk_task(slowest, consumer)
             consumer = slowest.containers[0]
@@ -179,7 +179,18 @@ class _Containers:
                 self._take(
                     piece if container == waited else _Piece("slot", first, first, piece.start), needless
                 )
-        self._take(_Piece("read", "", first, task.entered), needless)
+        ready = [self._times.containers[container].ready for container in task.containers]
+        if all(ready):
+            self._take(_Piece("slot", first, first, min(ready)), needless)
+        else:
+            self._take(_Piece("read", "", first, task.entered), needless)
+
+    def _waited_for(self, tasks: Sequence[TaskTimes], consumer: int | None) -> Sequence[TaskTimes]:
+        """The tasks of a stage that a container of the next one waited for: in slots those it reads from."""
+        if consumer is None or not self._times.containers[consumer].ready:
+            return tasks
+        producers = self._producers(consumer)
+        return [task for task in tasks if not producers.isdisjoint(task.containers)] or tasks
 
     def _take(self, piece: _Piece, needless: float) -> None:
         """Name a piece; what is later than `needless` held nobody up but by Spark's barrier."""

@@ -69,7 +69,8 @@ def operator_latencies(
     `behind[operator] * window_seconds`, estimated.
 
     The time from the slowest upstream's end to the operator's turn has two parts. Launch, shuffle, restoring
-    state and decoding blocks are transfer. The rest is wait: for the stage before, for a slot, for siblings.
+    state and decoding blocks are transfer. The rest is wait: for the stage before, for a slot with other
+    containers or earlier windows, for siblings.
     """
     ended = {operator: found.ended for operator, found in times.operators.items()}
     pieces = _transfer_pieces(topology, times)
@@ -172,9 +173,14 @@ def _transfer_pieces(topology: Topology, times: WindowTimes) -> dict[int, _Piece
     barrier: float | None = None
     for tasks in tasks_by_stage(topology, times):
         for task in tasks:
-            reading = (task.entered if barrier is None else barrier, task.entered), (task.entered, task.began)
+            reading: _Pieces = (
+                (task.entered if barrier is None else barrier, task.entered),
+                (task.entered, task.began),
+            )
             for container in task.containers:
                 found = times.containers[container]
+                if found.ready:  # it waits for its producers only, then for its slot
+                    reading = ((-math.inf, found.ready),)
                 turns = [
                     times.operators[operator].began
                     for operator in topology.containers[container]

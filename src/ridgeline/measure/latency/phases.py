@@ -20,6 +20,7 @@ PHASES: Mapping[str, str] = {
     "worker start": "a Python process begins for a task: from its fork, or from its daemon's begin if that "
     "was started too",
     "shuffle": "from the end of a stage until the next one's task has read its records",
+    "queue": "a container whose input is there waits for its slot: for earlier windows, or other containers",
     "restore": "state is brought to the version of the window before",
     "decode": "blocks become batches and tuples; work of the engine around callbacks",
     "user code": "callbacks of operators; of a Spark source, reading its rows",
@@ -102,6 +103,9 @@ def _walk_stages(topology: Topology, times: WindowTimes, walk: _Walk) -> None:
         task = slowest[number]
         for container in reversed(task.containers):
             _walk_container(topology, times, container, walk)
+        ready = [times.containers[one].ready for one in task.containers]
+        if all(ready):
+            walk.back_to(min(ready), "queue")
         walk.back_to(task.entered, arriving)
         process = times.containers[task.containers[0]]
         born = process.daemon_began if process.daemon_began > before else process.worker_began
