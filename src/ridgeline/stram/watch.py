@@ -31,7 +31,7 @@ from ridgeline.measure.answers.windows import (
     WindowAnswer,
     WindowSummaryAnswer,
 )
-from ridgeline.measure.events import ApplicationEnded, RunEvent, WindowCommitted
+from ridgeline.measure.events import ApplicationEnded, ContainerWindow, RunEvent, WindowCommitted
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.topology import OperatorNode, Topology
@@ -115,19 +115,27 @@ class Watch:
             raise fault
 
     def settle(self) -> bool:
-        """Fold the oldest window that waits: to be called when there is time. False if nothing was done."""
+        """Fold the oldest window that waits: to be called when there is time.
+
+        True if more wait. False, too, if nothing was done: somebody reads, and folds all that waits.
+        """
         if not self._waiting or not self._lock.acquire(blocking=False):
             return False
         try:
             self._fold_window()
         finally:
             self._lock.release()
-        return True
+        return bool(self._waiting)
 
     def _fold_window(self) -> None:
-        """Fold what waits up to the first commit. The caller holds the lock."""
+        """Fold what waits up to the first commit, and what follows before the next reports.
+
+        The caller holds the lock.
+        """
         while (event := self._fold()) is not None and not isinstance(event, WindowCommitted):
             pass
+        while self._waiting and not isinstance(self._waiting[0], ContainerWindow):
+            self._fold()
 
     def _fold(self) -> RunEvent | None:
         """Fold the oldest event that waits, None without any. One that cannot be folded is left out."""

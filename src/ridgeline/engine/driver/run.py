@@ -110,7 +110,9 @@ class ApplicationRun:
         *,
         committer: Committer | None = None,
     ) -> None:
-        """`settle` is called when nothing else is to be done: it does a piece of work and says if it did.
+        """`settle` is called when there is time, after windows were reported.
+
+        It does a piece of what is left to do with them, and says if more is left.
 
         `committer`: where commits wait for their sync; None: in `turn`.
         """
@@ -121,6 +123,7 @@ class ApplicationRun:
         self._clock = clock
         self._observe = observe or (lambda _event: None)
         self._settle = settle
+        self._unsettled = False
         self._early_warnings: list[StateWarning] | None = []
         self._idled = clock.monotonic()
         self._windows: dict[int, _Window] = {}
@@ -210,12 +213,11 @@ class ApplicationRun:
 
     def _poll(self, seconds: float) -> Sequence[ExecutorEvent]:
         """What has come of the windows; waits at most so long for it, and does what can wait meanwhile."""
-        if self._settle is not None:
+        while self._unsettled and self._settle is not None:
             events = self._executor.poll(0.0)
-            while not events and not self._committer.done and self._settle():
-                events = self._executor.poll(0.0)
-            if events:
+            if events or self._committer.done:
                 return events
+            self._unsettled = self._settle()
         return self._executor.poll(0.0 if self._committer.done else seconds)
 
     # Events and instructions --------------------------------------------------------------------------------
@@ -331,6 +333,7 @@ class ApplicationRun:
 
     def _report(self, window_id: int, window: _Window) -> None:
         """Report a window that is published: its containers and operators, its outputs, then its times."""
+        self._unsettled = True
         published = window.timeline.now()
         for event in report_events(window.reports, published):
             self._observe(event)

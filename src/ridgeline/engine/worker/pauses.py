@@ -8,8 +8,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_SWITCH_SECONDS = 0.0005
-"""A thread that waits for Python's lock gets it after so long; Python's own 5 ms are more than a window."""
+_SWITCH_SECONDS = 0.0001
+"""A thread that waits for Python's lock gets it after so long; Python's own 5 ms are more than a window.
+
+A commit waits for it after each of its system calls, the windows while a state is compacted.
+"""
 _lock = threading.Lock()
 _users = 0
 _before = 0.0
