@@ -28,7 +28,7 @@ from ridgeline.engine.worker.feeding import FedRows
 from ridgeline.engine.worker.heartbeat import HeartbeatSender, Send
 from ridgeline.engine.worker.hosted import CLOCK, Hosted, end_orderly
 from ridgeline.engine.worker.messages import Address, Heartbeat, Host, Joined, encode
-from ridgeline.engine.worker.pauses import short_pauses
+from ridgeline.engine.worker.pauses import short_pauses, spare_loaded
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.engine.worker.slot_loop import SlotLoop
 from ridgeline.plan.container_spec import ContainerSpec
@@ -144,6 +144,7 @@ class Containers:
         else:
             self._tear_down(self.specs.keys() - set(message.containers))
         self.specs = {number: self._hosted.specs[number] for number in message.containers}
+        spare_loaded()
 
     def run(
         self,

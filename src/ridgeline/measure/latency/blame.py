@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ridgeline.measure.answers.windows import ExplainedAnswer
 from ridgeline.measure.latency.critical_path import CriticalPath
@@ -45,8 +46,7 @@ class BlameStep:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     """What a container did from `start` until the next piece.
 
     `nearest`: the operator that stands for it among other containers.
@@ -71,10 +71,11 @@ class _Walk:
         """From the last to the first."""
 
     def back_to(self, start: float, what: str, operator: str = "") -> None:
-        """Name the time from `start` to where the walk is; nothing is taken below `floor`."""
-        start = min(max(start, self.floor), self.position)
-        self.steps.append(BlameStep(what, operator, self.position - start))
-        self.position = start
+        """Name the time, if any, from `start` to where the walk is; nothing is taken below `floor`."""
+        start = max(start, self.floor)
+        if start < self.position:
+            self.steps.append(BlameStep(what, operator, self.position - start))
+            self.position = start
 
 
 def blame_chain(topology: Topology, times: WindowTimes) -> tuple[BlameStep, ...]:
