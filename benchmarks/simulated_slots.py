@@ -160,6 +160,7 @@ class SimulatedSlots:
     """A `SlotPlatform` of so many simulated slots."""
 
     listen = Listen()
+    patience_seconds = 20.0
 
     def __init__(self, plan: Plan, places: int, moves: Callable[[int], bool]) -> None:
         self.network = SimulatedNetwork(plan, moves)
@@ -169,8 +170,12 @@ class SimulatedSlots:
         """As many slots as were asked for."""
         return min(containers, self._places)
 
-    def release(self) -> None:
+    def release(self, _places: int | None = None) -> None:
         """Nothing was taken."""
+
+    def present(self) -> int:
+        """All are there."""
+        return self._places
 
     def open_network(self, _secret: bytes) -> SimulatedNetwork:
         """STRAM's end."""

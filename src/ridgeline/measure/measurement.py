@@ -255,11 +255,17 @@ class Measurement:
             elif isinstance(one, OperatorWindow) and one.operator in self.topology.by_id:
                 operators.append(one)
                 self._statuses.operator_window(one)
-                self._throughput.add(one.operator, one.at, one.tuples_in, one.tuples_out)
-                self._progress.operator_window(one)
             elif isinstance(one, SourceProgress):
                 self._progress.source(one)
                 self._totals.source(one)
+        if operators:
+            self._throughput.add(
+                operators[0].at,
+                [one.operator for one in operators],
+                [one.tuples_in for one in operators],
+                [one.tuples_out for one in operators],
+            )
+            self._progress.operators_ended(operators)
         self._progress.window_committed(event)
         self._totals.window_committed(event, operators)
         self._committed = event.window_id

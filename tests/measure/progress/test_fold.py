@@ -32,23 +32,25 @@ def beat(fold, at, container, *operators, window=0, attempt=0, pid=1):
 
 
 def ran(fold, window, operator, seconds, tuples_in=None, tuples_out=None, **more):
-    fold.operator_window(
-        OperatorWindow(
-            0.0,
-            window,
-            0,
-            operator,
-            operator - 1,
-            "h",
-            0.0,
-            0.0,
-            seconds,
-            0.0,
-            0.0,
-            tuples_in or {},
-            tuples_out or {},
-            **more,
-        )
+    fold.operators_ended(
+        [
+            OperatorWindow(
+                0.0,
+                window,
+                0,
+                operator,
+                operator - 1,
+                "h",
+                0.0,
+                0.0,
+                seconds,
+                0.0,
+                0.0,
+                tuples_in or {},
+                tuples_out or {},
+                **more,
+            )
+        ]
     )
 
 
@@ -492,7 +494,7 @@ def test_whatever_happens_the_figures_are_numbers_and_not_negative(given_events,
         WindowPlanned: fold.window_planned,
         WindowStarted: fold.window_started,
         ContainerHeartbeat: fold.heartbeat,
-        OperatorWindow: fold.operator_window,
+        OperatorWindow: lambda event: fold.operators_ended([event]),
         SourceProgress: fold.source,
         WindowCommitted: fold.window_committed,
     }
@@ -514,7 +516,7 @@ def test_a_long_run_of_many_operators_holds_no_more_than_a_short_one():
         report(fold, window + 0.6, window, 1, float(window), 5.0)
         commit(fold, window, window + 0.7)
         held = fold._window
-        sizes.append(len(held.operators) + len(held.heartbeats) + len(held.processes) + len(fold._averages))
+        sizes.append(len(held.operators) + len(held.heartbeats) + len(held.processes))
         sizes[-1] += len(fold._sources["o0"].backlog._samples)
     assert sizes[-1] == sizes[100]
     assert len(strict(fold, 200.0)["operators"]) == 50

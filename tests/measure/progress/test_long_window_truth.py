@@ -82,21 +82,23 @@ class Run:
                 ({"input": tuples_in} if tuples_in else {}),
                 ({"output": tuples_out} if tuples_out else {}),
             )
-            self.fold.operator_window(
-                OperatorWindow(
-                    self.now,
-                    self.window,
-                    0,
-                    operator,
-                    operator - 1,
-                    "h",
-                    0.0,
-                    0.0,
-                    seconds,
-                    0.0,
-                    0.0,
-                    *counts,
-                )
+            self.fold.operators_ended(
+                [
+                    OperatorWindow(
+                        self.now,
+                        self.window,
+                        0,
+                        operator,
+                        operator - 1,
+                        "h",
+                        0.0,
+                        0.0,
+                        seconds,
+                        0.0,
+                        0.0,
+                        *counts,
+                    )
+                ]
             )
         self.fold.window_committed(WindowCommitted(self.now, self.window, 1, self.began, *[self.now] * 6))
         self.fold.source(

@@ -10,7 +10,7 @@ START = 1_700_000_000.0
 def test_steady_windows_give_their_rate():
     throughput = Throughput()
     for second in range(1, 31):
-        throughput.add(1, START + second, {"left": 200, "right": 50}, {"out": 25})
+        throughput.add(START + second, [1], [{"left": 200, "right": 50}], [{"out": 25}])
     rates = throughput.rates(1, START + 30.5)
     assert rates.inputs == {"left": pytest.approx(200), "right": pytest.approx(50)}
     assert rates.outputs == {"out": pytest.approx(25)}
@@ -23,32 +23,32 @@ def test_steady_windows_give_their_rate():
 
 def test_the_first_window_counts_as_long_as_a_window_is():
     throughput = Throughput(window_seconds=0.5)
-    throughput.add(1, START, {"in": 100}, {})
+    throughput.add(START, [1], [{"in": 100}], [{}])
     assert throughput.rates(1, START).tuples_in == pytest.approx(200)
-    throughput.add(1, START + 0.5, {"in": 300}, {})
+    throughput.add(START + 0.5, [1], [{"in": 300}], [{}])
     assert throughput.rates(1, START + 0.5).tuples_in == pytest.approx(400)  # 400 tuples in 1 s, not in 10
 
 
 def test_only_the_last_interval_counts():
     throughput = Throughput(interval_seconds=2)
     for second, tuples in enumerate((1000, 10, 20), 1):
-        throughput.add(1, START + second, {"in": tuples}, {})
+        throughput.add(START + second, [1], [{"in": tuples}], [{}])
     assert throughput.rates(1, START + 3).tuples_in == pytest.approx(15)
 
 
 def test_of_a_window_that_began_before_the_interval_its_share_counts():
     throughput = Throughput(interval_seconds=10)
     for end, tuples in ((6, 600), (12, 1200), (18, 300)):
-        throughput.add(1, START + end, {"in": tuples}, {})
+        throughput.add(START + end, [1], [{"in": tuples}], [{}])
     # The last 10 s: 6 s of the third window, 4 of the second's 6 s.
     assert throughput.rates(1, START + 18).tuples_in == pytest.approx((300 + 4 / 6 * 1200) / 10)
 
 
 def test_windows_longer_than_the_interval_give_the_rate_of_the_last():
     throughput = Throughput(interval_seconds=10)
-    throughput.add(1, START + 60, {"in": 60}, {})
-    throughput.add(1, START + 120, {"in": 1200}, {})
-    throughput.add(1, START + 180, {"in": 600}, {})
+    throughput.add(START + 60, [1], [{"in": 60}], [{}])
+    throughput.add(START + 120, [1], [{"in": 1200}], [{}])
+    throughput.add(START + 180, [1], [{"in": 600}], [{}])
     for later in (0, 30, 60):
         assert throughput.rates(1, START + 180 + later).tuples_in == pytest.approx(10)
 
@@ -56,7 +56,7 @@ def test_windows_longer_than_the_interval_give_the_rate_of_the_last():
 def test_in_a_stall_the_rate_falls_to_zero_and_ports_stay_known():
     throughput = Throughput(interval_seconds=10)
     for second in range(1, 21):
-        throughput.add(1, START + second, {"in": 100}, {"out": 1})
+        throughput.add(START + second, [1], [{"in": 100}], [{"out": 1}])
     assert throughput.rates(1, START + 21).tuples_in == pytest.approx(
         100
     )  # the next window may still be running
@@ -69,7 +69,7 @@ def test_in_a_stall_the_rate_falls_to_zero_and_ports_stay_known():
 def test_after_an_idle_hour_the_rate_is_of_the_last_seconds():
     throughput = Throughput(interval_seconds=10)
     for end in (1, 2, 3602, 3603, 3604):
-        throughput.add(1, START + end, {"in": 1000}, {})
+        throughput.add(START + end, [1], [{"in": 1000}], [{}])
     # Two whole windows, and of the one after the pause 8 s of its 3600.
     assert throughput.rates(1, START + 3604).tuples_in == pytest.approx((2000 + 8 / 3600 * 1000) / 10)
     assert throughput.rates(1, START + 3616).tuples_in == pytest.approx(0)
@@ -78,7 +78,7 @@ def test_after_an_idle_hour_the_rate_is_of_the_last_seconds():
 def test_more_windows_than_samples_shorten_the_time_not_the_rate():
     throughput = Throughput(maximum_samples=4)
     for number in range(1, 101):
-        throughput.add(1, START + number * 0.01, {"in": 3}, {})
+        throughput.add(START + number * 0.01, [1], [{"in": 3}], [{}])
     rates = throughput.rates(1, START + 1)
     assert rates.tuples_in == pytest.approx(300)
     assert rates.seconds == pytest.approx(0.04)
@@ -86,16 +86,16 @@ def test_more_windows_than_samples_shorten_the_time_not_the_rate():
 
 def test_a_clock_that_was_set_back_divides_by_nothing():
     throughput = Throughput()
-    throughput.add(1, START, {"in": 10}, {})
-    throughput.add(1, START, {"in": 10}, {"out": 2})
-    throughput.add(1, START - 50, {"in": 10}, {})
+    throughput.add(START, [1], [{"in": 10}], [{}])
+    throughput.add(START, [1], [{"in": 10}], [{"out": 2}])
+    throughput.add(START - 50, [1], [{"in": 10}], [{}])
     assert throughput.rates(1, START - 50) == Rates({"in": 30.0}, {"out": 2.0}, 30.0, 2.0, 1.0)
 
 
 def test_totals_are_since_the_start():
     throughput = Throughput(interval_seconds=1)
     for second in range(100):
-        throughput.add(7, START + second, {"left": 2, "right": 1}, {"out": 1})
+        throughput.add(START + second, [7], [{"left": 2, "right": 1}], [{"out": 1}])
     assert throughput.totals(7) == Totals({"left": 200, "right": 100}, {"out": 100}, 300, 100)
 
 
@@ -112,7 +112,7 @@ def test_rates_are_no_greater_than_the_fastest_window(windows, later):
     for number, (gap, tuples) in enumerate(windows):
         length = 1.0 if number == 0 else max(gap, 0.01)
         end += length
-        throughput.add(1, end, {"in": tuples}, {})
+        throughput.add(end, [1], [{"in": tuples}], [{}])
         fastest, pending = max(fastest, tuples / length), pending + tuples
     assert 0 <= throughput.rates(1, end + later).tuples_in <= fastest * 1.001
     assert throughput.totals(1).tuples_in == pending

@@ -8,7 +8,7 @@ STRAM's clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowStarted,
 )
+from ridgeline.measure.progress.averages import Averages
 from ridgeline.measure.progress.backlog import (
     BacklogState,
     PartitionedSource,
@@ -39,7 +40,6 @@ from ridgeline.measure.progress.backlog import (
 )
 from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate, greatest, total
 from ridgeline.measure.progress.formulas import (
-    History,
     WindowProgress,
     even_shares,
     window_progress,
@@ -48,7 +48,6 @@ from ridgeline.measure.progress.formulas import (
 from ridgeline.measure.progress.rows import finite, infinite, operator_row, window_row
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 
-_WINDOWS = 10  # that averages reach back
 _LATE_SHARE = 1.2  # of its width: a window that takes longer is late
 _SILENT_SECONDS = 3.0  # that a window may run before its first heartbeat
 _BEHIND_WINDOWS = 4.0  # no application that is further behind its schedule keeps up
@@ -74,7 +73,7 @@ class ProgressFold:
         self._topology = Topology((), ())
         self._even: dict[StreamEdge, Estimate] = {}
         self._dealt: dict[tuple[int, str], list[StreamEdge]] = {}
-        self._averages: dict[int, _Averages] = {}
+        self._averages = Averages()
         self._sources: dict[str, PartitionedSource] = {}
         self._schedule = ScheduleBacklog(window_seconds=window_seconds, interval_seconds=interval_seconds)
         self._window: _Window | None = None
@@ -104,11 +103,7 @@ class ProgressFold:
             for node in topology.operators
             if node.id in before.by_id and _same(node, before.by_id[node.id])
         }
-        self._averages = {
-            node.id: self._averages[node.id]
-            for node in topology.operators
-            if node.id in kept and node.id in self._averages
-        }
+        self._averages.keep(kept, {node.id for node in topology.operators if node.kind == "input"})
         names = dict.fromkeys(node.name for node in topology.operators if node.kind == "input")
         for name in names:
             partitions = tuple(node.id for node in topology.partitions_of(name))
@@ -172,23 +167,20 @@ class ProgressFold:
         window.finished.discard(event.container)
         window.heartbeats[event.container] = event.at
         said = {operator.id: operator for operator in event.operators if operator.id in ids}
-        if any(_moves(operator, window.operators.get(operator.id)) for operator in said.values()):
+        if any(_moves(operator, window.heard.get(operator.id)) for operator in said.values()):
             for source in self._sources.values():
                 source.backlog.moved(event.at)
-        window.operators.update(said)
+        window.heard.update(said)
 
-    def operator_window(self, event: OperatorWindow) -> None:
-        """What an operator did in the attempt that counts."""
-        node = self._topology.by_id.get(event.operator)
-        if node is None:
-            return
-        if not event.dropped:
-            self._averages.setdefault(node.id, _Averages()).add(event, node)
-        window = self._flights.get(event.window_id)
+    def operators_ended(self, events: Sequence[OperatorWindow]) -> None:
+        """What operators did in the attempt at a window that counts."""
+        events = [event for event in events if event.operator in self._topology.by_id]
+        counted = [event for event in events if not event.dropped]
+        if counted:
+            self._averages.add(counted)
+        window = self._flights.get(events[0].window_id) if events else None
         if window is not None:
-            window.operators[node.id] = RunningOperator(
-                node.id, "done", event.compute_seconds, event.tuples_in, produced=event.tuples_out
-            )
+            window.ended = (*window.ended, *events)
 
     def source(self, event: SourceProgress) -> None:
         """How far an input operator is: one partition, or a whole source."""
@@ -197,7 +189,7 @@ class ProgressFold:
         if node is None or source is None:
             return
         if not event.whole and event.consumed is not None:
-            self._averages.setdefault(node.id, _Averages()).add_work(event.consumed)
+            self._averages.add_work(node.id, event.consumed)
         source.add(event)
 
     def source_asked(self, event: SourceAsked) -> None:
@@ -259,6 +251,7 @@ class ProgressFold:
         window = self._window
         running = window is not None and window.running
         figures = self._figures(now)
+        reported = {} if window is None else window.operators
         elapsed = (
             None
             if window is None
@@ -275,7 +268,7 @@ class ProgressFold:
                 operator_row(
                     node,
                     figures.operators[node.id],
-                    window.operators.get(node.id) if window is not None else None,
+                    reported.get(node.id),
                 )
                 for node in self._topology.operators
             ],
@@ -293,11 +286,7 @@ class ProgressFold:
         window = self._window
         if window is None:
             return window_progress(self._topology, {}, {}, self._even)
-        history = (
-            {identity: averages.history() for identity, averages in self._averages.items()}
-            if window.running
-            else {}
-        )
+        history = self._averages.histories() if window.running else {}
         ages = {
             container: min(max(0.0, now - at), self._timeout) for container, at in window.heartbeats.items()
         }
@@ -308,15 +297,10 @@ class ProgressFold:
         """What part of a port's tuples each of its streams carries, as in earlier windows where they say."""
         found = dict(self._even)
         for (sink, port), edges in self._dealt.items():
-            reader = self._averages.get(sink)
-            came = reader.inputs.get(port) if reader is not None else None
-            sent = [
-                self._averages[edge.source].outputs.get(edge.source_port)
-                for edge in edges
-                if edge.source in self._averages
-            ]
+            came = self._averages.tuples_in(sink, port)
+            sent = [self._averages.tuples_out(edge.source, edge.source_port) for edge in edges]
             whole = sum(mean for mean in sent if mean is not None)
-            if came is not None and len(sent) == len(edges) and None not in sent and whole > 0:
+            if came is not None and None not in sent and whole > 0:
                 found.update(dict.fromkeys(edges, Estimate(min(1.0, came / whole), Basis.ESTIMATED)))
         return found
 
@@ -475,7 +459,9 @@ class _Window:
     at_once: bool = False
     """It began as soon as the one before, which was late, had ended."""
     committed_at: float | None = None
-    operators: dict[int, RunningOperator] = field(default_factory=dict)
+    heard: dict[int, RunningOperator] = field(default_factory=dict)
+    """What heartbeats say."""
+    ended: Sequence[OperatorWindow] = ()
     heartbeats: dict[int, float] = field(default_factory=dict)
     processes: dict[tuple[str, int], int] = field(default_factory=dict)
     finished: set[int] = field(default_factory=set)
@@ -484,63 +470,21 @@ class _Window:
     def running(self) -> bool:
         return self.committed_at is None
 
-    def clear(self) -> None:
-        for reported in (self.operators, self.heartbeats, self.processes, self.finished):
-            reported.clear()
-
-
-@dataclass(slots=True)
-class _Averages:
-    """Moving averages of an operator's windows; of the last `_WINDOWS`, weighed exponentially."""
-
-    windows: int = 0
-    seconds: float = 0.0
-    end_seconds: float = 0.0
-    elements: float = 0.0
-    inputs: dict[str, float] = field(default_factory=dict)
-    outputs: dict[str, float] = field(default_factory=dict)
-    works: int = 0
-    work: float = 0.0
-    work_before: float | None = None
-
-    def add(self, event: OperatorWindow, node: OperatorNode) -> None:
-        """One window; an input operator's only element is the window."""
-        self.windows += 1
-        weight = 1.0 / min(self.windows, _WINDOWS)
-        elements = 1.0 if node.kind == "input" else float(sum(event.tuples_in.values()))
-        self.seconds += weight * (event.compute_seconds - self.seconds)
-        self.end_seconds += weight * (event.end_seconds - self.end_seconds)
-        self.elements += weight * (elements - self.elements)
-        for means, counts in ((self.inputs, event.tuples_in), (self.outputs, event.tuples_out)):
-            if means.keys() - counts.keys():
-                counts = {**dict.fromkeys(means, 0), **counts}  # noqa: PLW2901  what it is without them
-            for port, count in counts.items():
-                mean = means.get(port, 0.0)
-                means[port] = mean + weight * (count - mean)
-
-    def add_work(self, consumed: float) -> None:
-        """The cumulative work at the end of a window; if it falls, the source has restarted."""
-        if self.work_before is not None and consumed >= self.work_before:
-            self.works += 1
-            self.work += (consumed - self.work_before - self.work) / min(self.works, _WINDOWS)
-        self.work_before = consumed
-
-    def history(self) -> History:
-        """As the formulas take it."""
-        work, before = self.work if self.works else None, self.work_before
-        if not self.windows:
-            return History(work=work, work_before=before)
-        if self.elements <= 0:
-            return History(
-                elements=self.elements,
-                seconds=self.seconds,
-                end_seconds=self.end_seconds,
-                work=work,
-                work_before=before,
+    @property
+    def operators(self) -> dict[int, RunningOperator]:
+        """What operators have reported, at last that they are done."""
+        done = {
+            event.operator: RunningOperator(
+                event.operator, "done", event.compute_seconds, event.tuples_in, produced=event.tuples_out
             )
-        outputs = {port: mean / self.elements for port, mean in self.outputs.items()}
-        each = (self.seconds - self.end_seconds) / self.elements
-        return History(each, outputs, self.elements, self.seconds, self.end_seconds, work, before)
+            for event in self.ended
+        }
+        return self.heard | done
+
+    def clear(self) -> None:
+        self.ended = ()
+        for reported in (self.heard, self.heartbeats, self.processes, self.finished):
+            reported.clear()
 
 
 def _moves(said: RunningOperator, before: RunningOperator | None) -> bool:

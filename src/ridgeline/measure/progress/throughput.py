@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.measure.progress.counts import Counts, PortNumbers, Ports
 
 _SHORTEST_SECONDS = 0.001  # so that it is not lost beside seconds since 1970
 
@@ -33,26 +38,6 @@ class Totals:
     tuples_out: int = 0
 
 
-Counts = dict[str, int]
-
-
-@dataclass(slots=True)
-class _Operator:
-    """When windows ended, and the tuples by port since the start as of then.
-
-    Tuples of before the first window count at its beginning.
-    """
-
-    ends: list[float]
-    inputs: list[Counts]
-    outputs: list[Counts]
-
-    def forget(self, before: float, most: int) -> None:
-        """Drop ends that no rate since `before` needs; at least the last two windows stay."""
-        gone = max(0, len(self.ends) - 1 - most, min(bisect_right(self.ends, before) - 1, len(self.ends) - 3))
-        del self.ends[:gone], self.inputs[:gone], self.outputs[:gone]
-
-
 class Throughput:
     """Tuples per second over `interval_seconds` (`throughput_calculation_interval`). One thread at a time.
 
@@ -67,7 +52,9 @@ class Throughput:
     takes longer than recent windows, the interval ends one window's time before now instead. So the rate
     falls in a stall, and is 0 after an idle interval.
 
-    `window_seconds`: the assumed time of the first window, which has none before it; so no time is 0.
+    `window_seconds`: the assumed time of the first window, which has none before it; so no time is 0. An
+    operator that begins later has begun with the window before; one that is missing in a window had no tuples
+    in it.
     """
 
     def __init__(
@@ -83,69 +70,91 @@ class Throughput:
         self._interval = interval_seconds
         self._most = maximum_samples
         self._first = window_seconds
-        self._operators: dict[int, _Operator] = {}
+        self._ports = Ports()
+        self._begun: dict[int, float] = {}
+        """By operator, when its first window began."""
+        self._ends: list[float] = []
+        self._totals: list[npt.NDArray[np.float64]] = []
+        """When windows ended, and the tuples by port since the start as of then; first those before all."""
 
     def add(
-        self, operator_id: int, at: float, tuples_in: Mapping[str, int], tuples_out: Mapping[str, int]
+        self, at: float, operators: list[int], tuples_in: Sequence[Counts], tuples_out: Sequence[Counts]
     ) -> None:
-        """Note a window of an operator that ended `at` on STRAM's clock, with its tuples by port.
+        """Note a window of these operators that ended `at` on STRAM's clock, with their tuples by port.
 
         A window that did not end after the one before (a clock was set back) is added to that one.
         """
-        operator = self._operators.get(operator_id)
-        if operator is None:
-            operator = self._operators[operator_id] = _Operator([at - self._first], [{}], [{}])
-        elif at <= operator.ends[-1]:
-            operator.inputs[-1] = _sum(operator.inputs[-1], tuples_in)
-            operator.outputs[-1] = _sum(operator.outputs[-1], tuples_out)
+        if not self._ends:
+            self._ends.append(at - self._first)
+            self._totals.append(np.zeros(0, np.float64))
+        elif at <= self._ends[-1]:
+            at = self._ends.pop()
+            last = self._totals.pop()
+            self._append(at, last, operators, tuples_in, tuples_out)
             return
-        operator.ends.append(at)
-        operator.inputs.append(_sum(operator.inputs[-1], tuples_in))
-        operator.outputs.append(_sum(operator.outputs[-1], tuples_out))
-        operator.forget(at - self._interval, self._most)
+        self._append(at, self._totals[-1], operators, tuples_in, tuples_out)
+        before = at - self._interval
+        ends = self._ends
+        gone = max(0, len(ends) - 1 - self._most, min(bisect_right(ends, before) - 1, len(ends) - 3))
+        del self._ends[:gone], self._totals[:gone]
+
+    def _append(
+        self,
+        at: float,
+        totals: npt.NDArray[np.float64],
+        operators: list[int],
+        tuples_in: Sequence[Counts],
+        tuples_out: Sequence[Counts],
+    ) -> None:
+        """The next end, with these tuples added to the totals."""
+        numbers, counts, _ = self._ports.window(operators, tuples_in, tuples_out)
+        totals = np.concatenate((totals, np.zeros(len(self._ports) - len(totals), np.float64)))
+        totals[numbers] += counts
+        if len(self._begun) < len(operators) or not self._begun.keys() >= set(operators):
+            for operator in operators:
+                self._begun.setdefault(operator, self._ends[-1])
+        self._ends.append(at)
+        self._totals.append(totals)
 
     def forget(self, operator_id: int) -> None:
         """Drop all that is known of an operator: a new plan has it no more."""
-        self._operators.pop(operator_id, None)
+        self._begun.pop(operator_id, None)
+        self._ports.forget(operator_id)
 
     def rates(self, operator_id: int, now: float) -> Rates:
         """The rates as of `now` on STRAM's clock; zeros, without ports, of an operator that is not known."""
-        operator = self._operators.get(operator_id)
-        if operator is None:
+        begun = self._begun.get(operator_id)
+        if begun is None:
             return Rates()
-        ends = operator.ends
+        ends = self._ends
         running = min(ends[-1] - ends[-2], ends[-2] - ends[-3]) if len(ends) > 2 else ends[-1] - ends[-2]  # noqa: PLR2004  two windows
         until = max(ends[-1], now - running)
-        since = max(ends[0], until - self._interval)
+        since = max(begun, ends[0], until - self._interval)
         seconds = until - since
-        inputs = _per_second(ends, operator.inputs, since, seconds)
-        outputs = _per_second(ends, operator.outputs, since, seconds)
+        inputs = self._per_second(self._ports.inputs[operator_id], since, seconds)
+        outputs = self._per_second(self._ports.outputs[operator_id], since, seconds)
         return Rates(inputs, outputs, sum(inputs.values()), sum(outputs.values()), seconds)
 
     def totals(self, operator_id: int) -> Totals:
         """The tuples since the start; zeros, without ports, of an operator that is not known."""
-        operator = self._operators.get(operator_id)
-        if operator is None:
+        if operator_id not in self._begun:
             return Totals()
-        inputs, outputs = operator.inputs[-1], operator.outputs[-1]
-        return Totals(dict(inputs), dict(outputs), sum(inputs.values()), sum(outputs.values()))
+        last = self._totals[-1]
+        inputs = {port: int(last[number]) for port, number in self._ports.inputs[operator_id].items()}
+        outputs = {port: int(last[number]) for port, number in self._ports.outputs[operator_id].items()}
+        return Totals(inputs, outputs, sum(inputs.values()), sum(outputs.values()))
 
-
-def _sum(counts: Counts, more: Mapping[str, int]) -> Counts:
-    if not any(more.values()) and more.keys() <= counts.keys():
-        return counts  # nobody changes it
-    return counts | {port: counts.get(port, 0) + count for port, count in more.items()}
-
-
-def _per_second(ends: list[float], counts: list[Counts], since: float, seconds: float) -> dict[str, float]:
-    """Tuples per second of every port since a moment, in which a window's tuples count by its share of it."""
-    after = bisect_right(ends, since)
-    if after == len(ends):
-        return dict.fromkeys(counts[-1], 0.0)
-    first, last = counts[after - 1], counts[after]
-    share = (since - ends[after - 1]) / (ends[after] - ends[after - 1])
-    rates = {}
-    for port, count in counts[-1].items():
-        before = first.get(port, 0)
-        rates[port] = (count - before - share * (last.get(port, 0) - before)) / seconds
-    return rates
+    def _per_second(self, ports: PortNumbers, since: float, seconds: float) -> dict[str, float]:
+        """Tuples per second of each port since a moment; of the window around it, the share after it."""
+        ends, totals = self._ends, self._totals
+        after = bisect_right(ends, since)
+        if after == len(ends):
+            return dict.fromkeys(ports, 0.0)
+        share = (since - ends[after - 1]) / (ends[after] - ends[after - 1])
+        rates = {}
+        for port, number in ports.items():
+            first, last = (
+                int(found[number]) if number < len(found) else 0 for found in totals[after - 1 : after + 1]
+            )
+            rates[port] = (int(totals[-1][number]) - first - share * (last - first)) / seconds
+        return rates

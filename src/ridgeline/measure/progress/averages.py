@@ -1,0 +1,136 @@
+"""Moving averages of operators' windows, of the last ten, weighed exponentially: of all operators at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.measure.events import OperatorWindow
+from ridgeline.measure.progress.counts import Ports
+from ridgeline.measure.progress.formulas import History
+
+_WINDOWS = 10  # that averages reach back
+
+
+@dataclass(slots=True)
+class _Work:
+    """The work of an input operator, in the unit of its `progress()`."""
+
+    windows: int = 0
+    mean: float = 0.0
+    before: float | None = None
+
+    def add(self, consumed: float) -> None:
+        """The cumulative work at the end of a window; if it falls, the source has restarted."""
+        if self.before is not None and consumed >= self.before:
+            self.windows += 1
+            self.mean += (consumed - self.before - self.mean) / min(self.windows, _WINDOWS)
+        self.before = consumed
+
+
+class Averages:
+    """The averages of all operators that have reported, by id. One thread at a time.
+
+    The only element of an input operator is the window.
+    """
+
+    def __init__(self) -> None:
+        self._inputs: frozenset[int] = frozenset()
+        self._rows: dict[int, int] = {}
+        self._ports = Ports()
+        self._means = np.zeros((4, 0))
+        """Rows: windows, seconds, end seconds, elements; columns: operators."""
+        self._tuples = np.zeros(0)
+        """Tuples of a window, by port."""
+        self._columns: npt.NDArray[np.intp] = np.zeros(0, np.intp)
+        self._owners: npt.NDArray[np.intp] = np.zeros(0, np.intp)
+        self._reading: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._last: list[int] = []
+        self._work: dict[int, _Work] = {}
+
+    def keep(self, operators: Collection[int], inputs: Collection[int]) -> None:
+        """Forget all operators but these; `inputs`: the inputs of the new plan."""
+        self._inputs = frozenset(inputs)
+        self._last = []
+        for gone in [operator for operator in self._rows if operator not in operators]:
+            del self._rows[gone]
+            self._ports.forget(gone)
+        self._work = {operator: work for operator, work in self._work.items() if operator in operators}
+
+    def add(self, events: Sequence[OperatorWindow]) -> None:
+        """One window: what operators did in it, each once."""
+        operators = [event.operator for event in events]
+        numbers, counts, entering = self._ports.window(
+            operators, [event.tuples_in for event in events], [event.tuples_out for event in events]
+        )
+        if operators != self._last or len(self._tuples) < len(self._ports):
+            self._adopt(operators)
+        columns = self._columns
+        elements = np.bincount(
+            self._owners[numbers[:entering]], counts[:entering], minlength=self._means.shape[1]
+        )[columns]
+        found = np.array(
+            [
+                [event.compute_seconds for event in events],
+                [event.end_seconds for event in events],
+                np.where(self._reading, elements, 1.0),
+            ]
+        )
+        windows = self._means[0, columns] + 1
+        weights = 1.0 / np.minimum(windows, _WINDOWS)
+        means = self._means[1:, columns]
+        self._means[0, columns] = windows
+        self._means[1:, columns] = means + weights * (found - means)
+        weight_of = np.zeros(self._means.shape[1])
+        weight_of[columns] = weights
+        tuples = np.zeros(len(self._tuples))
+        tuples[numbers] = counts
+        self._tuples += weight_of[self._owners] * (tuples - self._tuples)
+
+    def _adopt(self, operators: list[int]) -> None:
+        """Make room for operators and ports that are new, and remember where these operators are."""
+        columns = self._means.shape[1]
+        new = [operator for operator in operators if operator not in self._rows]
+        self._rows.update(zip(new, range(columns, columns + len(new)), strict=True))
+        self._last = operators
+        self._columns = np.array([self._rows[operator] for operator in operators], np.intp)
+        self._reading = np.array([operator not in self._inputs for operator in operators])
+        self._owners = np.array([self._rows.get(operator, 0) for operator in self._ports.owners], np.intp)
+        self._means = np.concatenate((self._means, np.zeros((4, len(new)))), axis=1)
+        self._tuples = np.concatenate((self._tuples, np.zeros(len(self._ports) - len(self._tuples))))
+
+    def add_work(self, operator: int, consumed: float) -> None:
+        """The cumulative work of an input operator at the end of a window."""
+        self._work.setdefault(operator, _Work()).add(consumed)
+
+    def tuples_in(self, operator: int, port: str) -> float | None:
+        """The tuples of a window at an input port, None if it had none yet."""
+        number = self._ports.inputs.get(operator, {}).get(port)
+        return None if number is None else float(self._tuples[number])
+
+    def tuples_out(self, operator: int, port: str) -> float | None:
+        """The tuples of a window at an output port, None if it had none yet."""
+        number = self._ports.outputs.get(operator, {}).get(port)
+        return None if number is None else float(self._tuples[number])
+
+    def histories(self) -> dict[int, History]:
+        """As the formulas take them, by operator."""
+        return {operator: self._history(operator) for operator in self._rows.keys() | self._work.keys()}
+
+    def _history(self, operator: int) -> History:
+        found = self._work.get(operator, _Work())
+        work, before = found.mean if found.windows else None, found.before
+        if operator not in self._rows:
+            return History(work=work, work_before=before)
+        _, seconds, end_seconds, elements = map(float, self._means[:, self._rows[operator]])
+        if elements <= 0:
+            return History(
+                elements=elements, seconds=seconds, end_seconds=end_seconds, work=work, work_before=before
+            )
+        ports = self._ports.outputs.get(operator, {})
+        outputs = {port: float(self._tuples[number]) / elements for port, number in ports.items()}
+        each = (seconds - end_seconds) / elements
+        return History(each, outputs, elements, seconds, end_seconds, work, before)
