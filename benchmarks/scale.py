@@ -116,6 +116,7 @@ def drive(of_round: Round, partitions: int, moves: Callable[[int], bool] = bool)
     run = ApplicationRun(plan, checkpoint, executor, clock, context, watch.observe)
     info = run_info("simulated", checkpoint.storage.uri)
     watch.observe(planned_event(plan, at=clock.wall(), application_id="scale", info=info))
+    watch.settle()
     stop = threading.Event()
     windows = 4 if of_round.quick else WINDOWS
     with short_pauses():

@@ -154,6 +154,7 @@ class _Measured:
         at, number = self._clock.wall(), f"{run.checkpoint.run_id}-{run.checkpoint.epoch}"
         info = run_info(self._master, uri)
         self._observe(planned_event(self._plan, at=at, application_id=number, info=info))
+        self.watch.settle()  # what is made of the plan is there before `short_pauses`
         self._planned = True
         if server is None:
             return

@@ -37,6 +37,7 @@ NaN: the operator did not report.
 SHARE_WINDOWS = 100
 _PENDING = 32
 _QUANTILES = (0.5, 0.99)
+_MISSING = OperatorLatency(-1, math.nan, math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +147,9 @@ class LatencyFold:
         self, topology: Topology, times: WindowTimes, latencies: Mapping[int, OperatorLatency]
     ) -> _Record:
         """What is kept of a window."""
-        figures = np.full((4, len(topology.operators)), np.nan)
-        estimated = bytearray(len(topology.operators))
-        for column, node in enumerate(topology.operators):
-            if node.id in latencies:
-                found = latencies[node.id]
-                figures[:, column] = found.latency, found.compute, found.wait, found.transfer
-                estimated[column] = found.estimated
+        found = [latencies.get(node.id, _MISSING) for node in topology.operators]
+        figures = np.array([latency[1:5] for latency in found], np.float64).reshape(-1, 4).T.copy()
+        estimated = bytes(latency.estimated for latency in found)
         critical = critical_path(topology, {operator: found.own for operator, found in latencies.items()})
         explained = explain(times, critical, latencies)
         chain = blame_chain(topology, times)
@@ -170,7 +167,7 @@ class LatencyFold:
             late_seconds=times.late_seconds,
             tuples=times.tuples(topology),
             figures=figures,
-            estimated=bytes(estimated),
+            estimated=estimated,
             path=critical.path,
             path_titles=titles,
             path_seconds=critical.latency_seconds,

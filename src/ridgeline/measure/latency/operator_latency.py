@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 from ridgeline.measure.events import OperatorWindow
 from ridgeline.measure.latency.window import WindowTimes, tasks_by_stage
@@ -15,8 +16,7 @@ _NONE_BEHIND: Mapping[int, int] = MappingProxyType({})
 _Pieces = tuple[tuple[float, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorLatency:
+class OperatorLatency(NamedTuple):
     """The latency of a physical operator in one window, in seconds: compute + wait + transfer.
 
     `upstream`: the slowest of those that it reads from, None for inputs. `estimated`: windows behind times

@@ -121,6 +121,7 @@ class Averages:
         return {operator: self._history(operator) for operator in self._rows.keys() | self._work.keys()}
 
     def _history(self, operator: int) -> History:
+        """The averages of one operator, for `histories`."""
         found = self._work.get(operator, _Work())
         work, before = found.mean if found.windows else None, found.before
         if operator not in self._rows:

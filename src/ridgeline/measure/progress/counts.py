@@ -61,6 +61,7 @@ class Ports:
     def _numbered(
         self, known: dict[int, dict[str, int]], operators: Sequence[int], tuples: Sequence[Counts]
     ) -> list[int]:
+        """The numbers of these operators' ports, for `window`; ports that are not `known` get theirs."""
         numbers: list[int] = []
         for operator, counts in zip(operators, tuples, strict=True):
             own = known.setdefault(operator, {})

@@ -166,11 +166,11 @@ def even_shares(topology: Topology) -> dict[StreamEdge, Estimate]:
     groups: dict[tuple[int, str, frozenset[str], str], list[StreamEdge]] = {}
     for edge in topology.streams:
         groups.setdefault((edge.source, edge.source_port, behind[edge.sink], edge.sink_port), []).append(edge)
-    return {
-        edge: Estimate(1.0 / len(edges), Basis.EXACT if len(edges) == 1 else Basis.ESTIMATED)
-        for edges in groups.values()
-        for edge in edges
-    }
+    shares: dict[StreamEdge, Estimate] = {}
+    for edges in groups.values():
+        share = Estimate(1.0 / len(edges), Basis.EXACT if len(edges) == 1 else Basis.ESTIMATED)
+        shares.update(dict.fromkeys(edges, share))
+    return shares
 
 
 def window_progress(
