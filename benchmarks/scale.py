@@ -26,7 +26,7 @@ from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.driver.slot_executor import SlotExecutor
 from ridgeline.engine.driver.triggers import Limits, TickTrigger
 from ridgeline.engine.state.storage import LocalStorage
-from ridgeline.engine.worker.pauses import short_pauses
+from ridgeline.engine.worker.pauses import collect_after, short_pauses
 from ridgeline.measure.events import RunEvent, WindowCommitted
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.event_lines import EventLines
@@ -120,6 +120,7 @@ def drive(of_round: Round, partitions: int, moves: Callable[[int], bool] = bool)
     stop = threading.Event()
     windows = 4 if of_round.quick else WINDOWS
     with short_pauses():
+        collect_after(len(plan.physical.operators))
         TickTrigger(run, clock, stop).drive(Limits(run, windows + 1, stop))
     run.close(orderly=True)
     return marks[0] - began, [after - before for before, after in pairwise(marks)]

@@ -34,7 +34,7 @@ from ridgeline.engine.spark.session import PRELOAD, quieten_executors, start_con
 from ridgeline.engine.spark.shared_context import borrow, give_back
 from ridgeline.engine.spark.worker_check import WorkerCheck
 from ridgeline.engine.state.storage import DriverStorage, LocalStorage
-from ridgeline.engine.worker.pauses import short_pauses
+from ridgeline.engine.worker.pauses import collect_after, short_pauses
 from ridgeline.engine.worker.plan_distribution import installed_modules
 from ridgeline.plan.execution import Plan
 from ridgeline.stram.placement import RESERVED_CORES
@@ -132,6 +132,7 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
         if started:
             started(run)
         with short_pauses():
+            collect_after(len(plan.physical.operators))
             _drive(run, context, clock, stop, options.windows)
         orderly = True
         return Outcome(run.next_window - first, run.master.committed, run.ended, uri)

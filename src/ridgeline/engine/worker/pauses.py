@@ -54,7 +54,7 @@ def short_pauses() -> Iterator[None]:
 
 
 def collect_after(tuples: int) -> None:
-    """An operator takes so many tuples one by one: collect no garbage before.
+    """An operator takes so many tuples one by one, or a window so many reports: collect no garbage before.
 
     Does nothing in a process without `short_pauses`.
     """
