@@ -177,6 +177,10 @@ class SimulatedSlots:
         """All are there."""
         return self._places
 
+    def offers(self) -> Mapping[str, Any]:
+        """There are no hosts to choose from."""
+        return {}
+
     def open_network(self, _secret: bytes) -> SimulatedNetwork:
         """STRAM's end."""
         return self.network
@@ -207,7 +211,10 @@ class _Jobs:
         self._task = task
         self._describe = describe
 
-    def start(self, slot: int) -> None:
+    def node(self, slot: int, host: str) -> str:
+        return host
+
+    def start(self, slot: int, _hosts: Sequence[str] = ()) -> None:
         self._task(slot)
         self._describe(slot)
         self._network.join(slot)
