@@ -66,6 +66,9 @@ def test_values_are_taken_as_text_too(name, value, checked):
         ("heartbeat_timeout", "8761h", YEAR),
         ("recovery_attempts", -1, "must be at least 0"),
         ("unifier_limit", 1, "must be at least 2"),
+        ("memory_mb", 0, "must be at least 1"),
+        ("vcores", "2.5", "must be a whole number"),
+        ("gpus", -1, "must be at least 1"),
         ("partition_parallel", 1, "must be true or false"),
         ("processing_mode", "SOMETIMES", "must be one of AT_LEAST_ONCE, EXACTLY_ONCE, AT_MOST_ONCE"),
         ("partitioner", "sticky", "must be a `Partitioner`"),
@@ -90,7 +93,6 @@ def test_a_value_that_breaks_the_rule_comes_back_with_it(name, value, rule):
     [
         ("partition", "did you mean `partitions`?"),
         ("locality", "locality belongs to a stream: `add_stream(..., locality=...)`"),
-        ("memory_mb", "memory is Spark's: `--conf spark.executor.memory=...`"),
         ("checkpoint_window_count", "every window is a checkpoint here; leave it out"),
     ],
 )

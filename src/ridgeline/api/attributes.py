@@ -224,6 +224,27 @@ _ALL = (
         0,
     ),
     Attribute(
+        "memory_mb",
+        "operator",
+        int,
+        None,
+        "memory of a partition's Python process in MB, which its slot asks the cluster for; "
+        "with dynamic allocation only",
+        1,
+    ),
+    Attribute(
+        "vcores",
+        "operator",
+        int,
+        None,
+        "cores that its slot takes on a cluster, for operators with threads of their own; default: 1",
+        1,
+        1024,
+    ),
+    Attribute(
+        "gpus", "operator", int, None, "GPUs of a partition, which its slot takes on a cluster", 1, 1024
+    ),
+    Attribute(
         "snapshot_interval",
         "application",
         int,
@@ -297,8 +318,6 @@ _ELSEWHERE = {
     "locality": "locality belongs to a stream: `add_stream(..., locality=...)`",
     "stateless": "an operator without declared state is stateless; leave it out",
     "window": 'the streaming window is the application\'s: `Application(name, window="1s")`',
-    "memory_mb": "memory is Spark's: `--conf spark.executor.memory=...`",
-    "vcores": "cores are Spark's: `--conf spark.executor.cores=...`",
 }
 
 

@@ -1,4 +1,4 @@
-"""Notes on a valid plan: where order is lost, and where results may depend on the number of partitions."""
+"""Notes on a valid plan: where order is lost, what depends on the number of partitions or on the cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class Note:
 
 
 def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]:
-    """The notes on a plan, in topological order of the operators; none on operators with one partition.
+    """The notes on a plan, in topological order of the operators.
+
+    On operators with one partition only what they need of their host.
 
     Example:
         >>> from ridgeline import Application
@@ -47,9 +49,24 @@ def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]
     return tuple(
         Note(operator.name, text)
         for operator in logical.operators
-        if first[operator.name].partitions > 1
-        for text in reader.notes(operator, first[operator.name])
+        for text in (
+            *_needs(operator),
+            *(reader.notes(operator, first[operator.name]) if first[operator.name].partitions > 1 else ()),
+        )
     )
+
+
+def _needs(operator: LogicalOperator) -> Iterator[str]:
+    """Where what an operator asks of its host is given."""
+    asked = [name for name in ("vcores", "gpus") if operator.attributes[name]]
+    if asked:
+        names = " and ".join(f"`{name}`" for name in asked)
+        yield f"{names}: given by standalone clusters, YARN and Kubernetes; `local[N]` takes no account of it"
+    if operator.attributes["memory_mb"]:
+        yield (
+            "`memory_mb`: given by standalone clusters, YARN and Kubernetes with dynamic allocation; "
+            "elsewhere memory is `--conf spark.executor.memory` and `spark.executor.memoryOverhead`"
+        )
 
 
 class _Reader:

@@ -116,6 +116,10 @@ class ProcessSlots:
 
     listen = Listen()
     patience_seconds = 0.2
+    given = ()
+
+    def check(self, _need):
+        pass
 
     def __init__(self, places, epoch, target, plan):
         self.places = places
@@ -145,7 +149,7 @@ class ProcessSlots:
     def open_network(self, secret):
         return Sockets(Peer(STRAM, self._epoch), secret, Listen(), SystemClock())
 
-    def open_jobs(self, task, _describe, wake):
+    def open_jobs(self, task, _describe, _need, wake):
         self.jobs = ProcessJobs(self._target, task, wake, self.places)
         self.jobs.hosts, self.jobs.full = tuple(self.hosts), self.full
         return self.jobs

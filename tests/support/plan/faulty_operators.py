@@ -111,7 +111,7 @@ def window_from_outside() -> Application:
         "operator, partitions=...)`"
     ),
     "`memory_mb`: there is no attribute `memory_mb` of applications; "
-    "memory is Spark's: `--conf spark.executor.memory=...`",
+    "it belongs to an operator: `add_operator(name, operator, memory_mb=...)`",
 )
 def application_attributes() -> Application:
     return chain(Application("test", snapshot_intervall=3, windows_kept=0, partitions=2, memory_mb=5))

@@ -93,6 +93,10 @@ class Platform:
 
     listen = Listen()
     patience_seconds = 20.0
+    given = ()
+
+    def check(self, need: object) -> None:
+        """Nothing is needed."""
 
     def __init__(self, driver: DriverProcess, network: Network, slots: int) -> None:
         self._driver = driver
@@ -119,7 +123,7 @@ class Platform:
         return self._network
 
     def open_jobs(
-        self, task: Callable[[int], str], describe: Callable[[int], str], wake: Callable[[], None]
+        self, task: Callable[[int], str], describe: object, need: object, wake: Callable[[], None]
     ) -> Jobs:
         """Jobs of the world."""
         self._driver.jobs = Jobs(self._driver)

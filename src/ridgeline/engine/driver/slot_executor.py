@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from ridgeline.api.clock import Clock
-from ridgeline.api.errors import Failure, OperatorError
+from ridgeline.api.errors import Failure, OperatorError, RidgelineError
 from ridgeline.api.operator import SparkSource
 from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
 from ridgeline.engine.driver.slot_feed import FeedError, Feeds
@@ -52,6 +52,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, InputAwake
 from ridgeline.stram.in_flight import InFlight
+from ridgeline.stram.needs import Need, needs_of, not_given, place_within
 from ridgeline.stram.placement import Placement, place, wishes
 from ridgeline.stram.slots import Member, Slots
 
@@ -115,6 +116,7 @@ class SlotExecutor:
         self._watchdog = Watchdog(hangs, self._heartbeats.workers, self._end_stuck, clock)
         self._group: SlotGroup | None = None
         self._slots: Slots
+        self._needs: Sequence[Need]
         self._plan_files: Sequence[plan_distribution.PlanFile]
         self._home: dict[int, int] = {}
         self._events: deque[ExecutorEvent] = deque()
@@ -211,15 +213,43 @@ class SlotExecutor:
     def _start(self) -> SlotGroup:
         """Choose how many slots there are and what lives in them, and ask Spark for them."""
         fed = [one for one in self._plan.physical.operators if isinstance(one.operator, SparkSource)]
-        placement = place(self._plan, self._platform.claim(len(self._containers), len(fed)))
+        placement = self._place(len(fed))
         self._home = _homes(placement)
         attempts = max(one.attributes["recovery_attempts"] for one in self._plan.logical.operators)
         wish = partial(wishes, self._plan)
         self._slots = Slots(placement, int(attempts), wish, self._platform.offers())
         self._plan_files = self._distribute(placement)
         self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
-        self._group = SlotGroup(self._platform, self._slots, self._host, self._describe, self._clock)
+        self._group = SlotGroup(
+            self._platform,
+            self._slots,
+            self._host,
+            self._describe,
+            lambda slot: self._needs[slot],
+            self._clock,
+        )
         return self._group
+
+    def _place(self, fed: int) -> Placement:
+        """Which containers live in which slot. Raises RidgelineError if the cluster cannot give it."""
+        given = self._platform.given
+        for name, operators in not_given(self._plan, given).items():
+            text = f"`{name}` of {', '.join(operators)} has no effect here: Spark gives it to no slot"
+            self._observe(StateWarning(self._clock.wall(), -1, text))
+        apart = place(self._plan, len(self._containers))
+        claimed = self._platform.claim(sum(need.vcores for need in needs_of(self._plan, apart, given)), fed)
+        placement = place_within(self._plan, min(claimed, len(apart)), claimed, given)
+        self._needs = needs_of(self._plan, placement, given)
+        for need in self._needs:
+            self._platform.check(need)
+        taken = sum(need.vcores for need in self._needs)
+        if taken > claimed:
+            what = f"a slot needs {taken} cores (`vcores`); Spark has {claimed} for slots"
+            msg = f"{what}; give Spark more cores, or the operators fewer"
+            raise RidgelineError(msg)
+        if claimed > taken:
+            self._platform.release(claimed - taken)
+        return placement
 
     def _distribute(self, placement: Placement) -> Sequence[plan_distribution.PlanFile]:
         """A plan file for each slot: where all partitions send to all, most is of others' containers."""
@@ -426,10 +456,13 @@ class SlotExecutor:
 
     def _look_at_places(self, group: SlotGroup) -> None:
         """Go on with fewer slots if Spark has had too few places for long; else say once what is awaited."""
-        places, before = self._platform.present(), len(self._slots.active)
+        cores, active = self._platform.present(), list(self._slots.active)
+        taken, before = {slot: self._needs[slot].vcores for slot in active}, len(active)
+        places = before if cores >= sum(taken.values()) else cores // max(taken.values())
         instructions = self._slots.make_do(places) if self._looks_left <= 0 else ()
         if instructions:
-            self._platform.release(before - places)
+            self._platform.release(sum(taken[slot] for slot in taken.keys() - set(self._slots.active)))
+            self._needs = needs_of(self._plan, self._slots.placement, self._platform.given)
             self._home = _homes(self._slots.placement)
             self._plan_files = self._distribute(self._slots.placement)
             self._observe(SlotsReduced(self._clock.wall(), places, before))

@@ -28,6 +28,7 @@ from ridgeline.engine.worker.messages import (
     decode,
     encode,
 )
+from ridgeline.stram.needs import Need
 from ridgeline.stram.slots import (
     AskHosts,
     GiveUpSlot,
@@ -112,6 +113,7 @@ class SlotGroup:
     """Starts the slots of a run and keeps them. One thread calls all but `wake`.
 
     `host(slot, peers)` is the first message to a slot, `describe(slot)` is what Spark's UI shows.
+    `need(slot)`: what the slot needs beyond one core.
     """
 
     def __init__(
@@ -120,6 +122,7 @@ class SlotGroup:
         slots: Slots,
         host: Callable[[int, dict[Peer, str]], Host],
         describe: Callable[[int], str],
+        need: Callable[[int], Need],
         clock: Clock,
     ) -> None:
         self._platform = platform
@@ -133,7 +136,7 @@ class SlotGroup:
         self._job_numbers: dict[int, int] = {}
         self._cancelled: dict[int, int] = {}
         """The last job of a slot that was cancelled, by slot."""
-        self._jobs = platform.open_jobs(self._task, describe, self._network.wake)
+        self._jobs = platform.open_jobs(self._task, describe, need, self._network.wake)
         self.follow(slots.start())
 
     @property

@@ -21,6 +21,8 @@ from ridgeline.engine.spark.byte_rdds import ByteRdds, StageFunction
 from ridgeline.engine.spark.cluster import is_local
 from ridgeline.engine.spark.hosts import host_of_task
 from ridgeline.engine.spark.java_object import JavaObject
+from ridgeline.engine.spark.profiles import make_profile
+from ridgeline.stram.needs import Need
 
 _LOOK_SECONDS = 0.2
 _REST_SECONDS = 60.0
@@ -41,7 +43,8 @@ class SlotJobs:
     """Submits and cancels the jobs of slots. `take_ended` gives what has ended since.
 
     `task(slot)` is the text of the local property `name` for a slot's task, `describe(slot)` what Spark's UI
-    shows. `wake` is called once a job has ended, from the thread of the jobs, as `task` and `describe` are.
+    shows, `need(slot)` what Spark must give it. `wake` is called once a job has ended. The thread of the jobs
+    calls all of them.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class SlotJobs:
         name: str,
         task: Callable[[int], str],
         describe: Callable[[int], str],
+        need: Callable[[int], Need],
         clock: Clock,
         wake: Callable[[], None],
     ) -> None:
@@ -60,6 +64,9 @@ class SlotJobs:
         self._name = name
         self._task = task
         self._describe = describe
+        self._need = need
+        self._settings = dict(context.getConf().getAll())
+        self._profiles: dict[Need, JavaObject | None] = {}
         self._clock = clock
         self._wake = wake
         self._lock = threading.Lock()
@@ -172,6 +179,11 @@ class SlotJobs:
                 if hosts
                 else self._rdds.numbers([slot], 1, self._function)
             )
+            need = self._need(slot)
+            if need not in self._profiles:
+                self._profiles[need] = make_profile(need, str(self._context.master), self._settings)
+            if self._profiles[need] is not None:
+                rdd = rdd.withResources(self._profiles[need])
             job = rdd.toJavaRDD().collectAsync()
         except Exception as error:  # noqa: BLE001  the run decides what it means
             self._end(slot, error)

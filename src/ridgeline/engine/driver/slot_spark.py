@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,7 +19,7 @@ from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.exchange.tls import Certificate
 from ridgeline.engine.spark.byte_rdds import ByteRdds
 from ridgeline.engine.spark.certificates import make_certificate
-from ridgeline.engine.spark.cluster import is_local, slots_to_come
+from ridgeline.engine.spark.cluster import is_dynamic, is_local
 from ridgeline.engine.spark.cores import (
     count_cores,
     extra_cores,
@@ -29,8 +29,10 @@ from ridgeline.engine.spark.cores import (
     present_cores,
 )
 from ridgeline.engine.spark.hosts import offers
+from ridgeline.engine.spark.profiles import check_need, given_by
 from ridgeline.engine.spark.worker_check import WorkerError, explain
 from ridgeline.engine.worker import slot_task
+from ridgeline.stram.needs import Need
 from ridgeline.stram.placement import RESERVED_CORES, Offers, count_slots
 
 if TYPE_CHECKING:
@@ -83,6 +85,13 @@ class SlotPlatform(Protocol):
     patience_seconds: float
     """After so long without places for all slots the containers move to fewer."""
 
+    @property
+    def given(self) -> Collection[str]:
+        """Which of the attributes `memory_mb`, `vcores` and `gpus` slots can have."""
+
+    def check(self, need: Need) -> None:
+        """Raise RidgelineError if no slot can have so much."""
+
     def claim(self, containers: int, fed: int) -> int:
         """Take places for the slots of so many containers; how many. Raises RidgelineError if too few.
 
@@ -102,7 +111,11 @@ class SlotPlatform(Protocol):
         """STRAM's end of the connections. Raises RidgelineError if it cannot listen."""
 
     def open_jobs(
-        self, task: Callable[[int], str], describe: Callable[[int], str], wake: Callable[[], None]
+        self,
+        task: Callable[[int], str],
+        describe: Callable[[int], str],
+        need: Callable[[int], Need],
+        wake: Callable[[], None],
     ) -> Jobs:
         """What starts slots; see `SlotJobs`."""
 
@@ -128,6 +141,8 @@ class SparkSlots:
         self._fed = 0
         self._rdds: ByteRdds | None = None
         conf = context.getConf()
+        self._settings = dict(conf.getAll())
+        self.given = given_by(self._master, self._settings)
         ports = port_range(conf.get(PORTS, ""))
         self.patience_seconds = patience_of(conf.get(PATIENCE, ""))
         certificate = certificate_of(conf.get(CERTIFICATE, ""), conf.get(KEY, ""))
@@ -137,6 +152,10 @@ class SparkSlots:
             jvm = context._jvm  # noqa: SLF001  PySpark has no other way to it
             certificate = certificate or make_certificate(jvm)
             self.listen = Listen(host=_ANY_HOST, ports=ports, certificate=certificate)
+
+    def check(self, need: Need) -> None:
+        """As `SlotPlatform.check`."""
+        check_need(need, self._master, self._settings)
 
     def claim(self, containers: int, fed: int) -> int:
         """As `SlotPlatform.claim`."""
@@ -157,8 +176,7 @@ class SparkSlots:
         if local_cores(self._master) is not None:
             return self._claimed
         cores, held = present_cores(self._context), held_cores(self._context) - self._claimed
-        settings = dict(self._context.getConf().getAll())
-        if slots_to_come(settings, self._claimed) and cores - held >= self._claimed:
+        if is_dynamic(self._settings) and cores - held >= self._claimed:
             return self._claimed
         try:
             return min(self._claimed, count_slots(self._claimed, cores, held=held, fed=self._fed))
@@ -199,11 +217,15 @@ class SparkSlots:
         return Sockets(Peer(STRAM, self._epoch), secret, listen, self._clock)
 
     def open_jobs(
-        self, task: Callable[[int], str], describe: Callable[[int], str], wake: Callable[[], None]
+        self,
+        task: Callable[[int], str],
+        describe: Callable[[int], str],
+        need: Callable[[int], Need],
+        wake: Callable[[], None],
     ) -> Jobs:
         """As `SlotPlatform.open_jobs`."""
         function, name = slot_task.serve, slot_task.PROPERTY
-        return SlotJobs(self._context, function, name, task, describe, self._clock, wake)
+        return SlotJobs(self._context, function, name, task, describe, need, self._clock, wake)
 
     def open_feed(self, source: SourceBatch) -> Feed:
         """As `SlotPlatform.open_feed`."""

@@ -73,16 +73,21 @@ def allocation_settings(given: Mapping[str, str], widest: int) -> dict[str, str]
     Spark itself asks when tasks have waited for a second, which those of a short window never do. A
     `minExecutors` of the user's stays.
     """
-    if given.get(_DYNAMIC, "").lower() != _TRUE or _FEWEST in given:
+    if not is_dynamic(given) or _FEWEST in given:
         return {}
     slots = _slots_of_executor(given)
     wanted = math.ceil(widest / slots)
     return {_FEWEST: str(min(wanted, _number(given.get(_MOST), wanted)))}
 
 
+def is_dynamic(settings: Mapping[str, str]) -> bool:
+    """True if Spark starts and ends executors as tasks need them."""
+    return settings.get(_DYNAMIC, "").lower() == _TRUE
+
+
 def slots_to_come(settings: Mapping[str, str], widest: int) -> int:
     """How many tasks a stage may have: waiting tasks make Spark ask for executors. 0: fixed executors."""
-    if settings.get(_DYNAMIC, "").lower() != _TRUE:
+    if not is_dynamic(settings):
         return 0
     most = _number(settings.get(_MOST), widest)
     return min(widest, most * _slots_of_executor(settings))
