@@ -51,7 +51,7 @@ def test_sigterm_to_all_processes_ends_the_run_after_its_window(waiting, start, 
     driver, worker = waiting
     for pid in driver.members():
         os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: "stopping after this window" in driver.text, "the run to say so")
+    wait_until(lambda: "stopping after windows under way" in driver.text, "the run to say so")
     go(tmp_path)
 
     assert driver.wait() == 0, driver.text
@@ -81,11 +81,11 @@ def test_sigterm_to_all_processes_ends_the_run_after_its_window(waiting, start, 
 def test_a_second_sigterm_ends_the_run_at_once(waiting, wait_until):
     driver, _ = waiting
     driver.process.terminate()
-    wait_until(lambda: "stopping after this window" in driver.text, "the run to say so")
+    wait_until(lambda: "stopping after windows under way" in driver.text, "the run to say so")
     driver.process.terminate()
 
     assert driver.wait() == 143, driver.text
-    assert "killed; the window that ran is not committed and will be replayed" in driver.text
+    assert "killed; the windows under way are not committed and will be replayed" in driver.text
     assert "Traceback" not in driver.text
     wait_until(lambda: not driver.members(), "all processes of the run to end")
 

@@ -249,14 +249,14 @@ def run(  # noqa: PLR0913, PLR0917  options
 ) -> None:
     """Run an application on Spark until its inputs have finished.
 
-    Ctrl-C or SIGTERM ends it after the window that runs: all results are published, and the same command with
-    `--checkpoint` continues from there. While it runs, `ridgeline top`, `critical-path`, `progress` and other
-    commands show where its time goes.
+    Ctrl-C or SIGTERM ends it after the windows under way: all results are published, and the same command
+    with `--checkpoint` continues from there. While it runs, `ridgeline top`, `critical-path`, `progress` and
+    other commands show where its time goes.
 
     Example: `ridgeline run payments.py --master local[2] --checkpoint state -D payments.count=1000 --windows
     20`
 
-    If what it prints is read by another program (`| head`) that goes away, the run ends after its window as
+    If what it prints is read by another program (`| head`) that goes away, the run ends after its windows as
     on Ctrl-C.
 
     Exit codes: 0 finished or stopped, 1 the application failed, 2 the application or the command is not

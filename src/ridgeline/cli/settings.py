@@ -148,7 +148,7 @@ class RunSettings:
         finished = "when all inputs have finished"
         if self.windows is not None:
             finished = f"after {self.windows:,} window{'' if self.windows == 1 else 's'}, or {finished}"
-        return f"ends {finished}; Ctrl-C ends it after the window that runs"
+        return f"ends {finished}; Ctrl-C ends it after the windows under way"
 
 
 def _masked(assignment: str) -> str:

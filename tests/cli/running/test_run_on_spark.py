@@ -52,7 +52,7 @@ def test_a_run_that_finishes_and_is_replayed(ridgeline_process, ridgeline_comman
     assert written(tmp_path)[: len(TOTALS)] == TOTALS  # in slots, later windows had begun too
     lines = stdout.splitlines()
     assert lines[:3] == [
-        "tiny on local[2]: ends when all inputs have finished; Ctrl-C ends it after the window that runs",
+        "tiny on local[2]: ends when all inputs have finished; Ctrl-C ends it after the windows under way",
         "starting Spark ...",
         f"checkpoint {tmp_path / 'state'} (fresh)",
     ]
@@ -110,7 +110,7 @@ def test_a_signal_ends_the_run_after_its_window(
     wait_until(lambda: written(tmp_path), "the first window")  # it goes on until the file is gone
     ask_meanwhile(ridgeline_command)
     process.send_signal(number)
-    wait_for_line(process, "stopping after this window")
+    wait_for_line(process, "stopping after windows under way")
     hold.unlink()
     stdout, _ = ended(process, 0)
     windows = re.search(rf"stopped by {name} after (\d) window", stdout)
@@ -163,10 +163,10 @@ def test_the_second_signal_kills_and_the_window_is_replayed(ridgeline_process, t
     process = ridgeline_process(*RUN, "--checkpoint", "state", "-D", f"total.hold={hold}")
     wait_until(lambda: written(tmp_path), "the first window")
     process.send_signal(signal.SIGINT)
-    wait_for_line(process, "stopping after this window")
+    wait_for_line(process, "stopping after windows under way")
     process.send_signal(signal.SIGINT)
     _, stderr = ended(process, 130)
-    assert "killed; the window that ran is not committed and will be replayed" in stderr
+    assert "killed; the windows under way are not committed and will be replayed" in stderr
     hold.unlink()
     ended(ridgeline_process(*RUN, "--checkpoint", "state"), 0)
     assert written(tmp_path)[: 1 + len(TOTALS)] == TOTALS[:1] + TOTALS
@@ -181,7 +181,7 @@ def test_a_run_whose_reader_goes_away_stops_after_its_window(ridgeline_process, 
     done = written(tmp_path)
     assert done == [(window, sum(range(10 * (window + 1)))) for window in range(len(done))]
     assert lines == [
-        "nobody reads the output any more; stopping after this window",
+        "nobody reads the output any more; stopping after windows under way",
         "",
         f"{len(done)} windows of this run committed",
         "",

@@ -7,6 +7,7 @@ from rich.console import Console
 from ridgeline.cli.running.live import LiveView
 from ridgeline.cli.running.view import PlainView, View, retry_line, service_line, stopping_line, window_line
 from ridgeline.cli.settings import RunSettings
+from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.testing import SteppingClock
 from support.cli.frames import frame, running_progress
 from support.cli.windows import make_plan, run_window, watch_of, window
@@ -47,7 +48,7 @@ def test_plain_lines(run, clock):
     assert console.file.getvalue().splitlines() == [
         (
             "numbers on local[*]: ends after 20 windows, or when all inputs have finished; Ctrl-C ends it "
-            "after the window that runs"
+            "after the windows under way"
         ),
         "starting Spark ...",
         "checkpoint /data/state (fresh)",
@@ -56,7 +57,7 @@ def test_plain_lines(run, clock):
         "window 2: 4,000 in, 4,000 out, 42 ms; keeping up",
         "window 4: 4,000 in, 4,000 out, 42 ms; keeping up",
         "window 5 runs again (attempt 2): operator `double` failed in many lines",
-        "stopping after this window; Ctrl-C again ends it at once, to be run again at the next start",
+        ("stopping after windows under way; Ctrl-C again ends it at once, to be run again at the next start"),
     ]
 
 
@@ -121,11 +122,11 @@ def test_who_stops_a_long_window_is_shown_how_long_it_takes():
     }
     shown = "window 3 runs for 1 min 0 s, 40% done, 1 min 30 s left: slow 24 of 60"
     assert stopping_line(progress) == (
-        f"stopping after this window ({shown}); Ctrl-C again ends it at once, to be run again at the "
-        "next start"
+        f"stopping after windows under way ({shown}); Ctrl-C again ends it at once, "
+        "to be run again at the next start"
     )
     for short in ({**progress, "elapsedSeconds": 1.0}, {**progress, "running": False}):
-        assert stopping_line(short).startswith("stopping after this window; Ctrl-C again")
+        assert stopping_line(short).startswith("stopping after windows under way; Ctrl-C again")
 
 
 def test_long_reasons_are_cut():
@@ -196,8 +197,20 @@ def test_progress_and_silence_are_shown_where_there_are_any(clock, run):
     live.stopping()
     assert shown(live)[-2:] == [
         "last commit 3.00 s ago",
-        "stopping after this window; Ctrl-C again ends it at once, to be run again at the next start",
+        ("stopping after windows under way; Ctrl-C again ends it at once, to be run again at the next start"),
     ]
+
+
+def test_slots_that_were_lost_are_counted(clock, run):
+    live = make_live(clock)
+    watch = watch_of(PLAN, window(PLAN, 0, 4000))
+    live.started("/data/state", 0, metrics=watch)
+    assert not any("lost" in line for line in shown(live))
+    clock.advance(1.0)
+    for slot in range(2):
+        watch.observe(SlotLost(clock.wall(), slot, "here", 4711, "killed"))
+    watch.observe(SlotJoined(clock.wall(), 0, "here", 4712, 1, again=True))
+    assert "2 slots lost, 1 replaced" in shown(live)
 
 
 def test_figures_are_read_at_most_twice_a_second(clock, run):

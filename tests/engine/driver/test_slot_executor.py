@@ -10,7 +10,7 @@ from ridgeline.api.errors import OperatorError, RidgelineError
 from ridgeline.measure.events import SlotJoined, SlotLost, SlotMisplaced, SlotsReduced, StateWarning
 from ridgeline.testing import run_local
 from support.engine.applications import FailingSum, Sum, payments_application, sum_application
-from support.engine.in_slots import DyingSum, NotedSum, notes, two_stages
+from support.engine.in_slots import BabblingSum, DyingSum, NotedSum, notes, two_stages
 from support.engine.slot_platform import ProcessSlots, run_in_processes
 
 
@@ -114,6 +114,14 @@ def test_an_operator_that_raises_runs_again_from_the_last_commit(run, tmp_path):
     assert "cannot add 55" in found.retries[0].reason
     assert found.collected("store") == run_local(sum_application()).collected("store")
     assert not found.of_type(SlotLost)
+
+
+def test_a_slot_that_cannot_be_understood_is_not_said_to_have_been_killed(run):
+    found = run(two_stages(BabblingSum()))
+    assert "was given up: " in found.retries[0].reason
+    assert "killed" not in found.retries[0].reason
+    assert len(found.of_type(SlotLost)) == 1
+    assert everything(found, "store") == everything(run_local(two_stages(Sum())), "store")
 
 
 def test_slots_that_never_come_fail_the_application_with_the_reason(run):

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.topology import planned_event
 from ridgeline.stram.watch import Watch
@@ -14,7 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.alone]
 WINDOWS = 40
 
 
-def measure(app, context, folder, windows=WINDOWS, execution="jobs"):
+def measure(app, context, folder, windows=WINDOWS, execution=Execution.JOBS):
     """Run windows as jobs, so that none waits for another, or in slots; fold the events into a `Watch`."""
     run = run_on_spark(app, context, folder / "checkpoint", windows=windows, execution=execution)
     watch = Watch(time.time)
@@ -87,7 +88,7 @@ def test_separate_containers(spark_context, tmp_path):
 
 def test_the_path_moves_with_the_work_also_behind_a_queue(spark_context, tmp_path):
     app = busy_application(tmp_path, locality="NODE_LOCAL", moved_at=20)
-    watch = measure(app, spark_context, tmp_path, execution="slots")
+    watch = measure(app, spark_context, tmp_path, execution=Execution.SLOTS)
 
     assert_paths(watch, range(20), "ACE")
     assert_paths(watch, range(22, WINDOWS), "ABD")

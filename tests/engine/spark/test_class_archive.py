@@ -44,6 +44,25 @@ def test_what_a_killed_jvm_left_is_removed(cache: Path) -> None:
     assert list(cache.iterdir()) == []
 
 
+def test_archives_that_were_not_used_for_long_are_removed_but_for_the_last_ones(cache: Path) -> None:
+    kept = []
+    for number in range(8):
+        written = _written(archive_options([f"-Xss{number}m"]))
+        written.write_bytes(b"archive!")
+        [used, *_] = archive_options([f"-Xss{number}m"])
+        kept.append(Path(used.removeprefix("-XX:SharedArchiveFile=")))
+    assert all(path.is_file() for path in kept), "all were used just now"
+    for number, path in enumerate(kept):
+        os.utime(path, (1_000 + number, 1_000 + number))
+    left_by_others = cache / "spark-00000000.4711"
+    left_by_others.write_bytes(b"never asked for again")
+    os.utime(left_by_others, (0, 0))
+    (cache / "flights.csv").write_bytes(b"no archive")
+    archive_options(["-Xss0m"])
+    left = set(cache.iterdir())
+    assert left == {kept[0], *kept[-3:], cache / "flights.csv"}
+
+
 def test_no_archive_where_it_is_switched_off_or_cannot_be(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from ridgeline.cli.figures.screen import screen
 from ridgeline.cli.running.capture import StderrCapture
 from ridgeline.cli.running.view import RunMetrics, View, checkpoint_line, retry_line, stopping_line
 from ridgeline.cli.settings import RunSettings
-from ridgeline.cli.units import duration
+from ridgeline.cli.units import duration, plural
 from ridgeline.measure.answers.application import FrameAnswer, RunAnswer
 
 _SILENCE_SECONDS = 2.0
@@ -107,6 +107,7 @@ class LiveView(View):
                 Text(),
                 *screen(frame, self._console.width, self._console.height - _OWN_LINES),
                 *self._below(run, window_seconds),
+                *_slots_lost(frame),
             ]
         if self._stopping:
             progress = shown[0]["progress"] if shown is not None else None
@@ -138,3 +139,13 @@ class LiveView(View):
         if silence > max(_SILENCE_SECONDS, 2 * window_seconds):
             parts.append(Text(f"last commit {duration(silence)} ago", "yellow"))
         return parts
+
+
+def _slots_lost(frame: FrameAnswer) -> list[RenderableType]:
+    """How many slots were lost, and how many of them are there again; nothing if none was."""
+    stats = frame["info"]["stats"] if "id" in frame["info"] else None
+    if stats is None or not stats["slotsLost"]:
+        return []
+    return [
+        Text(f"{plural(stats['slotsLost'], 'slot')} lost, {stats['slotsRestarted']:,} replaced", "yellow")
+    ]

@@ -166,13 +166,13 @@ class Run:
         self._unread = True
         if not self._over:
             self._stopper.stop("the end of its output")
-            make_console().print("nobody reads the output any more; stopping after this window")
+            make_console().print("nobody reads the output any more; stopping after windows under way")
 
     def _killed(self) -> None:
         """The second Ctrl-C."""
         self._view.close()
         console = make_console()
-        console.print("killed; the window that ran is not committed and will be replayed")
+        console.print("killed; the windows under way are not committed and will be replayed")
         if self._checkpoint:
             print_going_on(console, self._settings, self._checkpoint)
 

@@ -136,9 +136,9 @@ def stopping_line(progress: ProgressAnswer | None) -> str:
     """
     line = "" if progress is None else running_line(progress)
     return (
-        f"stopping after this window ({line}); {_AT_ONCE}"
+        f"stopping after windows under way ({line}); {_AT_ONCE}"
         if line
-        else f"stopping after this window; {_AT_ONCE}"
+        else f"stopping after windows under way; {_AT_ONCE}"
     )
 
 

@@ -346,11 +346,11 @@ class SlotExecutor:
                 hosted = len(self._slots.placement[slot])
                 at = self._clock.wall()
                 self._observe(SlotJoined(at, slot, member.host, member.pid, hosted, again=again))
-            case SlotGone(slot, member, reason):
+            case SlotGone(slot, member, reason, ended):
                 self._heartbeats.lost(slot)
                 self._observe(SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
                 self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
-                self._fail(failure or self._failure(slot, member, reason))
+                self._fail(failure or self._failure(slot, member, reason, ended=ended))
             case SlotMoved(slot, hosts) | SlotElsewhere(slot, _, hosts):
                 host = event.host if isinstance(event, SlotElsewhere) else ""
                 self._observe(SlotMisplaced(self._clock.wall(), slot, tuple(hosts), host))
@@ -408,12 +408,15 @@ class SlotExecutor:
         if failed is not None:
             self._events.append(failed)
 
-    def _failure(self, slot: int, member: Member, reason: str) -> Failure:
-        """Why a slot is lost: what the watchdog found, whose turn it was, or what is known of the process."""
+    def _failure(self, slot: int, member: Member, reason: str, *, ended: bool) -> Failure:
+        """Why a slot is lost: what the watchdog found, whose turn it was, or what is known of the process.
+
+        `ended`: its process died.
+        """
         stuck = self._watchdog.take(member.host, member.pid)
         if stuck is not None:
             return stuck
-        turn = turn_of(member.pid) if member.host == _HOST else None
+        turn = turn_of(member.pid) if ended and member.host == _HOST else None
         if turn is not None and turn.run_id == self._run_id and self._flight.runs(*turn[1:3]):
             self._deaths.append(Death(member.pid, turn, stacks.last_words(member.pid)))
             place = turn.window_id, turn.operator
@@ -421,8 +424,9 @@ class SlotExecutor:
             operator = self._operators[turn.operator]
             failure = death_of(self._application, operator, turn.window_id, alike)
             return replace(failure, raised=False)  # what it held is gone: no other window can go on
+        process = f"its process {member.pid} on `{member.host}`"
         how = "killed (is the host out of memory?), or ended by `os._exit` or a crash in native code"
-        what = f"its process {member.pid} on `{member.host}` died: it was {how}; {reason}"
+        what = f"{process} died: it was {how}; {reason}" if ended else f"{process} was given up: {reason}"
         return Failure(self._application, "", 0, -1, f"slot {slot} ({self._names(slot)})", what)
 
     def _end_stuck(self, stuck: Stuck) -> None:

@@ -15,7 +15,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
 from ridgeline.engine.driver.slot_jobs import JobEnded
 from ridgeline.engine.driver.slot_spark import SlotPlatform
-from ridgeline.engine.exchange.network import Lost, Opened, Peer, Received
+from ridgeline.engine.exchange.network import BROKEN, CLOSED, Lost, Opened, Peer, Received
 from ridgeline.engine.worker import slot_task
 from ridgeline.engine.worker.messages import (
     End,
@@ -47,6 +47,8 @@ _ATTEMPTS_OF_A_JOB = 10_000
 _SECRET_BYTES = 32
 _ENDING_SECONDS = 10.0
 _JOBS_SECONDS = 8.0
+_ENDS = {CLOSED, BROKEN}
+"""How a connection ends whose other end has died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,12 @@ class SlotCame:
 
 @dataclass(frozen=True, slots=True)
 class SlotGone:
-    """The process that was a slot is lost."""
+    """The process that was a slot is lost. `ended`: its connection ended, so it died; else it was cut off."""
 
     slot: int
     member: Member
     reason: str
+    ended: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +203,8 @@ class SlotGroup:
                     events += self._received(event)
                 case Lost(peer, reason, detail):
                     if self.has(peer):
-                        events += self._lost(peer.slot, detail or f"the connection to it is {reason}")
+                        what = detail or f"the connection to it is {reason}"
+                        events += self._lost(peer.slot, what, ended=reason in _ENDS)
                 case Opened():
                     pass  # its first message is `Joined`
         for ended in self._jobs.take_ended():
@@ -317,11 +321,11 @@ class SlotGroup:
         for slot in self._peers:
             self.send(slot, self._host(slot, peers))
 
-    def _lost(self, slot: int, reason: str) -> list[GroupEvent]:
+    def _lost(self, slot: int, reason: str, *, ended: bool = False) -> list[GroupEvent]:
         del self._peers[slot]
         member = self._slots.lost(slot, reason)
         self._jobs.disconnected(slot)
-        return [] if member is None else [SlotGone(slot, member, reason)]
+        return [] if member is None else [SlotGone(slot, member, reason, ended)]
 
     def _job_ended(self, ended: JobEnded) -> list[GroupEvent]:
         """A slot needs another job, unless Spark could run that no better."""
@@ -330,5 +334,5 @@ class SlotGroup:
         peer = self._peers.get(ended.slot)
         if peer is not None:
             self._network.hang_up(peer)
-            events += self._lost(ended.slot, reason or "Spark has ended its task")
+            events += self._lost(ended.slot, reason or "Spark has ended its task", ended=True)
         return events + self.follow(self._slots.job_ended(ended.slot, reason))

@@ -2,7 +2,7 @@
 
 The JVM maps such an archive when it starts. Started without one, it writes one when it ends (dynamic class
 data sharing, Java 13 and newer). It lies in the user's cache folder, some 70 MB, one for each Java, PySpark
-and set of options. A JVM ignores an archive that is not of its class path or build.
+and set of options. A JVM ignores an archive that is not of its class path or build. Old ones are removed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ SWITCH = "RIDGELINE_CLASS_ARCHIVE"
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """Without these options the JVM's messages about archives go to standard output."""
 _MAGIC_BYTES = 4
+_KEPT = 4
+"""So many archives are kept: those that were used last."""
+_UNUSED_SECONDS = 3600.0
+"""An archive that a start has used within this time is kept as well: its JVM may not have opened it yet."""
 _WRITING_SECONDS = 60.0
 """What is not complete so long after it was written last was left by a JVM that was killed."""
 
@@ -50,6 +54,9 @@ def archive_options(options: Sequence[str]) -> list[str]:
         trust.private_folder(str(folder), *refusal)
         _adopt(archive)
         trust.check(str(archive), *refusal)
+        with suppress(FileNotFoundError):
+            os.utime(archive)  # used now
+        _remove_old(folder, archive)
     except UntrustedError as error:
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
         return []
@@ -82,3 +89,18 @@ def _adopt(archive: Path) -> None:
                 archive.chmod(0o600)
             elif SystemClock().wall() - written.stat().st_mtime > _WRITING_SECONDS:
                 written.unlink()
+
+
+def _remove_old(folder: Path, present: Path) -> None:
+    """Remove archives that were not used for long, the `present` one and the last ones excepted.
+
+    Several processes may do so at once. A JVM that has mapped one keeps it; who misses it starts without.
+    """
+    used: list[tuple[float, Path]] = []
+    for path in folder.glob("spark-*"):
+        with suppress(FileNotFoundError):
+            used.append((path.stat().st_mtime, path))
+    oldest = SystemClock().wall() - _UNUSED_SECONDS
+    for at, path in sorted(used, reverse=True)[_KEPT:]:
+        if at < oldest and path != present:
+            path.unlink(missing_ok=True)
