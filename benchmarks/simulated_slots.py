@@ -161,10 +161,14 @@ class SimulatedSlots:
 
     listen = Listen()
     patience_seconds = 20.0
+    given = ()
 
     def __init__(self, plan: Plan, places: int, moves: Callable[[int], bool]) -> None:
         self.network = SimulatedNetwork(plan, moves)
         self._places = places
+
+    def check(self, _need: object) -> None:
+        """Slots need nothing."""
 
     def claim(self, containers: int, _fed: int) -> int:
         """As many slots as were asked for."""
@@ -185,7 +189,9 @@ class SimulatedSlots:
         """STRAM's end."""
         return self.network
 
-    def open_jobs(self, task: Callable[[int], str], describe: Callable[[int], str], _wake: Any) -> Any:
+    def open_jobs(
+        self, task: Callable[[int], str], describe: Callable[[int], str], _need: object, _wake: object
+    ) -> Any:
         """Slots come at once."""
         return _Jobs(self.network, task, describe)
 
