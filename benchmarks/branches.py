@@ -19,7 +19,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from benchmarks import spark
-from benchmarks.data import NUMBERS, write_parquet
+from benchmarks.data import NUMBERS, Number, write_parquet
 from benchmarks.frame import OURS, WARM_UP, Benchmark, Figures, Goal, Round
 from benchmarks.throughput import PARTITIONS, RATE, Totalled, Totals, check, rates_of_ours, slow_windows
 from ridgeline import Application, InputPort, OutputPort
@@ -35,13 +35,6 @@ SINKS = {"high": "high", "low": "low", "brief": "brief", "archive": "brief"}
 _LIMIT = 500
 calls = 0
 """How often `score` was called in this process."""
-
-
-class Number(NamedTuple):
-    """What the source has."""
-
-    key: int
-    value: int
 
 
 class Scored(NamedTuple):

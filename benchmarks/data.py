@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,13 @@ ROW = pa.schema([("key", pa.int64()), ("value", pa.int64()), ("pad", pa.binary(P
 """64 bytes: `key` is one of `KEYS`, `value` below 100."""
 NUMBERS = pa.schema([("key", pa.int64()), ("value", pa.int64())])
 """What the keyed sums read of it."""
+
+
+class Number(NamedTuple):
+    """A value with a key: a tuple of `NUMBERS`."""
+
+    key: int
+    value: int
 
 
 def rows(count: int, seed: int = 0) -> pa.RecordBatch:

@@ -25,7 +25,7 @@ RATE = "windows/s"
 _CLOCK = SystemClock()
 
 
-class Number(NamedTuple):
+class Numbered(NamedTuple):
     """What goes from stage to stage."""
 
     number: int
@@ -53,12 +53,12 @@ def loops_of(seconds: float) -> int:
 class Source(InputOperator):
     """A tuple a window, after its work."""
 
-    output = OutputPort(Number)
+    output = OutputPort(Numbered)
     loops: int
 
     def setup(self, context: OperatorContext) -> None:
         """Make the tuple."""
-        self.batch = pa.record_batch([pa.array([1])], names=Number._fields)
+        self.batch = pa.record_batch([pa.array([1])], names=Numbered._fields)
 
     def emit_tuples(self) -> None:
         """The first stage."""
@@ -69,8 +69,8 @@ class Source(InputOperator):
 class Stage(Operator):
     """Works, and passes the tuple on."""
 
-    data = InputPort(Number)
-    output = OutputPort(Number, optional=True)
+    data = InputPort(Numbered)
+    output = OutputPort(Numbered, optional=True)
     loops: int
 
     @data.process_batch

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 
+from benchmarks.data import Number
 from benchmarks.frame import Benchmark, Figures, Goal, Round
 from benchmarks.simulated_slots import SimulatedSlots
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, State, SystemClock
@@ -42,15 +43,10 @@ START = "CPU of the start, seconds"
 GOAL_SECONDS = 0.060
 
 
-class Keyed(NamedTuple):
-    key: int
-    value: int
-
-
 class Numbers(InputOperator):
     """Its tuples are never made: the slots are simulated."""
 
-    output = OutputPort(Keyed)
+    output = OutputPort(Number)
 
     def emit_tuples(self) -> None:
         """Not called."""
@@ -59,11 +55,11 @@ class Numbers(InputOperator):
 class Count(Operator):
     """An operator with a key and state."""
 
-    data = InputPort(Keyed, key="key")
+    data = InputPort(Number, key="key")
     total = State(0)
 
     @data.process
-    def add(self, tuple: Keyed) -> None:
+    def add(self, tuple: Number) -> None:
         """Not called."""
 
 

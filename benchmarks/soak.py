@@ -25,9 +25,10 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.data import Number
 from benchmarks.processes import memory_by_kind
 from benchmarks.spark import MASTER
-from benchmarks.window import Count, Number
+from benchmarks.window import Count
 from ridgeline import Application, InputOperator, OutputPort, State
 from ridgeline.api.context import OperatorContext
 from ridgeline.measure.events import RunEvent, WindowCommitted, WindowPlanned

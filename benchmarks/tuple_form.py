@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks import spark
-from benchmarks.data import KEYS
+from benchmarks.data import KEYS, Number
 from benchmarks.frame import OURS, Benchmark, Figures, Goal, Round
 from benchmarks.throughput import PARTITIONS, RATE, Totalled, Totals, check, rates_of_ours, slow_windows
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort
@@ -25,13 +25,6 @@ if TYPE_CHECKING:
 WINDOW_ROWS = 100_000
 MEASURED = 100
 _DIFFERENT_VALUES = 97
-
-
-class Number(NamedTuple):
-    """A key and its value, always the same: so the order among partitions does not change the total."""
-
-    key: int
-    value: int
 
 
 class Total(NamedTuple):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.data import Number
 from benchmarks.frame import Benchmark, Figures, Goal, Round
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort
 from ridgeline.engine.driver.execution_kind import Execution
@@ -19,11 +20,6 @@ SLOT_WINDOWS = 3_000
 """Where a window takes milliseconds."""
 SECONDS = "window seconds"
 P99 = "p99 window seconds"
-
-
-class Number(NamedTuple):
-    key: int
-    value: int
 
 
 BATCH = pa.record_batch([pa.array(range(TUPLES // 2)), pa.array(range(TUPLES // 2))], names=["key", "value"])

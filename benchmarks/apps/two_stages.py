@@ -11,6 +11,8 @@ from ridgeline import Application, InputOperator, InputPort, KeyedState, Operato
 
 
 class Number(NamedTuple):
+    """That of `benchmarks/data.py`."""
+
     key: int
     value: int
 

@@ -45,6 +45,8 @@ class RunTotals:
         self._error_tuples: deque[ErrorTupleAnswer] = deque(maxlen=_ERRORS_KEPT)
         self._drops: deque[str] = deque(maxlen=_DROPS_KEPT)
         self._topology = Topology((), ())
+        self._inputs: set[int] = set()
+        self._leaves: set[int] = set()
         self._title_of: dict[int, str] = {}
         self._work: dict[int, tuple[float, float | None]] = {}
         """By input operator, what it has consumed and what remains."""
@@ -55,6 +57,7 @@ class RunTotals:
     def planned(self, topology: Topology) -> None:
         """Replace the plan."""
         self._topology = topology
+        self._inputs, self._leaves = set(topology.inputs), set(topology.leaves)
         for row in self._rows.values():
             row["partitions"] = 0
         for node in topology.operators:
@@ -72,7 +75,7 @@ class RunTotals:
         self.windows += 1
         self.tasks_retried += event.tasks_retried
         self._add_operators(operators)
-        inputs, leaves = set(self._topology.inputs), set(self._topology.leaves)
+        inputs, leaves = self._inputs, self._leaves
         seconds = event.committed - event.began
         self._last = {
             "windowId": event.window_id,
