@@ -15,9 +15,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.alone]
 WINDOWS = 40
 
 
-def measure(app, context, folder, windows=WINDOWS, execution=Execution.JOBS):
-    """Run windows as jobs, so that none waits for another, or in slots; fold the events into a `Watch`."""
-    run = run_on_spark(app, context, folder / "checkpoint", windows=windows, execution=execution)
+def measure(app, context, folder, windows=WINDOWS):
+    """Run each window as a job, so that none waits for another, and fold the events into a `Watch`."""
+    run = run_on_spark(app, context, folder / "checkpoint", windows=windows, execution=Execution.JOBS)
     watch = Watch(time.time)
     watch.observe(planned_event(plan_application(app), at=time.time(), application_id="busy", info={}))
     for event in run.events:
@@ -86,9 +86,8 @@ def test_separate_containers(spark_context, tmp_path):
     assert almost_all(not steps.isdisjoint({("slot", "D"), ("compute", "D")}) for steps in named)
 
 
-def test_the_path_moves_with_the_work_also_behind_a_queue(spark_context, tmp_path):
-    app = busy_application(tmp_path, locality="NODE_LOCAL", moved_at=20)
-    watch = measure(app, spark_context, tmp_path, execution=Execution.SLOTS)
+def test_the_path_moves_with_the_work(spark_context, tmp_path):
+    watch = measure(busy_application(tmp_path, locality="NODE_LOCAL", moved_at=20), spark_context, tmp_path)
 
     assert_paths(watch, range(20), "ACE")
     assert_paths(watch, range(22, WINDOWS), "ABD")
