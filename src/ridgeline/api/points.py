@@ -267,6 +267,17 @@ class OutputPoint(Generic[T]):
         """How many tuples were emitted since the last `drain`. May be read from any thread."""
         return self._in_batches + len(self._rows)
 
+    def take(self) -> list[Tuples]:
+        """Return the batches emitted so far, in order, and drop them; nothing once a tuple was emitted alone.
+
+        They stay in `pending`. `drain` returns the same runs of tuples if it gets all.
+        """
+        if self._rows:
+            return []
+        found = [batch for _, batch in self._batches]
+        self._batches.clear()
+        return found
+
     def drain(self) -> list[Tuples]:
         """Return what was emitted since the last call, in order, and drop it.
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -30,6 +31,7 @@ from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import Storage
 from ridgeline.engine.state.undo import Undo
 from ridgeline.engine.worker.feeding import FedRows
+from ridgeline.engine.worker.relay import Chain, Ran, Relay, chains
 from ridgeline.engine.worker.runtime import Inspect, OperatorRuntime
 from ridgeline.engine.worker.skipping import Skips
 from ridgeline.engine.worker.tails import last_tuples
@@ -111,6 +113,7 @@ class Container:
             self._turns[operator.id] = CurrentOperator(name, context)
             self._versions[operator.id] = ()
             self._undo[operator.id] = Undo(self._operators[operator.id].cells)
+        self._chains = chains(spec, self._operators)
 
     def _wake(self) -> None:
         self.on_wake()
@@ -218,25 +221,32 @@ class Container:
         delivered = self._receive(messages, request.window_id)
         changes: dict[int, state_files.CellChanges] = {}
         for runtime in self._operators.values():
-            self.on_turn(request, runtime.spec.id)
-            enter_operator(self._turns[runtime.spec.id])
             runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"
             runtime.context.attempt = request.attempt + task_attempt
-            began = timeline.now()
-            operator_report = self._run_operator(runtime, request, batches, delivered, outgoing, timeline)
-            routed = timeline.now()
-            self._note_changes(runtime, operator_report, changes)
-            own = operator_report.window
-            own.container, own.host = window.container, window.host
-            own.began, own.ended = began, timeline.now()
-            own.wait_seconds = max(0.0, began - window.restored)
-            own.transfer_seconds = max(0.0, own.ended - began - own.compute_seconds)
-            own.state_seconds = own.ended - routed
-            if isinstance(batches, FedRows) and isinstance(runtime.operator, SparkSource):
-                _count_reading(batches, own, window)
-            if not own.dropped:
-                own.ages = tuple(runtime.ages(own.ended))
-            report.operators.append(operator_report)
+        ended = window.restored
+        for chain in self._chains:
+            if chain.relays(request, delivered):
+                turns: Iterable[Ran] = self._relayed(chain, request, delivered, timeline)
+            else:
+                turns = self._in_turn(chain, request, batches, delivered, timeline)
+            for runtime, ran in zip(chain.operators, turns, strict=True):
+                own = ran.report.window
+                if not own.dropped:
+                    self._route(runtime, request, ran, delivered, outgoing, timeline)
+                routed = timeline.now()
+                self._note_changes(runtime, ran.report, changes)
+                written = timeline.now()
+                own.container, own.host = window.container, window.host
+                own.began, own.ended = ended if ran.began is None else ran.began, written - ran.later
+                own.wait_seconds = max(0.0, own.began - window.restored)
+                own.transfer_seconds = max(0.0, own.ended - own.began - own.compute_seconds)
+                own.state_seconds = written - routed
+                if isinstance(batches, FedRows) and isinstance(runtime.operator, SparkSource):
+                    _count_reading(batches, own, window)
+                if not own.dropped:
+                    own.ages = tuple(runtime.ages(own.ended))
+                ended = own.ended
+                report.operators.append(ran.report)
         window.ran = timeline.now()
         self._write(request, tag, changes, report)
         for operator_report in report.operators:
@@ -449,17 +459,45 @@ class Container:
     def _first_name(self) -> str:
         return self.spec.operators[0].name
 
+    def _begin_turn(self, request: WindowRequest, runtime: OperatorRuntime) -> None:
+        """An operator's callbacks are about to run."""
+        self.on_turn(request, runtime.spec.id)
+        enter_operator(self._turns[runtime.spec.id])
+
+    def _in_turn(
+        self,
+        chain: Chain,
+        request: WindowRequest,
+        batches: Iterable[pa.RecordBatch],
+        delivered: Emitted,
+        timeline: Timeline,
+    ) -> Iterator[Ran]:
+        """Run operators one after the other, each when what the one before has emitted is routed."""
+        for runtime in chain.operators:
+            self._begin_turn(request, runtime)
+            began = timeline.now()
+            yield Ran(*self._run_operator(runtime, request, batches, delivered, timeline), began)
+
+    def _relayed(
+        self, chain: Chain, request: WindowRequest, delivered: Emitted, timeline: Timeline
+    ) -> list[Ran]:
+        """Run operators together, each batch through all of them before the next. Raises OperatorError."""
+        relay = Relay(chain, timeline, partial(self._begin_turn, request))
+        for runtime in chain.operators:
+            self._begin_turn(request, runtime)
+            runtime.start()
+        return relay.run(request, _taken(chain.operators[0], delivered))
+
     def _run_operator(
         self,
         runtime: OperatorRuntime,
         request: WindowRequest,
         batches: Iterable[pa.RecordBatch],
         delivered: Emitted,
-        outgoing: Outgoing,
         timeline: Timeline,
-    ) -> OperatorReport:
-        """Run one operator and route its output. One with AT_MOST_ONCE that fails loses its window only."""
-        inputs = {port: delivered.pop((runtime.spec.id, port), []) for port in runtime.spec.inputs}
+    ) -> tuple[OperatorReport, dict[str, list[Tuples]]]:
+        """Run one operator. One with AT_MOST_ONCE that fails loses its window only."""
+        inputs = _taken(runtime, delivered)
         try:
             runtime.start()
             report, emitted = self._run_callbacks(runtime, request, inputs, batches, timeline)
@@ -475,18 +513,31 @@ class Container:
             report.window.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
             report.window.queue = sum(report.window.tuples_in.values())
             report.window.dropped = str(error.failure)
-            return report
+            return report, {}
+        return report, emitted
+
+    def _route(
+        self,
+        runtime: OperatorRuntime,
+        request: WindowRequest,
+        ran: Ran,
+        delivered: Emitted,
+        outgoing: Outgoing,
+        timeline: Timeline,
+    ) -> None:
+        """Route what an operator has emitted."""
         if request.tails:
             asked = {
                 port: count
                 for (operator, port), count in request.tails.items()
                 if operator == runtime.spec.id
             }
-            report.tails = {port: last_tuples(emitted.get(port, ()), count) for port, count in asked.items()}
-        ran = timeline.now()
-        runtime.route(outgoing, emitted, delivered)
-        report.window.encode_seconds = timeline.now() - ran
-        return report
+            ran.report.tails = {
+                port: last_tuples(ran.emitted.get(port, ()), count) for port, count in asked.items()
+            }
+        began = timeline.now()
+        runtime.route(outgoing, ran.emitted, delivered)
+        ran.report.window.encode_seconds = timeline.now() - began
 
     def _run_callbacks(
         self,
@@ -515,6 +566,11 @@ class Container:
         """Bring an operator's state back to the window before."""
         self._versions[runtime.spec.id] = None
         self._restore(runtime, request.states, request.window_id)
+
+
+def _taken(runtime: OperatorRuntime, delivered: Emitted) -> dict[str, list[Tuples]]:
+    """What came for an operator, by port; nobody else holds it any more."""
+    return {port: delivered.pop((runtime.spec.id, port), []) for port in runtime.spec.inputs}
 
 
 def _count_reading(rows: FedRows, source: OperatorWindow, window: ContainerWindow) -> None:

@@ -21,7 +21,7 @@ class _Snapshot(NamedTuple):
 
     `part`: the port whose tuples are being processed, their number, and the iterator that yields them one by
     one (None: all at once). `before`: what had been emitted when these began. `runs`: all runs of tuples that
-    came. `begun`: the number of those that have begun.
+    came, without the first `gone`. `begun`: the number of `runs` that have begun.
     """
 
     state: str
@@ -31,6 +31,7 @@ class _Snapshot(NamedTuple):
     before: Mapping[str, int] = {}
     runs: Sequence[Tuples] = ()
     begun: int = 0
+    gone: int = 0
 
 
 class Running:
@@ -70,9 +71,19 @@ class Running:
     def begin(self, inputs: Mapping[str, Sequence[Tuples]]) -> None:
         """Its turn has come; these tuples wait per port, and are delivered in this order."""
         self.wait()
+        self.streamed: dict[str, int] = {}
+        """How many tuples have `arrived` per port."""
         queued = {port: sum(map(len, parts)) for port, parts in inputs.items()}
         runs = [part for parts in inputs.values() for part in parts]
         self._now = _Snapshot("running", queued, dict.fromkeys(queued, 0), runs=runs)
+
+    def arrived(self, port: str, tuples: Tuples) -> None:
+        """One more run of tuples has come, after all before were processed: these need not be kept."""
+        now, count = self._now, len(tuples)
+        self.streamed[port] = self.streamed.get(port, 0) + count
+        queued = {**now.queued, port: now.queued[port] + count}
+        gone = now.gone + len(now.runs)
+        self._now = now._replace(queued=queued, runs=[tuples], begun=0, gone=gone)
 
     def end(self) -> None:
         """It has done its window, or failed in it."""
@@ -86,8 +97,9 @@ class Running:
     def part(self, port: str, size: int, rows: Iterator[object] | None) -> _Part:
         """A run of tuples is delivered within the block: one by one by an iterator, or all at once."""
         now = self._now
+        part, begun = (port, size, rows), now.begun + 1
         self._now = _Snapshot(
-            now.state, now.queued, now.consumed, (port, size, rows), self._pending(), now.runs, now.begun + 1
+            now.state, now.queued, now.consumed, part, self._pending(), now.runs, begun, now.gone
         )
         return _Part(self, self._clock.monotonic)
 
@@ -98,7 +110,7 @@ class Running:
         if now.part is not None:
             port, size, _ = now.part
             consumed = {**now.consumed, port: now.consumed[port] + size}
-            self._now = _Snapshot(now.state, now.queued, consumed, None, now.before, now.runs, now.begun)
+            self._now = now._replace(consumed=consumed, part=None)
 
     @property
     def end_seconds(self) -> float:
@@ -120,7 +132,9 @@ class Running:
     def _place(self) -> tuple[int, int]:
         """Which run of tuples is being processed, and how many of its tuples are to follow."""
         now = self._now
-        return now.begun, length_hint(now.part[2]) if now.part is not None and now.part[2] is not None else 0
+        return now.gone + now.begun, length_hint(now.part[2]) if now.part is not None and now.part[
+            2
+        ] is not None else 0
 
     def _to_come(self) -> dict[str, float]:
         """What the operator still expects to emit for the tuple that is being processed."""
@@ -147,7 +161,7 @@ class Running:
     def figures(self) -> RunningOperator:
         """What it is doing now, as a heartbeat reports it."""
         now, mark, (seconds, since) = self._now, self._mark, self._spent
-        state, queued, done, part, before, _, _ = now
+        state, queued, done, part, before, *_ = now
         produced = self._pending() if state == "running" else dict(before)
         consumed, active, finished = dict(done), 0, 0
         active_produced: dict[str, int] = {}

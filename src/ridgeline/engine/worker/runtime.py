@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import length_hint
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from ridgeline.api.attributes import OnError, RecordingLevel
+from ridgeline.api.attributes import OnError, ProcessingMode, RecordingLevel
 from ridgeline.api.clock import Timeline
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import (
@@ -45,10 +45,11 @@ from ridgeline.engine.worker.age_meter import AgeMeter, places
 from ridgeline.engine.worker.asking import ask
 from ridgeline.engine.worker.failures import InputLostError
 from ridgeline.engine.worker.gathering import gather, gathers
+from ridgeline.engine.worker.one_by_one import one_by_one
 from ridgeline.engine.worker.pauses import collect_after
 from ridgeline.engine.worker.running import Handler, Running
 from ridgeline.engine.worker.skipping import Delivery, Skips
-from ridgeline.measure.events import AgeSample, SourceProgress
+from ridgeline.measure.events import AgeSample, OperatorWindow, SourceProgress
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, WindowRequest
 
@@ -230,9 +231,28 @@ class OperatorRuntime:
         timeline: Timeline | None = None,
         skips: Skips | None = None,
     ) -> tuple[OperatorReport, dict[str, list[Tuples]]]:
+        """Run the operator's part of a window: all of `steps`. Returns what they do."""
+        steps = self.steps(request, inputs, batches, timeline, skips)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: tuple[OperatorReport, dict[str, list[Tuples]]] = end.value
+                return found
+
+    def steps(
+        self,
+        request: WindowRequest,
+        inputs: Mapping[str, Iterable[Tuples]],
+        batches: Iterable[pa.RecordBatch] = (),
+        timeline: Timeline | None = None,
+        skips: Skips | None = None,
+    ) -> Generator[None, None, tuple[OperatorReport, dict[str, list[Tuples]]]]:
         """Run the operator's part of a window; its cells must be at the window before.
 
-        Returns its report and what it emitted by port.
+        Yields after `begin_window` and after each run of tuples. What its ports `take` then is handed over
+        already. Returns its report and what else it emitted by port. Inputs whose tuples are still to come
+        announce each run by `arrived`.
 
         `timeline`: the clock by which the ages of its records are taken, see `ages`. `skips`: of an operator
         that leaves tuples out. Raises OperatorError naming the tuple that failed, ContainerAbortError if a
@@ -241,16 +261,15 @@ class OperatorRuntime:
         operator, context, window_id = self.operator, self.context, request.window_id
         report = OperatorReport.begun(request, self.spec.id)
         window = report.window
-        window.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
-        window.queue = sum(window.tuples_in.values())
+        window.tuples_in = {port: sum(map(len, parts)) for port, parts in _there(inputs).items()}
         collect_after(sum(count for port, count in window.tuples_in.items() if not self._inputs[port][0]))
         context.window_id = window_id
         application_window = window_id - window_id % self.window_count
         for cell in self.cells.values():
             cell.begin(application_window)
         if self._gathers:
-            inputs = gather(operator, self.spec, inputs, application_window, ends=self._ends(request))
-        self.running.begin(inputs)
+            inputs = gather(operator, self.spec, _there(inputs), application_window, ends=self._ends(request))
+        self.running.begin(_there(inputs))
         self._idle = False
         vars(operator)["_finished"] = self.spec.id in request.finished
         context.take_handed_over()  # what a failed attempt left
@@ -261,12 +280,13 @@ class OperatorRuntime:
                 point.discard()
                 self._call("timestamp_of", point.open)
             delivery = None if skips is None else Delivery(self, skips)
-            span = self._window(request, application_window, inputs, batches, delivery)
+            span = yield from self._window(request, application_window, inputs, batches, delivery)
             read = timeline.now() if isinstance(operator, InputOperator) else 0.0
             self.running.end()
             self._refuse_strays()
             if self._inspection is not None:
                 self._call("end of window", self._inspection.check)
+            self._count(window)
             emitted = {name: self._call("emit", point.drain) for name, point in self.outputs.items()}
             self._spans[window_id] = span
         finally:
@@ -274,7 +294,6 @@ class OperatorRuntime:
             for point in self.outputs.values():
                 point.discard()
             self._forget(window_id)
-        window.tuples_out = {name: sum(map(len, parts)) for name, parts in emitted.items()}
         window.errors, rejected = self._rejected(emitted)
         if delivery is not None:
             window.errors += len(delivery.left_out)
@@ -325,15 +344,37 @@ class OperatorRuntime:
         """True if the application window ends with this streaming window."""
         return request.final or (request.window_id + 1) % self.window_count == 0
 
+    def arrived(self, port: str, tuples: Tuples) -> None:
+        """A run of tuples has come for a port whose inputs come one by one: it is processed next."""
+        self.running.arrived(port, tuples)
+
+    @property
+    def takes_batches(self) -> bool:
+        """True if it takes all its tuples as batches, in each streaming window, and never leaves any out."""
+        return (
+            bool(self._inputs)
+            and all(by_batch for by_batch, _ in self._inputs.values())
+            and not self._gathers
+            and not self.skips_tuples
+            and self.spec.attributes["processing_mode"] is not ProcessingMode.AT_MOST_ONCE
+        )
+
+    def _count(self, window: OperatorWindow) -> None:
+        """Note what came in the window and what was emitted, also what was handed over meanwhile."""
+        streamed = self.running.streamed
+        window.tuples_in = {port: count + streamed.get(port, 0) for port, count in window.tuples_in.items()}
+        window.queue = sum(window.tuples_in.values())
+        window.tuples_out = {name: point.pending for name, point in self.outputs.items()}
+
     def _window(
         self,
         request: WindowRequest,
         application_window: int,
-        inputs: Mapping[str, Sequence[Tuples]],
+        inputs: Mapping[str, Iterable[Tuples]],
         batches: Iterable[pa.RecordBatch],
         delivery: Delivery | None,
-    ) -> Span | None:
-        """The callbacks of a window.
+    ) -> Generator[None, None, Span | None]:
+        """The callbacks of a window; yields as `steps`.
 
         Returns the newest and the oldest time of the tuples of the application window, if that matters.
         """
@@ -350,6 +391,7 @@ class OperatorRuntime:
             self._idle = ask(operator, self.outputs.values(), self._timed, request.ends)
         inheriting = [point for point in self.outputs.values() if point.inherits]
         spanning = inheriting if type(operator).end_window is not Operator.end_window else []
+        yield
         for port, parts in inputs.items():
             schema, (by_batch, handler) = self.spec.inputs[port], self._inputs[port]
             deliver, callback = (
@@ -366,6 +408,7 @@ class OperatorRuntime:
                 self._meter.processed(tuples)
                 if spanning and (times := tuples.times) is not None:
                     span = joined_spans(span, times.span())
+                yield
         if ends:
             with _inheriting(
                 spanning, Processing(partial(span.of_each, 1) if span is not None else _no_times)
@@ -392,7 +435,7 @@ class OperatorRuntime:
         before = self.running.compute_seconds
         with self.running.part(port, len(rows), iterator):
             try:
-                lengths = _one_by_one(watched, iterator, outputs)
+                lengths = one_by_one(watched, iterator, outputs)
             except BaseException as error:
                 callback = f"process of port {port}"
                 raise self.failure(
@@ -508,49 +551,16 @@ class OperatorRuntime:
         )
 
 
+def _there(inputs: Mapping[str, Iterable[Tuples]]) -> dict[str, Sequence[Tuples]]:
+    """The inputs that have come already, by port."""
+    return {port: parts if isinstance(parts, Sequence) else () for port, parts in inputs.items()}
+
+
 def _decoded(part: Tuples, schema: Schema, by_batch: bool) -> Tuples:  # noqa: FBT001  called by position
     """Tuples in the form in which a port takes them. Raises what they raise that cannot be had so."""
     tuples = part.read_as(schema)
     _ = tuples.batch if by_batch else tuples.rows
     return tuples
-
-
-def _one_by_one(
-    handler: Handler, tuples: Iterator[object], outputs: Sequence[Sized]
-) -> list[Sequence[int] | None]:
-    """Call `handler` for each tuple.
-
-    Returns for each output its length after each of them, None if each made it one longer.
-    """
-    if not outputs:
-        for one in tuples:
-            handler(one)
-        return []
-    if len(outputs) == 1:
-        return [_noted(handler, tuples, *outputs)]
-    lengths: list[list[int]] = [[] for _ in outputs]
-    for one in tuples:
-        handler(one)
-        for output, after in zip(outputs, lengths, strict=True):
-            after.append(len(output))
-    return list(lengths)
-
-
-def _noted(handler: Handler, tuples: Iterator[object], output: Sized) -> Sequence[int] | None:
-    """The same for one output; notes nothing as long as it grows by one."""
-    start = length = len(output)
-    for one in tuples:
-        handler(one)
-        length += 1
-        if len(output) != length:
-            break
-    else:
-        return None
-    lengths = [*range(start + 1, length), len(output)]
-    for one in tuples:
-        handler(one)
-        lengths.append(len(output))
-    return lengths
 
 
 @contextmanager
