@@ -137,6 +137,19 @@ def test_a_state_that_was_loaded_in_part_is_not_taken_back():
         assert content == flights.content_of_next()
 
 
+def test_what_another_process_has_run_in_another_way_is_loaded():
+    with patch.object(undo, "LARGE", 1):
+        flights = Flights(([("set", 1, 1), ("set", 2, 2)], [("set", 1, 7)], [("add", 3, 3)]))
+        flights.commit()
+        flights.run(1, 0, dict(flights.states))
+        here, flights.containers[0] = flights.containers[0], Flights(([("set", 2, 9)],)).containers[0]
+        flights.containers[0]._storage = flights.containers[0]._files.storage = flights.storage
+        flights.keep([flights.run(1, 1, dict(flights.states))])
+        flights.containers[0] = here
+        flights.run(2, 0, dict(flights.states))
+    assert dict(flights.operator("store").numbers) == {1: 1, 2: 9}
+
+
 def test_a_large_state_is_not_loaded_anew_after_a_failure():
     with patch.object(undo, "LARGE", 3):
         flights = Flights(

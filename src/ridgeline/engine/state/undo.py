@@ -42,9 +42,13 @@ class Touched(NamedTuple):
 
 
 class _Noted(NamedTuple):
-    """What a window has touched, by cell, and how many values the keyed cells held of their own before."""
+    """What a window has touched, by cell, and how many values the keyed cells held of their own before.
+
+    `before`: the last delta of the version before it.
+    """
 
     window_id: int
+    before: str
     keys: Mapping[str, Collection[Any]]
     sizes: Mapping[str, int]
     values: AbstractSet[str]
@@ -58,6 +62,8 @@ class Undo:
         self._values = {name: cell for name, cell in cells.items() if isinstance(cell, ValueCell)}
         self._possible = bool(self._keyed) and len(self._keyed) + len(self._values) == len(cells)
         self._segments: tuple[str, ...] | None = None
+        self._window, self._before = -1, ""
+        """The window that runs or has run last, and the last delta of the version before it."""
         self._first = 0
         """What windows from this one on have touched is noted, or is in the cells."""
         self._noted: deque[_Noted] = deque()
@@ -74,6 +80,10 @@ class Undo:
         self._segments = state_files.segments_of(version)
         self._forget(window_id)
 
+    def begins(self, version: StateVersion, window_id: int) -> None:
+        """The cells are at this version (at least its last name is known), and run this window next."""
+        self._window, self._before = window_id, _last(version)
+
     def ran(self, window_id: int, changed: Collection[str]) -> None:
         """A window has run, and its changes were taken from the cells that have `changed`."""
         if not self._possible:
@@ -82,7 +92,7 @@ class Undo:
         if not self._large or None in keys.values():
             self._forget(window_id + 1)
             return
-        self._noted.append(_Noted(window_id, keys, self._sizes, self._values.keys() & changed))  # type: ignore[arg-type]  # no None
+        self._noted.append(_Noted(window_id, self._before, keys, self._sizes, self._values.keys() & changed))  # type: ignore[arg-type]  # no None
         self._keys += _count(self._noted[-1].keys)
         while self._keys > _MOST_KEYS:
             dropped = self._noted.popleft()
@@ -103,6 +113,9 @@ class Undo:
         ):
             return None
         noted = [one for one in self._noted if one.window_id >= window_id]
+        window, before = (noted[0].window_id, noted[0].before) if noted else (self._window, self._before)
+        if (window, before) != (window_id, _last(wanted)):
+            return None  # others have run windows since, or have run the one before in another way
         sizes = noted[0].sizes if noted else self._sizes
         values = {name for name, cell in self._values.items() if cell.changes() is not None}
         touched: dict[str, TouchedKeys] = {}
@@ -205,6 +218,10 @@ class _KeyedBefore:
         """Bring the cell back."""
         changed = [key for keys in reversed(self._changed) for key in keys]
         cell.take_back(self._values, self._new, application_window, changed)
+
+
+def _last(version: StateVersion) -> str:
+    return state_files.covered(version[-1]) if version else ""
 
 
 def _count(keys: Mapping[str, Collection[Any]]) -> int:

@@ -346,6 +346,7 @@ class Container:
             undo.restoring()
             versions.restore(self._files, runtime.spec, runtime.cells, wanted, held, self._epoch, touched)
             undo.restored(wanted, window_id)
+        self._undo[operator_id].begins(wanted or (), window_id)
         return wanted or ()
 
     def _note_changes(
