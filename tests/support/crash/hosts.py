@@ -4,6 +4,7 @@ A Spark standalone cluster runs on them: the master beside the test, a worker on
 """
 
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -21,6 +22,8 @@ from support.paths import ROOT
 SPARK = Path(pyspark.__file__).parent
 SOURCES = Path(ridgeline.__file__).parent.parent
 
+_NUMBERS = itertools.count()
+
 
 def _run(*command):
     subprocess.run(list(map(str, command)), check=True, capture_output=True)
@@ -33,8 +36,9 @@ class Cluster:
         if os.getuid() or not all(map(shutil.which, ("ip", "unshare", "nsenter"))):
             pytest.skip("hosts need root and iproute2")
         self.folder = Path(folder)
-        self.bridge = f"rl{os.getpid() % 100_000}"
-        self.net = f"10.{os.getpid() % 200 + 20}.77"
+        number = next(_NUMBERS)  # links of a cluster before are still there for a moment
+        self.bridge = f"rl{os.getpid() % 100_000}{number}"
+        self.net = f"10.{(os.getpid() + number) % 200 + 20}.77"
         self.address = f"{self.net}.1"
         self.names = list(names)
         self._holders = {}
