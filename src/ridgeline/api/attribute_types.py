@@ -29,6 +29,9 @@ class OperatorAttributes(TypedDict, total=False):
     unifier_limit: int | None
     partition_parallel: bool
     error_tuples_kept: int
+    memory_mb: int | None
+    vcores: int | None
+    gpus: int | None
 
 
 class ApplicationAttributes(TypedDict, total=False):

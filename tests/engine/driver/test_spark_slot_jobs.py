@@ -8,6 +8,7 @@ from pyspark import TaskContext
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.engine.driver.slot_jobs import SlotJobs
+from ridgeline.stram.needs import Need
 
 pytestmark = pytest.mark.spark
 
@@ -32,6 +33,7 @@ def started(spark_context, tmp_path):
             "slot.text",
             lambda slot: f"for {slot}",
             lambda slot: f"slot {slot}",
+            lambda _slot: Need(),
             SystemClock(),
             lambda: woken.append(1),
         )
