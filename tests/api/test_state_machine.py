@@ -258,9 +258,9 @@ class ValueMachine(CellMachine):
         assert self.cell.get() == self.model
 
 
-CellMachine.TestCase.settings = settings(deadline=None, max_examples=100, stateful_step_count=40)
+CellMachine.TestCase.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
 for machine in (KeyedMachine, OrderMachine, ListMachine, ValueMachine):
-    machine.TestCase.settings = settings(deadline=None, max_examples=100, stateful_step_count=40)
+    machine.TestCase.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
 
 TestKeyedState = KeyedMachine.TestCase
 TestKeyedStateInOrder = OrderMachine.TestCase
