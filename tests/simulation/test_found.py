@@ -8,9 +8,10 @@ import pytest
 from ridgeline.api.errors import CheckpointError, FencedError
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.manifest import Manifest
+from ridgeline.engine.driver.run_description import identify
 from support.simulation.disk import Disk, SimulatedDisk
 from support.simulation.platform import simulated_platform
-from support.simulation.process import Process
+from support.simulation.process import Killed, Process
 from support.simulation.search import failure
 from support.simulation.world import Case, Fault
 
@@ -75,3 +76,22 @@ def test_a_failed_sync_whose_pages_are_forgotten(disk):
     found = Opened(disk).last()
     disk.lose_power()
     assert Opened(disk).last() == found
+
+
+class DiesAt:
+    """A world that kills its process at one point."""
+
+    def __init__(self, what):
+        self.what = what
+
+    def moment(self, _process, what):
+        if what == self.what:
+            raise Killed
+
+
+def test_a_run_that_a_dead_driver_has_described_outlives_a_power_cut(disk):
+    with pytest.raises(Killed):
+        identify(SimulatedDisk(disk, Process(DiesAt("create sync"), "first")), "app")
+    run_id = identify(SimulatedDisk(disk, Process(Quiet(), "second")), "app")
+    disk.lose_power()
+    assert identify(SimulatedDisk(disk, Process(Quiet(), "third")), "app") == run_id

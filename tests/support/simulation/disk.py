@@ -283,6 +283,12 @@ class SimulatedDisk(_View, LocalStorage):
         self._process.point("settle")
         self.disk.sync_folder(folder)
 
+    def settle(self, names: Iterable[str]) -> None:
+        """Sync each file and its name."""
+        for name in names:
+            self.disk.sync(self._file(name))
+            self.disk.sync_folder(name.rpartition("/")[0])
+
     def write_parts(self, name: str, parts: Iterable[bytes]) -> int:
         """Write and sync the content, not the name."""
         self._process.point("write")

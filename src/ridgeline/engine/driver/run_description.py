@@ -30,10 +30,11 @@ def identify(storage: DriverStorage, application: str) -> str:
             found_run = f"the folder holds a run (`{left}`), whose id names its outputs"
             msg = f"{what} is missing, but {found_run}; {remedy}"
             raise CheckpointError(msg)
-    if found is None:
-        run = {"format": _FORMAT, "application": application, "run_id": uuid.uuid4().hex[:8]}
-        storage.create(NAME, seal("run", NAME, run))
-        found = storage.read(NAME)
+    run = {"format": _FORMAT, "application": application, "run_id": uuid.uuid4().hex[:8]}
+    created = found is None and storage.create(NAME, seal("run", NAME, run))
+    if not created:
+        storage.settle([NAME])  # who made it may have died before a power cut could not undo that
+    found = found or storage.read(NAME)
     try:
         run = unseal("run", NAME, found, what, _FORMAT)
     except CheckpointError as error:
