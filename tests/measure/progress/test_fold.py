@@ -16,6 +16,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology, chain
+from support.measure.simulated_window import operator_ended
 
 
 def begin(fold, window, at, late=0.0):
@@ -32,26 +33,7 @@ def beat(fold, at, container, *operators, window=0, attempt=0, pid=1):
 
 
 def ran(fold, window, operator, seconds, tuples_in=None, tuples_out=None, **more):
-    fold.operators_ended(
-        [
-            OperatorWindow(
-                0.0,
-                window,
-                0,
-                operator,
-                operator - 1,
-                "h",
-                0.0,
-                0.0,
-                seconds,
-                0.0,
-                0.0,
-                tuples_in or {},
-                tuples_out or {},
-                **more,
-            )
-        ]
-    )
+    fold.operators_ended([operator_ended(window, operator, seconds, tuples_in, tuples_out, **more)])
 
 
 def report(fold, at, window, operator, consumed, remaining, **more):

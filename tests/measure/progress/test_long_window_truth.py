@@ -7,7 +7,6 @@ import pytest
 
 from ridgeline.measure.events import (
     ContainerHeartbeat,
-    OperatorWindow,
     RunningOperator,
     SourceAsked,
     SourceProgress,
@@ -17,6 +16,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.topology import chain
+from support.measure.simulated_window import operator_ended
 
 ARRIVALS, START = 2000.0, 0.2  # records a second; seconds until a window's job works
 STEP = 0.5
@@ -82,24 +82,8 @@ class Run:
                 ({"input": tuples_in} if tuples_in else {}),
                 ({"output": tuples_out} if tuples_out else {}),
             )
-            self.fold.operators_ended(
-                [
-                    OperatorWindow(
-                        self.now,
-                        self.window,
-                        0,
-                        operator,
-                        operator - 1,
-                        "h",
-                        0.0,
-                        0.0,
-                        seconds,
-                        0.0,
-                        0.0,
-                        *counts,
-                    )
-                ]
-            )
+            ended = operator_ended(self.window, operator, seconds, *counts, at=self.now)
+            self.fold.operators_ended([ended])
         self.fold.window_committed(WindowCommitted(self.now, self.window, 1, self.began, *[self.now] * 6))
         self.fold.source(
             SourceProgress(self.now, self.window, 1, self.taken, 0.0, whole=True)

@@ -68,6 +68,13 @@ def operator_window(operator, container, began, ended, *seconds):
     return OperatorWindow(BASE, 0, 0, operator, container, "", began, ended, *seconds, *counts)
 
 
+def operator_ended(window, operator, seconds, tuples_in=None, tuples_out=None, at=0.0, **more):
+    """An operator's window of which only the compute time and the tuples matter."""
+    times = 0.0, 0.0, seconds, 0.0, 0.0
+    counts = tuples_in or {}, tuples_out or {}
+    return OperatorWindow(at, window, 0, operator, operator - 1, "h", *times, *counts, **more)
+
+
 def run(  # every argument is a duration of the model
     topology,
     compute_ms,

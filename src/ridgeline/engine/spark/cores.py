@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.engine.spark.cluster import slots_to_come
 
@@ -63,12 +64,15 @@ def count_cores(context: SparkContext, wanted: int) -> int:
 
 def present_cores(context: SparkContext) -> int:
     """How many tasks the executors that are there now can run at a time. Asks the JVM."""
-    executors = context._jsc.sc().statusStore().executorList(True)  # noqa: FBT003, SLF001  Scala's
-    return sum(
-        executor.maxTasks()
-        for executor in (executors.apply(index) for index in range(executors.size()))
-        if executor.id() != "driver"
-    )
+    return sum(int(executor.maxTasks()) for executor in executors(context))
+
+
+def executors(context: SparkContext) -> Iterator[Any]:
+    """What Spark's status store has of each executor that is there now. Asks the JVM."""
+    found: Any = context._jsc.sc().statusStore().executorList(True)  # noqa: FBT003, SLF001  Scala's
+    for executor in (found.apply(index) for index in range(found.size())):
+        if executor.id() != "driver":
+            yield executor
 
 
 _lock = threading.Lock()

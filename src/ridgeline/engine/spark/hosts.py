@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ridgeline.engine.spark.cores import executors
 from ridgeline.engine.spark.java_object import JavaObject
 from ridgeline.stram.placement import Offer, Offers
 
@@ -20,12 +21,10 @@ def offers(context: SparkContext) -> Offers:
     Hosts are named as executors are registered, which is how preferred locations name them.
     """
     spark: Any = context._jsc.sc()  # noqa: SLF001  PySpark has no other way to it
-    executors = spark.statusStore().executorList(True)  # noqa: FBT003  Scala's
     places: dict[str, int] = {}
-    for executor in (executors.apply(index) for index in range(executors.size())):
-        if executor.id() != "driver":
-            host = str(executor.hostPort()).rpartition(":")[0]
-            places[host] = places.get(host, 0) + int(executor.maxTasks())
+    for executor in executors(context):
+        host = str(executor.hostPort()).rpartition(":")[0]
+        places[host] = places.get(host, 0) + int(executor.maxTasks())
     return {host: Offer(number, _rack(spark, host)) for host, number in places.items()}
 
 

@@ -53,7 +53,7 @@ def make_profile(need: Need, master: str, settings: Mapping[str, str]) -> JavaOb
     """
     if need == Need():
         return None
-    task = TaskResourceRequests().cpus(max(need.vcores, int(settings.get("spark.task.cpus", "1"))))
+    task = TaskResourceRequests().cpus(_cores(need, settings))
     if need.gpus:
         task = task.resource(_GPU, need.gpus)
     builder = ResourceProfileBuilder().require(task)
@@ -68,7 +68,7 @@ def _executor(need: Need, master: str, settings: Mapping[str, str]) -> ExecutorR
 
     A standalone cluster counts the heap only, so there the heap is larger by what Python needs.
     """
-    executor = ExecutorResourceRequests().cores(max(need.vcores, int(settings.get("spark.task.cpus", "1"))))
+    executor = ExecutorResourceRequests().cores(_cores(need, settings))
     if need.memory_mb and master.startswith("spark:"):
         executor = executor.memory(
             f"{_megabytes(settings.get('spark.executor.memory', '1g')) + need.memory_mb}m"
@@ -80,6 +80,11 @@ def _executor(need: Need, master: str, settings: Mapping[str, str]) -> ExecutorR
         vendor = settings.get("spark.executor.resource.gpu.vendor", "")
         executor = executor.resource(_GPU, need.gpus, script, vendor)
     return executor
+
+
+def _cores(need: Need, settings: Mapping[str, str]) -> int:
+    """The cores of a slot's task: no fewer than those of Spark's other tasks."""
+    return max(need.vcores, int(settings.get("spark.task.cpus", "1")))
 
 
 def _megabytes(text: str) -> int:
