@@ -23,9 +23,15 @@ def offers(context: SparkContext) -> Offers:
     spark: Any = context._jsc.sc()  # noqa: SLF001  PySpark has no other way to it
     places: dict[str, int] = {}
     for executor in executors(context):
-        host = str(executor.hostPort()).rpartition(":")[0]
+        host = host_in(str(executor.hostPort()))
         places[host] = places.get(host, 0) + int(executor.maxTasks())
     return {host: Offer(number, _rack(spark, host)) for host, number in places.items()}
+
+
+def host_in(place: str) -> str:
+    """The host of `host:port`. An executor that has just come has no port yet."""
+    host, _, port = place.rpartition(":")
+    return host if host and port.isdigit() else place
 
 
 def host_of_task(context: SparkContext, job: JavaObject) -> str:
