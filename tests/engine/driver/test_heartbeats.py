@@ -302,7 +302,7 @@ def test_a_process_has_one_sender_for_each_address(port):
 
 
 def test_a_forked_process_starts_its_own(port, wait_until):
-    """Spark's worker daemon forks, and no thread of its parent lives in a child."""
+    """In a child lives no thread of its parent, and no lock that such a thread held (OpenSSL's at first)."""
     script = """
 import os, sys
 from ridgeline.api.clock import SystemClock

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import encodings.idna  # noqa: F401  what connecting would import in the thread: a process forked at that moment could never connect
 import math
 import os
 import secrets
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -20,6 +20,7 @@ _TIMEOUT_SECONDS = 2.0
 _GREATEST_PAUSE_SECONDS = 60.0
 _MOST_QUEUED_BYTES = 1 << 20
 _CLOSING_SECONDS = 0.1
+_FORK_WAITS_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,12 @@ class HeartbeatLine:
         self._not_before = -math.inf
 
     def send(self, message: Callable[[], bytes]) -> bool:
-        """As `Send`."""
+        """As `Send`. A fork waits for it."""
+        with _talking:
+            return self._send(message)
+
+    def _send(self, message: Callable[[], bytes]) -> bool:
+        """Connect where need be and send; note when to try again. For `send`."""
         now = self._clock.monotonic()
         if now < self._not_before:
             return False
@@ -116,10 +122,25 @@ def sender_of(address: HeartbeatAddress | None, clock: Clock) -> HeartbeatSender
     return _sender[1]
 
 
+_talking = threading.Lock()
+_forking = threading.local()
+
+
+def _before_fork() -> None:
+    """Let the thread come out of OpenSSL, DNS and imports: a child would find their locks taken for ever."""
+    _forking.waited = _talking.acquire(timeout=_FORK_WAITS_SECONDS)
+
+
+def _after_fork() -> None:
+    if _forking.waited:
+        _talking.release()
+
+
 def _forget() -> None:
     """A forked process has no thread of its parent."""
-    global _sender  # noqa: PLW0603  as above
+    global _sender, _talking  # noqa: PLW0603  one of each a process
     _sender = None
+    _talking = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_forget)
