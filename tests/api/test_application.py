@@ -1,3 +1,5 @@
+import pytest
+
 from ridgeline import Application, InputPort, Operator, OutputPort
 
 
@@ -6,6 +8,7 @@ class Pass(Operator):
     out = OutputPort(object)
 
 
+@pytest.mark.guide("002", "Application API")
 def test_an_application_keeps_what_it_is_reported_and_checks_nothing():
     app = Application("app", window="1s", windows_kept=3)
     first = app.add_operator("first", Pass(), partitions=2)
@@ -23,6 +26,7 @@ def test_an_application_keeps_what_it_is_reported_and_checks_nothing():
     assert (app.streams[0].locality, app.streams[1].sinks) == ("NODE_LOCAL", ())
 
 
+@pytest.mark.guide("004", "API")
 def test_the_public_names_are_those_of_the_api():
     import ridgeline
     import ridgeline.api

@@ -11,6 +11,8 @@ YEAR = "must be at least 1 ms and at most 8760 h, which is a year"
 PARTITIONER = StickyPartitioner("a")
 
 
+@pytest.mark.guide("002", "Attributes")
+@pytest.mark.guide("004", "Operator Attributes")
 @pytest.mark.parametrize("attribute", ALL.values(), ids=ALL)
 def test_each_default_obeys_its_own_rule(attribute):
     assert attribute.check(attribute.default) == (attribute.default, None)

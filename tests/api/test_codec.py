@@ -245,6 +245,7 @@ class ByVenue(StreamCodec):
         return np.int64(-tuple.venue)
 
 
+@pytest.mark.guide("002", "Stream Codec")
 def test_an_author_s_codec_may_give_any_integer():
     assert ByVenue().hashes(Tuples.of_rows(Schema(Trade), TRADES)).tolist() == [
         2**64 - 1,

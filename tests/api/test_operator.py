@@ -46,6 +46,8 @@ def faults(operator: Operator) -> list[tuple[str, Any, str]]:
     return check_properties(operator)[1]
 
 
+@pytest.mark.guide("002", "Operator Interface")
+@pytest.mark.guide("004", "Operators")
 def test_ports_state_and_properties_are_inherited():
     declared = operator_type(Derived)
     assert list(declared.inputs) == ["pairs"]
@@ -64,6 +66,7 @@ def test_ports_state_and_properties_are_inherited():
     assert operator_type(Derived) is declared
 
 
+@pytest.mark.guide("004", "Class DefaultInputPort")
 def test_a_subclass_may_process_what_its_base_declares():
     class Other(Base):
         @Base.pairs.process_batch
@@ -91,12 +94,14 @@ def test_properties_have_their_defaults():
     assert Base().limit == 10
 
 
+@pytest.mark.guide("002", "Properties")
 def test_properties_are_converted_as_on_a_command_line():
     values, found = check_properties(Derived(limit="5", factor="2.5", names=("x", "y")))
     assert found == []
     assert values == {"limit": 5, "names": ["x", "y"], "path": "out", "factor": 2.5, "ratio": 0.5}
 
 
+@pytest.mark.guide("004", "Operator Properties")
 def test_all_faults_of_properties_are_found_at_once():
     operator = Derived(limits=3, limit="many", names=["a", 2], ratio=3)
     assert faults(operator) == [
@@ -119,6 +124,7 @@ def test_a_type_that_cannot_be_resolved_is_a_fault():
     ]
 
 
+@pytest.mark.guide("004", "Initialization/Instantiation Time")
 def test_properties_may_be_checked_together():
     class Two(Operator):
         low: int = 0
@@ -165,6 +171,7 @@ def test_there_is_no_context_before_the_operator_runs():
         Base().context  # noqa: B018
 
 
+@pytest.mark.guide("002", "Operator State")
 def test_state_that_somebody_forgot_to_declare_is_reported():
     operator = Base()
     vars(operator)["_forgotten"] = {"seen": 4}
@@ -248,6 +255,8 @@ def test_an_operator_travels_with_its_properties_and_without_its_state(travel):
     assert operator_type(type(arrived)).inputs["items"].process_name == "take"
 
 
+@pytest.mark.guide("002", "Stateless")
+@pytest.mark.guide("004", "Stateless vs Stateful")
 def test_operators_are_stateless_unless_they_declare_state():
     assert is_stateless(InputOperator())
     assert not is_stateless(Base())

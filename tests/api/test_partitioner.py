@@ -19,6 +19,7 @@ KEYED, PLAIN, LOOSE = (
 )
 
 
+@pytest.mark.guide("002", "Default Dynamic Partitioning")
 @given(st.integers(1, 300))
 def test_every_key_belongs_to_exactly_one_partition(count):
     partitions = assign_keys(count)
@@ -31,6 +32,7 @@ def test_every_key_belongs_to_exactly_one_partition(count):
     assert all(key % count == number for number, keys in enumerate(partitions) for key in keys.keys)
 
 
+@pytest.mark.guide("002", "Default Partitioning")
 def test_three_partitions_as_apex_makes_them():
     assert assign_keys(3) == [
         PartitionKeys(3, frozenset({0, 3})),
@@ -40,6 +42,7 @@ def test_three_partitions_as_apex_makes_them():
     assert assign_keys(1) == [PartitionKeys(0, frozenset({0}))]
 
 
+@pytest.mark.guide("004", "Multiple Ports")
 def test_sticky_divides_every_connected_port_with_a_key():
     other = PortInfo("other", True, True)
     assert StickyPartitioner().define_partitions(2, [LOOSE, KEYED, PLAIN]) == [
@@ -80,6 +83,7 @@ def test_round_robin_deals_the_first_connected_port():
     )
 
 
+@pytest.mark.guide("004", "Partitioner")
 def test_partitioners_show_what_they_were_made_with():
     class Mine(Partitioner):
         def __init__(self):

@@ -43,6 +43,7 @@ def emitted(operator: Pass) -> list[list[Any]]:
     return [part.rows for part in operator.out.drain()]
 
 
+@pytest.mark.guide("002", "Ports")
 def test_the_class_reports_what_its_ports_are():
     assert (Pass.pairs.name, Pass.pairs.process_name, Pass.pairs.process_batch_name) == (
         "pairs",
@@ -56,6 +57,7 @@ def test_the_class_reports_what_its_ports_are():
     assert Pass.pairs.schema == Schema(Pair)
 
 
+@pytest.mark.guide("004", "Interface InputPort")
 def test_each_instance_has_its_own_points():
     first, second = Pass(), Pass()
     assert first.out is first.out is not second.out
@@ -63,6 +65,7 @@ def test_each_instance_has_its_own_points():
     assert first.pairs.schema == Schema(Pair)
 
 
+@pytest.mark.guide("004", "Input Port")
 def test_the_declared_schema_of_an_instance_is_that_of_its_points():
     operator = Pass()
     operator.declare_schema("others", Pair)
@@ -71,6 +74,7 @@ def test_the_declared_schema_of_an_instance_is_that_of_its_points():
         operator.declare_schema("other", Pair)
 
 
+@pytest.mark.guide("004", "Ports")
 def test_a_port_cannot_be_assigned():
     with pytest.raises(AttributeError, match=r"^`Pass\.out` is a port; it cannot be assigned$"):
         Pass().out = 3
@@ -94,6 +98,7 @@ def test_emission_outside_of_a_window_is_refused(emit):
     assert emitted(operator) == [[Pair(1, 1.0)]]
 
 
+@pytest.mark.guide("004", "Class DefaultOutputPort")
 def test_tuples_and_batches_keep_their_order():
     operator = opened()
     operator.out.emit(Pair(1, 1.0))
@@ -104,6 +109,7 @@ def test_tuples_and_batches_keep_their_order():
     assert emitted(operator) == []
 
 
+@pytest.mark.guide("004", "Interface OutputPort")
 def test_a_batch_is_cast_to_the_port_s_schema():
     operator = opened()
     operator.out.emit_batch(
@@ -161,6 +167,7 @@ def times(operator: Pass) -> list[Any]:
     ]
 
 
+@pytest.mark.guide("004", "Output Port")
 def test_a_tuple_may_be_emitted_with_its_time():
     operator = timed()
     operator.out.emit(Pair(1, 1.0), timestamp=DAY)

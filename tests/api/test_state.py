@@ -33,6 +33,7 @@ def keyed(kind, **options):
     return cell
 
 
+@pytest.mark.guide("002", "Operator State")
 def test_state_reads_like_an_attribute():
     keeper = Keeper()
     keeper.position += 2

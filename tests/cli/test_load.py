@@ -14,6 +14,7 @@ def refused(target, *options):
     return caught.value
 
 
+@pytest.mark.guide("002", "Creating New Project")
 def test_the_only_application_of_a_file(write_app):
     assert load_application(write_app("one.py", 'anything = APP("first")')).name == "first"
 

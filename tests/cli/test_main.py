@@ -32,6 +32,7 @@ def test_wrong_usage_is_2(ridgeline_command):
     assert ridgeline_command("run", TINY, "--windows", "0").exit_code == 2
 
 
+@pytest.mark.guide("002", "Development Process")
 def test_valid(ridgeline_command):
     result = ridgeline_command(
         "validate", TINY, "-D", "numbers.count=100", "--attribute", "total.application_window_count=5"
@@ -39,6 +40,7 @@ def test_valid(ridgeline_command):
     assert (result.exit_code, result.stdout) == (0, "application tiny is valid: 2 operators, 1 stream\n")
 
 
+@pytest.mark.guide("002", "Validating an Application")
 def test_all_faults_at_once_each_with_where_what_and_remedy(ridgeline_command):
     result = ridgeline_command(
         "validate", TINY, "-D", "numbers.count=many", "--attribute", "totl.partitions=2"
@@ -81,6 +83,7 @@ def test_wrong_commands_are_2_and_reported(ridgeline_command, words, expected):
     assert result.stderr.startswith(expected)
 
 
+@pytest.mark.guide("002", "Design")
 def test_plan_as_text_and_json(ridgeline_command):
     text = ridgeline_command("plan", TINY).stdout
     assert all(title in text for title in ("logical plan", "physical plan", "execution plan"))

@@ -24,6 +24,7 @@ PROPERTIES = {
 }
 
 
+@pytest.mark.guide("002", "Fault Tolerance")
 def test_driver_killed_twenty_times(start, wait_until, tmp_path):
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")

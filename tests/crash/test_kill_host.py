@@ -29,6 +29,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.guide("002", "Multi-Node Cluster")
 @pytest.mark.parametrize("cores", [pytest.param(4, id="spare cores"), pytest.param(2, id="no spare cores")])
 def test_slots_of_a_host_that_is_gone_go_on_elsewhere(start, wait_until, tmp_path, cores):
     output, checkpoint = tmp_path / "output", tmp_path / "checkpoint"

@@ -49,6 +49,7 @@ class Slots:
         return len(pids)
 
 
+@pytest.mark.guide("002", "Exactly Once")
 def test_slots_killed_a_hundred_times(spark_context, wait_until, tmp_path):
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")

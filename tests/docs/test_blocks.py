@@ -34,6 +34,7 @@ def name(page):
     return page.stem
 
 
+@pytest.mark.guide("004", "User Defined")
 @pytest.mark.parametrize("page", LOCAL, ids=name)
 def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

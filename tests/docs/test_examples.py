@@ -17,6 +17,7 @@ PUBLIC = [
 ]
 
 
+@pytest.mark.guide("004", "Examples")
 @pytest.mark.parametrize("value", PUBLIC)
 def test_it_has_an_example(value):
     text = value.__doc__ or ""

@@ -16,6 +16,8 @@ SCRIPT = SUPPORT / "examples" / "on_local_cluster.py"
 SECONDS = 600
 
 
+@pytest.mark.guide("002", "Hadoop Cluster")
+@pytest.mark.guide("002", "Single Node Cluster")
 @pytest.mark.spark
 @pytest.mark.slow
 def test_results_equal_an_independent_computation(tmp_path):

@@ -22,6 +22,7 @@ def test_results_equal_an_independent_computation(spark_context, tmp_path, name,
     prove(EXAMPLES[name], spark_context, tmp_path, partitions)
 
 
+@pytest.mark.guide("002", "Sticky Partition vs Round Robin")
 @pytest.mark.parametrize(("name", "partitions"), cases(ROUND_ROBIN, 2, 3))
 def test_dealing_tuples_out_in_turn_changes_nothing(spark_context, tmp_path, name, partitions):
     prove(ROUND_ROBIN[name], spark_context, tmp_path, partitions)

@@ -9,6 +9,7 @@ from support.examples import pi_case as case
 from support.examples.cases import MIXED
 
 
+@pytest.mark.guide("002", "Demos")
 @pytest.mark.parametrize("partitions", [1, 2, 3, MIXED])
 def test_results_equal_an_independent_computation(partitions, tmp_path):
     run = run_local(

@@ -8,6 +8,7 @@ from support.examples import word_count_case as case
 from support.examples.cases import MIXED
 
 
+@pytest.mark.guide("004", "Sample Code")
 @pytest.mark.parametrize("partitions", [1, 2, 3, MIXED])
 def test_results_equal_an_independent_computation(partitions, tmp_path):
     run = run_local(**case.build(partitions, tmp_path, per_window=20))

@@ -9,6 +9,7 @@ from support.examples import yahoo_finance_case as case
 from support.examples.cases import MIXED
 
 
+@pytest.mark.guide("002", "Running A Test Application")
 @pytest.mark.parametrize(
     ("partitions", "round_robin", "days"), [(1, False, 11), (3, False, 6), (2, True, 6), (MIXED, True, 11)]
 )

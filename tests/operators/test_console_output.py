@@ -60,6 +60,7 @@ def test_columns_are_aligned_over_windows_and_quiet_without_a_terminal(tmp_path:
     ]
 
 
+@pytest.mark.guide("004", "Sinks")
 @pytest.mark.parametrize(
     ("string_format", "line"),
     [

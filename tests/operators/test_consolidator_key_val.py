@@ -57,6 +57,7 @@ def by_none_last(rows):
     return sorted(rows, key=repr)
 
 
+@pytest.mark.guide("004", "Joins")
 @pytest.mark.parametrize("partitions", [1, 2, 3])
 def test_newest_values_of_the_keys_that_came(partitions):
     inputs = {"in1": (Price, PRICES), "in2": (Volume, VOLUMES)}

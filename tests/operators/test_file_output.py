@@ -180,6 +180,7 @@ def test_what_waits_is_published_where_it_belongs_when_path_and_format_change(tm
     assert visible(tmp_path / "old") == [1, 2]
 
 
+@pytest.mark.guide("004", "Output Adapters")
 def test_modes(tmp_path: Path) -> None:
     (tmp_path / "before.parquet").write_bytes(b"")
     (tmp_path / "before.jsonl").write_text("")

@@ -66,6 +66,7 @@ FORMS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.guide("004", "Exactly-Once")
 @FORMS
 def test_a_driver_that_dies_at_any_step_loses_nothing_and_shows_nothing_twice(
     tmp_path: Path,

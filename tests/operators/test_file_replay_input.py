@@ -21,6 +21,7 @@ from support.operators.replayed import Event, Line, Nested, replay, together, wr
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.guide("004", "Input Adapters")
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     format=st.sampled_from(["text", "csv", "jsonl", "parquet"]),

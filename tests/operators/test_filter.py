@@ -23,6 +23,7 @@ def is_even(number):
     return number.value is not None and number.value % 2 == 0
 
 
+@pytest.mark.guide("004", "Filtering-Selecting-Map")
 @pytest.mark.parametrize("partitions", [1, 2, 3])
 @pytest.mark.parametrize(
     "make",

@@ -26,6 +26,7 @@ def squares(batch):
     return pa.record_batch({"square": pc.multiply(batch["value"], batch["value"]), "value": batch["value"]})
 
 
+@pytest.mark.guide("004", "Filtering-Selecting-Map")
 @pytest.mark.parametrize("partitions", [1, 2, 3])
 @pytest.mark.parametrize(
     "make",

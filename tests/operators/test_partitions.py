@@ -88,6 +88,7 @@ def results(make: Callable[[], Operator], windows: list[list[Pair]], **attribute
     ]
 
 
+@pytest.mark.guide("002", "Partitioning")
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_results_do_not_depend_on_partitions(name: str, count: int) -> None:

@@ -29,6 +29,7 @@ def splitmix64(seed, number):
     return z ^ (z >> 31)
 
 
+@pytest.mark.guide("004", "Event Generators")
 @pytest.mark.parametrize("seed", [0, 1, -5, 2**63])
 def test_numbers_are_those_of_splitmix64(seed):
     expected = [splitmix64(seed, number) % 201 - 100 for number in range(50)]

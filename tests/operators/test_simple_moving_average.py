@@ -48,6 +48,7 @@ def close(got, expected):
     )
 
 
+@pytest.mark.guide("002", "Sliding Application Window")
 @pytest.mark.parametrize("partitions", [1, 2, 3])
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_average_over_the_last_windows(partitions, size):

@@ -93,6 +93,7 @@ def test_a_window_is_written_once_with_its_id_and_staged_no_longer(tmp_path: Pat
     ]
 
 
+@pytest.mark.guide("004", "Database/Window Synchronization Operator")
 @pytest.mark.parametrize(("dies", "times"), [("before", 1), ("after", 2)])
 def test_a_driver_that_dies_writes_the_window_again(tmp_path: Path, dies: str, times: int) -> None:
     output = SparkOutput(format="parquet")

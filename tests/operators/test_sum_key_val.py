@@ -39,6 +39,7 @@ def added(windows):
     return total
 
 
+@pytest.mark.guide("004", "Aggregations")
 @pytest.mark.parametrize("partitions", [1, 2, 3])
 @pytest.mark.parametrize("partitioner", [None, RoundRobinPartitioner()])
 def test_sums_of_each_application_window(partitions, partitioner):

@@ -103,6 +103,7 @@ def test_the_size_can_be_set_from_outside(partitions):
     assert got == [largest(window, 2) for window in WINDOWS]
 
 
+@pytest.mark.guide("004", "Unifier")
 def test_two_operators_have_their_own_unifiers():
     first, second = TopN(by="minutes", size=1), TopN(by="minutes", size=2)
     got = rows(collect(first, {"data": (Route, WINDOWS)}, "top", partitions=2))

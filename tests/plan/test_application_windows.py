@@ -109,6 +109,7 @@ def test_a_unifier_works_in_the_application_window(partitions: int, count: int) 
     assert ends == [*range(count - 1, len(NUMBERS) - 1, count), len(NUMBERS) - 1]
 
 
+@pytest.mark.guide("004", "Streaming Window vs Application Window")
 @pytest.mark.parametrize("limit", [None, 2])
 def test_tuples_of_earlier_streaming_windows_wait_for_the_end(limit: int | None) -> None:
     run = totals(items(NUMBERS), 5, 3, early=True, unifier_limit=limit)

@@ -117,6 +117,7 @@ def test_two_inputs_meet_in_the_next_stage() -> None:
     ]
 
 
+@pytest.mark.guide("002", "Streams")
 def test_together_keeps_an_operator_out_of_its_inputs_container() -> None:
     assert stages(plan_application(two_sources("THREAD_LOCAL"))) == [
         [["source"], ["other", "balances"]],
@@ -124,6 +125,7 @@ def test_together_keeps_an_operator_out_of_its_inputs_container() -> None:
     ]
 
 
+@pytest.mark.guide("002", "Parallel Partitions with Streams Modes")
 def test_parallel_partitions_are_fused_one_by_one() -> None:
     app = Application("parallel")
     source = app.add_operator("source", Source(), partitions=2)

@@ -45,6 +45,7 @@ CASES = [
 ]
 
 
+@pytest.mark.guide("002", "Initialization/Instantiation Time")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_exactly_its_faults(case: Faulty) -> None:
     faults = find_faults(case.build(), case.properties, case.attributes)
@@ -66,6 +67,7 @@ def test_at_least_thirty_applications() -> None:
     assert sum(len(case.faults) > 1 for case in CASES) >= 10
 
 
+@pytest.mark.guide("004", "Validations")
 def test_all_faults_in_one_error() -> None:
     app = chain(Application("test"), partitions=0, parttions=1)
     with pytest.raises(ValidationError) as caught:

@@ -75,6 +75,7 @@ def joined(orders: list[Any], names: list[Any], partitions: int) -> Application:
     return app
 
 
+@pytest.mark.guide("002", "Single vs Multi-Input Operator")
 @pytest.mark.parametrize("partitions", [2, 3, 5])
 def test_a_join_gives_each_row_once(partitions: int) -> None:
     assert find_faults(joined(ORDERS, NAMES, partitions)) == []
@@ -280,6 +281,7 @@ def wired(
     return [Counter(run.collected("sink", window)) for window in run.window_ids]
 
 
+@pytest.mark.guide("004", "Joins")
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(ROWS, ROWS, JOINS, COUNTS)
 def test_joins_of_joins_give_the_same_with_any_partitions(

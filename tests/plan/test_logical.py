@@ -12,6 +12,7 @@ from support.plan.faulty_operators import chain
 from support.plan.parts import Balance, Balances, Check, Filter, Follow, Payment, Source, Store
 
 
+@pytest.mark.guide("002", "Java API")
 def test_a_valid_application() -> None:
     logical = validate(chain(Application("test", window="200ms", windows_kept="7"), partitions="3"))
     assert logical.application == "test"
@@ -111,6 +112,7 @@ def test_properties_are_validated_on_copies() -> None:
     assert not [name for name in vars(source) if name.startswith(OWN)]
 
 
+@pytest.mark.guide("002", "Dynamic Application Modifications")
 def test_settings_from_outside_win() -> None:
     app = chain(Application("test", window="1s", windows_kept=3), partitions=2)
     logical = validate(
@@ -143,6 +145,7 @@ def test_operators_settle_on_the_copy() -> None:
     assert store.path == "store"
 
 
+@pytest.mark.guide("002", "Streams")
 def test_localities_as_text() -> None:
     app = Application("test")
     source = app.add_operator("source", Source())
@@ -172,6 +175,7 @@ class Sink(Operator):
     def write(self, payment: Payment) -> None: ...
 
 
+@pytest.mark.guide("004", "Port Declarations")
 def test_error_ports_need_not_be_connected() -> None:
     app = Application("test")
     source = app.add_operator("source", Source())

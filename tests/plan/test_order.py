@@ -202,6 +202,8 @@ class Both(Operator):
         self.out.emit(Event(f"second {event.key}", event.number))
 
 
+@pytest.mark.guide("002", "Single vs Multi-Input Operator")
+@pytest.mark.guide("004", "Single vs Multiple Inputs")
 @pytest.mark.parametrize("partitions", [1, 2, 3, 5])
 def test_each_stream_of_an_operator_keeps_its_own_order(partitions: int) -> None:
     app = Application("order", window="1s")

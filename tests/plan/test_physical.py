@@ -61,6 +61,8 @@ def entering(plan: PhysicalPlan, title: str) -> list[tuple[str, Any]]:
     ]
 
 
+@pytest.mark.guide("002", "Static Partitioning")
+@pytest.mark.guide("004", "Static vs Dynamic")
 def test_payments() -> None:
     plan = build_physical(validate(payments_app()))
     assert [operator.id for operator in plan.operators] == list(range(1, 17))
@@ -93,6 +95,7 @@ def test_payments() -> None:
     assert len(plan.streams) == 22
 
 
+@pytest.mark.guide("002", "Operators")
 def test_deterministic() -> None:
     first, second = (build_physical(validate(payments_app())) for _ in range(2))
     assert titles(first) == titles(second)
@@ -103,6 +106,8 @@ def test_deterministic() -> None:
     assert strip[0] == strip[1]
 
 
+@pytest.mark.guide("002", "Scalability and Partitioning")
+@pytest.mark.guide("004", "Partitioning")
 @pytest.mark.parametrize(
     ("count", "mask", "keys"),
     [
@@ -138,6 +143,7 @@ def test_round_robin_without_a_key() -> None:
     assert of(plan, "operator")[0].keys == {}
 
 
+@pytest.mark.guide("002", "Sticky Partition vs Round Robin")
 def test_round_robin_in_spite_of_a_key() -> None:
     plan = pipeline(
         Balances(), port="payments", out="balances", partitions=2, partitioner=RoundRobinPartitioner()
@@ -145,6 +151,7 @@ def test_round_robin_in_spite_of_a_key() -> None:
     assert entering(plan, "operator[1]") == [("source", RoundRobin(1, 2))]
 
 
+@pytest.mark.guide("002", "NxM Partitions")
 def test_n_to_m_has_one_unifier_for_each_downstream_partition() -> None:
     plan = pipeline(Balances(), port="payments", out="balances", upstream=3, partitions=2, store_partitions=2)
     assert titles(plan) == [
@@ -168,6 +175,7 @@ def test_n_to_m_has_one_unifier_for_each_downstream_partition() -> None:
     ]
 
 
+@pytest.mark.guide("004", "Unifiers")
 def test_unifiers_are_operators_of_their_own() -> None:
     plan = pipeline(
         TopOfPayments(),
@@ -220,6 +228,7 @@ def test_a_unifier_that_merges_sees_all_tuples_before_they_are_divided() -> None
     assert entering(plan, "store[1]") == [("operator.top#unifier[1]", RoundRobin(1, 2))]
 
 
+@pytest.mark.guide("004", "Default Unifier")
 def test_the_default_unifier_takes_the_schema_of_the_stream() -> None:
     plan = pipeline(Check(), port="payments", out="valid", partitions=2)
     (unifier,) = [operator for operator in plan.operators if operator.unifier]
@@ -227,6 +236,7 @@ def test_the_default_unifier_takes_the_schema_of_the_stream() -> None:
     assert unifier.outputs["output"].type is Payment
 
 
+@pytest.mark.guide("002", "Cascading Unifier")
 @pytest.mark.parametrize(
     ("count", "limit", "groups"),
     [
@@ -264,6 +274,7 @@ def test_only_the_last_unifiers_of_a_cascade_divide() -> None:
     ]
 
 
+@pytest.mark.guide("002", "Parallel")
 def test_parallel_partitions_need_no_unifier() -> None:
     plan = pipeline(Follow(), port="payments", out="valid", upstream=3)
     assert titles(plan) == [
@@ -288,6 +299,7 @@ def join_app(**attributes: Any) -> PhysicalPlan:
     return build_physical(validate(app))
 
 
+@pytest.mark.guide("004", "Multiple Ports")
 def test_other_ports_are_broadcast() -> None:
     plan = join_app(partitions=2, partitioner=StickyPartitioner("left"))
     assert entering(plan, "join[1]") == [
@@ -298,6 +310,7 @@ def test_other_ports_are_broadcast() -> None:
     assert list(of(plan, "join")[0].keys) == ["left"]
 
 
+@pytest.mark.guide("004", "Stream Manipulation")
 @pytest.mark.parametrize("attributes", [{}, {"partitioner": KeyedPartitioner()}])
 def test_equal_keys_meet(attributes: dict[str, Any]) -> None:
     plan = join_app(partitions=2, **attributes)
@@ -349,6 +362,7 @@ class Coded(Operator):
     def go(self, payment: Payment) -> None: ...
 
 
+@pytest.mark.guide("004", "StreamCodec")
 def test_codec_of_the_port() -> None:
     plan = pipeline(Coded(), port="payments", out="out", partitions=2)
     assert {stream.codec for stream in plan.streams if stream.name == "in"} == {EVENLY}

@@ -118,6 +118,7 @@ def test_a_failure_that_is_not_dealt_with_so_counts():
     assert fail(master, first, RAISED) == [GiveUp(RAISED, 1)]
 
 
+@pytest.mark.guide("002", "Streaming Application Manager (STRAM)")
 def test_windows_are_committed_in_order_whichever_is_complete_first():
     master, (first, second, third) = flying(3)
     assert report(master, third, changes={2: "c"}) == []

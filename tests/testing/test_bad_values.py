@@ -174,6 +174,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
 ]
 
 
+@pytest.mark.guide("004", "Runtime Validations")
 @pytest.mark.parametrize("partitions", [1, 2])
 @pytest.mark.parametrize(("schema", "value", "text"), REFUSED, ids=range(len(REFUSED)))
 def test_a_value_that_its_column_cannot_hold_is_refused_where_it_is_emitted(

@@ -210,6 +210,7 @@ class ReusedDict(Counting):
         self.finish()
 
 
+@pytest.mark.guide("004", "Mutability of tuples")
 def test_a_tuple_that_is_changed_after_it_was_emitted_is_found() -> None:
     assert (
         "a tuple was changed after `out.emit`, to which it belongs since; it is now {'n': 2}; "

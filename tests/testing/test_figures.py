@@ -14,6 +14,7 @@ from ridgeline.testing import SteppingClock, run_local
 from support.testing.diamond import BUSY, A, Busy, diamond
 
 
+@pytest.mark.guide("004", "Latency and Throughput")
 def test_the_critical_path_goes_where_the_time_goes():
     run = run_local(diamond(), windows=20)
 

@@ -114,6 +114,7 @@ def most_in_flight(run: LocalRun) -> int:
     return most
 
 
+@pytest.mark.guide("002", "Streaming Computational Model")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_results_are_those_of_one_window_at_a_time(seed):
     given = items(seed)

@@ -258,6 +258,7 @@ class Harmless(Passing):
         assert len(self.known) == len(self.replies) == 3
 
 
+@pytest.mark.guide("004", "Transient Fields")
 def test_what_is_no_state_or_declared_is_left_alone(tmp_path: Path) -> None:
     assert len(run(Harmless(tmp_path / "out")).collected("sink")) == 3
 

@@ -106,6 +106,7 @@ def counted() -> Application:
     return app
 
 
+@pytest.mark.guide("002", "Testing")
 def test_balances_survive_a_crash():
     run = run_local(
         balances([(1, 100), (2, 50), END_WINDOW, (1, 1), ABORT, END_WINDOW, (2, 5)]), clock=SteppingClock()
@@ -121,12 +122,16 @@ def test_balances_survive_a_crash():
     assert [event.attempts for event in run.events if isinstance(event, WindowCommitted)] == [1, 2, 1]
 
 
+@pytest.mark.guide("002", "Recovery Mechanisms")
+@pytest.mark.guide("002", "At Least Once")
+@pytest.mark.guide("004", "At-Least-Once")
 def test_each_abort_of_a_window_kills_it_once():
     run = run_local(balances([ABORT, (1, 1), ABORT, (1, 2), ABORT, END_WINDOW, ABORT, (1, 4)]))
     assert run.collected("sink") == [Balance(1, 3), Balance(1, 7)]
     assert [(window, attempt) for window, attempt, _ in run.retries] == [(0, 1), (0, 2), (0, 3), (1, 1)]
 
 
+@pytest.mark.guide("004", "Recovery Mechanisms")
 def test_more_aborts_than_recovery_attempts_are_the_end():
     with pytest.raises(OperatorError, match="aborts in window 0, as its list says"):
         run_local(balances([ABORT] * 4))
@@ -239,6 +244,7 @@ def test_a_tuple_that_fails_is_named():
     assert "in add" in error.value.failure.traceback
 
 
+@pytest.mark.guide("002", "At Most Once")
 def test_at_most_once_drops_the_window_of_the_operator_and_goes_on():
     app = balances(
         [(1, 1), END_WINDOW, (1, 5), (1, -5), END_WINDOW, (1, 2)],
@@ -256,6 +262,7 @@ def test_at_most_once_drops_the_window_of_the_operator_and_goes_on():
     assert dropped.dropped.endswith("the tuple was Payment(account=1, cents=-5)")
 
 
+@pytest.mark.guide("004", "Error Port")
 def test_errors_are_counted_and_kept():
     items = [(1, 0), (2, 0), (3, 1), END_WINDOW, (4, 0)]
     run = run_local(balances(items, partitions=1, error_tuples_kept=1))
@@ -331,6 +338,7 @@ def test_an_application_without_a_collector_says_so():
         run_local(app, console=Console(file=io.StringIO())).collected("x")
 
 
+@pytest.mark.guide("002", "Testing")
 def test_lists_play_inputs_by_name():
     run = run_local(counted(), inputs={"source": [(7, 70), END_WINDOW, Payment(8, 80)]})
     assert run.collected("sink") == [Balance(7, 70), Balance(8, 80)]

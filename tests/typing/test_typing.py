@@ -39,12 +39,15 @@ def expected(path: Path, checker: str) -> Places:
     }
 
 
+@pytest.mark.guide("002", "Compile Time")
 def test_each_of_the_seven_kinds_of_error_is_planted() -> None:
     kinds = {"emit", "handler", "property_name", "property_type", "attribute_name", "state"}
     names = [*(f"wrong_{kind}.py" for kind in kinds), "swapped_ports.py", "stream_schemas.py"]
     assert all(expected(PLANTED / name, "pyright") for name in names)
 
 
+@pytest.mark.guide("002", "Writing the application code")
+@pytest.mark.guide("004", "Compile Time Validations")
 @pytest.mark.parametrize("checker", [mypy, pyright])
 def test_a_type_checker_finds_what_is_wrong_and_nothing_else(
     checker: Callable[..., tuple[Places, str]], tmp_path: Path

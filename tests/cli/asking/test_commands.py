@@ -67,6 +67,7 @@ def lines(result):
     return [line.rstrip() for line in result.stdout.splitlines()]
 
 
+@pytest.mark.guide("002", "Running an application")
 def test_applications_are_found_in_the_registry(ridgeline_command, running):
     found = lines(ridgeline_command("list-apps"))
     assert found[0].split() == ["name", "id", "url", "user", "pid", "since"]
@@ -115,6 +116,7 @@ def test_several_run(ridgeline_command, serve, watch, running):
     assert ridgeline_command("latency", "numbers-2").exit_code == 0
 
 
+@pytest.mark.guide("002", "Security")
 def test_the_token_comes_from_the_registry_an_option_or_the_environment(
     ridgeline_command, serve, watch, monkeypatch
 ):
@@ -260,5 +262,6 @@ def test_progress_is_watched_until_nobody_answers(ridgeline_command, running, mo
     assert (shown.exit_code, len(shown.stdout.splitlines()), waits) == (0, 2, [1.0, 1.0])
 
 
+@pytest.mark.guide("002", "Multi-Tenancy and Security")
 def test_the_registry_is_the_users(running):
     assert [entry.name for entry in registry.running()] == ["numbers"]

@@ -46,6 +46,7 @@ def ended(process, code):
     return stdout, stderr
 
 
+@pytest.mark.guide("002", "Local Mode")
 def test_a_run_that_finishes_and_is_replayed(ridgeline_process, ridgeline_command, tmp_path):
     stdout, stderr = ended(ridgeline_process(*RUN, "--checkpoint", "state", "--event-log", "run.jsonl"), 0)
     assert stderr == ""

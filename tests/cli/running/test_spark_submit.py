@@ -47,6 +47,7 @@ def test_an_application_that_starts_itself_takes_the_master_and_the_settings(spa
     assert "DAGScheduler" not in done.stderr
 
 
+@pytest.mark.guide("002", "Hadoop Cluster")
 def test_the_command_takes_the_master_and_an_explicit_one_wins(spark_submit):
     command = Path(ridgeline.__file__).with_name("__main__.py")
     done = spark_submit("--master", "local[3]", command, "run", TINY, "--count", "20", "--no-service")

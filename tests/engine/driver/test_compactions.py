@@ -61,6 +61,7 @@ def test_compaction_changes_nothing(expected, interval, windows_a_run):
     assert state_files.segments_of(version(storage))
 
 
+@pytest.mark.guide("002", "Checkpointing")
 def test_hundreds_of_windows_leave_a_handful_of_files(tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda _file: None)
     storage, counts = LocalStorage(str(tmp_path)), []

@@ -25,6 +25,7 @@ def everything(found, *sinks):
     return {name: sorted(found.collected(name)) for name in sinks}
 
 
+@pytest.mark.guide("004", "Computation Model")
 @pytest.mark.parametrize("places", [1, 3])
 def test_results_are_those_of_the_in_process_runner(run, places):
     sinks = ("balance_store", "top_store", "rejected_store")
@@ -33,6 +34,7 @@ def test_results_are_those_of_the_in_process_runner(run, places):
     assert not found.retries
 
 
+@pytest.mark.guide("004", "Single Dedicated Thread Execution")
 @pytest.mark.parametrize("windows", [200, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_an_operator_is_set_up_once_and_lives_in_one_process_and_thread(run, tmp_path, windows):
     folder = tmp_path / "notes"

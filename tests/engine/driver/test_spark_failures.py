@@ -21,6 +21,7 @@ def sums(run):
     return [number.value for number in run.collected("store")]
 
 
+@pytest.mark.guide("002", "Run Time")
 def test_error_names_application_operator_partition_window_and_tuple(spark_context, tmp_path):
     app = sum_application(FailingSum(bad=47), recovery_attempts=1)
 

@@ -43,6 +43,7 @@ def noted(folder, what):
     return {note.name.partition("-")[2] for note in folder.glob(f"{what}-*")}
 
 
+@pytest.mark.guide("004", "Interface - Component")
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("bad", [-1, 47])
 def test_every_operator_that_was_set_up_is_torn_down_in_its_process(spark_context, tmp_path, fails, bad):

@@ -97,6 +97,7 @@ class Driven:
         return [event.window_id for event in self.of(WindowCommitted)]
 
 
+@pytest.mark.guide("004", "Window Generator")
 @pytest.mark.parametrize("seconds", [0.0, 0.05, 0.3])
 def test_exactly_so_many_windows_begin_and_are_committed(seconds):
     driven = Driven(seconds)
@@ -112,6 +113,7 @@ def test_what_has_begun_when_the_run_is_stopped_is_committed_and_nothing_else():
     assert [event.window_id for event in driven.of(WindowPlanned)] == list(range(6))
 
 
+@pytest.mark.guide("002", "Streaming Window")
 def test_windows_are_due_by_the_clock_whatever_is_under_way():
     driven = Driven(seconds=0.25)
     driven.drive(windows=6)

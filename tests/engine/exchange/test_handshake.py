@@ -55,6 +55,7 @@ def test_messages_may_come_in_any_pieces(sizes):
     assert (one.peer, two.peer) == (MASTER, SLOT)
 
 
+@pytest.mark.guide("002", "Security")
 @pytest.mark.parametrize(
     ("one", "two", "text"),
     [
@@ -92,6 +93,7 @@ def test_who_listens_refuses_a_proof_without_the_secret():
     assert two.peer is None
 
 
+@pytest.mark.guide("002", "RPC Protocol")
 def test_a_recorded_conversation_opens_nothing():
     said = [message for _, message in talk(caller(), listener())]
 

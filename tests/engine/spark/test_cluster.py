@@ -16,6 +16,7 @@ DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
 LONG = "/scratch/" + "x" * 60
 
 
+@pytest.mark.guide("002", "YARN")
 @pytest.mark.parametrize(
     ("master", "given", "environment", "settings"),
     [

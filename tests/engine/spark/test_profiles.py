@@ -9,6 +9,7 @@ from ridgeline.stram.needs import Need
 CLUSTER, DYNAMIC = "spark://host:7077", {"spark.dynamicAllocation.enabled": "true"}
 
 
+@pytest.mark.guide("002", "Resource Limits")
 def test_what_a_cluster_gives_depends_on_dynamic_allocation():
     assert given_by("local[2]", DYNAMIC) == set()
     assert given_by("yarn", {}) == {"vcores", "gpus"}

@@ -19,6 +19,7 @@ def manifest(window_id, epoch):
     return Manifest(window_id, epoch, 0, {}, [], {}, ended=False, reports="")
 
 
+@pytest.mark.guide("002", "HDFS")
 def test_files_come_back_as_they_went(storage):
     storage.write("a/b", b"\x00\xff" * 1000)
     assert storage.read("a/b") == b"\x00\xff" * 1000

@@ -71,6 +71,7 @@ def test_one_of_two_drivers_creates_a_file_a_hundred_times(server):
     assert counts == [1] * 100
 
 
+@pytest.mark.guide("002", "HDFS")
 def test_two_drivers_never_both_commit_a_window(server):
     outcomes, _ = on_s3(server, "race", 100, "racing")
     assert all(distinct for _, distinct in outcomes)

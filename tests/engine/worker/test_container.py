@@ -78,6 +78,7 @@ EXPECTED = [
 ]
 
 
+@pytest.mark.guide("002", "State of the Application")
 @pytest.mark.parametrize("merged_after", [(), (0, 1, 2, 3, 4), (3,)])
 @pytest.mark.parametrize("dies_before", [(), (1, 2, 3, 4, 5), (3,)])
 def test_state_survives_the_death_of_its_container(merged_after, dies_before):
@@ -99,6 +100,7 @@ def test_a_container_that_lives_reads_no_files():
     assert hand.storage.reads == []
 
 
+@pytest.mark.guide("002", "Stateful")
 def test_only_what_changed_is_written():
     hand = ByHand(application(Item, split("a1", "", "b2"), Sums()))
     first = hand.attempt()
@@ -110,6 +112,7 @@ def test_only_what_changed_is_written():
     assert hand.report(second, "sink").change == ""
 
 
+@pytest.mark.guide("004", "Checkpointing")
 def test_a_version_is_a_delta_per_window_or_one_that_says_everything():
     hand = ByHand(application(Item, split(*["a1"] * 4), Sums()))
     for _ in range(4):
@@ -247,6 +250,7 @@ def test_a_container_fills_in_the_events_themselves():
 # At most once -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guide("004", "At-Most-Once")
 @pytest.mark.parametrize("dies", [False, True])
 def test_at_most_once_drops_the_window_and_nothing_else(dies):
     hand = ByHand(application(Item, split("a1", "a2 b-5 a3", "a4"), Sums(), processing_mode="AT_MOST_ONCE"))
@@ -406,6 +410,7 @@ class Told(Sums):
         type(self).told.append((window_id, self.total, dict(self.sums)))
 
 
+@pytest.mark.guide("004", "Interface CheckpointListener")
 @pytest.mark.parametrize("dies", [False, True])
 def test_operators_are_told_of_commits_with_the_state_after_it(dies):
     Told.told.clear()

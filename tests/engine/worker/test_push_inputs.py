@@ -20,6 +20,7 @@ def numbers(run, window=None):
     return [number.value for number in run.collected("sink", window)]
 
 
+@pytest.mark.guide("004", "InputOperator")
 def test_it_is_asked_until_it_has_nothing():
     app, feed = fed()
     feed.put(1, 2, 3, None)
@@ -34,6 +35,7 @@ def test_a_window_has_no_more_than_it_may_have():
     assert [numbers(run, window) for window in run.window_ids] == [[1, 2], [3, 4], [5]]
 
 
+@pytest.mark.guide("004", "Interface IdleTimeHandeler")
 def test_idle_time_is_for_what_can_wait():
     app, feed = fed()
     feed.put(1)

@@ -98,6 +98,9 @@ def run(step: OperatorRuntime, window_id: int, *keys: int, others: int = 0, fina
     return step.run(WindowRequest(window_id, 0, 1, final), inputs, ())
 
 
+@pytest.mark.guide("002", "Streaming Computational Model")
+@pytest.mark.guide("002", "Operator API")
+@pytest.mark.guide("004", "Interface ActivationListener")
 def test_the_life_cycle():
     step = runtime(Tracing())
     run(step, 0, 7, 8, others=2)
@@ -118,6 +121,8 @@ def test_what_was_never_started_is_not_torn_down():
     assert "calls" not in vars(step.operator)
 
 
+@pytest.mark.guide("002", "Aggregate Application Window")
+@pytest.mark.guide("004", "Interface Operator")
 def test_application_windows_begin_and_end_at_their_borders():
     step = runtime(Tracing(), application_window_count=3)
     for window_id in range(3, 7):
@@ -343,6 +348,7 @@ def test_however_many_a_tuple_makes_all_have_its_time(both):
     check()
 
 
+@pytest.mark.guide("004", "Passthrough vs End of Window tuples")
 def test_what_is_emitted_for_a_tuple_has_its_times_and_for_a_window_its_range():
     step = runtime(Latest())
     assert ranges(step, 0, (5, 3), (9, 8), (4, 4)) == [(5, 3), (9, 8), (4, 4), (9, 3)]

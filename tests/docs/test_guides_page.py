@@ -1,0 +1,36 @@
+"""docs/guides.md says of each heading of the guides what works, and which tests show it."""
+
+import importlib.util
+import tomllib
+
+import pytest
+
+from support.paths import ROOT
+
+
+@pytest.fixture(scope="module")
+def script():
+    path = ROOT / "scripts" / "write_guides_page.py"
+    spec = importlib.util.spec_from_file_location("write_guides_page", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_up_to_date(script):
+    assert script.PAGE.read_text() == script.render(), "run `python scripts/write_guides_page.py`"
+
+
+def test_marks_name_headings_that_there_are(script):
+    headings = tomllib.loads(script.HEADINGS.read_text())
+    known = {(number, row["heading"]) for number, (key, _) in script.GUIDES.items() for row in headings[key]}
+    assert set(script.marks_of_tests()) <= known
+
+
+def test_what_works_has_a_test_or_a_page(script):
+    headings = tomllib.loads(script.HEADINGS.read_text())
+    marks = script.marks_of_tests()
+    for number, (key, _) in script.GUIDES.items():
+        for row in headings[key]:
+            shown = (number, row["heading"]) in marks or ".md" in row.get("here", "")
+            assert shown or "here" not in row, f"{number}: {row['heading']}"
