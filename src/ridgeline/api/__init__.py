@@ -21,6 +21,7 @@ from ridgeline.api.errors import (
 from ridgeline.api.keyed_state import KeyedCell
 from ridgeline.api.list_state import ListCell
 from ridgeline.api.operator import InputOperator, Operator, Unifier
+from ridgeline.api.order import Order
 from ridgeline.api.partitioner import (
     KeyedPartitioner,
     Partition,
@@ -63,6 +64,7 @@ __all__ = [
     "OperatorAttributes",
     "OperatorContext",
     "OperatorError",
+    "Order",
     "OutputPoint",
     "OutputPort",
     "Partition",

@@ -183,9 +183,9 @@ class Operator:
     parallelizable: ClassVar[bool] = True
     """False: the operator cannot have more than one partition."""
     needs_order: ClassVar[bool] = False
-    """True: results depend on the order of a key's tuples.
+    """True: results depend on the order of a key's tuples; `order=Order.KEPT` on all input ports.
 
-    A plan that loses this order before the operator, by round robin, is refused.
+    A port's own `order` wins over it.
     """
 
     context: OperatorContext

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, overloa
 import typing_extensions
 
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
+from ridgeline.api.order import Order, OrderName
 from ridgeline.api.per_instance import PerInstance
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.schema import Schema
@@ -61,7 +62,7 @@ class InputPort(Port, Generic[T]):
     picklable value; `InputPort[Event](object)` says which). `key`: the column, columns or function by which
     tuples stick to a partition. `codec`: hashes tuples into partitions instead of `key`; with neither, tuples
     go round robin. `optional`: need not be connected. `parallel`: partitions follow the upstream operator's,
-    one to one, without a shuffle.
+    one to one, without a shuffle. `order`: results depend on the order of a key's tuples, see `Order`.
 
     Example:
         >>> from typing import NamedTuple
@@ -88,6 +89,7 @@ class InputPort(Port, Generic[T]):
         codec: StreamCodec | None = None,
         optional: bool = False,
         parallel: bool = False,
+        order: Order | OrderName | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -98,6 +100,7 @@ class InputPort(Port, Generic[T]):
         codec: StreamCodec | None = None,
         optional: bool = False,
         parallel: bool = False,
+        order: Order | OrderName | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -108,6 +111,7 @@ class InputPort(Port, Generic[T]):
         codec: StreamCodec | None = None,
         optional: bool = False,
         parallel: bool = False,
+        order: Order | OrderName | None = None,
     ) -> None: ...
     def __init__(
         self,
@@ -117,11 +121,13 @@ class InputPort(Port, Generic[T]):
         codec: StreamCodec | None = None,
         optional: bool = False,
         parallel: bool = False,
+        order: Order | OrderName | None = None,
     ) -> None:
         super().__init__(schema, optional=optional)
         self.key = key
         self.declared_codec = codec
         self.parallel = parallel
+        self.order = order
         self.process_name: str | None = None
         self.process_batch_name: str | None = None
 
@@ -185,7 +191,9 @@ class OutputPort(Port, Generic[T]):
     `schema`: as of an `InputPort`. `unifier`: the class or instance that merges the outputs of partitions;
     default: they pass through. `optional=False`: must be connected. `optional=True`: need not be. None: at
     least one of the operator's outputs must be, unless all are optional. `error`: an error port; its tuples
-    are counted as errors. `timestamp`: the column that holds the tuples' times.
+    are counted as errors. `timestamp`: the column that holds the tuples' times. `divided_by`: the columns by
+    which an input operator divides what its partitions read. It is a promise: tuples with equal values come
+    from one partition. `Order.KEPT` downstream needs it.
 
     Example:
         >>> from typing import NamedTuple
@@ -210,6 +218,7 @@ class OutputPort(Port, Generic[T]):
         optional: bool | None = None,
         error: bool = False,
         timestamp: str | None = None,
+        divided_by: str | Sequence[str] = (),
     ) -> None: ...
     @overload
     def __init__(
@@ -220,6 +229,7 @@ class OutputPort(Port, Generic[T]):
         optional: bool | None = None,
         error: bool = False,
         timestamp: str | None = None,
+        divided_by: str | Sequence[str] = (),
     ) -> None: ...
     @overload
     def __init__(
@@ -230,6 +240,7 @@ class OutputPort(Port, Generic[T]):
         optional: bool | None = None,
         error: bool = False,
         timestamp: str | None = None,
+        divided_by: str | Sequence[str] = (),
     ) -> None: ...
     def __init__(
         self,
@@ -239,12 +250,14 @@ class OutputPort(Port, Generic[T]):
         optional: bool | None = None,
         error: bool = False,
         timestamp: str | None = None,
+        divided_by: str | Sequence[str] = (),
     ) -> None:
         super().__init__(schema, optional=bool(optional))
         self.required = optional is False
         self.unifier = unifier
         self.error = error
         self.timestamp = timestamp
+        self.divided_by = (divided_by,) if isinstance(divided_by, str) else tuple(divided_by)
 
     if TYPE_CHECKING:
 

@@ -1,10 +1,9 @@
-"""Check operators that work by key: equal keys meet, state is divided by key, order is kept."""
+"""Check operators that work by key: equal keys meet, state is divided by key."""
 
 from __future__ import annotations
 
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.state import KeyedState
-from ridgeline.plan.check_graph import ordered
 from ridgeline.plan.draft import Draft, DraftOperator, listed
 from ridgeline.plan.key_agreement import KeyedPort, disagreement
 from ridgeline.plan.partitioning import parallel_ports
@@ -87,30 +86,3 @@ def _scattered(operator: DraftOperator) -> str | None:
     if any(part.round_robin for part in at.divided):
         return f"they follow those of `{at.name}`, which is divided round robin"
     return None
-
-
-def check_order(draft: Draft) -> None:
-    """Refuse operators with `needs_order` behind, or with, a port that is divided round robin."""
-    before = {operator.index: {operator.index} for operator in draft.operators}
-    for operator in ordered(draft):
-        for stream in operator.entered.values():
-            if stream.source is not None:
-                before[operator.index] |= before[stream.source.operator.index]
-    for operator in draft.operators:
-        for other in (
-            draft.operators[index]
-            for index in sorted(before[operator.index])
-            if operator.operator.needs_order
-        ):
-            ports = sorted({port for part in other.divided for port in part.round_robin})
-            if ports and (other.partitions or 1) > 1:
-                which = "it" if other is operator else f"`{other.name}` before it"
-                what = (
-                    "it needs the tuples of a key in order, "
-                    f"but {which} is divided round robin among {other.partitions} partitions"
-                )
-                remedy = (
-                    f"declare `{ports[0]} = InputPort(..., key=...)` in `{other.kind}`, "
-                    f"or give `{other.name}` one partition"
-                )
-                draft.fault(operator.name, what, remedy)

@@ -8,8 +8,8 @@ from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.plan.check_application import check_application
 from ridgeline.plan.check_graph import check_cycles, check_modes, ordered, resolve_schemas
-from ridgeline.plan.check_keys import check_order
 from ridgeline.plan.check_operators import read_operators
+from ridgeline.plan.check_order import check_order
 from ridgeline.plan.check_partitions import check_localities, check_partitions, check_unused
 from ridgeline.plan.check_ports import check_connections, check_declarations
 from ridgeline.plan.check_streams import read_streams

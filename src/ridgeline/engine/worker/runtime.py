@@ -32,6 +32,7 @@ from ridgeline.api.operator import (
     operator_type,
     state_cells,
 )
+from ridgeline.api.order import Order
 from ridgeline.api.per_instance import OWN
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.ports import InputPort
@@ -49,6 +50,7 @@ from ridgeline.engine.worker.one_by_one import one_by_one
 from ridgeline.engine.worker.pauses import collect_after
 from ridgeline.engine.worker.running import Handler, Running
 from ridgeline.engine.worker.skipping import Delivery, Skips
+from ridgeline.engine.worker.time_order import in_time_order
 from ridgeline.measure.events import AgeSample, OperatorWindow, SourceProgress
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, WindowRequest
@@ -106,6 +108,7 @@ class OperatorRuntime:
         self._inputs = {
             name: self._handler(port) for name, port in declared.inputs.items() if name in spec.inputs
         }
+        self._by_time = [name for name in self._inputs if declared.inputs[name].order == Order.BY_TIME]
         self._baseline: dict[str, Any] = {}
         self._quick: set[str] = set()
         """Ports whose tuples take so little that nobody needs to know what each has emitted."""
@@ -267,8 +270,8 @@ class OperatorRuntime:
         application_window = window_id - window_id % self.window_count
         for cell in self.cells.values():
             cell.begin(application_window)
-        if self._gathers:
-            inputs = gather(operator, self.spec, _there(inputs), application_window, ends=self._ends(request))
+        if self._gathers or self._by_time:
+            inputs = self._arranged(request, _there(inputs), application_window)
         self.running.begin(_there(inputs))
         self._idle = False
         vars(operator)["_finished"] = self.spec.id in request.finished
@@ -355,9 +358,22 @@ class OperatorRuntime:
             bool(self._inputs)
             and all(by_batch for by_batch, _ in self._inputs.values())
             and not self._gathers
+            and not self._by_time
             and not self.skips_tuples
             and self.spec.attributes["processing_mode"] is not ProcessingMode.AT_MOST_ONCE
         )
+
+    def _arranged(
+        self, request: WindowRequest, inputs: Mapping[str, Sequence[Tuples]], application_window: int
+    ) -> dict[str, Sequence[Tuples]]:
+        """What the operator gets now, ports with `Order.BY_TIME` sorted. Raises OperatorError."""
+        found = dict(inputs)
+        if self._gathers:
+            found |= gather(self.operator, self.spec, inputs, application_window, ends=self._ends(request))
+        for port in self._by_time:
+            schema = self.spec.inputs[port]
+            found[port] = self._call(f"order of port {port}", in_time_order, port, schema, found[port])
+        return found
 
     def _count(self, window: OperatorWindow) -> None:
         """Note what came in the window and what was emitted, also what was handed over meanwhile."""

@@ -1,0 +1,308 @@
+"""Input ports that declare what they need of the order of their tuples."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline.api import (
+    Application,
+    InputOperator,
+    InputPort,
+    KeyedState,
+    Operator,
+    OperatorError,
+    Order,
+    OutputPort,
+    Partition,
+    Partitioner,
+    State,
+)
+from ridgeline.plan import find_faults
+from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+
+PARTITIONS = [1, 2, 3, 5]
+
+
+class Price(NamedTuple):
+    symbol: str
+    market: str
+    price: int
+    time: datetime
+
+
+class Prices(InputOperator):
+    prices = OutputPort(Price, timestamp="time")
+
+
+class PricesBySymbol(Prices):
+    prices = OutputPort(Price, timestamp="time", divided_by="symbol")
+
+
+class Deal(Operator):
+    """Without a key: divided round robin."""
+
+    prices = InputPort(Price)
+    out = OutputPort(Price)
+
+    @prices.process
+    def one(self, price: Price) -> None:
+        self.out.emit(price)
+
+
+class ByMarket(Deal):
+    prices = InputPort(Price, key="market")
+
+    @prices.process
+    def by_market(self, price: Price) -> None:
+        self.out.emit(price)
+
+
+class Along(Deal):
+    prices = InputPort(Price, parallel=True)
+
+    @prices.process
+    def along(self, price: Price) -> None:
+        self.out.emit(price)
+
+
+class Last(Operator):
+    """The last price of each symbol."""
+
+    prices = InputPort(Price, key="symbol", order=Order.KEPT)
+    last = OutputPort(Price)
+
+    held = KeyedState(Price)
+
+    @prices.process
+    def note(self, price: Price) -> None:
+        self.held[price.symbol] = price
+
+    def end_window(self) -> None:
+        for _, price in self.held.changed():
+            self.last.emit(price)
+
+
+class LastByTime(Last):
+    prices = InputPort(Price, key="symbol", order="BY_TIME")
+
+    @prices.process
+    def note_by_time(self, price: Price) -> None:
+        self.held[price.symbol] = price
+
+
+class LastInMarket(Last):
+    prices = InputPort(Price, key=("symbol", "market"), order="KEPT")
+
+    @prices.process
+    def note_in_market(self, price: Price) -> None:
+        self.held[price.symbol] = price
+
+
+class LastOfAll(Last):
+    needs_order = True
+    prices = InputPort(Price, key="symbol")
+
+    @prices.process
+    def note_all(self, price: Price) -> None:
+        self.held[price.symbol] = price
+
+
+class Everywhere(Partitioner):
+    def define_partitions(self, count: int, ports: Any) -> list[Partition]:
+        return [Partition() for _ in range(count)]
+
+
+def application(
+    source: Operator, steps: list[tuple[Operator, dict[str, Any]]], last: Operator, **attributes: Any
+) -> Application:
+    app = Application("prices", **attributes.pop("application", {}))
+    stream: Any = app.add_operator("source", source, **attributes)
+    stream = stream.output if isinstance(source, ListInput) else stream.prices
+    for number, (step, step_attributes) in enumerate(steps):
+        added: Any = app.add_operator(f"step{number}", step, **step_attributes)
+        app.add_stream(f"to{number}", stream, added.prices)
+        stream = added.out
+    sink: Any = app.add_operator("last", last)
+    app.add_stream("prices", stream, sink.prices)
+    app.add_stream("out", sink.last, app.add_operator("sink", CollectorSink(Price)).input)
+    return app
+
+
+TWO: dict[str, Any] = {"partitions": 2}
+NEEDS = "it needs the tuples of a key in order, but"
+SORT = "or let `last` take them by their times, `InputPort(..., order=Order.BY_TIME)`"
+
+
+@pytest.mark.guide("004", "Passthrough vs End of Window tuples")
+@pytest.mark.parametrize(
+    ("source", "source_partitions", "steps", "last", "faults"),
+    [
+        (Prices(), 1, [(ByMarket(), {})], Last(), []),
+        (Prices(), 1, [(ByMarket(), TWO)], LastInMarket(), []),  # the market is a part of its key
+        (PricesBySymbol(), 2, [(Along(), {})], LastInMarket(), []),
+        (Prices(), 2, [(ByMarket(), TWO)], LastByTime(), []),
+        (Prices(), 1, [(Deal(), TWO)], LastByTime(), []),
+        (
+            Prices(),
+            2,
+            [],
+            Last(),
+            [
+                (
+                    f"`last.prices`: {NEEDS} each of the 2 partitions of `source` before it may emit "
+                    "tuples of one key; give `source` one partition, promise that a key comes from one "
+                    "partition, `prices = "
+                    f"OutputPort(..., divided_by=...)`, {SORT}"
+                )
+            ],
+        ),
+        (
+            PricesBySymbol(),
+            1,
+            [(ByMarket(), TWO), (Along(), {})],
+            LastOfAll(),
+            [
+                (
+                    f"`last`: {NEEDS} `step0` before it is divided by `market`, not by `symbol`; "
+                    f"divide both by one key, give `step0` one partition, {SORT}"
+                )
+            ],
+        ),
+        (
+            Prices(),
+            1,
+            [(Deal(), TWO)],
+            Last(),
+            [
+                (
+                    f"`last.prices`: {NEEDS} `step0` before it is divided round robin among 2 partitions; "
+                    "declare `prices = InputPort(..., key=...)` in `Deal`, or give `step0` one partition"
+                )
+            ],
+        ),
+        (
+            Prices(),
+            1,
+            [(ByMarket(), {"partitions": 2, "partitioner": Everywhere()})],
+            Last(),
+            [
+                (
+                    f"`last.prices`: {NEEDS} each of the 2 partitions of `step0` before it gets all tuples; "
+                    f"give `step0` one partition, {SORT}"
+                )
+            ],
+        ),
+    ],
+)
+def test_a_plan_that_may_lose_the_order_is_refused(
+    source: Operator,
+    source_partitions: int,
+    steps: list[tuple[Operator, dict[str, Any]]],
+    last: Operator,
+    faults: list[str],
+) -> None:
+    app = application(source, steps, last, partitions=source_partitions)
+    assert [str(fault) for fault in find_faults(app)] == faults
+
+
+class Misdeclared(Prices):
+    prices = OutputPort(Price, divided_by="simbol")
+
+
+class Sorted(Last):
+    prices = InputPort(Price, key="symbol", order="SORTED")  # type: ignore[call-overload]  # refused
+
+    @prices.process
+    def note_sorted(self, price: Price) -> None: ...
+
+
+def test_wrong_declarations_are_refused() -> None:
+    assert [str(fault) for fault in find_faults(application(Misdeclared(), [], Sorted()))] == [
+        (
+            "`source.prices`: its `divided_by` names the column `simbol`, which is not in "
+            f"{LastByTime().prices.schema.describe()}; did you mean `symbol`?"
+        ),
+        "`last.prices`: there is no order 'SORTED'; known are `BY_TIME`, `KEPT`",
+    ]
+    app = application(Prices(), [], LastByTime(), application={"metrics_recording_level": "OFF"})
+    assert [str(fault) for fault in find_faults(app)] == [
+        (
+            "`last.prices`: the port takes its tuples in the order of their times, but they have none at "
+            "`metrics_recording_level` OFF; set it to INFO, or leave it out"
+        )
+    ]
+
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@settings(deadline=None, max_examples=10)
+@given(
+    windows=st.lists(st.permutations(range(6)), min_size=1, max_size=3),
+    chain=st.lists(
+        st.tuples(st.sampled_from([Deal, ByMarket]), st.sampled_from(PARTITIONS)), min_size=1, max_size=3
+    ),
+    fails=st.booleans(),
+)
+def test_by_time_gives_the_same_with_any_partitions(
+    windows: list[list[int]], chain: list[tuple[type[Operator], int]], *, fails: bool
+) -> None:
+    prices = [
+        [
+            Price("ab"[n % 2], "xyz"[n % 3], 10 * number + n, START + timedelta(seconds=10 * number + n))
+            for n in window
+        ]
+        for number, window in enumerate(windows)
+    ]
+    items = [item for window in prices for item in (*window, *([ABORT] if fails else []), END_WINDOW)]
+    steps = [(kind(), {"partitions": count}) for kind, count in chain]
+    source = ListInput(Price, items, timestamp="time")
+    run = run_local(application(source, steps, LastByTime()))
+    for number in range(len(windows)):
+        newest = {n % 2: 10 * number + n for n in range(6)}
+        found = {"ab".index(price.symbol): price.price for price in run.collected("sink", number)}
+        assert found == newest
+
+
+def test_equal_times_stay_in_the_order_of_arrival_and_no_time_is_an_error() -> None:
+    ties = [Price("a", "x", number, START) for number in range(20)]
+    run = run_local(application(ListInput(Price, ties, timestamp="time"), [], LastByTime()))
+    assert [price.price for price in run.collected("sink")] == [19]
+    with pytest.raises(OperatorError) as caught:
+        run_local(application(ListInput(Price, ties), [], LastByTime()))
+    assert caught.value.failure.operator == "last"
+    assert "port `prices` takes its tuples in the order of their times" in caught.value.failure.error
+    assert "has none; emit it with `timestamp=`" in caught.value.failure.error
+
+
+class Both(Operator):
+    """Counts in state, so that an unordered second port changes nothing."""
+
+    prices = InputPort(Price, key="symbol", order="KEPT")
+    others = InputPort(Price, optional=True)
+    last = OutputPort(Price)
+    count = State(0)
+
+    @prices.process
+    def note(self, price: Price) -> None:
+        self.last.emit(price)
+
+    @others.process
+    def other(self, price: Price) -> None:
+        self.count += 1
+
+
+def test_only_the_port_that_declares_it_needs_order() -> None:
+    app = Application("prices")
+    prices = app.add_operator("prices", Prices())
+    deal = app.add_operator("deal", Deal(), partitions=2)
+    both = app.add_operator("both", Both())
+    app.add_stream("prices", prices.prices, deal.prices, both.prices)
+    app.add_stream("dealt", deal.out, both.others)
+    app.add_stream("last", both.last, app.add_operator("sink", CollectorSink(Price)).input)
+    assert not find_faults(app)
