@@ -12,7 +12,8 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 import ridgeline.operators
-from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, Attribute
+from ridgeline.api.attribute import Attribute
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES
 from ridgeline.api.operator import REQUIRED, Operator, Unifier, operator_type
 from ridgeline.api.properties import property_types
 

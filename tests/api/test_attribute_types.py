@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import typing
 
-from ridgeline import ApplicationAttributes, OperatorAttributes
-from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES
+from ridgeline import (
+    ApplicationAttributes,
+    InputPortAttributes,
+    OperatorAttributes,
+    OutputPortAttributes,
+    UnifierAttributes,
+)
+from ridgeline.api.attribute import Scope
+from ridgeline.api.attributes import attributes_of
 
 
 def test_typed_attributes_are_those_of_the_platform():
-    for typed, known in (
-        (OperatorAttributes, OPERATOR_ATTRIBUTES),
-        (ApplicationAttributes, APPLICATION_ATTRIBUTES),
+    for typed, scope in (
+        (ApplicationAttributes, Scope.APPLICATION),
+        (OperatorAttributes, Scope.OPERATOR),
+        (InputPortAttributes, Scope.INPUT_PORT),
+        (OutputPortAttributes, Scope.OUTPUT_PORT),
+        (UnifierAttributes, Scope.UNIFIER),
     ):
+        known = attributes_of(scope)
         hints = typing.get_type_hints(typed)
         assert list(hints) == list(known)
         for name, attribute in known.items():

@@ -3,9 +3,11 @@ from decimal import Decimal
 import pytest
 
 from ridgeline import Locality, ProcessingMode, RecordingLevel, StickyPartitioner
-from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, unknown_attribute
+from ridgeline.api.absent_attributes import unknown_attribute
+from ridgeline.api.attribute import Scope
+from ridgeline.api.attributes import ATTRIBUTES
 
-ALL = {**OPERATOR_ATTRIBUTES, **APPLICATION_ATTRIBUTES}
+ALL = ATTRIBUTES
 SECONDS = 'must be a number of seconds above 0, or a text such as "500ms", "1s" or "5m"'
 YEAR = "must be at least 1 ms and at most 8760 h, which is a year"
 PARTITIONER = StickyPartitioner("a")
@@ -94,12 +96,11 @@ def test_a_value_that_breaks_the_rule_comes_back_with_it(name, value, rule):
     ("name", "remedy"),
     [
         ("partition", "did you mean `partitions`?"),
-        ("locality", "locality belongs to a stream: `add_stream(..., locality=...)`"),
         ("checkpoint_window_count", "every window is a checkpoint here; leave it out"),
     ],
 )
 def test_an_unknown_attribute_has_a_remedy(name, remedy):
-    assert unknown_attribute(name, OPERATOR_ATTRIBUTES) == remedy
+    assert unknown_attribute(name, Scope.OPERATOR) == remedy
 
 
 def test_localities_together():

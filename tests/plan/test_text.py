@@ -88,6 +88,8 @@ def test_json() -> None:
         "name": "top",
         "class": "support.plan.parts.TopBalances",
         "attributes": {"partitions": 2, "application_window_count": 5},
+        "ports": {},
+        "unifiers": {},
         "properties": {},
         "inputs": {"balances": "Balance(account: int64, cents: int64)"},
         "outputs": {"top": "Balance(account: int64, cents: int64)"},

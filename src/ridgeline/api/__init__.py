@@ -1,7 +1,13 @@
 """What an operator author touches."""
 
 from ridgeline.api.application import Application
-from ridgeline.api.attribute_types import ApplicationAttributes, OperatorAttributes
+from ridgeline.api.attribute_types import (
+    ApplicationAttributes,
+    InputPortAttributes,
+    OperatorAttributes,
+    OutputPortAttributes,
+    UnifierAttributes,
+)
 from ridgeline.api.attributes import Locality, OnError, ProcessingMode, RecordingLevel
 from ridgeline.api.cache import Cache
 from ridgeline.api.clock import Clock, SystemClock
@@ -53,6 +59,7 @@ __all__ = [
     "InputOperator",
     "InputPoint",
     "InputPort",
+    "InputPortAttributes",
     "KeyedCell",
     "KeyedPartitioner",
     "KeyedState",
@@ -67,6 +74,7 @@ __all__ = [
     "Order",
     "OutputPoint",
     "OutputPort",
+    "OutputPortAttributes",
     "Partition",
     "PartitionKeys",
     "Partitioner",
@@ -88,6 +96,7 @@ __all__ = [
     "SystemClock",
     "Tuples",
     "Unifier",
+    "UnifierAttributes",
     "ValidationError",
     "stable_hash",
 ]

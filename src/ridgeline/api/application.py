@@ -5,9 +5,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
-from ridgeline.api.attribute_types import ApplicationAttributes, OperatorAttributes
+from ridgeline.api.attribute_types import (
+    ApplicationAttributes,
+    InputPortAttributes,
+    OperatorAttributes,
+    OutputPortAttributes,
+    UnifierAttributes,
+)
 from ridgeline.api.attributes import Locality
 from ridgeline.api.operator import Operator
 from ridgeline.api.points import InputPoint, OutputPoint
@@ -39,6 +45,15 @@ class AddedStream:
     source: Any
     sinks: tuple[Any, ...]
     locality: Locality | LocalityName | None = None
+
+
+@dataclass
+class AddedAttributes:
+    """One call of `set_attribute`. `unifier`: they are for the unifiers of the target, an output port."""
+
+    target: Any
+    attributes: Mapping[str, Any]
+    unifier: bool = False
 
 
 class Application:
@@ -74,6 +89,7 @@ class Application:
         self.window = window
         self.operators: list[AddedOperator] = []
         self.streams: list[AddedStream] = []
+        self.attributes_set: list[AddedAttributes] = []
         self.attributes = attributes
 
     def add_operator(self, name: str, operator: Op, **attributes: Unpack[OperatorAttributes]) -> Op:
@@ -96,6 +112,26 @@ class Application:
         `locality`: where the operators of the stream run; default: the planner decides.
         """
         self.streams.append(AddedStream(name, source, sinks, locality))
+
+    @overload
+    def set_attribute(self, target: Operator, **attributes: Unpack[OperatorAttributes]) -> None: ...
+    @overload
+    def set_attribute(self, target: InputPoint[Any], **attributes: Unpack[InputPortAttributes]) -> None: ...
+    @overload
+    def set_attribute(self, target: OutputPoint[Any], **attributes: Unpack[OutputPortAttributes]) -> None: ...
+    @overload
+    def set_attribute(
+        self, target: OutputPoint[Any], *, unifier: Literal[True], **attributes: Unpack[UnifierAttributes]
+    ) -> None: ...
+
+    def set_attribute(self, target: object, *, unifier: bool = False, **attributes: Any) -> None:
+        """Set attributes of an operator, a port, or the unifiers of an output port.
+
+        `app.set_attribute(sum.data, partition_parallel=True)`,
+        `app.set_attribute(sum.total, unifier=True, memory_mb=512)`. A later call wins over an earlier one,
+        and over what `add_operator` was given.
+        """
+        self.attributes_set.append(AddedAttributes(target, attributes, unifier))
 
     def start(  # noqa: PLR0913  the options of a run
         self,

@@ -11,6 +11,41 @@ from ridgeline.api.attributes import OnError, ProcessingMode, RecordingLevel
 from ridgeline.api.partitioner import Partitioner
 
 
+class InputPortAttributes(TypedDict, total=False):
+    """What the platform does with an input port: `app.set_attribute(sum.data, partition_parallel=True)`.
+
+    Example:
+        >>> side_by_side: InputPortAttributes = {"partition_parallel": True}
+    """
+
+    partition_parallel: bool
+
+
+class OutputPortAttributes(TypedDict, total=False):
+    """What the platform does with an output port: `app.set_attribute(sum.total, unifier_limit=4)`.
+
+    Example:
+        >>> cascade: OutputPortAttributes = {"unifier_limit": 4}
+    """
+
+    unifier_limit: int | None
+
+
+class UnifierAttributes(TypedDict, total=False):
+    """What the platform does with a port's unifiers: `app.set_attribute(sum.total, unifier=True, vcores=2)`.
+
+    Example:
+        >>> large: UnifierAttributes = {"memory_mb": 2048}
+    """
+
+    application_window_count: int
+    timeout_window_count: int
+    recovery_attempts: int
+    memory_mb: int | None
+    vcores: int | None
+    gpus: int | None
+
+
 class OperatorAttributes(TypedDict, total=False):
     """What the platform does with one operator: `add_operator("sum", Sum(), partitions=2)`.
 
@@ -41,6 +76,15 @@ class ApplicationAttributes(TypedDict, total=False):
         >>> patient: ApplicationAttributes = {"heartbeat_timeout": "1m", "windows_kept": 10}
     """
 
+    processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"]
+    on_error: OnError | Literal["STOP", "SKIP", "RETRY"]
+    callback_timeout: float | str | None
+    timeout_window_count: int
+    recovery_attempts: int
+    unifier_limit: int | None
+    error_tuples_kept: int
+    memory_mb: int | None
+    vcores: int | None
     snapshot_interval: int | None
     windows_kept: int
     windows_in_flight: int

@@ -1,23 +1,15 @@
 """Attributes: what belongs to the platform, not to the operator's function.
 
-The one list of names, types, defaults and rules.
+The one list of names, scopes, types, defaults and rules.
 """
 
 from __future__ import annotations
 
 import enum
-import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
-from ridgeline.api.duration import parse_duration
-from ridgeline.api.errors import did_you_mean
+from ridgeline.api.attribute import Attribute, Scope
 from ridgeline.api.partitioner import Partitioner
-
-_LEAST_SECONDS = 0.001
-MOST_SECONDS = 365 * 86_400.0
-"""The longest duration that an attribute may have; threads and clocks cannot wait for much longer."""
 
 
 class ProcessingMode(enum.StrEnum):
@@ -88,105 +80,57 @@ class Locality(enum.StrEnum):
         return self in (Locality.THREAD_LOCAL, Locality.CONTAINER_LOCAL)
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """One attribute.
-
-    `scope`: `operator` or `application`. `kind`: its type. `minimum` and `maximum`: the numbers allowed.
-
-    Attributes of kind `float` are durations in seconds, from a millisecond to a year. They are given as a
-    number or a text such as "500ms".
-    """
-
-    name: str
-    scope: str
-    kind: type
-    default: Any
-    help: str
-    minimum: int | None = None
-    maximum: int = 2**31 - 1
-
-    def check(self, value: object) -> tuple[object, str | None]:
-        """Return the value in the attribute's type and None, or unchanged and the rule that it breaks."""
-        if value is None and self.default is None:
-            return None, None
-        if self.kind is Partitioner:
-            return value, None if isinstance(value, Partitioner) else "must be a `Partitioner`"
-        if issubclass(self.kind, enum.Enum):
-            names = [member.name for member in self.kind]
-            name = getattr(value, "name", str(value)).upper()
-            return (self.kind[name], None) if name in names else (value, f"must be one of {', '.join(names)}")
-        if self.kind is bool:
-            text = str(value).lower()
-            return (text == "true", None) if text in ("true", "false") else (value, "must be true or false")
-        return _check_duration(value) if self.kind is float else self._check_number(value)
-
-    def _check_number(self, value: Any) -> tuple[object, str | None]:
-        """`check` of a whole number: an int, an object that can be an index, or a text of digits."""
-        try:
-            number = int(value) if isinstance(value, str) else operator.index(value)
-        except (TypeError, ValueError):
-            number = None
-        if number is None or isinstance(value, bool):
-            return value, "must be a whole number"
-        if self.minimum is not None and number < self.minimum:
-            return value, f"must be at least {self.minimum}"
-        if number > self.maximum:
-            return value, f"must be at most {self.maximum}"
-        return number, None
+def _scopes(*scopes: Scope) -> frozenset[Scope]:
+    return frozenset(scopes)
 
 
-def _check_duration(value: object) -> tuple[object, str | None]:
-    """`Attribute.check` of a duration; returns seconds."""
-    try:
-        seconds = parse_duration(value)
-    except ValueError:
-        seconds = 0.0
-    if not seconds:
-        return value, 'must be a number of seconds above 0, or a text such as "500ms", "1s" or "5m"'
-    return (
-        (seconds, None)
-        if _LEAST_SECONDS <= seconds <= MOST_SECONDS
-        else (value, "must be at least 1 ms and at most 8760 h, which is a year")
-    )
-
+_APPLICATION = _scopes(Scope.APPLICATION)
+_OPERATOR = _scopes(Scope.OPERATOR)
+_OPERATORS = _scopes(Scope.APPLICATION, Scope.OPERATOR)
+_ALSO_UNIFIERS = _scopes(Scope.OPERATOR, Scope.UNIFIER)
+_OPERATORS_AND_UNIFIERS = _scopes(Scope.APPLICATION, Scope.OPERATOR, Scope.UNIFIER)
 
 _ALL = (
-    Attribute("partitions", "operator", int, 1, "number of instances of the operator", 1, 2**16),
+    Attribute("partitions", _OPERATOR, int, 1, "number of instances of the operator", 1, 2**16),
     Attribute(
         "partitioner",
-        "operator",
+        _OPERATOR,
         Partitioner,
         None,
         "who gets which tuples; default: sticky by key on every connected port that has one",
     ),
     Attribute(
-        "application_window_count", "operator", int, 1, "streaming windows that the operator sees as one", 1
+        "application_window_count",
+        _ALSO_UNIFIERS,
+        int,
+        1,
+        "streaming windows that the operator sees as one",
+        1,
     ),
     Attribute(
         "processing_mode",
-        "operator",
+        _OPERATORS,
         ProcessingMode,
         ProcessingMode.AT_LEAST_ONCE,
         "what happens to a window in which it fails",
     ),
     Attribute(
         "on_error",
-        "operator",
+        _OPERATORS,
         OnError,
         OnError.STOP,
         "a tuple on which it fails: STOP (tried twice), SKIP it, or RETRY it",
     ),
     Attribute(
         "callback_timeout",
-        "operator",
+        _OPERATORS,
         float,
         None,
         "seconds without a tuple in or out after which a callback is stuck; default: never",
     ),
     Attribute(
         "timeout_window_count",
-        "operator",
+        _OPERATORS_AND_UNIFIERS,
         int,
         120,
         "in slots: windows, or 60 s if that is more, without its end of a window after which it is stuck",
@@ -194,7 +138,7 @@ _ALL = (
     ),
     Attribute(
         "recovery_attempts",
-        "operator",
+        _OPERATORS_AND_UNIFIERS,
         int,
         3,
         "how often a window that failed is started again before the application fails",
@@ -202,7 +146,7 @@ _ALL = (
     ),
     Attribute(
         "unifier_limit",
-        "operator",
+        _scopes(Scope.APPLICATION, Scope.OPERATOR, Scope.OUTPUT_PORT),
         int,
         None,
         "greatest number of partitions that one unifier merges; more make a cascade",
@@ -210,14 +154,15 @@ _ALL = (
     ),
     Attribute(
         "partition_parallel",
-        "operator",
+        _scopes(Scope.OPERATOR, Scope.INPUT_PORT),
         bool,
         default=False,
-        help="partitions follow the upstream operator's, one to one, without a shuffle",
+        help="partitions follow the upstream operator's, one to one, without a shuffle; "
+        "of an operator: at all its input ports",
     ),
     Attribute(
         "error_tuples_kept",
-        "operator",
+        _OPERATORS,
         int,
         0,
         "how many tuples of error ports are kept per window and shown",
@@ -225,7 +170,7 @@ _ALL = (
     ),
     Attribute(
         "memory_mb",
-        "operator",
+        _OPERATORS_AND_UNIFIERS,
         int,
         None,
         "memory of a partition's Python process in MB, which its slot asks the cluster for; "
@@ -234,7 +179,7 @@ _ALL = (
     ),
     Attribute(
         "vcores",
-        "operator",
+        _OPERATORS_AND_UNIFIERS,
         int,
         None,
         "cores that its slot takes on a cluster, for operators with threads of their own; default: 1",
@@ -242,11 +187,24 @@ _ALL = (
         1024,
     ),
     Attribute(
-        "gpus", "operator", int, None, "GPUs of a partition, which its slot takes on a cluster", 1, 1024
+        "gpus",
+        _ALSO_UNIFIERS,
+        int,
+        None,
+        "GPUs of a partition, which its slot takes on a cluster",
+        1,
+        1024,
+    ),
+    Attribute(
+        "locality",
+        _scopes(Scope.STREAM),
+        Locality,
+        None,
+        "where the operators of the stream run; default: the planner decides",
     ),
     Attribute(
         "snapshot_interval",
-        "application",
+        _APPLICATION,
         int,
         None,
         "deltas of an operator's state before they are merged, beside the windows; "
@@ -255,7 +213,7 @@ _ALL = (
     ),
     Attribute(
         "windows_kept",
-        "application",
+        _APPLICATION,
         int,
         5,
         "committed windows whose manifests and state are kept before they are purged",
@@ -263,7 +221,7 @@ _ALL = (
     ),
     Attribute(
         "windows_in_flight",
-        "application",
+        _APPLICATION,
         int,
         4,
         "windows that may be under way at the same time, where containers live in slots",
@@ -272,28 +230,28 @@ _ALL = (
     ),
     Attribute(
         "heartbeat_interval",
-        "application",
+        _APPLICATION,
         float,
         1.0,
         "seconds between a container's messages in a long window",
     ),
     Attribute(
         "heartbeat_timeout",
-        "application",
+        _APPLICATION,
         float,
         30.0,
         "seconds without a heartbeat after which a container counts as silent",
     ),
     Attribute(
         "throughput_calculation_interval",
-        "application",
+        _APPLICATION,
         float,
         10.0,
         "seconds over which tuples per second are averaged",
     ),
     Attribute(
         "stats_max_allowable_windows_lag",
-        "application",
+        _APPLICATION,
         int,
         1000,
         "windows after which an operator's latency is taken from its lag",
@@ -301,26 +259,30 @@ _ALL = (
     ),
     Attribute(
         "metrics_recording_level",
-        "application",
+        _APPLICATION,
         RecordingLevel,
         RecordingLevel.INFO,
         "how much is measured: OFF, INFO or TRACE",
     ),
 )
-OPERATOR_ATTRIBUTES: Mapping[str, Attribute] = {
-    attribute.name: attribute for attribute in _ALL if attribute.scope == "operator"
-}
-APPLICATION_ATTRIBUTES: Mapping[str, Attribute] = {
-    attribute.name: attribute for attribute in _ALL if attribute.scope == "application"
-}
-_ELSEWHERE = {
-    "checkpoint_window_count": "every window is a checkpoint here; leave it out",
-    "locality": "locality belongs to a stream: `add_stream(..., locality=...)`",
-    "stateless": "an operator without declared state is stateless; leave it out",
-    "window": 'the streaming window is the application\'s: `Application(name, window="1s")`',
-}
+ATTRIBUTES: Mapping[str, Attribute] = {attribute.name: attribute for attribute in _ALL}
+"""All attributes, by name."""
 
 
-def unknown_attribute(name: str, known: Mapping[str, Attribute]) -> str:
-    """The remedy for an attribute that does not exist."""
-    return _ELSEWHERE.get(name) or did_you_mean(name, known)
+def attributes_of(scope: Scope) -> Mapping[str, Attribute]:
+    """The attributes of a scope, by name.
+
+    Example:
+        >>> list(attributes_of(Scope.STREAM))
+        ['locality']
+    """
+    return _BY_SCOPE[scope]
+
+
+_BY_SCOPE = {
+    scope: {name: attribute for name, attribute in ATTRIBUTES.items() if scope in attribute.scopes}
+    for scope in Scope
+}
+"""The attributes of each scope, by name."""
+OPERATOR_ATTRIBUTES = attributes_of(Scope.OPERATOR)
+APPLICATION_ATTRIBUTES = attributes_of(Scope.APPLICATION)

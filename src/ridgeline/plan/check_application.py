@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from ridgeline.api.application import Application
-from ridgeline.api.attributes import (
-    APPLICATION_ATTRIBUTES,
-    MOST_SECONDS,
-    OPERATOR_ATTRIBUTES,
-    Attribute,
-    unknown_attribute,
-)
+from ridgeline.api.attribute import MOST_SECONDS, Scope
 from ridgeline.api.duration import FORMS, parse_duration
 from ridgeline.api.errors import shorten
-from ridgeline.api.masking import shown
+from ridgeline.plan.check_attributes import check_attributes
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.overrides import WINDOW, Overrides
 
@@ -65,7 +57,7 @@ def check_application(draft: Draft, app: Application, overrides: Overrides) -> N
         draft.fault(
             WINDOW, f"the window of the application: {shorten(window)} is more than a year", "give less"
         )
-    draft.attributes, doubtful = check_attributes(draft, "", given, APPLICATION_ATTRIBUTES)
+    draft.attributes, doubtful = check_attributes(draft, "", Scope.APPLICATION, given, {})
     interval, timeout = draft.attributes["heartbeat_interval"], draft.attributes["heartbeat_timeout"]
     if timeout <= interval and not doubtful.intersection(("heartbeat_interval", "heartbeat_timeout")):
         what = (
@@ -80,42 +72,3 @@ def check_application(draft: Draft, app: Application, overrides: Overrides) -> N
         draft.fault(
             where, "the application has no operators", "add one with `app.add_operator(name, operator)`"
         )
-
-
-def check_attributes(
-    draft: Draft, owner: str, given: Mapping[str, object], known: Mapping[str, Attribute]
-) -> tuple[dict[str, Any], set[str]]:
-    """All attributes with defaults filled in, and the names of those whose values are faulty.
-
-    `owner` is the operator's name or empty.
-    """
-    values = {name: attribute.default for name, attribute in known.items()}
-    doubtful = set()
-    prefix = f"{owner}." if owner else ""
-    for name, value in given.items():
-        where = f"{prefix}{name}"
-        if name not in known:
-            draft.fault(
-                where, f"there is no attribute `{name}` of {_owners(owner)}", _elsewhere(name, owner, known)
-            )
-            continue
-        values[name], rule = known[name].check(value)
-        if rule is not None:
-            doubtful.add(name)
-            values[name] = known[name].default
-            default = "" if known[name].default is None else f"; default: {known[name].default}"
-            remedy = f"give another value ({known[name].help}{default})"
-            draft.fault(where, f"attribute `{name}` {rule}; got {shown(name, value)}", remedy)
-    return values, doubtful
-
-
-def _owners(owner: str) -> str:
-    return "operators" if owner else "applications"
-
-
-def _elsewhere(name: str, owner: str, known: Mapping[str, Attribute]) -> str:
-    if owner and name in APPLICATION_ATTRIBUTES:
-        return f"it belongs to the application: `Application(name, {name}=...)`"
-    if not owner and name in OPERATOR_ATTRIBUTES:
-        return f"it belongs to an operator: `add_operator(name, operator, {name}=...)`"
-    return unknown_attribute(name, known)

@@ -41,7 +41,7 @@ def check_keyed_state(draft: Draft, operator: DraftOperator, connected: list[str
     states = [name for name, state in operator.declared.states.items() if isinstance(state, KeyedState)]
     if not states or not connected:
         return
-    followed = parallel_ports(operator.operator, operator.attributes, connected)
+    followed = parallel_ports(operator.operator, operator.ports, connected)
     first = (followed or connected)[0]
     kept = f"state {listed(states)} is kept by key in {operator.partitions} partitions"
     if any(inputs[port].codec is not None for port in connected):
@@ -76,7 +76,7 @@ def _scattered(operator: DraftOperator) -> str | None:
     at, followed = operator, ["it"]
     while followed:
         connected = [name for name in at.declared.inputs if name in at.touched]
-        followed = parallel_ports(at.operator, at.attributes, connected)
+        followed = parallel_ports(at.operator, at.ports, connected)
         stream = at.entered.get(followed[0]) if followed else None
         if stream is None or stream.source is None:
             break

@@ -7,13 +7,15 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ridgeline.api.application import AddedOperator, Application
-from ridgeline.api.attributes import OPERATOR_ATTRIBUTES
+from ridgeline.api.attribute import Scope
 from ridgeline.api.errors import shorten
 from ridgeline.api.operator import Operator
-from ridgeline.plan.check_application import check_attributes, check_name
+from ridgeline.plan.check_application import check_name
+from ridgeline.plan.check_attributes import attributes_of_operators, check_attributes
 from ridgeline.plan.draft import Draft, DraftOperator, listed
 from ridgeline.plan.entries import NoEntryError
 from ridgeline.plan.overrides import Overrides
+from ridgeline.plan.port_attributes import inherited_by_operator
 from ridgeline.plan.properties import decoded, decoded_entry, property_faults
 
 
@@ -24,6 +26,7 @@ def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict
     """
     owners: dict[int, DraftOperator] = {}
     names: dict[int, list[str]] = {}
+    attributes_set = attributes_of_operators(draft, app)
     first_uses = []
     for position, added in enumerate(app.operators, 1):
         if isinstance(added.operator, Operator):
@@ -33,7 +36,7 @@ def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict
         first_uses.append(added.name)
         where = check_name(draft, "operator", added.name, position)
         if isinstance(added.operator, Operator):
-            owners[id(added.operator)] = operator = _read(draft, where, added, overrides)
+            owners[id(added.operator)] = operator = _read(draft, where, added, overrides, attributes_set)
             draft.operators.append(operator)
         else:
             _refuse(draft, where, added.operator)
@@ -71,8 +74,17 @@ def _refuse(draft: Draft, where: str, thing: object) -> None:
         )
 
 
-def _read(draft: Draft, where: str, added: AddedOperator, overrides: Overrides) -> DraftOperator:
-    """Copy an operator, with properties and attributes, into the draft; the author's instance stays as is."""
+def _read(
+    draft: Draft,
+    where: str,
+    added: AddedOperator,
+    overrides: Overrides,
+    attributes_set: Mapping[int, Mapping[str, object]],
+) -> DraftOperator:
+    """Copy an operator, with properties and attributes, into the draft; the author's instance stays as is.
+
+    `attributes_set`: what `set_attribute` was given, by the `id` of the author's instance.
+    """
     operator = DraftOperator(len(draft.operators), where, copy.copy(added.operator))
     values = vars(operator.operator)
     if "_schemas" not in values:
@@ -81,9 +93,14 @@ def _read(draft: Draft, where: str, added: AddedOperator, overrides: Overrides) 
     values["_schemas"] = dict(values.get("_schemas", {}))
     values["_given"] = dict(values.get("_given", {}))
     _check_properties(draft, operator, overrides.properties.get(added.name, {}))
-    given = {**added.attributes, **overrides.attributes.get(added.name, {})}
+    given = {
+        **added.attributes,
+        **attributes_set.get(id(added.operator), {}),
+        **overrides.attributes.get(added.name, {}),
+    }
     operator.given = set(given)
-    operator.attributes, operator.doubtful = check_attributes(draft, where, given, OPERATOR_ATTRIBUTES)
+    inherited = inherited_by_operator(draft.attributes)
+    operator.attributes, operator.doubtful = check_attributes(draft, where, Scope.OPERATOR, given, inherited)
     return operator
 
 

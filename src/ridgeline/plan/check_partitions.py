@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.plan.check_graph import ordered
 from ridgeline.plan.check_keys import check_keyed_state, check_meeting
@@ -23,7 +25,9 @@ def check_partitions(draft: Draft) -> None:
         elif count is not None and "partitioner" not in operator.doubtful and not operator.vague:
             operator.attributes["partitions"] = count
             try:
-                operator.divided = define_partitions(operator.operator, operator.attributes, count, connected)
+                operator.divided = define_partitions(
+                    operator.operator, operator.attributes, count, connected, _followed(operator, connected)
+                )
             except PartitioningError as error:
                 draft.fault(operator.name, error.what, error.remedy)
                 continue
@@ -36,12 +40,16 @@ def check_partitions(draft: Draft) -> None:
                 check_keyed_state(draft, operator, connected)
 
 
+def _followed(operator: DraftOperator, connected: Collection[str]) -> list[str]:
+    return parallel_ports(operator.operator, operator.ports, connected)
+
+
 def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int | None:
     """The number of partitions upstream for parallel ports, else the attribute; None if a fault hides it."""
     if "partition_parallel" in operator.doubtful:
         return None
     upstream = {}
-    for port in parallel_ports(operator.operator, operator.attributes, connected):
+    for port in _followed(operator, connected):
         stream = operator.entered.get(port)
         upstream[port] = stream.source.operator if stream is not None and stream.source is not None else None
     if not upstream:
@@ -84,11 +92,7 @@ def check_unused(draft: Draft) -> None:
     for operator in draft.operators:
         given, values, declared = operator.given - operator.doubtful, operator.attributes, operator.declared
         connected = [name for name in declared.inputs if name in operator.touched]
-        followed = (
-            []
-            if "partition_parallel" in operator.doubtful
-            else parallel_ports(operator.operator, values, connected)
-        )
+        followed = [] if "partition_parallel" in operator.doubtful else _followed(operator, connected)
         unused = [
             (
                 "partition_parallel",
@@ -147,7 +151,7 @@ def check_localities(draft: Draft) -> None:
     edges = []
     for stream, source, sink in draft.edges():
         operator = sink.operator
-        followed = parallel_ports(operator.operator, operator.attributes, operator.touched)
+        followed = _followed(operator, operator.touched)
         way = _way(operator, sink.port)
         edges.append(
             Edge(

@@ -19,7 +19,8 @@ class DraftOperator:
 
     `touched`: ports that a stream names, even a faulty one. `entered`: the streams of the connected input
     ports. `doubtful`: attributes with faulty values. `given`: attributes that the author or the command line
-    set. `vague`: a stream names the operator instead of one of its ports.
+    set. `ports`: the attributes of all ports; `ports_given`: the names of those that were set; `unifiers`:
+    the attributes of unifiers, by output port. `vague`: a stream names the operator, not one of its ports.
     """
 
     index: int
@@ -28,6 +29,9 @@ class DraftOperator:
     attributes: dict[str, Any] = field(default_factory=dict)
     doubtful: set[str] = field(default_factory=set)
     given: set[str] = field(default_factory=set)
+    ports: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ports_given: dict[str, set[str]] = field(default_factory=dict)
+    unifiers: dict[str, dict[str, Any]] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
     entered: dict[str, DraftStream] = field(default_factory=dict)
     vague: bool = False

@@ -147,7 +147,7 @@ def _edges(logical: LogicalPlan) -> list[Edge]:
     for stream in logical.streams:
         for sink in stream.sinks:
             operator = logical.operators[index[sink.operator]]
-            parallel = sink.port in parallel_ports(operator.operator, operator.attributes, operator.inputs)
+            parallel = sink.port in parallel_ports(operator.operator, operator.ports, operator.inputs)
             edges.append(
                 Edge(
                     stream.name,

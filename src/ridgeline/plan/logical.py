@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.api.attributes import Locality
@@ -20,6 +20,10 @@ class LogicalOperator:
     attributes: Mapping[str, Any]
     inputs: Mapping[str, Schema]
     outputs: Mapping[str, Schema]
+    ports: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """All attributes of each port, connected or not."""
+    unifier_attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """All attributes of the unifiers of each output port."""
 
     @property
     def is_input(self) -> bool:

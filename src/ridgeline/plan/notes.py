@@ -96,7 +96,7 @@ class _Reader:
                 "the order of a key's tuples is kept if all of them come from one partition"
             )
             return
-        followed = parallel_ports(operator.operator, operator.attributes, operator.inputs)
+        followed = parallel_ports(operator.operator, operator.ports, operator.inputs)
         if partition.round_robin:
             ports = listed(sorted(partition.round_robin))
             yield (

@@ -1,8 +1,8 @@
-"""Properties and attributes from the command line: `-D operator.property=value`, `--attribute ...`."""
+"""Properties and attributes from outside: `-D operator.property=value`, `--attribute ...`, configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,16 +15,17 @@ WINDOW = "window"
 
 @dataclass(slots=True)
 class Overrides:
-    """Properties and attributes from outside, by operator; `application` is for the application itself."""
+    """Properties and attributes from outside, by operator.
+
+    `ports`: attributes of ports, by operator and port; `unifiers`: those of unifiers, by operator and output
+    port. `application` is for the application itself.
+    """
 
     properties: dict[str, dict[str, object]] = field(default_factory=dict)
     attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ports: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    unifiers: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     application: dict[str, object] = field(default_factory=dict)
-
-
-def operator_names(app: Application) -> list[str]:
-    """All names under which something was added, valid or not."""
-    return [str(added.name) for added in app.operators]
 
 
 def read_overrides(
@@ -32,10 +33,11 @@ def read_overrides(
 ) -> Overrides:
     """Sort overrides by operator; those that name no operator of the application are faults."""
     found = Overrides()
-    names = operator_names(app)
+    names = dict.fromkeys(str(added.name) for added in app.operators)
+    split = key_splitter(names)
     for key, value in properties.items():
-        operator, dot, name = key.partition(".")
-        if not (operator and dot and name):
+        operator, name = split(key)
+        if not (operator and name):
             draft.fault(
                 key, f"property `{key}` names no operator and property", "write `-D operator.property=value`"
             )
@@ -46,8 +48,8 @@ def read_overrides(
         else:
             found.properties.setdefault(operator, {})[name] = value
     for key, value in attributes.items():
-        operator, dot, name = key.partition(".")
-        if not dot:
+        operator, name = split(key)
+        if "." not in key:
             found.application[key] = value
         elif operator not in names:
             draft.fault(
@@ -56,5 +58,40 @@ def read_overrides(
                 did_you_mean(operator, names),
             )
         else:
-            found.attributes.setdefault(operator, {})[name] = value
+            _sort_attribute(found, operator, name, value)
     return found
+
+
+def key_splitter(names: Collection[str]) -> Callable[[str], tuple[str, str]]:
+    """A function that splits `operator.property` after the longest operator name that fits.
+
+    If none fits, it splits at the first dot.
+
+    >>> split = key_splitter(["outer", "outer.inner"])
+    >>> split("outer.inner.limit"), split("outer.limit"), split("window")
+    (('outer.inner', 'limit'), ('outer', 'limit'), ('window', ''))
+    """
+    most_dots = max((name.count(".") for name in names), default=0)
+
+    def split(key: str) -> tuple[str, str]:
+        parts = key.split(".", most_dots + 1)
+        lengths = range(len(parts) - 1, 0, -1)
+        fitting = (name for length in lengths if (name := ".".join(parts[:length])) in names)
+        operator = next(fitting, parts[0])
+        return operator, key[len(operator) + 1 :]
+
+    return split
+
+
+def _sort_attribute(found: Overrides, operator: str, path: str, value: object) -> None:
+    """Add an attribute of an operator, `name`, or of one of its ports, `port.PORT.name`, `unifier.PORT.name`.
+
+    What has neither form becomes an attribute of the operator, which no operator has.
+    """
+    kind, _, rest = path.partition(".")
+    port, _, name = rest.rpartition(".")
+    if port and name and kind in ("port", "unifier"):
+        sorted_by_port = found.ports if kind == "port" else found.unifiers
+        sorted_by_port.setdefault(operator, {}).setdefault(port, {})[name] = value
+    else:
+        found.attributes.setdefault(operator, {})[path] = value

@@ -22,27 +22,29 @@ class PartitioningError(ValueError):
 
 
 def parallel_ports(
-    operator: Operator, attributes: Mapping[str, object], connected: Collection[str]
+    operator: Operator, ports: Mapping[str, Mapping[str, Any]], connected: Collection[str]
 ) -> list[str]:
-    """The connected input ports at which every partition follows one partition upstream."""
+    """The connected input ports at which every partition follows one partition upstream.
+
+    `ports`: the attributes of the operator's ports.
+    """
     inputs = operator_type(type(operator)).inputs
-    return [
-        name
-        for name, port in inputs.items()
-        if name in connected and (port.parallel or attributes["partition_parallel"])
-    ]
+    return [name for name in inputs if name in connected and ports[name]["partition_parallel"]]
 
 
 def define_partitions(
-    operator: Operator, attributes: Mapping[str, Any], count: int, connected: Collection[str]
+    operator: Operator,
+    attributes: Mapping[str, Any],
+    count: int,
+    connected: Collection[str],
+    followed: Collection[str],
 ) -> tuple[Partition, ...]:
-    """Define the partitions of an operator, for its connected ports that are not parallel.
+    """Define the partitions of an operator, for its connected ports that are not `followed` (parallel).
 
     The attribute `partitioner` decides, else the class's `partitioner_default`, else `StickyPartitioner()`.
     If a port is parallel, all others are broadcast unless a partitioner is given. Raises PartitioningError.
     """
     inputs = operator_type(type(operator)).inputs
-    followed = parallel_ports(operator, attributes, connected)
     given: Partitioner | None = attributes["partitioner"] or operator.partitioner_default
     if given is None and followed:
         return (Partition(),) * count

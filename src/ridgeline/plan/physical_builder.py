@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ridgeline.api.attributes import OPERATOR_ATTRIBUTES
 from ridgeline.api.codec import StreamCodec
 from ridgeline.api.operator import operator_type, port_schema
 from ridgeline.api.partitioner import Partition, PartitionKeys
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
 from ridgeline.plan.partitioning import define_partitions, parallel_ports
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
+from ridgeline.plan.port_attributes import attributes_of_unifier
 from ridgeline.plan.unifiers import cascade, make_unifier, unifier_ports
-
-_KEPT_BY_UNIFIERS = ("application_window_count", "processing_mode", "recovery_attempts")
 
 
 def build_physical(logical: LogicalPlan) -> PhysicalPlan:
@@ -67,7 +65,7 @@ class _Builder:
             for sink in stream.sinks:
                 self.entering[sink.operator, sink.port] = output
         self.followed = {
-            op.name: parallel_ports(op.operator, op.attributes, op.inputs) for op in logical.operators
+            op.name: parallel_ports(op.operator, op.ports, op.inputs) for op in logical.operators
         }
         for operator in logical.operators:
             upstream = [
@@ -80,7 +78,9 @@ class _Builder:
     def add(self, operator: LogicalOperator) -> None:
         """Add an operator's partitions, with final unifiers before and intermediate unifiers behind them."""
         count = self.counts[operator.name]
-        divided = define_partitions(operator.operator, operator.attributes, count, operator.inputs)
+        divided = define_partitions(
+            operator.operator, operator.attributes, count, operator.inputs, self.followed[operator.name]
+        )
         ports = [port for port in operator_type(type(operator.operator)).inputs if port in operator.inputs]
         sources = {port: self.unify(operator, port, divided) for port in ports}
         for partition, part in enumerate(divided):
@@ -130,7 +130,7 @@ class _Builder:
         output.heads = list(output.partitions)
         if count == 1 or not sinks:
             return
-        levels = cascade(count, output.operator.attributes["unifier_limit"])
+        levels = cascade(count, output.operator.ports[output.port]["unifier_limit"])
         finals = sum(sinks)
         if max(sinks) > 1 and not self.passes_on(output):
             levels.append([len(levels[-1]) if levels else count])
@@ -157,8 +157,6 @@ class _Builder:
         """Add one unifier for some sources of an output port; return it as a source."""
         prototype = make_unifier(output.operator.operator, output.port)
         entry, leaving = unifier_ports(prototype)
-        defaults = {name: attribute.default for name, attribute in OPERATOR_ATTRIBUTES.items()}
-        attributes = defaults | {name: output.operator.attributes[name] for name in _KEPT_BY_UNIFIERS}
         identity = len(self.operators) + 1
         schema = output.stream.schema
         self.operators.append(
@@ -170,7 +168,9 @@ class _Builder:
                 unifier=True,
                 port=output.port,
                 operator=prototype,
-                attributes=attributes,
+                attributes=attributes_of_unifier(
+                    output.operator.attributes, output.operator.unifier_attributes[output.port]
+                ),
                 inputs={entry: port_schema(prototype, entry) or schema},
                 outputs={leaving: port_schema(prototype, leaving) or schema},
                 keys={},

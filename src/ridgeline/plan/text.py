@@ -10,7 +10,12 @@ from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.notes import find_notes
 from ridgeline.plan.physical import PhysicalPlan, PhysicalStream, RoundRobin
-from ridgeline.plan.to_json import set_attributes, shown_properties
+from ridgeline.plan.to_json import (
+    set_attributes,
+    set_port_attributes,
+    set_unifier_attributes,
+    shown_properties,
+)
 
 _SHOWN = 4
 
@@ -76,6 +81,8 @@ def _describe_logical(logical: LogicalPlan) -> list[str]:
             _settings(
                 {"partitions": operator.attributes["partitions"]}
                 | set_attributes(operator.attributes, OPERATOR_ATTRIBUTES)
+                | _by_port("port", set_port_attributes(operator))
+                | _by_port("unifier", set_unifier_attributes(operator))
             ),
             _settings(shown_properties(operator)),
         )
@@ -148,6 +155,13 @@ def _describe_execution(physical: PhysicalPlan, execution: ExecutionPlan) -> lis
 
 def _settings(values: Mapping[str, object]) -> str:
     return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _by_port(kind: str, ports: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
+    """Attributes of ports as they are named from outside: `port.data.partition_parallel`."""
+    return {
+        f"{kind}.{port}.{name}": value for port, values in ports.items() for name, value in values.items()
+    }
 
 
 def _count(things: Sequence[object], noun: str) -> str:

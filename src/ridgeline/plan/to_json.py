@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, Attribute
+from ridgeline.api.attribute import Attribute
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, ATTRIBUTES, OPERATOR_ATTRIBUTES
 from ridgeline.api.errors import shorten
 from ridgeline.api.masking import mask
 from ridgeline.api.operator import operator_type
@@ -16,6 +17,7 @@ from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.notes import find_notes
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
+from ridgeline.plan.port_attributes import inherited_by_port, inherited_by_unifier
 
 _LONG = 200
 
@@ -69,12 +71,15 @@ def _logical(logical: LogicalPlan) -> dict[str, object]:
 
 
 def _logical_operator(operator: LogicalOperator) -> dict[str, object]:
+    """One operator of the logical plan as plain values."""
     kind = type(operator.operator)
     partitions = {"partitions": operator.attributes["partitions"]}
     return {
         "name": operator.name,
         "class": f"{kind.__module__}.{kind.__qualname__}",
         "attributes": partitions | set_attributes(operator.attributes, OPERATOR_ATTRIBUTES),
+        "ports": set_port_attributes(operator),
+        "unifiers": set_unifier_attributes(operator),
         "properties": shown_properties(operator),
         "inputs": {name: schema.describe() for name, schema in operator.inputs.items()},
         "outputs": {name: schema.describe() for name, schema in operator.outputs.items()},
@@ -98,6 +103,33 @@ def set_attributes(attributes: Mapping[str, object], known: Mapping[str, Attribu
         name: plain(mask(name, attributes[name]))
         for name, attribute in known.items()
         if attributes[name] != attribute.default
+    }
+
+
+def set_port_attributes(operator: LogicalOperator) -> dict[str, dict[str, object]]:
+    """By port, the attributes that differ from what the port takes over, as plain values."""
+    declared = operator_type(type(operator.operator))
+    shown = {
+        port: _differing(values, inherited_by_port(declared, port, operator.attributes))
+        for port, values in operator.ports.items()
+    }
+    return {port: values for port, values in shown.items() if values}
+
+
+def set_unifier_attributes(operator: LogicalOperator) -> dict[str, dict[str, object]]:
+    """By output port, the attributes of its unifiers that differ from those of the operator."""
+    shown = {
+        port: _differing(values, inherited_by_unifier(operator.attributes, {}))
+        for port, values in operator.unifier_attributes.items()
+    }
+    return {port: values for port, values in shown.items() if values}
+
+
+def _differing(values: Mapping[str, object], inherited: Mapping[str, object]) -> dict[str, object]:
+    return {
+        name: plain(mask(name, value))
+        for name, value in values.items()
+        if value != inherited.get(name, ATTRIBUTES[name].default)
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.plan.check_application import check_application
+from ridgeline.plan.check_attributes import read_port_attributes
 from ridgeline.plan.check_graph import check_cycles, check_modes, ordered, resolve_schemas
 from ridgeline.plan.check_operators import read_operators
 from ridgeline.plan.check_order import check_order
@@ -26,8 +27,9 @@ def validate(
 ) -> LogicalPlan:
     """Return the logical plan of an application. Raises ValidationError with all faults.
 
-    `properties` (`{"operator.property": value}`) and `attributes` (`{"operator.name": value}`; `{"name":
-    value}` and `{"window": "1s"}` for the application) override what the application says; texts are
+    `properties` (`{"operator.property": value}`) and `attributes` (`{"operator.name": value}`; with
+    `operator.port.PORT.name` of a port, `operator.unifier.PORT.name` of its unifiers, `name` and `window` of
+    the application) override what the application says; texts are
     converted. The author's operators are not changed: the plan contains copies.
 
     Example:
@@ -73,6 +75,7 @@ def _examine(app: Application, properties: Mapping[str, object], attributes: Map
     overrides = read_overrides(draft, app, properties, attributes)
     check_application(draft, app, overrides)
     owners = read_operators(draft, app, overrides)
+    read_port_attributes(draft, app, owners, overrides)
     read_streams(draft, app, owners)
     check_connections(draft)
     check_cycles(draft)
@@ -98,7 +101,16 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
 
 
 def _logical_operator(operator: DraftOperator) -> LogicalOperator:
+    """An operator of a valid draft, with the schemas of its connected ports."""
     settle(operator.operator)
     inputs = {name: schema for name, schema in operator.inputs.items() if name in operator.touched}
     outputs = {name: schema for name, schema in operator.outputs.items() if name in operator.touched}
-    return LogicalOperator(operator.name, operator.operator, operator.attributes, inputs, outputs)
+    return LogicalOperator(
+        operator.name,
+        operator.operator,
+        operator.attributes,
+        inputs,
+        outputs,
+        operator.ports,
+        operator.unifiers,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from ridgeline.api.attributes import OnError
@@ -14,7 +13,10 @@ class Failures:
     """The failures of windows that are not committed."""
 
     def __init__(self, plan: Plan) -> None:
-        self._logical = {logical.name: logical for logical in plan.logical.operators}
+        self._attributes = {operator.title: operator.attributes for operator in plan.physical.operators} | {
+            logical.name: logical.attributes for logical in plan.logical.operators
+        }
+        """By logical name and by physical title."""
         self._counts: dict[int, int] = {}
         self._last: dict[int, Failure] = {}
 
@@ -37,19 +39,15 @@ class Failures:
         self._last.pop(window_id, None)
 
     def _recovery_attempts(self, operator: str) -> int:
-        """The operator's own number; the greatest of all where no single operator failed.
-
-        `operator` may be a physical title.
-        """
+        """The operator's own number; the greatest of all where no single operator failed."""
         attempts = self._attribute("recovery_attempts", operator)
         if attempts is None:
             attempts = max(
-                (logical.attributes["recovery_attempts"] for logical in self._logical.values()), default=0
+                (attributes["recovery_attempts"] for attributes in self._attributes.values()), default=0
             )
         return int(attempts)
 
     def _attribute(self, attribute: str, operator: str) -> Any:
-        """An attribute of an operator, which may be named by partition or unifier; None for no operator."""
-        known = self._logical
-        logical = known.get(operator) or known.get(re.split(r"[.\[]", operator, maxsplit=1)[0])
-        return logical.attributes[attribute] if logical is not None else None
+        """An attribute of an operator, by its logical name or physical title; None for no operator."""
+        attributes = self._attributes.get(operator)
+        return attributes[attribute] if attributes is not None else None

@@ -7,6 +7,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -455,6 +456,11 @@ def _replace_inputs(app: Application, inputs: Mapping[str, Iterable[object]]) ->
         copy.add_stream(
             stream.name, played.output if played else stream.source, *stream.sinks, locality=stream.locality
         )
+    for given in app.attributes_set:
+        owner = getattr(given.target, "operator", given.target)
+        played = replaced.get(id(owner))
+        target = given.target if played is None else played if owner is given.target else played.output
+        copy.attributes_set.append(replace(given, target=target))
     return copy
 
 

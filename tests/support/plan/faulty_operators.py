@@ -110,11 +110,11 @@ def window_from_outside() -> Application:
         "it belongs to an operator: `add_operator(name, "
         "operator, partitions=...)`"
     ),
-    "`memory_mb`: there is no attribute `memory_mb` of applications; "
-    "it belongs to an operator: `add_operator(name, operator, memory_mb=...)`",
+    "`gpus`: there is no attribute `gpus` of applications; "
+    "it belongs to an operator: `add_operator(name, operator, gpus=...)`",
 )
 def application_attributes() -> Application:
-    return chain(Application("test", snapshot_intervall=3, windows_kept=0, partitions=2, memory_mb=5))
+    return chain(Application("test", snapshot_intervall=3, windows_kept=0, partitions=2, gpus=5))
 
 
 @faulty(
@@ -125,10 +125,7 @@ def application_attributes() -> Application:
     ),
     (
         "`colour`: there is no attribute `colour` of applications; "
-        "known are `heartbeat_interval`, `heartbeat_timeout`, "
-        "`metrics_recording_level`, `snapshot_interval`, `stats_max_allowable_windows_lag`, "
-        "`throughput_calculation_interval`, "
-        "`windows_in_flight`, `windows_kept`"
+        "`ridgeline list-attributes --scope application` shows all"
     ),
     attributes={"windows_kept": "many", "colour": "red"},
 )
@@ -301,7 +298,7 @@ def settings_from_outside() -> Application:
     ),
     (
         "`balances.locality`: there is no attribute `locality` of operators; "
-        "locality belongs to a stream: `add_stream(..., locality=...)`"
+        "it belongs to a stream: `add_stream(..., locality=...)`"
     ),
     (
         "`balances.windows_kept`: there is no attribute `windows_kept` of operators; "

@@ -42,7 +42,8 @@ class LogicalPortAnswer(TypedDict):
     type: Annotated[str, "`input` or `output`."]
     connected: Annotated[bool, "True if a stream begins or ends at it."]
     schema: Annotated[str | None, "Schema of its tuples, as text; null if it is not connected."]
-    attributes: Annotated[dict[str, Any], "Attributes of the port; there are none yet."]
+    attributes: Annotated[dict[str, Any], "Its attributes, with defaults."]
+    unifierAttributes: Annotated[dict[str, Any], "Those of its unifiers; empty for an input port."]
 
 
 class LogicalPortsAnswer(TypedDict):

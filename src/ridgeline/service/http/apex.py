@@ -79,7 +79,8 @@ def ports(operator: LogicalOperator) -> list[LogicalPortAnswer]:
             "type": kind,
             "connected": name in connected,
             "schema": connected[name].describe() if name in connected else None,
-            "attributes": {},
+            "attributes": attributes(operator.ports[name]),
+            "unifierAttributes": attributes(operator.unifier_attributes.get(name, {})),
         }
         for kind, known, connected in kinds
         for name in dict.fromkeys((*known, *connected))

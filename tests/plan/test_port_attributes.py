@@ -1,0 +1,158 @@
+"""Attributes of ports and unifiers: given in code or from outside, seen in plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ridgeline.api import Application, ValidationError
+from ridgeline.plan import describe, plan_application, to_dict, validate
+from support.plan.parts import Balances, Store, payments_app
+
+
+def faults_of(app: Application, attributes: dict[str, Any]) -> list[str]:
+    with pytest.raises(ValidationError) as caught:
+        validate(app, {}, attributes)
+    return [str(fault) for fault in caught.value.faults]
+
+
+def operator(app: Application, name: str) -> Any:
+    return next(added.operator for added in app.operators if added.name == name)
+
+
+@pytest.mark.guide("002", "Attributes")
+@pytest.mark.guide("004", "Operator Attributes")
+def test_code_gives_attributes_and_the_outside_wins() -> None:
+    app = payments_app()
+    balances = operator(app, "balances")
+    app.set_attribute(balances, recovery_attempts=1, on_error="SKIP")
+    app.set_attribute(balances.balances, unifier_limit=2)
+    app.set_attribute(balances.balances, unifier=True, memory_mb=100, vcores=2)
+    outside = {
+        "balances.unifier.balances.memory_mb": "300",
+        "balances.on_error": "RETRY",
+        "recovery_attempts": "9",
+    }
+    logical = validate(app, {}, outside)
+    found = logical.operator("balances")
+    assert (found.attributes["recovery_attempts"], found.attributes["on_error"]) == (1, "RETRY")
+    assert found.ports["balances"]["unifier_limit"] == 2
+    assert (
+        found.unifier_attributes["balances"]["memory_mb"],
+        found.unifier_attributes["balances"]["vcores"],
+    ) == (300, 2)
+    assert found.unifier_attributes["balances"]["recovery_attempts"] == 1, "from the operator"
+    assert logical.operator("top").attributes["recovery_attempts"] == 9, "from the application"
+
+
+def test_a_port_takes_over_what_its_operator_has() -> None:
+    plan = plan_application(
+        payments_app(), {}, {"balances.unifier_limit": 2, "source.port.payments.unifier_limit": 5}
+    )
+    assert plan.logical.operator("balances").ports["balances"]["unifier_limit"] == 2
+    assert plan.logical.operator("source").ports["payments"]["unifier_limit"] == 5
+    unifiers = [one.title for one in plan.physical.operators if one.unifier and one.name == "balances"]
+    assert len(unifiers) > 2, "three partitions, two at a time, before each of two sinks"
+
+
+def test_partition_parallel_at_one_port() -> None:
+    app = payments_app()
+    check = operator(app, "check")
+    app.set_attribute(check.payments, partition_parallel=True)
+    plan = plan_application(app)
+    assert sum(one.name == "check" and not one.unifier for one in plan.physical.operators) == 2
+    again = plan_application(app, {}, {"check.port.payments.partition_parallel": "false"})
+    assert sum(one.name == "check" and not one.unifier for one in again.physical.operators) == 1
+
+
+def test_physical_unifiers_have_attributes_of_their_own() -> None:
+    plan = plan_application(
+        payments_app(), {}, {"top.unifier.top.gpus": 1, "top.processing_mode": "EXACTLY_ONCE"}
+    )
+    (unifier,) = [one for one in plan.physical.operators if one.unifier and one.name == "top"]
+    assert unifier.attributes["gpus"] == 1
+    assert unifier.attributes["processing_mode"] == "EXACTLY_ONCE"
+    assert unifier.attributes["application_window_count"] == 5
+
+
+def test_plans_show_what_was_given() -> None:
+    plan = plan_application(
+        payments_app(), {}, {"top.port.top.unifier_limit": 4, "top.unifier.top.vcores": 2, "top.vcores": 3}
+    )
+    top = next(one for one in to_dict(plan)["logical"]["operators"] if one["name"] == "top")  # type: ignore[index]
+    assert top["ports"] == {"top": {"unifier_limit": 4}}
+    assert top["unifiers"] == {"top": {"vcores": 2}}
+    assert "vcores=3 port.top.unifier_limit=4 unifier.top.vcores=2" in describe(plan)
+
+
+def test_all_faults_of_ports_at_once() -> None:
+    app = payments_app()
+    top = operator(app, "top")
+    app.set_attribute(top.top, partition_parallel=True)  # type: ignore[call-overload]
+    app.set_attribute(top, unifier=True, memory_mb=1)  # type: ignore[call-overload]
+    app.set_attribute(top.balances, unifier=True, memory_mb=1)  # type: ignore[call-overload]
+    app.set_attribute("top", partitions=3)  # type: ignore[call-overload]
+    app.set_attribute(Balances.payments, partition_parallel=True)
+    app.set_attribute(Store().input, partition_parallel=True)
+    app.set_attribute(Store(), partitions=2)
+    outside = {
+        "top.port.tip.unifier_limit": 4,
+        "top.unifier.balances.memory_mb": 4,
+        "top.port.top.unifier_limit": "many",
+        "top.port.top": 4,
+        "top.prot.top.unifier_limit": 4,
+        "tip.port.top.unifier_limit": 4,
+    }
+    assert faults_of(app, outside) == [
+        (
+            "`tip.port.top.unifier_limit`: there is no operator `tip` to set an attribute of; did you mean "
+            "`top`?"
+        ),
+        (
+            "`attributes`: `set_attribute(..., unifier=True)` was given a `TopBalances`, which has no "
+            "unifier; give the output port whose partitions it merges, such as `balances.balances`"
+        ),
+        (
+            "`attributes`: `set_attribute(..., unifier=True)` was given input port `balances` of a "
+            "`TopBalances`, which has no unifier; give the output port whose partitions it merges, such as "
+            "`balances.balances`"
+        ),
+        (
+            "`attributes`: `set_attribute` was given 'top', which is no operator and no port of one; give an"
+            " operator that was added, or a port of it such as `balances.payments`"
+        ),
+        (
+            "`attributes`: `set_attribute` was given the port `payments` of a class, not of an operator; "
+            "take the port of the operator that `add_operator` returned"
+        ),
+        (
+            "`attributes`: `set_attribute` was given a `Store` that is not in the application; "
+            "add it with `app.add_operator(name, operator)`"
+        ),
+        (
+            "`top.port.top`: there is no attribute `port.top` of operators; `ridgeline list-attributes "
+            "--scope operator` shows all"
+        ),
+        (
+            "`top.prot.top.unifier_limit`: there is no attribute `prot.top.unifier_limit` of operators; did "
+            "you mean `unifier_limit`?"
+        ),
+        (
+            "`attributes`: `set_attribute` was given port `input` of a `Store` "
+            "that is not in the application; add it with `app.add_operator(name, operator)`"
+        ),
+        (
+            "`top.port.top.partition_parallel`: there is no attribute `partition_parallel` of output ports; "
+            "it belongs to an input port: `app.set_attribute(operator.port, partition_parallel=...)`"
+        ),
+        (
+            "`top.port.top.unifier_limit`: attribute `unifier_limit` must be a whole number; got 'many'; "
+            "give another value (greatest number of partitions that one unifier merges; more make a cascade)"
+        ),
+        ("`top.port.tip`: `top` has no port `tip` to set an attribute of; did you mean `top`?"),
+        (
+            "`top.unifier.balances`: `top` has no output port `balances` to set an attribute of; known are "
+            "`top`"
+        ),
+    ]
