@@ -65,3 +65,41 @@ def test_every_container_runs_each_window_once_and_in_order(world, seed, breaks,
     assert world.problems == []
     assert world.done, "it got stuck"
     assert world.found == expected(world.specs, WINDOWS)
+
+
+def test_nothing_runs_on_what_comes_after_a_broken_connection():
+    """A slot connects for an attempt before it hears that the connection broke on which blocks of it came."""
+    world = World(specs_of([2, 1], {(0, 2): True, (1, 2): True}), {0: 0, 1: 0, 2: 1}, 1, 1, {(0, 0)})
+    stram, (sender, receiver) = world.network.me, sorted(world.loops)
+
+    def deliver(*ends):
+        for line, peer in world.board.on_their_way():
+            while peer in ends and set(line.ends) == set(ends) and line.to[peer]:
+                world.board.deliver(line, peer)
+
+    def let(*turns):
+        for peer in turns:
+            for other in (sender, receiver):
+                deliver(stram, other)
+            if peer == stram:
+                world.stram()
+            else:
+                world.loops[peer].turn(0.0)
+
+    let(stram, sender, receiver)
+    deliver(sender, receiver)
+    let(receiver, sender, stram, sender)  # the sender fails, and sends its first blocks of the next attempt
+    deliver(stram, receiver)
+    line = world.board.lines[frozenset((sender, receiver))]
+    world.board.cut(line, {sender: 0, receiver: 1})
+    let(receiver)
+    assert frozenset((sender, receiver)) in world.board.lines
+    deliver(sender, receiver)
+    let(sender, sender)
+    deliver(sender, receiver)
+    let(receiver)
+    assert not world.found
+    luck = random.Random(1)
+    while not world.done:
+        take_step(world, luck, 0.5)
+    assert world.found == expected(world.specs, 1)

@@ -205,6 +205,14 @@ class Slot:
         for producer, tag in message.ended.items():
             self._end(attempt, producer, tag)
 
+    def partner_lost(self) -> None:
+        """What another slot has sent may be lost: no container runs before a `Run` with states.
+
+        Else one could run on what comes over the next connection alone.
+        """
+        self._doomed = -math.inf
+        self._ready.clear()
+
     def awake(self) -> None:
         """An input has something to emit. STRAM hears of it if it believes the contrary."""
         self._awake = bool(self._idle)

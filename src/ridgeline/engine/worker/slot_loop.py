@@ -166,6 +166,7 @@ class SlotLoop:
                 self._connect()
             else:
                 self._waiting.pop(peer, None)
+                self._slot.partner_lost()
                 self._tell(Unreachable(peer, f"{reason}: {detail}" if detail else reason))
 
     # What goes out ------------------------------------------------------------------------------------------
