@@ -39,7 +39,9 @@ PATIENCE = 8000
 """So many moments after the last fault the application must have ended."""
 _STEP_SECONDS = 0.0004
 _IDLE_SECONDS = 0.1
-"""So much time passes where nobody has anything to do."""
+"""So much time passes in a step where nobody has anything to do."""
+_IDLE_STEPS = 8
+"""So many such steps are one at most if a driver waits for a time to come: it has one turn in them."""
 _DELIVERY = 0.5
 _START = 0.3
 _IDLE_TURN = 0.05
@@ -151,6 +153,7 @@ class World:
         """There were two drivers at once."""
         self._noted = False
         self._mend: Callable[[], None] | None = None
+        self._idle_steps = 1
         self._due = 0
         """The moment from which on a fault strikes, or the world has been waiting for too long."""
 
@@ -201,9 +204,10 @@ class World:
         self._later.sort(key=lambda one: one[0])
         self._plan()
 
-    def step(self) -> None:
-        """Let something happen."""
+    def step(self) -> int:
+        """Let something happen; returns for how many steps it counts."""
         self.moment(None, "step")
+        passed = 1
         random = self.luck.random
         chance = random()
         self.clock.seconds += _STEP_SECONDS * chance
@@ -211,14 +215,17 @@ class World:
             self._deliver()
         elif self.waiting and random() < _START:
             self._begin_task()
-        elif turns := self._turns():
-            one = turns[int(random() * len(turns))]
-            if isinstance(one, SlotProcess):
-                self._turn_slot(one)
-            elif isinstance(one, DriverProcess):
-                self._turn_driver(one)
-            else:
-                one.turn()
+        else:
+            turns, passed = self._turns()
+            if turns:
+                one = turns[int(random() * len(turns))]
+                if isinstance(one, SlotProcess):
+                    self._turn_slot(one)
+                elif isinstance(one, DriverProcess):
+                    self._turn_driver(one)
+                else:
+                    one.turn()
+        return passed
 
     def _deliver(self) -> None:
         """Let what is on some way arrive."""
@@ -229,37 +236,50 @@ class World:
             if not wires.deliver(way):
                 break
 
-    def _turns(self) -> list[DriverProcess | SlotProcess | CommitThread]:
-        """Who could do something now. If no driver could, one may be started."""
+    def _turns(self) -> tuple[list[DriverProcess | SlotProcess | CommitThread], int]:
+        """Who could do something now, and how many steps have passed.
+
+        If no driver could, one may be started.
+        """
         random = self.luck.random
         turns: list[DriverProcess | SlotProcess | CommitThread] = [one for one in self.slots if one.has_work]
         turns += [one.commits for one in self.drivers if one.commits.waits]
-        idle_turn = _IDLE_TURN
-        if not turns and not self.busy and not self.waiting:
-            self.clock.seconds += _IDLE_SECONDS
-            idle_turn = 1.0
+        idle = not (turns or self.busy or self.waiting)
         drivers = [one for one in self.drivers if not one.stopped]
-        turns += [one for one in drivers if one.has_work or random() < idle_turn]
+        working: list[DriverProcess | SlotProcess | CommitThread] = [one for one in drivers if one.has_work]
+        if not idle or working:
+            self._idle_steps = 1
+        passed = self._pass_time(self._idle_steps if drivers else 1) if idle else 1
+        if idle:
+            turns += drivers
+        else:
+            turns += working or [one for one in drivers if random() < _IDLE_TURN]
         if not drivers and not self.done and (not self.drivers or random() < _IMPATIENCE):
             self._start_driver()
-            return []
-        return turns
+            return [], passed
+        return turns, passed
+
+    def _pass_time(self, steps: int) -> int:
+        """Nothing happens for so many steps, or until something is due; twice as long the next time."""
+        steps = min(steps, max(1, self._due - self.moments))
+        self.moments += steps - 1
+        self.clock.seconds += steps * _IDLE_SECONDS
+        self._idle_steps = min(2 * steps, _IDLE_STEPS)
+        return steps
 
     def nested(self, process: Process, steps: int) -> None:
         """A process is stopped, in the midst of something, while others go on."""
         process.stopped += 1
         try:
-            while steps and process.alive and not self.done:
-                steps -= 1
-                self.step()
+            while steps > 0 and process.alive and not self.done:
+                steps -= self.step()
         finally:
             process.stopped -= 1
 
     def go_on(self, process: Process, steps: int) -> None:
         """A thread of a process waits while others go on, and its other threads."""
         while steps > 0 and process.alive and not self.done:
-            steps -= 1
-            self.step()
+            steps -= self.step()
 
     def wait_for(self, process: Process, condition: Callable[[], bool], seconds: float) -> None:
         """A process waits, at most so long."""
