@@ -148,12 +148,17 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         "_default",
         "_kind",
         "_known",
+        "_own",
+        "_plain",
         "_removed",
         "_touched",
         "_watched",
     )
 
     _data: dict[Any, Any] | Overlay
+    _own: dict[Any, Any]  # where values lie that were set: `_data`, or what lies over its base
+    _known: Collection[type]  # of values that may take the short way; none once the window removed a key
+    _plain: object  # the type of values if none of exactly this type can change in place
     _application_window: int
     _touched: dict[Any, None]  # keys set or removed in this streaming window, in order
     _removed: dict[Any, None]  # keys that it removed, even if they came back
@@ -162,23 +167,24 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     def __init__(self, kind: Kind, default: V | Callable[[], V]) -> None:
         self._kind = kind
-        self._known = kind.known
+        self._plain = kind.type if isinstance(kind.type, type) and kind.type in IMMUTABLE else None
         self._default = default
         self.reset()
 
     def __getitem__(self, key: K) -> V:
         try:  # costs nothing where the key is there, `get` a call
-            value = self._data[key]
+            value = self._own[key]
         except KeyError:
-            pass
-        else:
-            if type(value) not in IMMUTABLE:
-                self._watch(key, value)
-            return value
-        return self._missing(key)
+            return self._below(key)
+        if type(value) is not self._plain and type(value) not in IMMUTABLE:
+            self._watch(key, value)
+        return value
 
     def __setitem__(self, key: K, value: V) -> None:
-        if type(value) not in self._known:
+        if key in self._touched and type(value) in self._known:
+            self._own[key] = value
+            return
+        if type(value) not in self._kind.known:
             value = self._kind.fit(value, key)
         if key != key:  # noqa: PLR0124  a NaN
             key = one(key)
@@ -190,6 +196,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     def __delitem__(self, key: K) -> None:
         if key != key:  # noqa: PLR0124  a NaN
             key = one(key)
+        self._known = ()
         del self._data[key]
         self._watched.pop(key, None)
         self._touched[key] = self._removed[key] = None
@@ -214,6 +221,11 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         """Keep what a value that can change in place was when the window first read it."""
         if key not in self._touched and key not in self._watched and is_mutable(value):
             self._watched[key] = copy.deepcopy(value)
+
+    def _below(self, key: K) -> V:
+        """The value of a key for which none was set since the base was written."""
+        value = self.get(key, MISSING)
+        return self._missing(key) if value is MISSING else value
 
     def _missing(self, key: K) -> V:
         if key != key and (same := one(key)) in self._data:  # noqa: PLR0124  a NaN
@@ -268,7 +280,8 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         keys = dict.fromkeys(self._data)
         self._touched.update(keys)
         self._removed.update(keys)
-        self._data = {}
+        self._known = ()
+        self._lay({})
         self._watched.clear()
 
     def items(self) -> ItemsView[K, V]:
@@ -399,7 +412,8 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             values = dict(zip(ones, values.values(), strict=True))
         keys = one_nan(keys)
         if full:
-            self._data, self._changed = dict(values), dict.fromkeys(keys)
+            self._lay(dict(values))
+            self._changed = dict.fromkeys(keys)
         else:
             goes_on = application_window == self._application_window
             before = (
@@ -419,14 +433,15 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         elif keys:
             self._data.remove_many(keys)
             if len(self._data.removed) == len(self._data.base):
-                self._data = self._data.values_set
+                self._lay(self._data.values_set)
 
     def attach(self, base: KeyedBase, application_window: int, changed: Iterable[Any]) -> None:
         """Fill an empty cell from a base, as a snapshot does.
 
         `changed`: the keys that the application window changed so far.
         """
-        self._data, self._changed = Overlay(base), dict.fromkeys(one_nan(list(changed)))
+        self._lay(Overlay(base))
+        self._changed = dict.fromkeys(one_nan(list(changed)))
         self._start(application_window)
 
     def held(self) -> Held:
@@ -478,17 +493,17 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     def reset(self) -> None:
         """Back to no keys."""
-        self._data, self._changed = {}, {}
+        self._lay({})
+        self._changed = {}
         self._start(-1)
 
-    @property
-    def _own(self) -> dict[Any, Any]:
-        """Where values lie that were set in this window."""
-        return self._data.values_set if isinstance(self._data, Overlay) else self._data
+    def _lay(self, data: dict[Any, Any] | Overlay) -> None:
+        self._data, self._own = data, data.values_set if isinstance(data, Overlay) else data
 
     def _start(self, application_window: int) -> None:
         self._application_window = application_window
         self._touched, self._removed, self._watched = {}, {}, {}
+        self._known = self._kind.known
         if isinstance(self._data, Overlay):
             self._data.release()
 
