@@ -181,6 +181,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         return value
 
     def __setitem__(self, key: K, value: V) -> None:
+        """Set a value; quicker where the window has set the key before and removed none."""
         if key in self._touched and type(value) in self._known:
             self._own[key] = value
             return
