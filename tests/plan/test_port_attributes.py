@@ -148,7 +148,8 @@ def test_all_faults_of_ports_at_once() -> None:
         ),
         (
             "`top.port.top.unifier_limit`: attribute `unifier_limit` must be a whole number; got 'many'; "
-            "give another value (greatest number of partitions that one unifier merges; more make a cascade)"
+            "give another value (greatest number of partitions that one unifier merges; more make a "
+            "cascade; several numbers: one for each level)"
         ),
         ("`top.port.tip`: `top` has no port `tip` to set an attribute of; did you mean `top`?"),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +40,7 @@ class Attribute:
     """One attribute.
 
     `scopes`: what it can be given to. `kind`: its type. `minimum` and `maximum`: the numbers allowed.
-    `help`: what it does here.
+    `several`: it takes one number or several, which become a tuple. `help`: what it does here.
 
     Attributes of kind `float` are durations in seconds, from a millisecond to a year. They are given as a
     number or a text such as "500ms".
@@ -52,11 +53,17 @@ class Attribute:
     help: str
     minimum: int | None = None
     maximum: int = 2**31 - 1
+    several: bool = False
 
     def check(self, value: object) -> tuple[object, str | None]:  # noqa: PLR0911  one for each kind
         """Return the value in the attribute's type and None, or unchanged and the rule that it breaks."""
         if value is None and self.default is None:
             return None, None
+        parts = _parts(value) if self.several else None
+        if parts is not None:
+            checked = [self._check_number(part) for part in parts]
+            rule = next((rule for _, rule in checked if rule is not None), None)
+            return (tuple(part for part, _ in checked), None) if rule is None else (value, rule)
         if issubclass(self.kind, enum.Enum):
             return self._check_choice(value)
         if self.kind is bool:
@@ -114,3 +121,10 @@ def _text_rule(value: object) -> str | None:
     if len(value) > _LONGEST_TEXT:
         return f"must have at most {_LONGEST_TEXT} characters"
     return None if value.isprintable() else "must have no line breaks and other control characters"
+
+
+def _parts(value: object) -> Sequence[object] | None:
+    """The parts of a list, a tuple, or a text such as "4,2"; None for a single value."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")] if "," in value else None
+    return value if isinstance(value, (list, tuple)) and value else None

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypedDict
 
 from ridgeline.api.attributes import OnError, ProcessingMode, RecordingLevel
+from ridgeline.api.codec import StreamCodec
 from ridgeline.api.partitioner import Partitioner
 
 
@@ -18,6 +20,8 @@ class InputPortAttributes(TypedDict, total=False):
         >>> side_by_side: InputPortAttributes = {"partition_parallel": True}
     """
 
+    unifier_single_final: bool | None
+    stream_codec: StreamCodec | None
     partition_parallel: bool
 
 
@@ -28,7 +32,8 @@ class OutputPortAttributes(TypedDict, total=False):
         >>> cascade: OutputPortAttributes = {"unifier_limit": 4}
     """
 
-    unifier_limit: int | None
+    unifier_limit: int | Sequence[int] | None
+    unifier_single_final: bool | None
 
 
 class UnifierAttributes(TypedDict, total=False):
@@ -61,7 +66,7 @@ class OperatorAttributes(TypedDict, total=False):
     callback_timeout: float | str | None
     timeout_window_count: int
     recovery_attempts: int
-    unifier_limit: int | None
+    unifier_limit: int | Sequence[int] | None
     partition_parallel: bool
     error_tuples_kept: int
     memory_mb: int | None
@@ -81,7 +86,8 @@ class ApplicationAttributes(TypedDict, total=False):
     callback_timeout: float | str | None
     timeout_window_count: int
     recovery_attempts: int
-    unifier_limit: int | None
+    unifier_limit: int | Sequence[int] | None
+    stream_codec: StreamCodec | None
     error_tuples_kept: int
     memory_mb: int | None
     vcores: int | None

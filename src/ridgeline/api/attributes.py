@@ -9,6 +9,7 @@ import enum
 from collections.abc import Mapping
 
 from ridgeline.api.attribute import Attribute, Scope
+from ridgeline.api.codec import StreamCodec
 from ridgeline.api.partitioner import Partitioner
 
 
@@ -149,8 +150,25 @@ _ALL = (
         _scopes(Scope.APPLICATION, Scope.OPERATOR, Scope.OUTPUT_PORT),
         int,
         None,
-        "greatest number of partitions that one unifier merges; more make a cascade",
+        "greatest number of partitions that one unifier merges; more make a cascade; "
+        "several numbers: one for each level",
         2,
+        several=True,
+    ),
+    Attribute(
+        "unifier_single_final",
+        _scopes(Scope.INPUT_PORT, Scope.OUTPUT_PORT),
+        bool,
+        None,
+        "one unifier for all partitions downstream, in place of one for each; of an input port: for its "
+        "operator, whatever the output port says; default: false",
+    ),
+    Attribute(
+        "stream_codec",
+        _scopes(Scope.APPLICATION, Scope.INPUT_PORT),
+        StreamCodec,
+        None,
+        "divides the tuples of the port, and makes bytes of them; default: the port's key, and Arrow",
     ),
     Attribute(
         "partition_parallel",

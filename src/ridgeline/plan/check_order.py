@@ -125,7 +125,7 @@ def _scattered(source: End, operator: DraftOperator, mine: object) -> Iterator[t
 def _followed(operator: DraftOperator) -> list[str]:
     if "partition_parallel" in operator.doubtful:
         return []
-    return parallel_ports(operator.operator, operator.attributes, operator.touched)
+    return parallel_ports(operator.operator, operator.ports, operator.touched)
 
 
 def _key(operator: DraftOperator, port: str) -> object:

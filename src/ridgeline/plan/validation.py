@@ -27,10 +27,10 @@ def validate(
 ) -> LogicalPlan:
     """Return the logical plan of an application. Raises ValidationError with all faults.
 
-    `properties` (`{"operator.property": value}`) and `attributes` (`{"operator.name": value}`; with
-    `operator.port.PORT.name` of a port, `operator.unifier.PORT.name` of its unifiers, `name` and `window` of
-    the application) override what the application says; texts are
-    converted. The author's operators are not changed: the plan contains copies.
+    `properties` (`{"operator.property": value}`) and `attributes` (`{"operator.name": value}`) override what
+    the application says; texts are converted. Attributes of a port have the key `operator.port.PORT.name`,
+    those of its unifiers `operator.unifier.PORT.name`, those of the application `name` and `window`.
+    The author's operators are not changed: the plan contains copies.
 
     Example:
         >>> from ridgeline import Application

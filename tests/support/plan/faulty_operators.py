@@ -294,7 +294,8 @@ def settings_from_outside() -> Application:
     (
         "`balances.unifier_limit`: attribute `unifier_limit` must be a whole number; got 1.5; "
         "give another value (greatest "
-        "number of partitions that one unifier merges; more make a cascade)"
+        "number of partitions that one unifier merges; more make a cascade; "
+        "several numbers: one for each level)"
     ),
     (
         "`balances.locality`: there is no attribute `locality` of operators; "
