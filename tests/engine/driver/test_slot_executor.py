@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from ridgeline.api.errors import OperatorError, RidgelineError
+from ridgeline.api.errors import FencedError, OperatorError, RidgelineError
 from ridgeline.measure.events import SlotJoined, SlotLost, SlotMisplaced, SlotsReduced, StateWarning
 from ridgeline.testing import run_local
 from support.engine.applications import FailingSum, Sum, payments_application, sum_application
@@ -116,6 +116,20 @@ def test_an_operator_that_raises_runs_again_from_the_last_commit(run, tmp_path):
     assert "cannot add 55" in found.retries[0].reason
     assert found.collected("store") == run_local(sum_application()).collected("store")
     assert not found.of_type(SlotLost)
+
+
+def test_a_driver_that_fails_after_another_has_taken_over_says_so(run, tmp_path):
+    """The other driver may have caused it: it removes files that only this one needs."""
+
+    def take_over(_found, event):
+        if event.window_id == 2:
+            (tmp_path / "checkpoint" / "epochs" / "00000002").touch()
+
+    app = sum_application(FailingSum(bad=35), recovery_attempts=0)
+    found, error = run(app, each=take_over, windows_in_flight=1, expect=FencedError)
+    assert "was taken over by another driver; this one stops, nothing is lost" in str(error)
+    assert "cannot add 35" in str(error.__cause__)
+    assert found.ids == [0, 1, 2]
 
 
 def test_a_slot_that_cannot_be_understood_is_not_said_to_have_been_killed(run):

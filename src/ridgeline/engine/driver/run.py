@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.api.clock import Clock, Timeline
-from ridgeline.api.errors import CheckpointError, Failure, OperatorError
+from ridgeline.api.errors import CheckpointError, Failure, FencedError, OperatorError, RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.committing import CommitHere, Committer
@@ -198,8 +199,9 @@ class ApplicationRun:
         """Wait at most so long for what becomes of windows under way; commit and publish what is complete.
 
         Raises OperatorError when a window failed more often than `recovery_attempts` allows. Raises
-        CheckpointError or FencedError when one could not be committed. Nothing of it counts then, nor of
-        later ones. CheckpointError also if a state cannot be compacted that windows wait for.
+        CheckpointError or FencedError when one could not be committed. FencedError also for a failure after
+        another driver has taken the folder over. Nothing of it counts then, nor of later ones.
+        CheckpointError also if a state cannot be compacted that windows wait for.
         """
         events = self._poll(seconds)
         for event in events:
@@ -214,11 +216,27 @@ class ApplicationRun:
     def _poll(self, seconds: float) -> Sequence[ExecutorEvent]:
         """What has come of the windows; waits at most so long for it, and does what can wait meanwhile."""
         while self._unsettled and self._settle is not None:
-            events = self._executor.poll(0.0)
+            events = self._poll_executor(0.0)
             if events or self._committer.done:
                 return events
             self._unsettled = self._settle()
-        return self._executor.poll(0.0 if self._committer.done else seconds)
+        return self._poll_executor(0.0 if self._committer.done else seconds)
+
+    def _poll_executor(self, seconds: float) -> Sequence[ExecutorEvent]:
+        try:
+            return self._executor.poll(seconds)
+        except OperatorError as error:
+            raise self._cause(error)  # noqa: B904  it may be this one
+
+    def _cause(self, error: OperatorError) -> RidgelineError:
+        """Why the run ends: another driver owns the folder and removes files of this one, or the error."""
+        with contextlib.suppress(OSError):
+            try:
+                self.checkpoint.check_owner()
+            except FencedError as fenced:
+                fenced.__cause__ = error
+                return fenced
+        return error
 
     # Events and instructions --------------------------------------------------------------------------------
 
@@ -258,7 +276,7 @@ class ApplicationRun:
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
                 return (*self.compactions.finished(), WindowPublished(window_id))
             case GiveUp(failure):
-                raise OperatorError(failure)
+                raise self._cause(OperatorError(failure))
             case Skip():
                 return ()
             case _:
