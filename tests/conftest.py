@@ -3,6 +3,7 @@
 import os
 import sys
 
+import hypothesis
 import pytest
 from _pytest.doctest import DoctestModule
 
@@ -12,6 +13,13 @@ from support.waiting import wait_until
 
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The JVMs of tests live for seconds: without the second compiler they take two thirds of the CPU."""
+
+
+hypothesis.settings.register_profile(
+    "ridgeline", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("ridgeline")
+"""No property fails because the machine is slow."""
 
 
 def pytest_configure():

@@ -5,7 +5,7 @@ import time
 import pytest
 
 
-def wait_until(condition, what, *, seconds=60.0, every=0.01):
+def wait_until(condition, what, *, seconds=300.0, every=0.01):
     """The first true value of `condition()`; after `seconds` the test fails, saying `what` it waited for."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
