@@ -64,7 +64,6 @@ def test_driver_killed_twenty_times(start, wait_until, tmp_path):
                     committed(checkpoint) >= target or driver.exit_code is not None
                 ),
                 "a window",
-                seconds=180,
             )
             moment = time.monotonic() + chance.uniform(0.0, 0.2)
         wait_until(lambda moment=moment: time.monotonic() > moment, "the moment", every=0.001)
@@ -73,7 +72,7 @@ def test_driver_killed_twenty_times(start, wait_until, tmp_path):
         lives.append(committed(checkpoint) - before)
     print(f"windows committed in each life: {lives}, of {uninterrupted.windows_committed}")
     survivor = start(*command)
-    assert survivor.wait(seconds=240) == 0, survivor.text
+    assert survivor.wait() == 0, survivor.text
     reader.finish()
 
     assert committed(checkpoint) == uninterrupted.windows_committed - 1

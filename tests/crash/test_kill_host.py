@@ -38,13 +38,12 @@ def test_slots_of_a_host_that_is_gone_go_on_elsewhere(start, wait_until, tmp_pat
         (tmp_path / f"{name}.pem").write_text(text)
         tls += ["--conf", f"spark.ridgeline.slots.{name}={tmp_path}/{name}.pem"]
     with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
-        wait_until(lambda: "I have been elected leader" in cluster.text("master"), "the master", seconds=300)
+        wait_until(lambda: "I have been elected leader" in cluster.text("master"), "the master")
         for name in cluster.names:
             cluster.start_worker(name, cores=cores)
         wait_until(
             lambda: cluster.text("master").count("Registering worker") == len(cluster.names),
             "the workers",
-            seconds=300,
         )
         reader = Reader(output, checkpoint)
         reader.start()
@@ -63,7 +62,7 @@ def test_slots_of_a_host_that_is_gone_go_on_elsewhere(start, wait_until, tmp_pat
         )
 
         def wait(condition, what):
-            wait_until(lambda: condition() or driver.exit_code is not None, what, seconds=300)
+            wait_until(lambda: condition() or driver.exit_code is not None, what)
             assert driver.exit_code is None, driver.text
 
         wait(lambda: committed(checkpoint) >= 5, "five windows")

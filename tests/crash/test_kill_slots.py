@@ -73,7 +73,7 @@ def test_slots_killed_a_hundred_times(spark_context, wait_until, tmp_path):
         )
 
         def wait(condition, what):
-            wait_until(lambda: condition() or running.done(), what, seconds=300)
+            wait_until(lambda: condition() or running.done(), what)
             assert not running.done(), running.result()
 
         try:

@@ -19,9 +19,7 @@ def going(start, tmp_path, wait_until):
     folder.mkdir()
     options = ("--checkpoint", checkpoint, "--master", "local[2]", "--execution", "slots")
     driver = start(APPLICATION, "--folder", folder, *options)
-    wait_until(
-        lambda: committed(checkpoint) >= 10 or driver.exit_code is not None, "ten windows", seconds=120
-    )
+    wait_until(lambda: committed(checkpoint) >= 10 or driver.exit_code is not None, "ten windows")
     assert driver.exit_code is None, driver.text
     return driver, folder
 
@@ -47,5 +45,5 @@ def test_an_orderly_end_tears_all_operators_down(going, wait_until, number, name
 def test_a_driver_that_is_killed_takes_its_slots_with_it(going, wait_until):
     driver, folder = going
     driver.kill()
-    wait_until(lambda: not driver.members(), "all processes of the run to end", seconds=20)
+    wait_until(lambda: not driver.members(), "all processes of the run to end")
     assert processes(folder, "teardown") == processes(folder, "setup")

@@ -32,7 +32,6 @@ def test_each_message_is_in_the_files_once(broker, start, wait_until, tmp_path):
         wait_until(
             lambda: committed(checkpoint) >= goal or driver.exit_code is not None,
             f"window {goal}",
-            seconds=180,
         )
         assert driver.exit_code is None, driver.text
 
@@ -61,7 +60,6 @@ def test_each_message_is_in_the_files_once(broker, start, wait_until, tmp_path):
     wait_until(
         lambda: len(entries(output)) >= len(written) or last.exit_code is not None,
         "all messages",
-        seconds=180,
     )
     last.process.send_signal(signal.SIGINT)
     assert last.wait() == 0, last.text

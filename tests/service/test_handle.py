@@ -47,7 +47,7 @@ def test_a_notebook_watches_an_application(spark_context, tmp_path, wait_until):
         KeyError, match=r"`stor` is not an operator of this application; did you mean `store`\?"
     ):
         handle.record_age("stor")
-    outcome = handle.wait(60)
+    outcome = handle.wait(300)
 
     assert outcome.ended
     assert (handle.state, handle.watch.info()["stats"]["windowsCommitted"]) == (
@@ -123,7 +123,7 @@ def test_a_failure_is_raised_by_who_waits(spark_context, tmp_path, wait_until):
     )
 
     with pytest.raises(OperatorError):
-        handle.wait(60)
+        handle.wait(300)
     with pytest.raises(OperatorError):
         handle.stop()
 

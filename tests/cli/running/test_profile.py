@@ -137,7 +137,7 @@ def test_what_kept_py_spy_from_recording_is_reported(tmp_path, py_spy, monkeypat
     graphs.record("driver", os.getpid())
     [process] = [recording.process for recording in graphs._recordings]
     if "trap" not in does:
-        process.wait(10)
+        process.wait(60)
     assert graphs.finish()[0].startswith(f"no flame graph of the driver: {line}")
     assert process.poll() is not None
 

@@ -41,7 +41,7 @@ def ask_meanwhile(ridgeline_command):
 
 
 def ended(process, code):
-    stdout, stderr = process.communicate(timeout=120)
+    stdout, stderr = process.communicate(timeout=300)
     assert process.returncode == code, stdout + stderr
     return stdout, stderr
 
@@ -177,7 +177,7 @@ def test_a_run_whose_reader_goes_away_stops_after_its_window(ridgeline_process, 
     process = ridgeline_process(*RUN, "--checkpoint", "state", "--count", "0")
     wait_for_line(process, "window 0: ")
     process.stdout.close()
-    assert process.wait(120) == 141
+    assert process.wait(300) == 141
     lines = process.stderr.read().splitlines()
     done = written(tmp_path)
     assert done == [(window, sum(range(10 * (window + 1)))) for window in range(len(done))]

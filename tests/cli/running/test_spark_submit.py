@@ -22,7 +22,7 @@ def spark_submit(tmp_path, environment):
         variables = {**environment, "PYSPARK_PYTHON": sys.executable}
         command = [str(SUBMIT), *map(str, words)]
         return subprocess.run(
-            command, cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=240, check=False
+            command, cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=300, check=False
         )
 
     return submit

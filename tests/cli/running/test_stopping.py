@@ -13,7 +13,7 @@ def test_the_first_signal_sets_the_event_and_is_named():
     for number, name in ((signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")):
         with Stopper(lambda: announced.append(1), lambda: None) as stopper:
             in_thread(lambda number=number: signal.raise_signal(number))
-            assert stopper.event.wait(10)
+            assert stopper.event.wait(60)
         assert stopper.stopped_by == name
     assert len(announced) == 2
 

@@ -25,7 +25,7 @@ def temporary(tmp_path, environment, monkeypatch):
 
 
 def ended(process, code):
-    stdout, stderr = process.communicate(timeout=240)
+    stdout, stderr = process.communicate(timeout=300)
     assert process.returncode == code, stdout + stderr
     return stdout + stderr
 

@@ -91,10 +91,9 @@ def test_what_fails_between_windows_stops_the_application(
         wait_until(
             lambda: running.error or any(isinstance(event, WindowCommitted) for event in running.events),
             "a window",
-            seconds=300,
         )
         (tmp_path / "out").rename(tmp_path / "elsewhere")
-        wait_until(lambda: running.error, "the error", seconds=300)
+        wait_until(lambda: running.error, "the error")
     finally:
         running.end()
     assert isinstance(running.error, RidgelineError)

@@ -141,7 +141,7 @@ def test_the_stack_of_a_worker_that_cannot_speak(spark_context, tmp_path, hear, 
     def driver():
         try:
             wait_until((folder / "waits").exists, "the operator to be stuck")
-            wait_until(ask, "its stack", seconds=30)
+            wait_until(ask, "its stack")
         finally:
             (folder / "go").touch()
 

@@ -49,7 +49,7 @@ class Driver:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
-    def wait(self, seconds=120):
+    def wait(self, seconds=300):
         """Wait for its end; the exit code."""
         try:
             return self.process.wait(seconds)

@@ -42,7 +42,8 @@ class Broker:
             _PROPERTIES.format(port=self._port, controller=controller, data=folder / "data")
         )
         self._process = None
-        self._java("kafka.tools.StorageTool", "format", "-t", _STORAGE_ID, "-c", str(self._settings)).wait(60)
+        formatting = ("kafka.tools.StorageTool", "format", "-t", _STORAGE_ID, "-c", str(self._settings))
+        self._java(*formatting).wait(300)
 
     def _java(self, main, *arguments):
         java = shutil.which("java")
@@ -59,7 +60,7 @@ class Broker:
         with (self._folder / "broker.log").open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
-    def start(self, seconds=90):
+    def start(self, seconds=300):
         self._process = self._java("kafka.Kafka", str(self._settings))
         deadline = time.monotonic() + seconds
         while True:
@@ -79,7 +80,7 @@ class Broker:
                 self._process.kill()
             else:
                 self._process.terminate()
-            self._process.wait(60)
+            self._process.wait(300)
             self._process = None
 
     @property
@@ -88,7 +89,7 @@ class Broker:
 
     def create_topic(self, name, partitions=2):
         admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(120)
 
     def producer(self):
         """Writes each message once, in order within its partition."""
@@ -104,9 +105,9 @@ class Broker:
         """The offset after the last message, by partition."""
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": "tests", "log_level": 0})
         try:
-            partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+            partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
             return {
-                number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
+                number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=60)[1]
                 for number in partitions
             }
         finally:

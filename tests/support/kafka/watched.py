@@ -115,7 +115,7 @@ class _Watch:
         return self._began(window) >= due
 
     def _until(self, condition, what):
-        found = wait_until(lambda: condition() or self._driver.exit_code is not None, what, seconds=180)
+        found = wait_until(lambda: condition() or self._driver.exit_code is not None, what)
         assert self._driver.exit_code is None, self._driver.text
         return found
 
@@ -154,7 +154,7 @@ class _Watch:
 
     def _progress(self):
         address = re.search(r"http://127\.0\.0\.1:\d+", self._driver.text).group()
-        with urllib.request.urlopen(f"{address}/ws/v2/stram/progress", timeout=10) as answer:
+        with urllib.request.urlopen(f"{address}/ws/v2/stram/progress", timeout=60) as answer:
             return json.load(answer)
 
     def _done(self):
