@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ridgeline.api.errors import Failure
 from ridgeline.stram.compaction import Compacted, ReportCompaction
 from ridgeline.stram.control import (
     AttemptFailed,
     CheckStates,
     Commit,
+    CommitDue,
     ContainerReported,
     GiveUp,
     ManifestWritten,
@@ -27,50 +27,14 @@ from ridgeline.stram.control import (
     WindowPublished,
 )
 from ridgeline.stram.master import Master
+from support.stram.flying import LOST, RAISED, begin, begun, commit, fail, report
 from support.stram.plans import Counter, ids, plan, reports
-
-RAISED = Failure("app", "step1", 0, 0, "process", "ValueError: no", raised=True)
-LOST = Failure("app", "", 0, 0, "slot", "its process was killed")
 
 
 def flying(windows=3, capacity=8, **what) -> tuple[Master, list[RunWindow]]:
     """A master with this many windows under way, and their first attempts."""
     master = Master(plan(**what), epoch=1, capacity=capacity)
     return master, [begin(master) for _ in range(windows)]
-
-
-def begin(master: Master) -> RunWindow:
-    [instruction] = master.handle(WindowDue(master.next_window))
-    assert isinstance(instruction, RunWindow)
-    return instruction
-
-
-def report(master: Master, running: RunWindow, **what) -> list:
-    """What follows once all containers have reported the attempt."""
-    found = reports(master.plan, running.request, **what)
-    return [instruction for one in found for instruction in master.handle(ContainerReported(one))]
-
-
-def fail(master: Master, running: RunWindow, failure: Failure) -> list:
-    request = running.request
-    return list(master.handle(AttemptFailed(request.window_id, request.attempt, failure)))
-
-
-def commit(master: Master, instructions) -> list:
-    """The commit that is to be done, and what follows from it."""
-    [asked] = instructions
-    assert isinstance(asked, Commit)
-    assert list(master.handle(ManifestWritten(asked.window_id))) == [Publish(asked.window_id)]
-    return list(master.handle(WindowPublished(asked.window_id)))
-
-
-def begun(instructions) -> list[tuple[int, int, bool]]:
-    """Window, attempt, and whether the states are given, of the windows that are begun."""
-    return [
-        (one.request.window_id, one.request.attempt, one.request.states is not None)
-        for one in instructions
-        if isinstance(one, RunWindow)
-    ]
 
 
 def test_only_the_first_window_of_a_run_is_told_the_states():
@@ -297,13 +261,13 @@ def test_windows_that_complete_during_a_commit_are_committed_together():
     assert (list(three.reports), three.window_id, three.states) == ([1, 2, 3], 3, {2: ("a.j1.0.9", "b", "c")})
     assert list(master.handle(ManifestWritten(3, {"b": "B", "c": "C"}))) == [Publish(3, (1, 2))]
     assert (master.committed, master.states) == (3, {2: ("a.j1.0.9", "B", "C")})
-    commit(master, [*master.handle(WindowPublished(3)), *report(master, fifth)])
+    commit(master, [*master.handle(WindowPublished(3)), *report(master, fifth, changes={2: "e"})])
 
 
 def test_a_failure_waits_for_the_windows_before_it_which_are_committed_together():
     master = Master(plan(), epoch=1, capacity=8, groups=True)
     first, second, third = (begin(master) for _ in range(3))
-    [one] = report(master, first)
+    [one] = report(master, first, changes={2: "a"})
     assert fail(master, third, RAISED) == []
     assert report(master, second) == []
     master.handle(ManifestWritten(one.window_id))
@@ -365,6 +329,8 @@ class Flights(RuleBasedStateMachine):
 
     LAST = 12
     GROUPS = False
+    EMPTY = 1
+    """Windows change nothing whose number leaves a rest when it is divided by this."""
 
     def __init__(self):
         super().__init__()
@@ -399,8 +365,9 @@ class Flights(RuleBasedStateMachine):
                     self.valid[request.window_id] = instruction
                     finished = ["source1"] if request.window_id >= self.LAST else []
                     change = f"{request.window_id}.{request.attempt}"
+                    changes = {} if request.window_id % self.EMPTY else {self.operator: change}
                     self.waiting.extend(
-                        reports(self.master.plan, request, finished=finished, changes={self.operator: change})
+                        reports(self.master.plan, request, finished=finished, changes=changes)
                     )
                 case Commit():
                     assert self.durable is None
@@ -476,7 +443,7 @@ class Flights(RuleBasedStateMachine):
 
     @invariant()
     def the_state_is_what_the_committed_attempts_made(self):
-        made = tuple(f"{window}.{attempt}" for window, attempt in self.committed)
+        made = tuple(f"{window}.{attempt}" for window, attempt in self.committed if not window % self.EMPTY)
         assert self.master.states.get(self.operator, ()) == made
 
     def teardown(self):
@@ -505,9 +472,14 @@ TestFlights = Flights.TestCase
 
 
 class FlightsInGroups(Flights):
-    """As before; a commit covers all windows that are complete by then."""
+    """As before; a commit covers all windows that are complete by then. Empty ones wait for others."""
 
     GROUPS = True
+    EMPTY = 3
+
+    @rule()
+    def time_is_up(self):
+        self.process(self.master.handle(CommitDue()))
 
 
 FlightsInGroups.TestCase.settings = Flights.TestCase.settings

@@ -210,7 +210,8 @@ class WindowCommitted:
     - `published`: outputs had published
 
     `tasks_retried`: how often Spark had repeated tasks of the attempt that counts, since their processes were
-    lost.
+    lost. `held_seconds`: how long it waited for the commit of a later window, since nothing had moved in it.
+    The last three readings are without that time; `at` is not.
     """
 
     at: float
@@ -224,6 +225,7 @@ class WindowCommitted:
     committed: float
     published: float
     tasks_retried: int = 0
+    held_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

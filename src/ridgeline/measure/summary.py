@@ -89,7 +89,7 @@ class RunTotals:
             self._seconds.append(seconds)
         if self.started is None:
             self.started = event.began
-        self._committed = event.committed
+        self._committed = event.committed + event.held_seconds
         if self._first_fraction is None and (fraction := self._fraction()) is not None:
             self._first_fraction = (self._committed, fraction)
 

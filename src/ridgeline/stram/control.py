@@ -85,6 +85,11 @@ class WindowPublished:
     window_id: int
 
 
+@dataclass(frozen=True, slots=True)
+class CommitDue:
+    """Windows that wait for their commit, since nothing moved in them, are to be committed now."""
+
+
 ExecutorEvent = ContainerReported | AttemptFailed | InputAwake
 """What containers say."""
 ControlEvent = (
@@ -95,6 +100,7 @@ ControlEvent = (
     | StatesChecked
     | ManifestWritten
     | WindowPublished
+    | CommitDue
     | Compacted
     | CompactionFailed
 )
@@ -120,13 +126,14 @@ class Commit:
     """Commit one window, or several that follow each other: all of them or none.
 
     `reports`: of each window, in order. `states`, `finished`: as of the last of them. `ends`: the last one is
-    the application's last.
+    the application's last. `held`: so many, the first ones, were complete before, but empty.
     """
 
     reports: Mapping[int, tuple[WindowReport, ...]]
     states: Mapping[int, StateVersion]
     finished: frozenset[int]
     ends: bool
+    held: int = 0
 
     @property
     def window_id(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ridgeline.api.errors import Failure
-from ridgeline.plan.protocol import WindowReport
+from ridgeline.plan.protocol import OperatorReport, WindowReport
 
 
 @dataclass(slots=True)
@@ -15,7 +15,8 @@ class Flight:
 
     `attempt`: the last one begun. `runs`: that attempt counts; else all were void, and the next one waits.
     `told`: its request named the states. `final`: the window is to run as the last. `reason`: why the attempt
-    before was void. `reports`: by container. `finished`: the inputs that finish in this attempt.
+    before was void. `reports`: by container. `finished`: the inputs that finish in this attempt. `empty`: as
+    far as has been reported, nothing has moved in this attempt.
     """
 
     window_id: int
@@ -26,6 +27,19 @@ class Flight:
     reason: str = ""
     reports: dict[int, WindowReport] = field(default_factory=dict)
     finished: set[int] = field(default_factory=set)
+    empty: bool = True
+
+    def add(self, report: WindowReport) -> None:
+        """Take in the report of a container that has run the attempt."""
+        self.reports[report.window.container] = report
+        self.finished.update(one.window.operator for one in report.operators if one.window.finished)
+        self.empty = self.empty and is_empty(report)
+
+    def void(self, reason: str) -> None:
+        """The attempt does not count."""
+        self.runs, self.reason, self.empty = False, reason, True
+        self.reports.clear()
+        self.finished.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +68,21 @@ def mismatch(reports: Mapping[int, WindowReport]) -> str:
                 seen = f"container {consumer} saw another attempt of container {producer}"
                 return f"{seen} than the one that reported"
     return ""
+
+
+def is_empty(report: WindowReport) -> bool:
+    """True if no tuple has moved, no state has changed, and nothing else has to be durable."""
+    return report.small_change is None and not any(map(_has_moved, report.operators))
+
+
+def _has_moved(report: OperatorReport) -> bool:
+    window = report.window
+    return bool(
+        report.change
+        or report.handed_over
+        or window.finished
+        or window.dropped
+        or window.errors
+        or any(window.tuples_in.values())
+        or any(window.tuples_out.values())
+    )

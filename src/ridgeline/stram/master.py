@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
 from types import MappingProxyType
 
 from ridgeline.api.attributes import OnError, ProcessingMode
@@ -18,6 +19,7 @@ from ridgeline.stram.control import (
     AttemptFailed,
     CheckStates,
     Commit,
+    CommitDue,
     ContainerReported,
     ControlEvent,
     GiveUp,
@@ -38,6 +40,8 @@ from ridgeline.stram.flights import Fault, Flight, mismatch
 
 _CAREFUL_WINDOWS = 16
 """After a tuple or a window was left out, so many windows run one at a time: more may be left out there."""
+_MOST_HELD = 24
+"""So many windows in which nothing moved are held at most: reporting them all takes a moment."""
 
 
 class Master:
@@ -46,6 +50,9 @@ class Master:
     One thread reports each event once, in the order in which events happen, and carries out all instructions.
     Windows are committed in order. After a failure the windows under way begin again. They run one at a time
     until the one that failed is committed, so that it is clear which one is to blame.
+
+    Empty windows (see `Flight`) are held: their commit is that of the next window that is not, unless
+    `CommitDue` comes before. Held windows do not count as in flight.
     """
 
     def __init__(
@@ -77,6 +84,7 @@ class Master:
         self._ended = bool(self.inputs) and finished >= self.inputs
         self._resident = capacity > 1
         self._groups = groups
+        self._may_hold = groups and self._resident
         self._limit = min(capacity, plan.logical.attributes["windows_in_flight"])
         self._going_back = {
             operator.title if operator.unifier else operator.name
@@ -85,6 +93,8 @@ class Master:
         }
         self._flights: dict[int, Flight] = {}
         self._waits = any(isinstance(one.operator, PushInput) for one in plan.physical.operators)
+        self._held = 0
+        """How many windows are held: the oldest ones."""
         self._idle: set[int] = set()
         """The inputs that wait for their tuples, and had none in the last window that they reported."""
         self._reload = True
@@ -133,7 +143,7 @@ class Master:
         return (
             not (self._ended or (self._pending is not None and self._pending.ends))
             and self._fault is None
-            and self.under_way < (self._limit if self._committed >= self._alone else 1)
+            and self.under_way - self._held < (self._limit if self._committed >= self._alone else 1)
             and not (self._reload and self.under_way)
         )
 
@@ -148,11 +158,16 @@ class Master:
         return self._window_counts == {1}
 
     @property
+    def held(self) -> int:
+        """The number of windows under way that are complete, and wait for a commit since they are empty."""
+        return self._held
+
+    @property
     def under_way(self) -> int:
         """The number of windows that have begun and are not committed."""
         return len(self._flights) + (len(self._pending.reports) if self._pending else 0)
 
-    def handle(self, event: ControlEvent) -> Iterable[Instruction]:  # noqa: PLR0911  one case an event
+    def handle(self, event: ControlEvent) -> Iterable[Instruction]:  # noqa: C901, PLR0911  one case an event
         """Take one event in; returns what to do next, in this order.
 
         Raises AssertionError for an event that cannot come now.
@@ -170,6 +185,8 @@ class Master:
             case InputAwake():
                 self._idle.clear()
                 return ()
+            case CommitDue():
+                return (self._commit(),) if self._held else ()
             case AttemptFailed():
                 return self._attempt_failed(event)
             case StatesChecked():
@@ -181,7 +198,8 @@ class Master:
             case Compacted(operator, version, names):
                 installed = self._replace(operator, version, names)
                 present = self._states.get(operator, ())
-                return tuple(self._compactions.succeeded(event, present, installed=installed))
+                instructions = tuple(self._compactions.succeeded(event, present, installed=installed))
+                return (*instructions, *self._advance()) if self._held else instructions
             case CompactionFailed(operator):
                 return tuple(self._compactions.failed(event, self._states.get(operator, ())))
 
@@ -222,12 +240,11 @@ class Master:
             return ()
         if container in flight.reports:
             return self._inconsistent(window_id, "a container reported twice")
-        flight.reports[container] = report
+        flight.add(report)
         if self._waits:
             for one in report.operators:
                 (self._idle.add if one.idle else self._idle.discard)(one.window.operator)
-        flight.finished.update(one.window.operator for one in report.operators if one.window.finished)
-        if len(flight.reports) < len(self._containers):
+        if not self._reported_by_all(flight):
             return ()
         if fault := mismatch(flight.reports):
             return self._inconsistent(window_id, fault)
@@ -246,17 +263,23 @@ class Master:
         flight = self._flights.get(event.window_id)
         if flight is not None and flight.attempt != event.attempt:
             return ()
-        if flight is not None and flight.runs:
+        if flight is not None and flight.runs and not self._reported_by_all(flight):
             return self._failed(event.window_id, event.failure)
         if event.failure.raised:
             return ()
         self._reload = True
-        running = [flight.window_id for flight in self._flights.values() if flight.runs]
-        return self._failed(running[0], event.failure) if running else ()
+        running = [one for one in self._flights.values() if one.runs and not self._reported_by_all(one)]
+        if running:
+            return self._failed(running[0].window_id, event.failure)
+        return self._advance() if self._held else ()
 
     def _failed(self, window_id: int, failure: Failure) -> tuple[Instruction, ...]:
-        """Void the attempt and those of later windows; of all windows, if processes may have been lost."""
-        first = window_id if failure.raised else next(iter(self._flights))
+        """Void the attempt and those of later windows.
+
+        If processes may have been lost, also those before that are not complete.
+        """
+        lost = (one.window_id for one in self._flights.values() if not self._reported_by_all(one))
+        first = window_id if failure.raised else min([window_id, *lost])
         counts = self._flights[window_id].told or failure.operator not in self._going_back
         self._fault = Fault(window_id, first, failure, counts=counts or not failure.raised)
         self._void(first, f"window {window_id} failed")
@@ -267,18 +290,17 @@ class Master:
     def _void(self, first: int, reason: str) -> None:
         """Let no attempt count that was begun at the window `first` and later ones."""
         self._reload = True
+        self._held = 0
         self._idle.clear()
         for flight in self._flights.values():
             if flight.window_id >= first and flight.runs:
-                flight.runs, flight.reason = False, reason
-                flight.reports.clear()
-                flight.finished.clear()
+                flight.void(reason)
 
     def _advance(self) -> tuple[Instruction, ...]:
         """What can be done now: commit what is complete, deal with a failure, begin windows again."""
         if self._pending is not None:
             return ()
-        if self._complete(self._finished):
+        if self._complete(self._finished) and not self._holds():
             return (self._commit(),)
         if self._fault is None:
             return self._begin_again()
@@ -316,7 +338,7 @@ class Master:
         If the inputs have finished while application windows are open, it must run once more as the last.
         """
         flight = next(iter(self._flights.values()), None)
-        if flight is None or len(flight.reports) < len(self._containers):
+        if flight is None or not self._reported_by_all(flight):
             return False
         ends = finished | flight.finished >= self.inputs
         if ends == flight.final or not self._has_open_windows(flight.window_id):
@@ -327,8 +349,24 @@ class Master:
         flight.final = ends
         return False
 
+    def _reported_by_all(self, flight: Flight) -> bool:
+        return len(flight.reports) == len(self._containers)
+
+    def _holds(self) -> bool:
+        """True if all windows that are complete are empty, and nothing else waits for their commit."""
+        if not self._may_hold or self._fault is not None or self._reload or self._committed < self._alone:
+            return False
+        for flight in islice(self._flights.values(), self._held, None):
+            if not self._reported_by_all(flight):
+                break
+            if not flight.empty or flight.final:
+                return False
+            self._held += 1
+        return self._held < _MOST_HELD
+
     def _commit(self) -> Commit:
         """Commit the oldest window, which is complete, and those after it that are, too."""
+        held, self._held = self._held, 0
         reports: dict[int, tuple[WindowReport, ...]] = {}
         finished, ends = self._finished, False
         while not reports or (self._groups and not ends and self._complete(finished)):
@@ -341,7 +379,7 @@ class Master:
             self._flights.clear()
             self._fault = None
         states = MappingProxyType({**self._states, **self._changed(reports, {})})
-        self._pending = Commit(reports, states, finished, ends)
+        self._pending = Commit(reports, states, finished, ends, held)
         return self._pending
 
     def _has_committed(self, window_id: int, names: Mapping[str, str]) -> tuple[Instruction, ...]:

@@ -412,7 +412,7 @@ def _drive(run: ApplicationRun, executor: LocalExecutor, windows: int | None) ->
                     executor.wait_for_inputs(run.plan.logical.window_seconds)
                 run.rest(run.plan.logical.window_seconds)
             run.begin(master.next_window)
-        else:
+        elif not (master.can_begin and run.commit_held()):
             run.turn(0)
 
 

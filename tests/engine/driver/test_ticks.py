@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import NamedTuple
 
@@ -29,12 +30,16 @@ class Tick(NamedTuple):
 
 
 class Ticks(InputOperator):
+    """Emits a tuple in each window, or in every so many."""
+
     out = OutputPort(Tick)
+    every: int = 1
     position = State(0)
 
     def emit_tuples(self) -> None:
-        self.out.emit(Tick(self.position))
-        self.position += 1
+        if self.context.window_id % self.every == 0:
+            self.out.emit(Tick(self.position))
+            self.position += 1
 
 
 class Slow(Operator):
@@ -53,9 +58,9 @@ class Slow(Operator):
 class Driven:
     """A run of slow windows on a stepping clock, with what it reports."""
 
-    def __init__(self, seconds: float, in_flight: int = 3) -> None:
+    def __init__(self, seconds: float, in_flight: int = 3, every: int = 1) -> None:
         app = Application("ticks", window=WIDTH, windows_in_flight=in_flight)
-        ticks = app.add_operator("ticks", Ticks())
+        ticks = app.add_operator("ticks", Ticks(every=every))
         slow = app.add_operator("slow", Slow(seconds=seconds))
         sink = app.add_operator("sink", CollectorSink(Tick))
         app.add_stream("in", ticks.out, slow.data, locality="NODE_LOCAL")
@@ -68,7 +73,7 @@ class Driven:
         self.measurement.apply(planned_event(plan, at=self.clock.wall(), application_id="run", info={}))
         self.seen: set[tuple[int, int | None, int | None]] = set()
         self.stop_at = -1
-        checkpoint = Checkpoint(MemoryStorage(), "ticks")
+        checkpoint = self.checkpoint = Checkpoint(MemoryStorage(), "ticks")
         executor = LocalExecutor(plan, checkpoint.storage, self.clock, checkpoint.run_id, seed=1)
         self.run = ApplicationRun(plan, checkpoint, executor, self.clock, self.context, self.observe)
 
@@ -150,3 +155,36 @@ def test_figures_speak_of_the_oldest_window_under_way():
         assert sum(row["phases"].values()) == pytest.approx(row["latencyMs"], abs=0.01)
         late = event.began - planned[event.window_id].due
         assert row["lateMs"] == pytest.approx(1000 * late, abs=1e-3)
+
+
+def test_windows_in_which_nothing_moves_cost_no_commit():
+    """They are committed with the next that is not empty, after a second, and when the run is to stop."""
+    driven = Driven(0.0, every=25)
+    commit, records = driven.checkpoint.commit, []
+
+    def note(manifest, changes):
+        records.append((manifest.window_id, driven.clock.monotonic()))
+        assert [event.window_id for event in driven.of(WindowCommitted)] == list(
+            range(driven.run.next_window)
+        )
+        return commit(manifest, changes)
+
+    driven.checkpoint.commit = note
+    assert driven.drive(windows=53) == list(range(53))
+    windows, times = zip(*records, strict=True)
+    assert {0, 25, 50, 52} <= set(windows)
+    assert len(windows) <= 12
+    assert max(after - before for before, after in itertools.pairwise(times)) <= 1 + 2 * WIDTH
+    assert driven.checkpoint.last().window_id == 52
+    assert driven.run.publishers["sink"].tuples(None) == [Tick(0), Tick(1), Tick(2)]
+    held = [event for event in driven.of(WindowCommitted) if event.held_seconds]
+    assert len(held) > 30
+    assert max(event.published - event.began for event in held) < 2 * WIDTH  # the times are without it
+    assert all(event.at >= event.published + event.held_seconds - 1e-6 for event in held)
+
+
+def test_one_window_at_a_time_is_committed_at_once_though_it_is_empty():
+    driven = Driven(0.0, every=25)
+    for window_id in range(4):
+        driven.run.window(window_id)
+        assert driven.run.next_window == window_id + 1

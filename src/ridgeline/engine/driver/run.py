@@ -43,6 +43,7 @@ from ridgeline.stram.compaction import (
 from ridgeline.stram.control import (
     CheckStates,
     Commit,
+    CommitDue,
     ContainerReported,
     ControlEvent,
     ExecutorEvent,
@@ -62,6 +63,8 @@ from ridgeline.stram.reporting import report_events
 
 IDLE_SECONDS = 1.0
 """How often outputs may publish beside windows."""
+_HELD_SECONDS = 1.0
+"""So long windows in which nothing moved wait for a window in which something did, and for its commit."""
 _STOP_SECONDS = 0.1
 """How soon a wait for containers sees that the run is to stop."""
 
@@ -83,6 +86,8 @@ class _Window:
     returned: float = 0.0
     staged: float = 0.0
     committed: float = 0.0
+    held_seconds: float = 0.0
+    """How long it waited for its commit since nothing had moved in it."""
     reports: tuple[WindowReport, ...] = ()
     """Of the attempt that counts, once the window is committed."""
 
@@ -127,6 +132,8 @@ class ApplicationRun:
         self._unsettled = False
         self._early_warnings: list[StateWarning] | None = []
         self._idled = clock.monotonic()
+        self._held_since: float | None = None
+        """Since when windows wait for their commit in which nothing moved."""
         self._windows: dict[int, _Window] = {}
         self._committer = committer or CommitHere()
         self._outputs = Outputs(plan, clock)
@@ -175,7 +182,8 @@ class ApplicationRun:
         """
         self.begin(window_id, source, due, offsets)
         while self.master.committed < window_id:
-            self.turn(IDLE_SECONDS)
+            if not self.commit_held():
+                self.turn(IDLE_SECONDS)
 
     def begin(
         self,
@@ -212,6 +220,23 @@ class ApplicationRun:
         self._process(*events)
         if written := self._committer.finished():
             self._process(written)
+        if not self.master.held:
+            self._held_since = None
+        elif self._held_since is None:
+            self._held_since = self._clock.monotonic()
+        elif self._clock.monotonic() - self._held_since >= _HELD_SECONDS:
+            self.commit_held()
+
+    def commit_held(self) -> bool:
+        """Commit the windows that are held; True if there are any. To be called where no further one begins.
+
+        Raises as `turn`.
+        """
+        self._held_since = None
+        if not self.master.held:
+            return False
+        self._process(CommitDue())
+        return True
 
     def _poll(self, seconds: float) -> Sequence[ExecutorEvent]:
         """What has come of the windows; waits at most so long for it, and does what can wait meanwhile."""
@@ -318,6 +343,8 @@ class ApplicationRun:
     def _commit(self, commit: Commit) -> None:
         """Let the outputs stage the windows, then begin to write a record with the small changes of state."""
         windows = [self._windows[window_id] for window_id in commit.reports]
+        for window in windows[: commit.held]:
+            window.held_seconds = max(0.0, window.timeline.now() - window.returned)
         publishers: dict[str, object] = {}
         changes: dict[str, bytes] = {}
         for window, (window_id, reports) in zip(windows, commit.reports.items(), strict=True):
@@ -370,10 +397,11 @@ class ApplicationRun:
                 planned=window.planned,
                 launched=window.launched,
                 returned=window.returned,
-                staged=window.staged,
-                committed=window.committed,
-                published=published,
+                staged=window.staged - window.held_seconds,
+                committed=window.committed - window.held_seconds,
+                published=published - window.held_seconds,
                 tasks_retried=sum(tasks.values()),
+                held_seconds=window.held_seconds,
             )
         )
 

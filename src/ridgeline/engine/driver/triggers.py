@@ -84,7 +84,8 @@ class TickTrigger:
             now = self._clock.monotonic()
             begins = max(due, began + IDLE_WINDOW_SECONDS) if master.idle and master.may_wait else due
             if not (limits.may_begin and master.can_begin):
-                run.bring_on(IDLE_SECONDS)
+                if limits.may_begin or not run.commit_held():
+                    run.bring_on(IDLE_SECONDS)
             elif now >= begins:
                 if held:  # it is not late: there was nothing to do
                     due, held = now, False
@@ -93,7 +94,7 @@ class TickTrigger:
                 due = max(due + width, self._clock.monotonic() - 10 * width)
             else:
                 held = held or now >= due
-                if master.under_way:
+                if master.under_way > master.held:
                     run.bring_on(begins - now)
                 else:
                     run.rest(begins - now, self._stop)

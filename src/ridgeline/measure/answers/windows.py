@@ -112,7 +112,7 @@ class WindowSummaryAnswer(TypedDict):
     windowId: Annotated[int, "The window."]
     attempts: Annotated[int, "Attempts that it took; 1 if the first one counted."]
     triggeredAt: Annotated[float, "When its time began: Spark's trigger, or the tick."]
-    committedAt: Annotated[float, "When its manifest was durable."]
+    committedAt: Annotated[float, "When its record was durable; if nothing moved in it: could have been."]
     latencyMs: Annotated[float, "Time from trigger to commit."]
     lateMs: Annotated[float, "How long after its schedule it began."]
     criticalPathMs: Annotated[float, "The length of its critical path."]
