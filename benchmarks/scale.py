@@ -116,7 +116,7 @@ def drive(of_round: Round, partitions: int, moves: Callable[[int], bool] = bool)
     stop = threading.Event()
     windows = 4 if of_round.quick else WINDOWS
     with short_pauses():
-        collect_after(len(plan.physical.operators))
+        collect_after(reports=len(plan.physical.operators))
         TickTrigger(run, clock, stop).drive(Limits(run, windows + 1, stop))
     run.close(orderly=True)
     return marks[0] - began, [after - before for before, after in pairwise(marks)]

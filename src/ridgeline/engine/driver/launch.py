@@ -132,7 +132,7 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
         if started:
             started(run)
         with short_pauses():
-            collect_after(len(plan.physical.operators))
+            collect_after(reports=len(plan.physical.operators))
             _drive(run, context, clock, stop, options.windows)
         orderly = True
         return Outcome(run.next_window - first, run.master.committed, run.ended, uri)

@@ -20,6 +20,8 @@ _usual = 0
 """The number of new objects after which garbage is collected, if no tuples are among them."""
 _OBJECTS_PER_TUPLE = 4
 """It comes, others are made of it: they are alive, so to look for garbage among them is in vain."""
+_OBJECTS_PER_REPORT = 128
+"""Sixteen of an operator, in eight windows that are under way or kept for figures."""
 
 
 def spare_loaded() -> None:
@@ -53,10 +55,10 @@ def short_pauses() -> Iterator[None]:
                 gc.unfreeze()
 
 
-def collect_after(tuples: int) -> None:
+def collect_after(tuples: int = 0, reports: int = 0) -> None:
     """An operator takes so many tuples one by one, or a window so many reports: collect no garbage before.
 
     Does nothing in a process without `short_pauses`.
     """
     if _users and _usual:
-        gc.set_threshold(max(_usual, _OBJECTS_PER_TUPLE * tuples))
+        gc.set_threshold(max(_usual, _OBJECTS_PER_TUPLE * tuples, _OBJECTS_PER_REPORT * reports))
