@@ -258,8 +258,8 @@ class ValueMachine(CellMachine):
         assert self.cell.get() == self.model
 
 
-CellMachine.TestCase.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
-for machine in (KeyedMachine, OrderMachine, ListMachine, ValueMachine):
+for machine in (CellMachine, KeyedMachine, OrderMachine, ListMachine, ValueMachine):
+    # Each run draws others.
     machine.TestCase.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
 
 TestKeyedState = KeyedMachine.TestCase

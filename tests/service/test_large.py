@@ -172,7 +172,7 @@ def test_many_ask_while_windows_commit():
 
     def ask(number):
         seen = []
-        for _ in range(8):
+        for _ in range(8):  # while some hundred windows are committed
             frame = json.loads(json.dumps(watch.frame()))
             ids = {
                 frame["latency"]["windowId"],

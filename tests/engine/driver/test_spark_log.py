@@ -166,14 +166,15 @@ def test_a_lost_log_of_files_is_reported(files, checkpoint, spark_context):
 
 
 def test_a_log_ahead_of_the_commits_is_reported(files, checkpoint, spark_context):
+    planned = max(int(path.name) for path in (checkpoint / "spark" / "offsets").glob("[0-9]*"))
+    assert planned in {11, 12}  # Spark may have planned one more when the run was ended
     forget_last(checkpoint)
     error = go_on(files, checkpoint, spark_context, CheckpointError)
     assert "what follows was written and synced, but is gone or damaged" in error
     (checkpoint / "committed" / "last").unlink()
     error = go_on(files, checkpoint, spark_context, CheckpointError)
-    # Spark may have begun the window after the last one when the run was ended.
-    assert error.replace("at window 12", "at window 11") == (
-        f"Spark's log `{checkpoint}/spark` is at window 11, but the last commit is that of window 10; "
+    assert error == (
+        f"Spark's log `{checkpoint}/spark` is at window {planned}, but the last commit is that of window 10; "
         "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
     )
 

@@ -108,7 +108,9 @@ def test_blocks_go_by_reference_and_leave_nothing_behind(spark_context, tmp_path
     run = run_on_spark(application(thief=False), spark_context, tmp_path, execution=execution)
     check(run)
     assert run.retries == []
-    assert set(values(run, "mapped")) <= mapped
+    found = set(values(run, "mapped"))
+    assert found
+    assert found <= mapped
 
 
 def test_a_lost_block_is_a_window_that_is_run_again_once(spark_context, tmp_path):

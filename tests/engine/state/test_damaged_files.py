@@ -114,6 +114,7 @@ def test_a_restart_is_right_or_told(folders, expected, tmp_path, pattern, kind):
 
 
 def test_there_are_enough_cases(folders):
+    """There are 251: windows share the file of a journal. There were 300 with a manifest for each window."""
     assert sum(1 for _ in cases(*folders)) >= 250
 
 

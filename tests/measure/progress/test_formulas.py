@@ -408,7 +408,7 @@ histories = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=100)  # each run draws others
 @given(
     st.lists(st.none() | operators, min_size=5, max_size=5),
     st.lists(histories, min_size=5, max_size=5),
