@@ -50,11 +50,12 @@ test-quick:
 test-spark:
 	$(BIN)/pytest -n 2 $(FILES) -m "spark and not crash and not slow" $(call MARKED,spark)
 
+# Four processes on two cores: for two thirds of their time slow tests wait for what starts, dies or comes at a rate.
 test-slow: java $(VENV)/.dev ## Run what `make test` leaves out: crashes, real brokers and stores, tests of more than ten seconds
 ifdef ARGS
 	$(BIN)/pytest -m "crash or slow" $(ARGS)
 else
-	$(BIN)/pytest -n 3 $(FILES) -m "(crash or slow) and not alone" $(call MARKED,crash|slow)
+	$(BIN)/pytest -n 4 $(FILES) -m "(crash or slow) and not alone" $(call MARKED,crash|slow)
 	$(BIN)/pytest -m alone $(call MARKED,alone)
 endif
 
