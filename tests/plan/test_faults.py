@@ -12,6 +12,7 @@ from support.plan import (
     faulty_attributes,
     faulty_callbacks,
     faulty_keys,
+    faulty_modules,
     faulty_operators,
     faulty_partitions,
     faulty_streams,
@@ -40,6 +41,7 @@ CASES = [
         faulty_keys,
         faulty_callbacks,
         faulty_attributes,
+        faulty_modules,
     )
     for case in module.faulty.cases
 ]

@@ -86,6 +86,7 @@ def test_json() -> None:
     assert plan["logical"]["window_seconds"] == 0.2
     assert plan["logical"]["operators"][3] == {
         "name": "top",
+        "module": None,
         "class": "support.plan.parts.TopBalances",
         "attributes": {"partitions": 2, "application_window_count": 5},
         "ports": {},
@@ -99,6 +100,7 @@ def test_json() -> None:
         "source": "balances.balances",
         "sinks": ["top.balances", "balance_store.input"],
         "locality": None,
+        "localities": [None, None],
         "schema": "Balance(account: int64, cents: int64)",
     }
     operators = {operator["title"]: operator for operator in plan["physical"]["operators"]}

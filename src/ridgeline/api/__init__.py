@@ -26,6 +26,7 @@ from ridgeline.api.errors import (
 )
 from ridgeline.api.keyed_state import KeyedCell
 from ridgeline.api.list_state import ListCell
+from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import InputOperator, Operator, Unifier
 from ridgeline.api.order import Order
 from ridgeline.api.partitioner import (
@@ -60,12 +61,14 @@ __all__ = [
     "InputPoint",
     "InputPort",
     "InputPortAttributes",
+    "InputProxy",
     "KeyedCell",
     "KeyedPartitioner",
     "KeyedState",
     "ListCell",
     "ListState",
     "Locality",
+    "Module",
     "OnError",
     "Operator",
     "OperatorAttributes",
@@ -75,6 +78,7 @@ __all__ = [
     "OutputPoint",
     "OutputPort",
     "OutputPortAttributes",
+    "OutputProxy",
     "Partition",
     "PartitionKeys",
     "Partitioner",

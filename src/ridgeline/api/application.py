@@ -15,6 +15,7 @@ from ridgeline.api.attribute_types import (
     UnifierAttributes,
 )
 from ridgeline.api.attributes import Locality
+from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import Operator
 from ridgeline.api.points import InputPoint, OutputPoint
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ridgeline.service.handle import Handle
 
 Op = TypeVar("Op", bound=Operator)
+M = TypeVar("M", bound=Module)
 T = TypeVar("T")
 LocalityName = Literal["THREAD_LOCAL", "CONTAINER_LOCAL", "NODE_LOCAL", "RACK_LOCAL"]
 
@@ -35,6 +37,8 @@ class AddedOperator:
     name: str
     operator: Operator
     attributes: OperatorAttributes
+    module: str = ""
+    """The full name of the module that it is in, once modules are expanded; `name` begins with it."""
 
 
 @dataclass
@@ -44,7 +48,19 @@ class AddedStream:
     name: str
     source: Any
     sinks: tuple[Any, ...]
-    locality: Locality | LocalityName | None = None
+    locality: Locality | LocalityName | Mapping[Any, Locality | LocalityName] | None = None
+    module: str = ""
+    """As of `AddedOperator`."""
+
+
+@dataclass
+class AddedModule:
+    """One call of `add_module`, as it was made. `position`: how many operators were added before it."""
+
+    name: str
+    module: Module
+    attributes: OperatorAttributes
+    position: int
 
 
 @dataclass
@@ -90,6 +106,7 @@ class Application:
         self.operators: list[AddedOperator] = []
         self.streams: list[AddedStream] = []
         self.attributes_set: list[AddedAttributes] = []
+        self.modules: list[AddedModule] = []
         self.attributes = attributes
 
     def add_operator(self, name: str, operator: Op, **attributes: Unpack[OperatorAttributes]) -> Op:
@@ -100,28 +117,49 @@ class Application:
         self.operators.append(AddedOperator(name, operator, attributes))
         return operator
 
+    def add_module(self, name: str, module: M, **attributes: Unpack[OperatorAttributes]) -> M:
+        """Add a module, an operator that is made of operators, under a unique name.
+
+        `attributes` are those of its operators that do not say otherwise themselves. Returns the module, for
+        its ports.
+        """
+        self.modules.append(AddedModule(name, module, attributes, len(self.operators)))
+        return module
+
     def add_stream(
         self,
         name: str,
-        source: OutputPoint[T],
-        *sinks: InputPoint[T],
-        locality: Locality | LocalityName | None = None,
+        source: OutputPoint[T] | OutputProxy[T],
+        *sinks: InputPoint[T] | InputProxy[T],
+        locality: Locality
+        | LocalityName
+        | Mapping[InputPoint[T] | InputProxy[T], Locality | LocalityName]
+        | None = None,
     ) -> None:
         """Join one output port to one or more input ports: `add_stream("words", split.words, count.words)`.
 
-        `locality`: where the operators of the stream run; default: the planner decides.
+        `locality`: where the operators of the stream run; default: the planner decides. A mapping gives some
+        of the sinks a locality of their own: `locality={count.words: "CONTAINER_LOCAL"}`.
         """
         self.streams.append(AddedStream(name, source, sinks, locality))
 
     @overload
-    def set_attribute(self, target: Operator, **attributes: Unpack[OperatorAttributes]) -> None: ...
-    @overload
-    def set_attribute(self, target: InputPoint[Any], **attributes: Unpack[InputPortAttributes]) -> None: ...
-    @overload
-    def set_attribute(self, target: OutputPoint[Any], **attributes: Unpack[OutputPortAttributes]) -> None: ...
+    def set_attribute(self, target: Operator | Module, **attributes: Unpack[OperatorAttributes]) -> None: ...
     @overload
     def set_attribute(
-        self, target: OutputPoint[Any], *, unifier: Literal[True], **attributes: Unpack[UnifierAttributes]
+        self, target: InputPoint[Any] | InputProxy[Any], **attributes: Unpack[InputPortAttributes]
+    ) -> None: ...
+    @overload
+    def set_attribute(
+        self, target: OutputPoint[Any] | OutputProxy[Any], **attributes: Unpack[OutputPortAttributes]
+    ) -> None: ...
+    @overload
+    def set_attribute(
+        self,
+        target: OutputPoint[Any] | OutputProxy[Any],
+        *,
+        unifier: Literal[True],
+        **attributes: Unpack[UnifierAttributes],
     ) -> None: ...
 
     def set_attribute(self, target: object, *, unifier: bool = False, **attributes: Any) -> None:
@@ -129,7 +167,8 @@ class Application:
 
         `app.set_attribute(sum.data, partition_parallel=True)`,
         `app.set_attribute(sum.total, unifier=True, memory_mb=512)`. A later call wins over an earlier one,
-        and over what `add_operator` was given.
+        and over what `add_operator` was given. Those of a module hold for its operators that do not say
+        otherwise; those of a module's port for the ports that it leads to.
         """
         self.attributes_set.append(AddedAttributes(target, attributes, unifier))
 

@@ -6,7 +6,7 @@ import copy
 import dis
 import inspect
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, dataclass_transform
 
@@ -50,8 +50,8 @@ _TYPES: weakref.WeakKeyDictionary[type, OperatorType] = weakref.WeakKeyDictionar
 REQUIRED: Any = type("Required", (), {"__repr__": lambda _self: "<required>"})()
 
 
-def operator_type(cls: type[Operator]) -> OperatorType:
-    """What an operator class declares, its bases included. Computed once per class."""
+def operator_type(cls: type) -> OperatorType:
+    """What the class of an operator or a module declares, its bases included. Computed once per class."""
     known = _TYPES.get(cls)
     if known is None:
         found: dict[str, Any] = {}
@@ -86,6 +86,29 @@ def operator_type(cls: type[Operator]) -> OperatorType:
             ),
         )
     return known
+
+
+def set_properties(instance: Any, values: Sequence[Any], properties: Mapping[str, Any]) -> None:
+    """Set the properties of a new operator or module, given by position and by name, and their defaults.
+
+    Raises TypeError for values by position that do not fit.
+    """
+    given = properties
+    declared = operator_type(type(instance))
+    if values:
+        given = named_properties(type(instance).__name__, declared.positional, values, properties)
+    own = vars(instance)
+    own["_given"] = dict(given)
+    own["_schemas"] = {}
+    for name, default in declared.properties.items():
+        if name == "context":
+            continue
+        value = default
+        if isinstance(default, FieldInfo):
+            value = REQUIRED if default.is_required() else default.get_default(call_default_factory=True)
+        value = given.get(name, value)
+        if value is not REQUIRED:
+            own[name] = copy.copy(value) if isinstance(value, (list, dict, set)) else value
 
 
 def port_schema(operator: Operator, port: str) -> Schema | None:
@@ -191,22 +214,7 @@ class Operator:
     context: OperatorContext
 
     def __init__(self, *values: Any, **properties: Any) -> None:
-        given = properties
-        declared = operator_type(type(self))
-        if values:
-            given = named_properties(type(self).__name__, declared.positional, values, properties)
-        own = self.__dict__
-        own["_given"] = dict(given)
-        own["_schemas"] = {}
-        for name, default in declared.properties.items():
-            if name == "context":
-                continue
-            value = default
-            if isinstance(default, FieldInfo):
-                value = REQUIRED if default.is_required() else default.get_default(call_default_factory=True)
-            value = given.get(name, value)
-            if value is not REQUIRED:
-                own[name] = copy.copy(value) if isinstance(value, (list, dict, set)) else value
+        set_properties(self, values, properties)
         self.__post_init__()
 
     def __post_init__(self) -> None:

@@ -17,6 +17,7 @@ from ridgeline.api.schema_types import ArrowSchema, Record
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ridgeline.api.module import InputProxy, Module, OutputProxy
     from ridgeline.api.operator import Operator, Unifier
 
 T = typing_extensions.TypeVar("T", default=Any)
@@ -137,7 +138,11 @@ class InputPort(Port, Generic[T]):
         def __get__(self, instance: None, owner: type) -> Self: ...
         @overload
         def __get__(self, instance: Operator, owner: type) -> InputPoint[T]: ...
-        def __get__(self, instance: Operator | None, owner: type) -> Self | InputPoint[T]: ...
+        @overload
+        def __get__(self, instance: Module, owner: type) -> InputProxy[T]: ...
+        def __get__(
+            self, instance: Operator | Module | None, owner: type
+        ) -> Self | InputPoint[T] | InputProxy[T]: ...
 
     def process(self, function: Callable[[Op, T], None]) -> Callable[[Op, T], None]:
         """Decorate the method that takes one tuple at a time; in a subclass too: `@Base.port.process`."""
@@ -265,7 +270,11 @@ class OutputPort(Port, Generic[T]):
         def __get__(self, instance: None, owner: type) -> Self: ...
         @overload
         def __get__(self, instance: Operator, owner: type) -> OutputPoint[T]: ...
-        def __get__(self, instance: Operator | None, owner: type) -> Self | OutputPoint[T]: ...
+        @overload
+        def __get__(self, instance: Module, owner: type) -> OutputProxy[T]: ...
+        def __get__(
+            self, instance: Operator | Module | None, owner: type
+        ) -> Self | OutputPoint[T] | OutputProxy[T]: ...
 
     def make(self, instance: Operator) -> OutputPoint[T]:
         """The output port of one operator instance."""

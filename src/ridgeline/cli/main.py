@@ -302,10 +302,13 @@ def plan(
     context: typer.Context,
     target: App,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    unfold: Annotated[bool, typer.Option("--unfold", help="Show what modules are made of.")] = False,
     properties: Properties = None,
     attributes: Attributes = None,
 ) -> None:
     """Print an application's logical, physical and execution plan.
+
+    In the logical plan a module is one operator; in the others it is what it is made of.
 
     Nothing is started: neither Spark nor an operator.
 
@@ -319,7 +322,7 @@ def plan(
 
         given = options.properties(properties or ()), options.attributes(attributes or ())
         made = plan_application(load_application(target, context.args), *given)
-        write(json.dumps(to_dict(made), indent=2) if as_json else describe(made))
+        write(json.dumps(to_dict(made), indent=2) if as_json else describe(made, unfold=unfold))
 
 
 @app.command(context_settings=_OWN_OPTIONS, epilog=_OPTIONS_OF_APP)

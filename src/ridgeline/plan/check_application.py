@@ -15,13 +15,14 @@ from ridgeline.plan.overrides import WINDOW, Overrides
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def check_name(draft: Draft, noun: str, name: object, position: int | None = None) -> str:
+def check_name(draft: Draft, noun: str, name: object, position: int | None = None, module: str = "") -> str:
     """Return the name as errors show it; add a fault if it is invalid.
 
-    `position` counts the things of this kind from 1.
+    `position` counts the things of this kind from 1. `module`: what the name is in; it is put before it.
     """
     shown = name if isinstance(name, str) and name.strip() else shorten(name)
     where = f"{noun} {position}" if position is not None and shown != name else str(shown)
+    where = f"{module}.{where}" if module else where
     if name == "" or (isinstance(name, str) and not name.strip()):
         draft.fault(noun if position is None else where, f"the name of the {noun} is empty", "give it a name")
     elif not isinstance(name, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.schema import Schema
 from ridgeline.plan.check_ports import declared_schema
-from ridgeline.plan.draft import Draft, DraftOperator, listed
+from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, listed
 from ridgeline.plan.topology import find_cycles, reachable, successors, topological_order
 
 
@@ -35,7 +35,7 @@ def resolve_schemas(draft: Draft) -> None:
     for operator in ordered(draft):
         open_inputs = []
         for name in operator.declared.inputs:
-            sound, schema = declared_schema(draft, operator, name)
+            sound, schema = declared_schema(draft, operator.port(name), operator.operator, name)
             if sound and schema is None:
                 open_inputs.append(name)
                 stream = operator.entered.get(name)
@@ -43,7 +43,7 @@ def resolve_schemas(draft: Draft) -> None:
             if schema is not None:
                 operator.inputs[name] = schema
         for name in operator.declared.outputs:
-            sound, schema = declared_schema(draft, operator, name)
+            sound, schema = declared_schema(draft, operator.port(name), operator.operator, name)
             if sound and schema is None:
                 schema = _passed_on(draft, operator, name, open_inputs)
             if schema is not None:
@@ -51,17 +51,26 @@ def resolve_schemas(draft: Draft) -> None:
         for stream in draft.streams:
             if stream.source is not None and stream.source.operator is operator:
                 stream.schema = operator.outputs.get(stream.source.port)
-    for stream, source, sink in draft.edges():
-        given, taken = stream.schema, sink.operator.inputs.get(sink.port)
+    for stream, source, sink, _ in draft.edges():
+        _compare(draft, stream, source, sink)
+
+
+def _compare(draft: Draft, stream: DraftStream, source: End, sink: End) -> None:
+    """Add a fault for the first port, on the way from source to sink, that does not take what comes."""
+    given, giver = stream.schema, str(source)
+    way = [(module.port(port), module.schemas.get(port)) for module, port in sink.through]
+    for taker, taken in [*way, (str(sink), sink.operator.inputs.get(sink.port))]:
         difference = given.difference(taken) if given is not None and taken is not None else None
         if given is not None and taken is not None and difference is not None:
-            schemas = f"`{source}` gives {given.describe()}, `{sink}` takes {taken.describe()}"
+            schemas = f"`{giver}` gives {given.describe()}, `{taker}` takes {taken.describe()}"
             what = f"schema mismatch on stream `{stream.name}`: {schemas}: {difference}"
-            draft.fault(
-                str(sink),
-                what,
-                "declare the same columns on both ports, or convert the tuples in an operator between them",
+            remedy = (
+                "declare the same columns on both ports, or convert the tuples in an operator between them"
             )
+            draft.fault(taker, what, remedy)
+            return
+        if taken is not None:
+            given, giver = taken, taker
 
 
 def _passed_on(draft: Draft, operator: DraftOperator, name: str, open_inputs: list[str]) -> Schema | None:

@@ -12,11 +12,10 @@ from ridgeline.api.errors import shorten
 from ridgeline.api.operator import Operator
 from ridgeline.plan.check_application import check_name
 from ridgeline.plan.check_attributes import attributes_of_operators, check_attributes
+from ridgeline.plan.check_properties import check_properties
 from ridgeline.plan.draft import Draft, DraftOperator, listed
-from ridgeline.plan.entries import NoEntryError
 from ridgeline.plan.overrides import Overrides
 from ridgeline.plan.port_attributes import inherited_by_operator
-from ridgeline.plan.properties import decoded, decoded_entry, property_faults
 
 
 def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict[int, DraftOperator]:
@@ -34,7 +33,7 @@ def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict
             if len(names[id(added.operator)]) > 1:
                 continue
         first_uses.append(added.name)
-        where = check_name(draft, "operator", added.name, position)
+        where = added.name if added.module else check_name(draft, "operator", added.name, position)
         if isinstance(added.operator, Operator):
             owners[id(added.operator)] = operator = _read(draft, where, added, overrides, attributes_set)
             draft.operators.append(operator)
@@ -55,6 +54,9 @@ def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict
                 f"{uses_of_name} operators have the name `{name}`",
                 "give each operator a name of its own",
             )
+    for identity, port in draft.excused:
+        if identity in owners:
+            owners[identity].excused.add(port)
     return owners
 
 
@@ -92,7 +94,7 @@ def _read(
         draft.fault(where, what, "call `super().__init__(**properties)` in it")
     values["_schemas"] = dict(values.get("_schemas", {}))
     values["_given"] = dict(values.get("_given", {}))
-    _check_properties(draft, operator, overrides.properties.get(added.name, {}))
+    check_properties(draft, where, operator.operator, overrides.properties.get(added.name, {}))
     given = {
         **added.attributes,
         **attributes_set.get(id(added.operator), {}),
@@ -102,22 +104,3 @@ def _read(
     inherited = inherited_by_operator(draft.attributes)
     operator.attributes, operator.doubtful = check_attributes(draft, where, Scope.OPERATOR, given, inherited)
     return operator
-
-
-def _check_properties(draft: Draft, operator: DraftOperator, overrides: Mapping[str, object]) -> None:
-    """Apply the overrides to an operator of the draft, then validate its properties."""
-    known = set(operator.declared.properties) - {"context"}
-    values = vars(operator.operator)
-    for name, value in sorted(
-        overrides.items(), key=lambda given: given[0] not in known
-    ):  # entries after whole properties
-        if name in known:
-            values[name] = decoded(operator.operator, name, value)
-            continue
-        try:
-            values.update([decoded_entry(operator.operator, operator.name, name, value)])
-        except NoEntryError as error:
-            draft.fault(operator.port(name), error.what, error.remedy)
-    for name, what, remedy in property_faults(operator.operator):
-        option = f" or with `-D {operator.port(name)}=...`" if name in known else ""
-        draft.fault(operator.port(name) if name else operator.name, what, f"{remedy}{option}")

@@ -149,7 +149,7 @@ def check_localities(draft: Draft) -> None:
         return
     nodes = [Node(operator.name, operator.is_input, operator.partitions) for operator in draft.operators]
     edges = []
-    for stream, source, sink in draft.edges():
+    for stream, source, sink, locality in draft.edges():
         operator = sink.operator
         followed = _followed(operator, operator.touched)
         way = _way(operator, sink.port)
@@ -161,7 +161,7 @@ def check_localities(draft: Draft) -> None:
                 sink.port,
                 sink.port in followed,
                 way,
-                stream.locality,
+                locality,
             )
         )
     draft.faults.extend(find_groups(nodes, edges).faults)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from ridgeline.api.codec import StreamCodec
 from ridgeline.api.errors import SchemaError, did_you_mean, shorten
-from ridgeline.api.operator import Unifier, port_schema
+from ridgeline.api.operator import Unifier, operator_type, port_schema
 from ridgeline.api.ports import InputPort
 from ridgeline.api.schema import Schema
 from ridgeline.plan.check_callbacks import callback_faults
@@ -21,7 +23,8 @@ def check_connections(draft: Draft) -> None:
     """Check that required ports are connected, and that exactly the input operators have no upstream."""
     for operator in draft.operators:
         inputs = operator.declared.inputs
-        loose = [name for name, port in inputs.items() if not port.optional and name not in operator.touched]
+        found = operator.touched | operator.excused
+        loose = [name for name, port in inputs.items() if not port.optional and name not in found]
         if operator.is_input:
             if inputs:
                 what = f"the input operator `{operator.kind}` has input ports: {listed(list(inputs))}"
@@ -33,7 +36,7 @@ def check_connections(draft: Draft) -> None:
                     "or declare it with `optional=True`"
                 )
                 draft.fault(operator.port(name), "the input port is not connected", remedy)
-            if not loose and not operator.touched.intersection(inputs):
+            if not loose and not found.intersection(inputs):
                 ports = listed([operator.port(name) for name in inputs])
                 remedy = f"connect one of its input ports: {ports}" if inputs else "give it an input port"
                 what = f"nothing leads to it, but `{operator.kind}` is no input operator"
@@ -44,13 +47,13 @@ def check_connections(draft: Draft) -> None:
 
 def _check_outputs(draft: Draft, operator: DraftOperator) -> None:
     """Add a fault for each unconnected output port that must be connected, or if none is connected."""
-    outputs = operator.declared.outputs
-    loose = [name for name, port in outputs.items() if port.required and name not in operator.touched]
+    outputs, found = operator.declared.outputs, operator.touched | operator.excused
+    loose = [name for name, port in outputs.items() if port.required and name not in found]
     for name in loose:
         remedy = f"begin a stream there: `add_stream(name, {operator.port(name)}, ...)`"
         draft.fault(operator.port(name), "the output port must be connected and is not", remedy)
     wanted = [name for name, port in outputs.items() if not port.optional and not port.error]
-    if wanted and not loose and not operator.touched.intersection(outputs):
+    if wanted and not loose and not found.intersection(outputs):
         ports = listed([operator.port(name) for name in outputs])
         what = (
             "its output port is not connected"
@@ -75,17 +78,21 @@ def check_declarations(draft: Draft) -> None:
             _check_output(draft, operator, name)
 
 
-def declared_schema(draft: Draft, operator: DraftOperator, name: str) -> tuple[bool, Schema | None]:
-    """Return whether the port's declaration is valid, and its schema; None for `Any`. Adds a fault if not."""
+def declared_schema(draft: Draft, where: str, component: Any, name: str) -> tuple[bool, Schema | None]:
+    """Return whether the declaration of a port is valid, and its schema; None for `Any`.
+
+    `component`: the operator or module; `where`: the port, for the fault that is added if it is not valid.
+    """
     try:
-        return True, port_schema(operator.operator, name)
+        return True, port_schema(component, name)
     except SchemaError as error:
         what, _, remedy = str(error).rpartition("; ")
-        draft.fault(operator.port(name), what or remedy, remedy if what else _SCHEMAS)
+        draft.fault(where, what or remedy, remedy if what else _SCHEMAS)
     except TypeError:
-        port = operator.declared.inputs.get(name) or operator.declared.outputs[name]
+        declared = operator_type(type(component))
+        port = declared.inputs.get(name) or declared.outputs[name]
         what = f"{shorten(port.declared)} cannot be a schema"
-        draft.fault(operator.port(name), what, _SCHEMAS)
+        draft.fault(where, what, _SCHEMAS)
     return False, None
 
 

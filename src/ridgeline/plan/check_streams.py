@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ridgeline.api.application import AddedStream, Application
@@ -13,7 +13,7 @@ from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import Port
 from ridgeline.plan.check_application import check_name
-from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, listed
+from ridgeline.plan.draft import FAULTY, Draft, DraftOperator, DraftStream, End, Through, listed
 
 
 def read_streams(draft: Draft, app: Application, owners: dict[int, DraftOperator]) -> None:
@@ -47,8 +47,9 @@ class _Reader:
 
     def read(self, added: AddedStream, position: int) -> None:
         """Read one call of `add_stream`: add the stream, or faults, to the draft."""
-        where = check_name(self.draft, "stream", added.name, position)
-        stream = DraftStream(where, None, [], self.locality(where, added.locality))
+        where = added.name if added.module else check_name(self.draft, "stream", added.name, position)
+        stream = DraftStream(where, None, [])
+        given = self.localities(where, added)
         self.draft.streams.append(stream)
         if not added.sinks:
             self.draft.fault(
@@ -73,7 +74,23 @@ class _Reader:
                 self.draft.fault(where, f"`{end}` is a sink of the stream twice", "name it once")
                 continue
             stream.sinks.append(end)
+            point = sink.point if isinstance(sink, Through) else sink
+            stream.localities.append(given.get(point))
             end.operator.entered.setdefault(end.port, stream)
+
+    def localities(self, where: str, added: AddedStream) -> dict[Any, Locality | None]:
+        """The locality of each sink; those that are faulty are left out."""
+        sinks = [sink.point if isinstance(sink, Through) else sink for sink in added.sinks]
+        points = [sink for sink in sinks if isinstance(sink, InputPoint)]
+        if not isinstance(added.locality, Mapping):
+            return dict.fromkeys(points, self.locality(where, added.locality))
+        for key in added.locality:
+            if key not in sinks and key is not FAULTY:
+                shown = f"`{self.name(key)}`" if isinstance(key, (InputPoint, OutputPoint)) else shorten(key)
+                names = listed([self.name(point) for point in points])
+                what = f"a locality is given for {shown}, which is no sink of the stream"
+                self.draft.fault(where, what, f"its sinks are {names}")
+        return {key: self.locality(where, value) for key, value in added.locality.items()}
 
     def locality(self, where: str, locality: object) -> Locality | None:
         """The locality; None if there is none, or if it is faulty."""
@@ -95,9 +112,14 @@ class _Reader:
         what = f"the stream goes from input port `{names[0]}` to output port {listed(names[1:])}"
         self.draft.fault(where, what, f'swap them: `add_stream("{where}", {names[1]}, {names[0]})`')
 
-    def end(self, where: str, role: str, point: object) -> End | None:
+    def end(self, where: str, role: str, point: Any) -> End | None:
         """Return a valid end of a stream, or None after adding a fault."""
         wanted = OutputPoint if role == "source" else InputPoint
+        through: Any = ()
+        if isinstance(point, Through):
+            point, through = point.point, point.ports
+        if point is FAULTY:
+            return None
         if isinstance(point, (InputPoint, OutputPoint)):
             owner = self.owners.get(id(point.operator))
             if owner is not None:
@@ -113,7 +135,7 @@ class _Reader:
             if owner is None:
                 self.absent(where, point)
                 return None
-            return End(owner, point.name)
+            return End(owner, point.name, through)
         self.no_port(where, role, point)
         return None
 

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import Fault
 from ridgeline.api.operator import InputOperator, Operator, OperatorType, operator_type
 from ridgeline.api.partitioner import Partition
 from ridgeline.api.schema import Schema
+
+if TYPE_CHECKING:
+    from ridgeline.plan.modules import DraftModule
+
+
+FAULTY: Any = type("Faulty", (), {"__repr__": lambda _self: "<faulty>"})()
+"""In the place of an end of a stream whose fault was reported."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Through:
+    """An end of a stream that ports of modules lead to: (module, port) each, in the tuples' direction."""
+
+    point: Any
+    ports: tuple[tuple[DraftModule, str], ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -21,6 +36,7 @@ class DraftOperator:
     ports. `doubtful`: attributes with faulty values. `given`: attributes that the author or the command line
     set. `ports`: the attributes of all ports; `ports_given`: the names of those that were set; `unifiers`:
     the attributes of unifiers, by output port. `vague`: a stream names the operator, not one of its ports.
+    `excused`: ports that need no stream, since a module's port stands for them.
     """
 
     index: int
@@ -35,6 +51,7 @@ class DraftOperator:
     touched: set[str] = field(default_factory=set)
     entered: dict[str, DraftStream] = field(default_factory=dict)
     vague: bool = False
+    excused: set[str] = field(default_factory=set)
     inputs: dict[str, Schema] = field(default_factory=dict)
     outputs: dict[str, Schema] = field(default_factory=dict)
     partitions: int | None = None
@@ -63,10 +80,14 @@ class DraftOperator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class End:
-    """One end of a stream: a port of an operator of the application."""
+    """One end of a stream: a port of an operator of the application.
+
+    `through`: the ports of modules between the source and this sink, see `Through`.
+    """
 
     operator: DraftOperator
     port: str
+    through: tuple[tuple[DraftModule, str], ...] = ()
 
     def __str__(self) -> str:
         return self.operator.port(self.port)
@@ -74,12 +95,12 @@ class End:
 
 @dataclass(slots=True, eq=False)
 class DraftStream:
-    """A stream; ends that are faulty are left out."""
+    """A stream; ends that are faulty are left out. `localities`: of each sink."""
 
     name: str
     source: End | None
     sinks: list[End]
-    locality: Locality | None = None
+    localities: list[Locality | None] = field(default_factory=list)
     schema: Schema | None = None
 
 
@@ -93,21 +114,26 @@ class Draft:
     operators: list[DraftOperator] = field(default_factory=list)
     streams: list[DraftStream] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    modules: list[DraftModule] = field(default_factory=list)
+    owners: dict[int, DraftOperator] = field(default_factory=dict)
+    """The operators by the `id` of the author's instance."""
+    excused: set[tuple[int, str]] = field(default_factory=set)
+    """Ports of operators, by the `id` of the author's instance: see `DraftOperator.excused`."""
 
     def fault(self, where: str, what: str, remedy: str) -> None:
         """Add a fault."""
         self.faults.append(Fault(where, what, remedy))
 
-    def edges(self) -> Iterator[tuple[DraftStream, End, End]]:
-        """Every (stream, source, sink) with two valid ends."""
+    def edges(self) -> Iterator[tuple[DraftStream, End, End, Locality | None]]:
+        """Every (stream, source, sink, locality) with two valid ends."""
         for stream in self.streams:
             if stream.source is not None:
-                for sink in stream.sinks:
-                    yield stream, stream.source, sink
+                for sink, locality in zip(stream.sinks, stream.localities, strict=True):
+                    yield stream, stream.source, sink, locality
 
     def pairs(self) -> list[tuple[int, int]]:
         """The edges as pairs of operator numbers."""
-        return [(source.operator.index, sink.operator.index) for _, source, sink in self.edges()]
+        return [(source.operator.index, sink.operator.index) for _, source, sink, _ in self.edges()]
 
 
 def listed(names: Iterator[str] | list[str]) -> str:

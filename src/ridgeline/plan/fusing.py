@@ -145,7 +145,7 @@ def _edges(logical: LogicalPlan) -> list[Edge]:
     index = {operator.name: number for number, operator in enumerate(logical.operators)}
     edges = []
     for stream in logical.streams:
-        for sink in stream.sinks:
+        for sink, locality in zip(stream.sinks, stream.localities, strict=True):
             operator = logical.operators[index[sink.operator]]
             parallel = sink.port in parallel_ports(operator.operator, operator.ports, operator.inputs)
             edges.append(
@@ -156,7 +156,7 @@ def _edges(logical: LogicalPlan) -> list[Edge]:
                     sink.port,
                     parallel,
                     "",
-                    stream.locality,
+                    locality,
                 )
             )
     return edges

@@ -44,13 +44,33 @@ class PortRef:
 
 @dataclass(frozen=True, slots=True)
 class LogicalStream:
-    """One output port joined to one or more input ports."""
+    """One output port joined to one or more input ports. `localities`: of each sink."""
 
     name: str
     source: PortRef
     sinks: tuple[PortRef, ...]
     schema: Schema
-    locality: Locality | None = None
+    localities: tuple[Locality | None, ...]
+
+    @property
+    def locality(self) -> Locality | None:
+        """The locality that all sinks have; None if there is none, or if they differ."""
+        return self.localities[0] if len(set(self.localities)) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalModule:
+    """A module; its operators are those whose names begin with `name` and a dot.
+
+    `kind`: its class, with its Python module. `properties`: as shown, secrets masked. `inputs`: for each port
+    the ports of operators that it leads to; `outputs`: the port that it stands for.
+    """
+
+    name: str
+    kind: str
+    properties: Mapping[str, object]
+    inputs: Mapping[str, tuple[PortRef, ...]]
+    outputs: Mapping[str, PortRef]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +85,8 @@ class LogicalPlan:
     attributes: Mapping[str, Any]
     operators: tuple[LogicalOperator, ...]
     streams: tuple[LogicalStream, ...]
+    modules: tuple[LogicalModule, ...] = ()
+    """Each after the one that it is in."""
 
     def operator(self, name: str) -> LogicalOperator:
         """The operator with this name. Raises KeyError."""
@@ -72,3 +94,12 @@ class LogicalPlan:
             if operator.name == name:
                 return operator
         raise KeyError(name)
+
+
+def module_of(name: str) -> str:
+    """The full name of the module that an operator, a stream or a module is in; "" if in none.
+
+    >>> module_of("clean.cheap"), module_of("source")
+    ('clean', '')
+    """
+    return name.rpartition(".")[0]

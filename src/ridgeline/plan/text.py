@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.plan.execution import ExecutionPlan, Plan
-from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.folding import ShownStream, folded_operators, folded_streams, unfolded_streams
+from ridgeline.plan.logical import LogicalModule, LogicalOperator, LogicalPlan
 from ridgeline.plan.notes import find_notes
 from ridgeline.plan.physical import PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.to_json import (
@@ -20,8 +21,10 @@ from ridgeline.plan.to_json import (
 _SHOWN = 4
 
 
-def describe(plan: Plan) -> str:
+def describe(plan: Plan, *, unfold: bool = False) -> str:
     r"""Format the logical, the physical and the execution plan, and the notes on them.
+
+    In the logical plan a module is one operator; with `unfold` it is what it is made of.
 
     Example:
         >>> from typing import NamedTuple
@@ -60,7 +63,7 @@ def describe(plan: Plan) -> str:
     ]
     lines += [
         "",
-        *_describe_logical(logical),
+        *_describe_logical(logical, unfold=unfold),
         "",
         *_describe_physical(plan.physical),
         "",
@@ -72,37 +75,51 @@ def describe(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _describe_logical(logical: LogicalPlan) -> list[str]:
+def _describe_logical(logical: LogicalPlan, *, unfold: bool) -> list[str]:
     """The lines of the logical plan: its operators, then its streams."""
-    operators = [
-        (
-            operator.name,
-            type(operator.operator).__name__,
-            _settings(
-                {"partitions": operator.attributes["partitions"]}
-                | set_attributes(operator.attributes, OPERATOR_ATTRIBUTES)
-                | _by_port("port", set_port_attributes(operator))
-                | _by_port("unifier", set_unifier_attributes(operator))
-            ),
-            _settings(shown_properties(operator)),
-        )
-        for operator in logical.operators
-    ]
+    shown = list(logical.operators) if unfold else folded_operators(logical)
+    operators = [_row(logical, operator) for operator in shown]
     streams = [
         (
-            stream.name,
-            f"{stream.source} -> {', '.join(map(str, stream.sinks))}",
-            stream.locality.name if stream.locality is not None else "",
-            stream.schema.describe(),
+            each.stream.name,
+            f"{each.source} -> {', '.join(each.sinks)}",
+            _localities(each),
+            each.stream.schema.describe(),
         )
-        for stream in logical.streams
+        for each in (unfolded_streams(logical) if unfold else folded_streams(logical))
     ]
+    modules = sum(isinstance(operator, LogicalModule) for operator in shown)
+    counts = [_count([None] * (len(shown) - modules), "operator"), _count(streams, "stream")]
+    if modules:
+        counts.insert(1, _count([None] * modules, "module"))
     return [
-        f"logical plan: {_count(operators, 'operator')}, {_count(streams, 'stream')}",
+        f"logical plan: {', '.join(counts)}",
         *_aligned(("operator", "class", "attributes", "properties"), operators),
         "",
         *_aligned(("stream", "from, to", "locality", "schema"), streams),
     ]
+
+
+def _row(logical: LogicalPlan, operator: LogicalOperator | LogicalModule) -> tuple[str, ...]:
+    """Name, class, attributes and properties of an operator or a module."""
+    if isinstance(operator, LogicalModule):
+        inside = [one for one in logical.operators if one.name.startswith(f"{operator.name}.")]
+        kind = operator.kind.rpartition(".")[2]
+        return operator.name, f"{kind}, {_count(inside, 'operator')}", "", _settings(operator.properties)
+    attributes = {"partitions": operator.attributes["partitions"]}
+    attributes |= set_attributes(operator.attributes, OPERATOR_ATTRIBUTES)
+    attributes |= _by_port("port", set_port_attributes(operator))
+    attributes |= _by_port("unifier", set_unifier_attributes(operator))
+    properties = _settings(shown_properties(operator.operator))
+    return operator.name, type(operator.operator).__name__, _settings(attributes), properties
+
+
+def _localities(shown: ShownStream) -> str:
+    """The locality of a stream; of each sink that has one, if they differ."""
+    if len(set(shown.localities)) == 1:
+        return shown.localities[0].name if shown.localities[0] is not None else ""
+    given = zip(shown.sinks, shown.localities, strict=True)
+    return ", ".join(f"{sink}: {locality.name}" for sink, locality in given if locality is not None)
 
 
 def _describe_physical(physical: PhysicalPlan) -> list[str]:

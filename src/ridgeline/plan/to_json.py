@@ -8,13 +8,13 @@ from pathlib import PurePath
 from typing import Any
 
 from ridgeline.api.attribute import Attribute
-from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, ATTRIBUTES, OPERATOR_ATTRIBUTES
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, ATTRIBUTES, OPERATOR_ATTRIBUTES, Locality
 from ridgeline.api.errors import shorten
 from ridgeline.api.masking import mask
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.plan.execution import ExecutionPlan, Plan
-from ridgeline.plan.logical import LogicalOperator, LogicalPlan
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, module_of
 from ridgeline.plan.notes import find_notes
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.port_attributes import inherited_by_port, inherited_by_unifier
@@ -62,12 +62,28 @@ def _logical(logical: LogicalPlan) -> dict[str, object]:
                 "name": stream.name,
                 "source": str(stream.source),
                 "sinks": [str(sink) for sink in stream.sinks],
-                "locality": stream.locality.name if stream.locality is not None else None,
+                "locality": _name(stream.locality),
+                "localities": [_name(locality) for locality in stream.localities],
                 "schema": stream.schema.describe(),
             }
             for stream in logical.streams
         ],
+        "modules": [
+            {
+                "name": module.name,
+                "module": module_of(module.name) or None,
+                "class": module.kind,
+                "properties": dict(module.properties),
+                "inputs": {port: list(map(str, ends)) for port, ends in module.inputs.items()},
+                "outputs": {port: str(end) for port, end in module.outputs.items()},
+            }
+            for module in logical.modules
+        ],
     }
+
+
+def _name(locality: Locality | None) -> str | None:
+    return locality.name if locality is not None else None
 
 
 def _logical_operator(operator: LogicalOperator) -> dict[str, object]:
@@ -76,20 +92,21 @@ def _logical_operator(operator: LogicalOperator) -> dict[str, object]:
     partitions = {"partitions": operator.attributes["partitions"]}
     return {
         "name": operator.name,
+        "module": module_of(operator.name) or None,
         "class": f"{kind.__module__}.{kind.__qualname__}",
         "attributes": partitions | set_attributes(operator.attributes, OPERATOR_ATTRIBUTES),
         "ports": set_port_attributes(operator),
         "unifiers": set_unifier_attributes(operator),
-        "properties": shown_properties(operator),
+        "properties": shown_properties(operator.operator),
         "inputs": {name: schema.describe() for name, schema in operator.inputs.items()},
         "outputs": {name: schema.describe() for name, schema in operator.outputs.items()},
     }
 
 
-def shown_properties(operator: LogicalOperator) -> dict[str, object]:
-    """All properties of an operator as plain values, secrets masked."""
-    values = vars(operator.operator)
-    names = operator_type(type(operator.operator)).properties
+def shown_properties(component: object) -> dict[str, object]:
+    """All properties of an operator or a module as plain values, secrets masked."""
+    values = vars(component)
+    names = operator_type(type(component)).properties
     return {
         name: plain(mask(name, values[name]))
         for name in sorted(names)

@@ -16,6 +16,8 @@ from ridgeline.plan.check_ports import check_connections, check_declarations
 from ridgeline.plan.check_streams import read_streams
 from ridgeline.plan.draft import Draft, DraftOperator
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
+from ridgeline.plan.module_ends import flatten, logical_modules
+from ridgeline.plan.modules import expand
 from ridgeline.plan.overrides import read_overrides
 from ridgeline.plan.properties import settle
 
@@ -72,11 +74,14 @@ def find_faults(
 def _examine(app: Application, properties: Mapping[str, object], attributes: Mapping[str, object]) -> Draft:
     """Run all checks on a draft of the application. Later checks use what earlier ones added to the draft."""
     draft = Draft(str(app.name))
-    overrides = read_overrides(draft, app, properties, attributes)
+    expanded = expand(draft, app, properties, attributes)
+    draft.modules = list(dict.fromkeys(expanded.modules.values()))
+    app = flatten(draft, app, expanded)
+    overrides = read_overrides(draft, app, expanded.properties, expanded.attributes)
     check_application(draft, app, overrides)
-    owners = read_operators(draft, app, overrides)
-    read_port_attributes(draft, app, owners, overrides)
-    read_streams(draft, app, owners)
+    draft.owners = read_operators(draft, app, overrides)
+    read_port_attributes(draft, app, draft.owners, overrides)
+    read_streams(draft, app, draft.owners)
     check_connections(draft)
     check_cycles(draft)
     resolve_schemas(draft)
@@ -90,14 +95,22 @@ def _examine(app: Application, properties: Mapping[str, object], attributes: Map
 
 
 def _logical_plan(draft: Draft) -> LogicalPlan:
+    """The logical plan of a draft without faults."""
     operators = tuple(map(_logical_operator, ordered(draft)))
     streams = []
     for stream in draft.streams:
         if stream.source is not None and stream.schema is not None:  # as in every valid draft
             source = PortRef(stream.source.operator.name, stream.source.port)
             sinks = tuple(PortRef(sink.operator.name, sink.port) for sink in stream.sinks)
-            streams.append(LogicalStream(stream.name, source, sinks, stream.schema, stream.locality))
-    return LogicalPlan(draft.application, draft.window_seconds, draft.attributes, operators, tuple(streams))
+            streams.append(LogicalStream(stream.name, source, sinks, stream.schema, tuple(stream.localities)))
+    return LogicalPlan(
+        draft.application,
+        draft.window_seconds,
+        draft.attributes,
+        operators,
+        tuple(streams),
+        logical_modules(draft),
+    )
 
 
 def _logical_operator(operator: DraftOperator) -> LogicalOperator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import threading
 from collections import deque
@@ -443,25 +444,27 @@ def _replace_inputs(app: Application, inputs: Mapping[str, Iterable[object]]) ->
             f"there are {sorted(names)}"
         )
         raise RidgelineError(msg)
-    copy = Application(app.name, app.window, **app.attributes)
+    played = copy.copy(app)
+    played.operators, played.streams = list(app.operators), list(app.streams)
     replaced: dict[int, ListInput] = {}
-    for added in app.operators:
-        operator = added.operator
+    for number, added in enumerate(app.operators):
         if added.name in inputs:
-            schema, timestamp = _played_by_list(added.name, operator)
-            replaced[id(operator)] = operator = ListInput(schema, inputs[added.name], timestamp=timestamp)
-        copy.add_operator(added.name, operator, **added.attributes)
-    for stream in app.streams:
-        played = replaced.get(id(getattr(stream.source, "operator", None)))
-        copy.add_stream(
-            stream.name, played.output if played else stream.source, *stream.sinks, locality=stream.locality
-        )
-    for given in app.attributes_set:
+            schema, timestamp = _played_by_list(added.name, added.operator)
+            by_list = ListInput(schema, inputs[added.name], timestamp=timestamp)
+            replaced[id(added.operator)] = by_list
+            played.operators[number] = replace(added, operator=by_list)
+    for number, stream in enumerate(app.streams):
+        by = replaced.get(id(getattr(stream.source, "operator", None)))
+        if by is not None:
+            played.streams[number] = replace(stream, source=by.output)
+    played.attributes_set = list(app.attributes_set)
+    for number, given in enumerate(app.attributes_set):
         owner = getattr(given.target, "operator", given.target)
-        played = replaced.get(id(owner))
-        target = given.target if played is None else played if owner is given.target else played.output
-        copy.attributes_set.append(replace(given, target=target))
-    return copy
+        by = replaced.get(id(owner))
+        if by is not None:
+            target = by if owner is given.target else by.output
+            played.attributes_set[number] = replace(given, target=target)
+    return played
 
 
 def _played_by_list(name: str, operator: Any) -> tuple[Any, str | None]:

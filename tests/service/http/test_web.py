@@ -50,6 +50,7 @@ def test_the_logical_plan_has_apex_s_names(client):
         "source": {"operatorName": "source", "portName": "output"},
         "sinks": [{"operatorName": "balances", "portName": "payments"}],
         "locality": None,
+        "localities": [None],
         "schema": "",
     }
     assert plan["operators"][1]["attributes"]["partitions"] == 2

@@ -57,6 +57,7 @@ LogicalPlanOperatorAnswer = TypedDict(
     "LogicalPlanOperatorAnswer",
     {
         "name": Annotated[str, "Name of the operator."],
+        "module": Annotated[str | None, "Full name of the module that it is in; null if in none."],
         "class": Annotated[str, "Full name of its class."],
         "attributes": Annotated[dict[str, Any], "Its attributes, with defaults."],
         "properties": Annotated[dict[str, Any], "Its properties; secrets are masked."],
@@ -79,8 +80,28 @@ class LogicalStreamAnswer(TypedDict):
     name: Annotated[str, "Name of the stream."]
     source: Annotated[LogicalPortRefAnswer, "The output port that it begins at."]
     sinks: Annotated[list[LogicalPortRefAnswer], "The input ports that it ends at."]
-    locality: Annotated[str | None, "The locality asked for; null if none was."]
+    locality: Annotated[str | None, "The locality of all its sinks; null if none, or if they differ."]
+    localities: Annotated[list[str | None], "The locality of each sink; null if none was asked for."]
     schema: Annotated[str, "Schema of its tuples, as text."]
+
+
+# As above.
+LogicalModuleAnswer = TypedDict(
+    "LogicalModuleAnswer",
+    {
+        "name": Annotated[str, "Full name of the module; names of its operators begin with it and a dot."],
+        "module": Annotated[str | None, "Full name of the module that it is in; null if in none."],
+        "class": Annotated[str, "Full name of its class."],
+        "properties": Annotated[dict[str, Any], "Its properties; secrets are masked."],
+        "inputs": Annotated[
+            dict[str, list[LogicalPortRefAnswer]], "Its input ports, with the operators' ports they lead to."
+        ],
+        "outputs": Annotated[
+            dict[str, LogicalPortRefAnswer], "Its output ports, with the operators' ports they stand for."
+        ],
+    },
+)
+LogicalModuleAnswer.__doc__ = "A module: an operator that is made of operators."
 
 
 class LogicalPlanAnswer(TypedDict):
@@ -88,6 +109,7 @@ class LogicalPlanAnswer(TypedDict):
 
     operators: Annotated[list[LogicalPlanOperatorAnswer], "The operators."]
     streams: Annotated[list[LogicalStreamAnswer], "The streams."]
+    modules: Annotated[list[LogicalModuleAnswer], "The modules, each after the one that it is in."]
     attributes: Annotated[dict[str, Any], "The application's attributes, with defaults."]
 
 

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+from ridgeline.api.attributes import Locality
 from ridgeline.api.operator import operator_type
 from ridgeline.measure.answers.operators import OperatorAnswer
-from ridgeline.plan.logical import LogicalOperator, LogicalPlan, PortRef
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, PortRef, module_of
 from ridgeline.plan.to_json import plain, shown_properties
 from ridgeline.service.http.answers import (
     AggregationAnswer,
@@ -32,6 +33,7 @@ def logical_plan(plan: LogicalPlan) -> LogicalPlanAnswer:
         "operators": [
             {
                 "name": operator.name,
+                "module": module_of(operator.name) or None,
                 "class": class_name(operator),
                 "attributes": attributes(operator.attributes),
                 "properties": properties(operator),
@@ -44,10 +46,22 @@ def logical_plan(plan: LogicalPlan) -> LogicalPlanAnswer:
                 "name": stream.name,
                 "source": _port_ref(stream.source),
                 "sinks": [_port_ref(sink) for sink in stream.sinks],
-                "locality": stream.locality.name if stream.locality is not None else None,
+                "locality": _name(stream.locality),
+                "localities": [_name(locality) for locality in stream.localities],
                 "schema": stream.schema.describe(),
             }
             for stream in plan.streams
+        ],
+        "modules": [
+            {
+                "name": module.name,
+                "module": module_of(module.name) or None,
+                "class": module.kind,
+                "properties": dict(module.properties),
+                "inputs": {port: list(map(_port_ref, ends)) for port, ends in module.inputs.items()},
+                "outputs": {port: _port_ref(end) for port, end in module.outputs.items()},
+            }
+            for module in plan.modules
         ],
         "attributes": attributes(plan.attributes),
     }
@@ -66,7 +80,7 @@ def attributes(values: Mapping[str, object]) -> dict[str, Any]:
 
 def properties(operator: LogicalOperator) -> dict[str, object]:
     """All properties of an operator; what looks like a secret is masked."""
-    return shown_properties(operator)
+    return shown_properties(operator.operator)
 
 
 def ports(operator: LogicalOperator) -> list[LogicalPortAnswer]:
@@ -133,6 +147,10 @@ def aggregation(name: str, rows: Iterable[OperatorAnswer]) -> AggregationAnswer:
         "recoveryWindowId": _extremes(row["recoveryWindowId"] for row in own),
         "currentWindowId": _extremes(row["currentWindowId"] for row in own),
     }
+
+
+def _name(locality: Locality | None) -> str | None:
+    return locality.name if locality is not None else None
 
 
 def _port_ref(port: PortRef) -> LogicalPortRefAnswer:

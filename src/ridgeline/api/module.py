@@ -1,0 +1,161 @@
+"""Modules: operators that are made of operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, dataclass_transform
+
+from pydantic import Field
+from typing_extensions import TypeVar
+
+from ridgeline.api.errors import did_you_mean
+from ridgeline.api.operator import operator_type, set_properties
+from ridgeline.api.per_instance import OWN
+from ridgeline.api.points import InputPoint, OutputPoint
+from ridgeline.api.ports import InputPort, OutputPort
+
+if TYPE_CHECKING:
+    from ridgeline.api.application import Application
+
+T = TypeVar("T", default=Any)
+T_contra = TypeVar("T_contra", contravariant=True, default=Any)
+
+
+class InputProxy(Generic[T_contra]):
+    """An input port of a module, `clean.quotes`: a sink for `add_stream`.
+
+    Inside the module it stands for the input ports that `connect` named; each of them gets all tuples.
+
+    Example:
+        >>> from ridgeline import Application, InputPort, Module
+        >>> class Clean(Module):
+        ...     quotes = InputPort(object)
+        ...
+        ...     def populate(self, app: Application) -> None: ...
+        >>> Clean().quotes.name
+        'quotes'
+    """
+
+    def __init__(self, module: Module, port: InputPort[T_contra]) -> None:
+        self.module = module
+        self.port = port
+        self.name = port.name
+        self.inner: list[object] = []
+        """What it is connected to: input ports of operators or modules inside."""
+
+    def connect(self, *inner: InputPoint[T_contra] | InputProxy[T_contra]) -> None:
+        """Lead the tuples to input ports of operators inside, or of modules inside. Call it in `populate`."""
+        self.inner.extend(inner)
+
+
+class OutputProxy(Generic[T]):
+    """An output port of a module, `clean.clean`: a source for `add_stream`.
+
+    Inside the module it stands for the one output port that `connect` named.
+
+    Example:
+        >>> from ridgeline import Application, Module, OutputPort
+        >>> class Clean(Module):
+        ...     clean = OutputPort(object)
+        ...
+        ...     def populate(self, app: Application) -> None: ...
+        >>> Clean().clean.name
+        'clean'
+    """
+
+    def __init__(self, module: Module, port: OutputPort[T]) -> None:
+        self.module = module
+        self.port = port
+        self.name = port.name
+        self.inner: list[object] = []
+        """What it is connected to: one output port of an operator or a module inside."""
+
+    def connect(self, inner: OutputPoint[T] | OutputProxy[T]) -> None:
+        """Give the tuples of an output port inside to the outside. Call it in `populate`, once."""
+        self.inner.append(inner)
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(Field,))
+class Module:
+    """An operator that is made of operators: `app.add_module("clean", CleanQuotes(limit=500.0))`.
+
+    Ports are declared as an operator's. They are proxies: `populate` connects them to ports of operators
+    inside. Properties are declared, given and checked as an operator's. A module has no callbacks and no
+    state, and nothing of it is left when the application runs. Its operators have names such as
+    `clean.cheap`, in plans, metrics and errors.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from pydantic import Field
+        >>> from ridgeline import Application, InputPort, Module, OutputPort
+        >>> from ridgeline.operators import Filter
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Quote(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> class Between(Module):
+        ...     quotes = InputPort(Quote)
+        ...     chosen = OutputPort(Quote)
+        ...     least: float = Field(0.0, ge=0)
+        ...     most: float = Field(100.0, ge=0)
+        ...
+        ...     def populate(self, app: Application) -> None:
+        ...         least, most = self.least, self.most
+        ...         low = app.add_operator("low", Filter(lambda quote: quote.price >= least))
+        ...         high = app.add_operator("high", Filter(lambda quote: quote.price <= most))
+        ...         app.add_stream("low", low.output, high.data)
+        ...         self.quotes.connect(low.data)
+        ...         self.chosen.connect(high.output)
+        >>> app = Application("quotes")
+        >>> source = app.add_operator("source", ListInput(Quote, [("A", 0.5), ("B", 5.0), ("C", 50.0)]))
+        >>> between = app.add_module("between", Between(least=1.0, most=10.0))
+        >>> sink = app.add_operator("sink", CollectorSink(Quote))
+        >>> app.add_stream("quotes", source.output, between.quotes)
+        >>> app.add_stream("chosen", between.chosen, sink.input)
+        >>> run_local(app).collected("sink")
+        [Quote(symbol='B', price=5.0)]
+    """
+
+    def __init__(self, *values: Any, **properties: Any) -> None:
+        set_properties(self, values, properties)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Finish a new module: called once, when its properties are set and not yet checked."""
+
+    def populate(self, app: Application) -> None:
+        """Add operators, modules and streams to `app`, and connect the module's ports to ports of theirs.
+
+        Called when the application is validated, each time anew, with valid properties; names are the
+        module's own. `app` has the window of the application. An exception is a fault of the module.
+        """
+        msg = f"`{type(self).__name__}` must override `populate`"
+        raise NotImplementedError(msg)
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Faults of properties in combination: (property, value, rule) each, as of `Operator`."""
+        return []
+
+    def __getattr__(self, name: str) -> Any:
+        """Make a port on first access; say for all other names what there is. Raises AttributeError."""
+        if name.startswith(OWN):
+            port = getattr(type(self), name.removeprefix(OWN), None)
+            if isinstance(port, (InputPort, OutputPort)):
+                proxy = InputProxy(self, port) if isinstance(port, InputPort) else OutputProxy(self, port)
+                vars(self)[name] = proxy
+                return proxy
+        if name.startswith("__"):
+            raise AttributeError(name)
+        kind, declared = type(self).__name__, operator_type(type(self))
+        if name in declared.properties:
+            msg = f"property `{name}` of `{kind}` was not given; pass `{name}=...`"
+            raise AttributeError(msg)
+        known = [*declared.inputs, *declared.outputs, *declared.properties]
+        msg = f"`{kind}` has no attribute `{name}`; {did_you_mean(name, known)}"
+        raise AttributeError(msg)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Properties and what `__init__` made, without the ports: a copy has its own."""
+        return {name: value for name, value in vars(self).items() if not name.startswith(OWN)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)

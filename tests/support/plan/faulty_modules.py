@@ -1,0 +1,347 @@
+"""Applications with faulty modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ridgeline.api import Application, InputPort, Module, OutputPort, State
+from support.plan.faulty import Listing
+from support.plan.module_parts import Checked, Totals, around
+from support.plan.parts import Balance, Balances, Check, Filter, Payment, Store
+
+faulty = Listing()
+
+
+class Made(Module):
+    """A module that a function populates."""
+
+    payments = InputPort(Payment)
+    valid = OutputPort(Payment)
+
+    how: Any = None
+
+    def populate(self, app: Application) -> None:
+        self.how(self, app)
+
+
+@faulty(
+    "`m.limits`: `Checked` has no property `limits`; did you mean `limit`?",
+    "`m.limit`: property `limit` of `Checked` is 0; input should be greater than 0; "
+    "give another value, in `Checked(limit=...)` or with `-D m.limit=...`",
+)
+def properties_of_a_module() -> Application:
+    return around(Checked(limit=0, limits=1))
+
+
+@faulty(
+    "`m.lim`: module `m` has no property, operator or module `lim`; did you mean `limit`?",
+    "`m.checked.chek.x`: module `m.checked` has no property, operator or module `chek`; "
+    "did you mean `check`?",
+    "`m.log.pth`: `Store` has no property `pth`; did you mean `path`?",
+    properties={"m.lim": "1", "m.checked.chek.x": "1", "m.log.pth": "1"},
+)
+def overrides_that_reach_nothing() -> Application:
+    class Limited(Totals):
+        limit: int = 1
+
+    return around(Limited())
+
+
+@faulty(
+    "`m`: `Made.populate` raised ValueError: no such table (<string>:2); "
+    "mend it, or give the module other properties"
+)
+def populate_raises() -> Application:
+    names: dict[str, Any] = {}
+    exec("def how(module, app):\n    raise ValueError('no such table')", names)
+    return around(Made(how=names["how"]))
+
+
+@faulty(
+    "`m.payments`: `populate` of `Made` connects the port to nothing; "
+    "call `self.payments.connect(...)` in it",
+    "`m.valid`: `populate` of `Made` connects the port to nothing; call `self.valid.connect(...)` in it",
+)
+def ports_connected_to_nothing() -> Application:
+    return around(Made(how=lambda module, app: None))
+
+
+@faulty(
+    "`m.payments`: the input port is not connected; "
+    "end a stream there, `add_stream(name, ..., m.payments)`, or declare it with `optional=True`",
+    "`m`: none of the output ports of the module is connected; "
+    "begin a stream at one of `m.valid`, `m.rejected`",
+)
+def a_module_alone() -> Application:
+    app = Application("test")
+    app.add_module("m", Checked())
+    return app
+
+
+def twice(module: Any, app: Application) -> None:
+    check = app.add_operator("check", Check())
+    filter = app.add_operator("filter", Filter())
+    app.add_stream("between", check.valid, filter.data)
+    module.payments.connect(check.payments, check.payments)
+    module.valid.connect(filter.passed)
+    module.valid.connect(check.rejected)
+
+
+@faulty(
+    "`m.payments`: `populate` of `Made` connects the port to `m.check.payments` twice; "
+    "connect each port once",
+    "`m.valid`: `populate` of `Made` connects the output port 2 times; "
+    "connect one output port; merge several in an operator before",
+    "`m.filter`: its output port is not connected; begin a stream at `m.filter.passed`",
+)
+def ports_connected_twice() -> Application:
+    return around(Made(how=twice))
+
+
+def wrong_way(module: Any, app: Application) -> None:
+    check = app.add_operator("check", Check())
+    module.payments.connect(check.valid)
+    module.valid.connect(check)
+    app.add_stream("own", module.payments, check.payments)
+
+
+@faulty(
+    "`m.payments`: the port that `payments` is connected to, `m.check.valid`, is an output port; "
+    "name an input port there",
+    "`m.valid`: the port that `valid` is connected to is the operator `Check`, which is no port; "
+    "name a port of what was added in module `m`",
+    "`m.own`: the source of the stream, `payments`, is a port of the module itself; "
+    "lead it to a port inside by `self.payments.connect(...)`",
+    "`m.check`: none of its output ports is connected; begin a stream at one of `m.check.valid`, "
+    "`m.check.rejected`",
+)
+def ports_connected_the_wrong_way() -> Application:
+    return around(Made(how=wrong_way))
+
+
+class Around(Module):
+    """Has the operator of another place in it."""
+
+    payments = InputPort(Payment)
+    valid = OutputPort(Payment)
+
+    source: Any = None
+
+    def __post_init__(self) -> None:
+        self.check = Check()
+
+    def populate(self, app: Application) -> None:
+        app.add_operator("check", self.check)
+        self.payments.connect(self.check.payments)
+        self.valid.connect(self.check.valid)
+        if self.source is not None:
+            app.add_stream("far", self.source.payments, app.add_operator("log", Store()).input)
+
+
+@faulty(
+    "`rejected`: the source of the stream, `m.check.rejected`, is in module `m`, not in the application; "
+    "lead there by a port of the module",
+    "`m.far`: the source of the stream, `source.payments`, is in the application, not in module `m`; "
+    "lead there by a port of the module",
+)
+def ports_of_another_place() -> Application:
+    app = around(module := Around())
+    module.source = app.operators[0].operator
+    app.add_stream("rejected", module.check.rejected, app.add_operator("other", Store()).input)
+    return app
+
+
+@faulty(
+    "`in`: the sink of the stream, `payments`, belongs to a `Checked` that is not in the application; "
+    "add it with `app.add_module(name, module)`",
+    "`m.payments`: the input port is not connected; "
+    "end a stream there, `add_stream(name, ..., m.payments)`, or declare it with `optional=True`",
+)
+def ports_of_a_module_that_was_not_added() -> Application:
+    app = around(Checked())
+    app.streams[0].sinks = (Checked().payments,)
+    return app
+
+
+@faulty(
+    "`in`: the sink of the stream is the module `m`, not one of its ports; name the port: `m.payments`",
+    "`out`: the source of the stream, `m.payments`, is an input port; name an output port there",
+)
+def a_module_in_the_place_of_a_port() -> Application:
+    app = around(module := Checked())
+    app.streams[0].sinks = (module,)
+    app.streams[1].source = module.payments
+    return app
+
+
+class Endless(Module):
+    payments = InputPort(Payment)
+    valid = OutputPort(Payment)
+
+    def populate(self, app: Application) -> None:
+        for number in range(3):
+            inner = app.add_module(f"n{number}", Endless())
+            self.payments.connect(inner.payments)
+        self.valid.connect(inner.valid)
+
+
+@faulty(
+    "`m.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0.n0`: it is the last of 17 modules inside each other; "
+    "`Endless` may contain itself; end it, such as by a property that counts down",
+)
+def a_module_that_contains_another_of_its_kind_without_end() -> Application:
+    return around(Endless())
+
+
+class Itself(Checked):
+    def populate(self, app: Application) -> None:
+        super().populate(app)
+        app.add_module("again", self)
+
+
+@faulty("`m.again`: module `Itself` contains itself; add another module, or none")
+def a_module_that_contains_itself() -> Application:
+    return around(Itself())
+
+
+@faulty(
+    "`m.a`: the operators form a cycle: `m.a -> m.b -> m.a`; remove one of the streams between them",
+)
+def a_cycle_within() -> Application:
+    def how(module: Any, app: Application) -> None:
+        first = app.add_operator("a", Filter())
+        second = app.add_operator("b", Filter())
+        app.add_stream("ab", first.passed, second.data)
+        app.add_stream("ba", second.passed, first.data)
+        check = app.add_operator("check", Check())
+        module.payments.connect(check.payments)
+        module.valid.connect(check.valid)
+
+    return around(Made(how=how))
+
+
+@faulty(
+    "`m.check`: the operators form a cycle: `m.check -> m.filter0 -> m.check`; "
+    "remove one of the streams between them"
+)
+def a_cycle_through_a_module() -> Application:
+    app = Application("test")
+    module = app.add_module("m", Checked())
+    app.add_stream("round", module.valid, module.payments)
+    return app
+
+
+@faulty(
+    "`m`: an operator and a module have the name `m`; give each a name of its own",
+    "`m.a.b`: the name of the operator has '.' in it; "
+    "use letters, digits, `_` and `-` only: names go into files, metrics and addresses",
+    "`m.how`: `how` is both a property of `Made` and the name of something inside; "
+    "rename one: `-D` could not tell them apart",
+    "`a.m`: the name of the module has '.' in it; "
+    "use letters, digits, `_` and `-` only: names go into files, metrics and addresses",
+    "`m.stream 1`: the name of the stream is empty; give it a name",
+    "`a.m.payments`: the input port is not connected; "
+    "end a stream there, `add_stream(name, ..., a.m.payments)`, or declare it with `optional=True`",
+    "`a.m`: none of the output ports of the module is connected; begin a stream at `a.m.balances`",
+)
+def names_that_cannot_be() -> Application:
+    def how(module: Any, app: Application) -> None:
+        check = app.add_operator("a.b", Check())
+        log = app.add_operator("how", Store())
+        app.add_stream("", check.rejected, log.input)
+        module.payments.connect(check.payments)
+        module.valid.connect(check.valid)
+
+    app = around(Made(how=how))
+    app.operators[1].name = "m"
+    app.add_module("a.m", Totals())
+    return app
+
+
+class Handling(Module):
+    payments = InputPort(Payment, key="account")
+    valid = OutputPort(Payment, error=True)
+    count = State(0)
+
+    @payments.process
+    def go(self, payment: Payment) -> None: ...
+
+    def populate(self, app: Application) -> None: ...
+
+
+@faulty(
+    "`m.count`: `Handling` declares state, which a module cannot keep; declare it in an operator inside",
+    "`m.payments`: `key` would do nothing on a port of a module; "
+    "declare it on the port of the operator inside",
+    "`m.payments`: `Handling` has a method for the tuples of `payments`, which is never called; "
+    "process tuples in an operator inside",
+    "`m.valid`: `error` would do nothing on a port of a module; "
+    "declare it on the port of the operator inside",
+)
+def a_module_that_thinks_it_is_an_operator() -> Application:
+    return around(Handling())
+
+
+class Mistyped(Module):
+    payments = InputPort(Balance)
+    valid = OutputPort(Balance)
+
+    def populate(self, app: Application) -> None:
+        check = app.add_operator("check", Check())
+        balances = app.add_operator("balances", Balances())
+        app.add_stream("valid", check.valid, balances.payments)
+        app.add_stream("balances", balances.balances, app.add_operator("log", Store()).input)
+        self.payments.connect(check.payments)
+        self.valid.connect(check.rejected)
+
+
+@faulty(
+    "`m.payments`: schema mismatch on stream `in`: `source.payments` gives "
+    "Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC]), `m.payments` takes "
+    "Balance(account: int64, cents: int64): field `time` is only here; "
+    "declare the same columns on both ports, or convert the tuples in an operator between them",
+    "`m.valid`: schema mismatch on stream `out`: `m.check.rejected` gives "
+    "Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC]), `m.valid` takes "
+    "Balance(account: int64, cents: int64): field `time` is only here; "
+    "declare the same columns on both ports, or convert the tuples in an operator between them",
+)
+def typed_ports_that_do_not_fit() -> Application:
+    return around(Mistyped())
+
+
+@faulty(
+    "`class`: the class `Checked` was added, not a module; add an instance: `Checked(...)`",
+    "`operator`: the operator `Check` was added as a module; add it with `add_operator`",
+    "`number`: 3 was added, which is no module; add an instance of a subclass of `Module`",
+    "`again`: the same `Checked` is added twice, as `m` and `again`; make a new `Checked(...)` for each",
+)
+def what_is_no_module() -> Application:
+    app = around(module := Checked())
+    things: list[tuple[str, Any]] = [
+        ("class", Checked),
+        ("operator", Check()),
+        ("number", 3),
+        ("again", module),
+    ]
+    for name, thing in things:
+        app.add_module(name, thing)
+    return app
+
+
+@faulty(
+    "`m`: `Made.populate` added to the application, not to the `app` that it is given; "
+    "call `add_operator` and the like of that `app`",
+    "`m`: `Made.populate` sets `attributes` of its `app`, which does nothing; set it on the application",
+    "`m.empty`: the stream has no sinks; name one or more input ports after its output port",
+)
+def populate_of_the_wrong_application() -> Application:
+    def how(module: Any, view: Application) -> None:
+        app.add_operator("outside", Store())
+        view.attributes["windows_kept"] = 3
+        check = view.add_operator("check", Check())
+        view.add_stream("empty", check.rejected)
+        module.payments.connect(check.payments)
+        module.valid.connect(check.valid)
+
+    app = around(Made(how=how))
+    return app
