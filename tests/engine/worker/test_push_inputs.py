@@ -12,8 +12,9 @@ from ridgeline.engine.driver import triggers
 from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.testing import CollectorSink, run_local
 from support.engine.applications import Number
-from support.engine.pushed import Failing, Fed, FedByTwos, Sender, Slow, fed, free_port
+from support.engine.pushed import Failing, Fed, FedByTwos, Sender, Slow, fed
 from support.engine.slot_platform import run_in_processes
+from support.ports import free_port
 
 
 def numbers(run, window=None):

@@ -8,7 +8,6 @@ import itertools
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 
 import ridgeline
 from support.paths import ROOT
+from support.ports import free_port
 
 SPARK = Path(pyspark.__file__).parent
 SOURCES = Path(ridgeline.__file__).parent.parent
@@ -56,7 +56,7 @@ class Cluster:
         hosts.write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
         for name in self.names:
             self._make_host(name, hosts)
-        self.port = _free_port(self.address)
+        self.port = free_port(self.address)
         self.master = f"spark://{self.address}:{self.port}"
         options = ("--host", self.address, "--port", self.port, "--webui-port", 0)
         self._spawn("master", [], "org.apache.spark.deploy.master.Master", *options)
@@ -153,9 +153,3 @@ class Cluster:
 
     def _namespace(self, name):
         return f"{self.bridge}-{name}"
-
-
-def _free_port(address):
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return probe.getsockname()[1]

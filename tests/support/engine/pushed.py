@@ -5,7 +5,6 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 from queue import Queue
-from socket import create_server
 from typing import ClassVar
 
 from pydantic import Field
@@ -122,12 +121,6 @@ class Failing(Slow):
         if window_id in self.windows and not self.context.attempt:
             msg = "once"
             raise ValueError(msg)
-
-
-def free_port():
-    """A port that nobody listens on."""
-    with create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 class Sender:

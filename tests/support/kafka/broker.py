@@ -1,7 +1,6 @@
 """A real Kafka broker: one process that can be stopped, killed and restarted on the same data and port."""
 
 import shutil
-import socket
 import subprocess
 import time
 
@@ -9,6 +8,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.jars import class_path
+from support.ports import free_port
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -36,7 +36,7 @@ class Broker:
     def __init__(self, folder):
         self._folder = folder
         self._settings = folder / "server.properties"
-        self._port, controller = _free_port(), _free_port()
+        self._port, controller = free_port(), free_port()
         self.address = f"127.0.0.1:{self._port}"
         self._settings.write_text(
             _PROPERTIES.format(port=self._port, controller=controller, data=folder / "data")
@@ -112,9 +112,3 @@ class Broker:
             }
         finally:
             consumer.close()
-
-
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
