@@ -176,19 +176,20 @@ class Show(Operator):
 
 
 class Reader(Publisher):
-    """Looks at the clock when the rows are published."""
+    """Looks at the clock when the rows are published, be it of one window or of several of one commit."""
 
+    groups_windows = True
     seen: Seen
     """One process runs one application."""
 
     def __init__(self) -> None:
-        self._staged: Sequence[Any] = ()
+        self._staged: list[Any] = []
 
     def stage(self, window_id: int, values: Sequence[Any]) -> None:
-        self._staged = values
+        self._staged += values
 
     def publish(self, window_id: int) -> None:
-        parts = self._staged
+        parts, self._staged = self._staged, []
         self.seen.add(np.concatenate(parts, axis=1) if parts else np.empty((4, 0)))  # type: ignore[arg-type]
 
 

@@ -16,6 +16,9 @@ def test_slots_unless_jobs_are_asked_for(monkeypatch):
     assert choose_execution(Execution.JOBS, plan) is Execution.JOBS
     monkeypatch.setenv(VARIABLE, "jobs")
     assert choose_execution(None, plan) is Execution.JOBS
+    assert choose_execution("slots", plan) is Execution.SLOTS
+    with pytest.raises(RidgelineError, match="`execution` must be `slots` or `jobs`; got `threads`"):
+        choose_execution("threads", plan)
     assert choose_execution(Execution.SLOTS, plan) is Execution.SLOTS
     monkeypatch.setenv(VARIABLE, "threads")
     with pytest.raises(RidgelineError, match="must be `slots` or `jobs`; got `threads`"):

@@ -33,12 +33,13 @@ def named_execution(text: str, where: str) -> Execution:
     return Execution(text)
 
 
-def choose_execution(given: Execution | None, plan: Plan) -> Execution:
-    """The given kind, else that of the environment, else slots.
+def choose_execution(given: Execution | str | None, plan: Plan) -> Execution:
+    """The given kind, or that of the given name, else that of the environment, else slots.
 
     What the environment says gives way to what an operator needs. Raises RidgelineError if jobs are given in
-    spite of an operator, or if the environment names no kind.
+    spite of an operator, or for a name of no kind.
     """
+    given = named_execution(given, "execution") if given else None
     pushed = [one.name for one in plan.logical.operators if isinstance(one.operator, PushInput)]
     if pushed and given is Execution.JOBS:
         what = f"`{pushed[0]}` is a `PushInput`, which lives in one process"

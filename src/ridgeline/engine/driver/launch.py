@@ -55,14 +55,14 @@ class Options:
     """How to run: `windows` is the number of windows after which this run stops.
 
     `checkpoint` None makes a fresh folder. It is removed at the end if there is nothing to continue: all
-    inputs have finished, or no window was committed. `execution` None: see `choose_execution`.
+    inputs have finished, or no window was committed. `execution` None or a name: see `choose_execution`.
     """
 
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
     checkpoint: str | None = None
     windows: int | None = None
-    execution: Execution | None = None
+    execution: Execution | str | None = None
 
 
 @dataclass(frozen=True, slots=True)
