@@ -69,7 +69,8 @@ def _kind(attribute: Attribute) -> str:
     if attribute.kind is float:
         return "a duration"
     if attribute.kind is int:
-        return f"a whole number from {attribute.minimum}"
+        number = f"a whole number from {attribute.minimum}"
+        return f"{number}, or several" if attribute.several else number
     return "`true`, `false`" if attribute.kind is bool else f"a `{attribute.kind.__name__}`"
 
 

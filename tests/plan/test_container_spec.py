@@ -59,9 +59,13 @@ def test_partitions_are_containers_that_know_who_sends_to_them():
         PartitionKeys(1, frozenset({1})),
     ]
     for spec in found:
-        for (producer, number), schema in spec.incoming.items():
+        for (producer, number), stream in spec.incoming.items():
             route = found[producer].routes[number]
-            assert (route.container, route.schema) == (spec.id, schema)
+            assert (route.container, route.schema, route.encoding) == (
+                spec.id,
+                stream.schema,
+                stream.encoding,
+            )
 
 
 def test_routes_of_one_stream_share_their_codec_so_that_tuples_are_hashed_once():

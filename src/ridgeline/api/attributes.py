@@ -168,7 +168,7 @@ _ALL = (
         _scopes(Scope.APPLICATION, Scope.INPUT_PORT),
         StreamCodec,
         None,
-        "divides the tuples of the port, and makes bytes of them; default: the port's key, and Arrow",
+        "what makes bytes of tuples on their way to input ports, in place of Arrow; its `hash` is not used",
     ),
     Attribute(
         "partition_parallel",

@@ -1,10 +1,9 @@
-"""Hashes that assign tuples to partitions; the same in every process, on every machine."""
+"""Stream codecs: hashes that assign tuples to partitions, the same on every machine, and serialisation."""
 
 from __future__ import annotations
 
 import struct
 import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
@@ -15,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from typing_extensions import Buffer
 
 from ridgeline.api.errors import RidgelineError, described, shorten
 from ridgeline.api.nan import NAN
+from ridgeline.api.schema import Schema
 from ridgeline.api.tuples import Tuples
 
 Hashes = npt.NDArray[np.uint64]
@@ -173,12 +174,19 @@ def hash_columns(batch: pa.RecordBatch, names: Sequence[str]) -> Hashes:
     return total
 
 
-class StreamCodec(ABC):
-    """Assigns the tuples of an input port to partitions by a hash: `InputPort(Payment, codec=ByAccount())`.
+class StreamCodec:
+    """How the tuples of an input port are divided and sent: `InputPort(Payment, codec=ByAccount())`.
 
-    Implement `hash`. Override `hashes` if whole batches can be hashed faster.
+    A codec that implements `hash` divides them among partitions, in place of the port's `key`. Override
+    `hashes` if whole batches can be hashed faster.
+
+    A codec that implements `encode` and `decode` serialises them between containers, in place of Arrow.
+    Override `encode_all` and `decode_all` to serialise a run of tuples at once. Within a container, and
+    between containers of one process, tuples are passed on as they are. So `decode` must return what `encode`
+    got; `run_local` always encodes between containers.
 
     Example:
+        >>> import json
         >>> from typing import NamedTuple
         >>> from ridgeline import StreamCodec, stable_hash
         >>> class Payment(NamedTuple):
@@ -187,14 +195,56 @@ class StreamCodec(ABC):
         >>> class ByBank(StreamCodec):
         ...     def hash(self, tuple: Payment) -> int:
         ...         return stable_hash(tuple.account[:2])
+        ...
+        ...     def encode(self, tuple: Payment) -> bytes:
+        ...         return json.dumps(tuple).encode()
+        ...
+        ...     def decode(self, data: bytes) -> Payment:
+        ...         return Payment(*json.loads(data))
         >>> by_bank = ByBank()
         >>> by_bank.hash(Payment("DE12", 1)) == by_bank.hash(Payment("DE34", 2))
         True
+        >>> by_bank.decode(by_bank.encode(Payment("DE12", 1)))
+        Payment(account='DE12', cents=1)
     """
 
-    @abstractmethod
     def hash(self, tuple: Any) -> int:
         """Any integer, the same in every process; equal for tuples of one partition. See `stable_hash`."""
+        raise NotImplementedError
+
+    def encode(self, tuple: Any) -> bytes:
+        """The bytes of one tuple, in the form in which its input port takes it."""
+        raise NotImplementedError
+
+    def decode(self, data: bytes) -> Any:
+        """The tuple of these bytes. Raises any Exception for what it cannot decode."""
+        raise NotImplementedError
+
+    def encode_all(self, tuples: Tuples) -> Buffer:
+        """The bytes of a run of tuples: by default the length of each, then what `encode` gives."""
+        parts = [self.encode(row) for row in tuples.rows]
+        return b"".join((np.fromiter(map(len, parts), "<u4", len(parts)).tobytes(), *parts))
+
+    def decode_all(self, data: memoryview, count: int, schema: Schema) -> Sequence[Any] | Tuples:
+        """The `count` tuples of these bytes, for an input port with this schema. Raises any Exception."""
+        lengths = np.frombuffer(data[: 4 * count], "<u4").tolist()
+        begin, rows = 4 * count, []
+        for length in lengths:
+            rows.append(self.decode(bytes(data[begin : begin + length])))
+            begin += length
+        return rows
+
+    @property
+    def divides(self) -> bool:
+        """True if it implements `hash` or `hashes`."""
+        return overrides(self, "hash") or overrides(self, "hashes")
+
+    @property
+    def serialises(self) -> bool:
+        """True if it implements both ways of serialisation."""
+        return (overrides(self, "encode") or overrides(self, "encode_all")) and (
+            overrides(self, "decode") or overrides(self, "decode_all")
+        )
 
     def hashes(self, tuples: Tuples) -> Hashes:
         """One 64-bit hash per tuple. Raises RidgelineError for a tuple that `hash` raises for."""
@@ -214,6 +264,11 @@ class StreamCodec(ABC):
         port's.
         """
         return None
+
+
+def overrides(codec: StreamCodec, method: str) -> bool:
+    """True if a codec implements a method of `StreamCodec` itself."""
+    return getattr(type(codec), method) is not getattr(StreamCodec, method)
 
 
 class ColumnCodec(StreamCodec):

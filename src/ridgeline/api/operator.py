@@ -8,7 +8,7 @@ import inspect
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast, dataclass_transform
 
 from pydantic import Field
 from pydantic.fields import FieldInfo
@@ -274,12 +274,13 @@ class Operator:
         called again if the application is validated again, so it must be idempotent. No I/O; raises nothing.
         """
 
-    def unifier_of(self, port: str) -> Unifier | type[Unifier] | None:
-        """The unifier of the partitions' outputs on a port; the one that the port declares.
+    def unifier_of(self, port: str) -> Operator | type[Unifier] | None:
+        """The unifier of the partitions' outputs on a port: a `Unifier`, or the operator itself.
 
-        Override it if the unifier depends on properties.
+        It is the one that the port declares. Override it if the unifier depends on properties.
         """
-        return operator_type(type(self)).outputs[port].unifier
+        declared = operator_type(type(self)).outputs[port].unifier
+        return self if isinstance(declared, str) and declared == "self" else cast("Any", declared)
 
     def timestamp_of(self, port: str) -> str | None:
         """The column that holds the tuples' times on an output port; the one that the port declares.
@@ -420,6 +421,9 @@ class Unifier(Operator):
 
     It has one input port and one output port, both of the schema of the port that it unifies. It runs in the
     application window of the operator whose partitions it merges.
+
+    `InputPort(..., key=...)` says that it merges key by key, and emits tuples of a key for tuples of that key
+    only. If the operator downstream is divided by this key, each of its partitions has a unifier of its own.
 
     A unifier that overrides `begin_window` or `end_window` gets all tuples of an application window in its
     last streaming window: `begin_window`, the tuples, `end_window`. What it keeps between these calls need

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar, overload
 
 import typing_extensions
 
@@ -61,9 +61,10 @@ class InputPort(Port, Generic[T]):
 
     `schema`: a NamedTuple, a dataclass, a `pyarrow.Schema` (tuples are dictionaries) or `object` (any
     picklable value; `InputPort[Event](object)` says which). `key`: the column, columns or function by which
-    tuples stick to a partition. `codec`: hashes tuples into partitions instead of `key`; with neither, tuples
-    go round robin. `optional`: need not be connected. `parallel`: partitions follow the upstream operator's,
-    one to one, without a shuffle. `order`: results depend on the order of a key's tuples, see `Order`.
+    tuples stick to a partition; without, they go round robin. `codec`: hashes tuples into partitions instead
+    of `key`, serialises them, or both, see `StreamCodec`. `optional`: need not be connected. `parallel`:
+    partitions follow the upstream operator's, one to one, without a shuffle. `order`: results depend on the
+    order of a key's tuples, see `Order`.
 
     Example:
         >>> from typing import NamedTuple
@@ -181,9 +182,16 @@ class InputPort(Port, Generic[T]):
     @property
     def codec(self) -> StreamCodec | None:
         """What hashes tuples into partitions; None means round robin."""
-        if self.declared_codec is not None or self.key is None:
-            return self.declared_codec
+        declared = self.declared_codec
+        if self.key is None or (declared is not None and declared.divides):
+            return declared if declared is not None and declared.divides else None
         return FunctionCodec(self.key) if callable(self.key) else ColumnCodec(self.key_columns)
+
+    @property
+    def serialiser(self) -> StreamCodec | None:
+        """What serialises tuples on their way to the port; None means Arrow, or what the application says."""
+        declared = self.declared_codec
+        return declared if declared is not None and declared.serialises else None
 
     def make(self, instance: Operator) -> InputPoint[T]:
         """The input port of one operator instance."""
@@ -193,12 +201,12 @@ class InputPort(Port, Generic[T]):
 class OutputPort(Port, Generic[T]):
     """Where tuples of type `T` leave an operator: `valid = OutputPort(Payment)`.
 
-    `schema`: as of an `InputPort`. `unifier`: the class or instance that merges the outputs of partitions;
-    default: they pass through. `optional=False`: must be connected. `optional=True`: need not be. None: at
-    least one of the operator's outputs must be, unless all are optional. `error`: an error port; its tuples
-    are counted as errors. `timestamp`: the column that holds the tuples' times. `divided_by`: the columns by
-    which an input operator divides what its partitions read. It is a promise: tuples with equal values come
-    from one partition. `Order.KEPT` downstream needs it.
+    `schema`: as of an `InputPort`. `unifier`: the class or instance that merges the outputs of partitions,
+    `"self"` for an operator that merges its own results; default: they pass through. `optional=False`: must
+    be connected. `optional=True`: need not be. None: at least one of the operator's outputs must be, unless
+    all are optional. `error`: an error port; its tuples are counted as errors. `timestamp`: the column that
+    holds the tuples' times. `divided_by`: the columns by which an input operator divides what its partitions
+    read. It is a promise: tuples with equal values come from one partition. `Order.KEPT` downstream needs it.
 
     Example:
         >>> from typing import NamedTuple
@@ -219,7 +227,7 @@ class OutputPort(Port, Generic[T]):
         self: OutputPort[dict[str, Any]],
         schema: ArrowSchema,
         *,
-        unifier: Unifier | type[Unifier] | None = None,
+        unifier: Unifier | type[Unifier] | Literal["self"] | None = None,
         optional: bool | None = None,
         error: bool = False,
         timestamp: str | None = None,
@@ -230,7 +238,7 @@ class OutputPort(Port, Generic[T]):
         self: OutputPort[Record],
         schema: type[Record],
         *,
-        unifier: Unifier | type[Unifier] | None = None,
+        unifier: Unifier | type[Unifier] | Literal["self"] | None = None,
         optional: bool | None = None,
         error: bool = False,
         timestamp: str | None = None,
@@ -241,7 +249,7 @@ class OutputPort(Port, Generic[T]):
         self,
         schema: object,
         *,
-        unifier: Unifier | type[Unifier] | None = None,
+        unifier: Unifier | type[Unifier] | Literal["self"] | None = None,
         optional: bool | None = None,
         error: bool = False,
         timestamp: str | None = None,
@@ -251,7 +259,7 @@ class OutputPort(Port, Generic[T]):
         self,
         schema: object,
         *,
-        unifier: Unifier | type[Unifier] | None = None,
+        unifier: Unifier | type[Unifier] | Literal["self"] | None = None,
         optional: bool | None = None,
         error: bool = False,
         timestamp: str | None = None,

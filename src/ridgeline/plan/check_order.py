@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ridgeline.api.attributes import RecordingLevel
-from ridgeline.api.codec import FunctionCodec, StreamCodec
+from ridgeline.api.codec import StreamCodec
 from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.order import Order
 from ridgeline.plan.draft import Draft, DraftOperator, End, listed
-from ridgeline.plan.key_agreement import key_columns
+from ridgeline.plan.key_agreement import determines, key_of
 from ridgeline.plan.partitioning import parallel_ports
 
 _NEEDS = "it needs the tuples of a key in order"
@@ -108,7 +108,7 @@ def _scattered(source: End, operator: DraftOperator, mine: object) -> Iterator[t
                 f"`{source.port} = OutputPort(..., divided_by=...)`, {sort}"
             )
             yield at.index, what, remedy
-        elif not _determines(mine, promised):
+        elif not determines(mine, promised):
             what = f"`{at.name}` before it is divided by {listed(list(promised))}, not by {_shown(mine)}"
             yield at.index, what, f"divide both by one key, give `{at.name}` one partition, {sort}"
         return
@@ -117,33 +117,17 @@ def _scattered(source: End, operator: DraftOperator, mine: object) -> Iterator[t
         what = f"each of the {count} partitions of `{at.name}` before it gets all tuples"
         yield at.index, what, f"give `{at.name}` one partition, {sort}"
     for name in divided:
-        if not _determines(mine, theirs := _key(at, name)):
+        if not determines(mine, theirs := _key(at, name)):
             what = f"`{at.name}` before it is divided by {_shown(theirs)}, not by {_shown(mine)}"
             yield at.index, what, f"divide both by one key, give `{at.name}` one partition, {sort}"
 
 
 def _followed(operator: DraftOperator) -> list[str]:
-    if "partition_parallel" in operator.doubtful:
-        return []
     return parallel_ports(operator.operator, operator.ports, operator.touched)
 
 
 def _key(operator: DraftOperator, port: str) -> object:
-    """The key of a port: its columns, else what computes it; no columns if it has none."""
-    codec, schema = operator.declared.inputs[port].codec, operator.inputs.get(port)
-    if codec is None:
-        return ()
-    columns = key_columns(codec, schema) if schema is not None else None
-    if columns is not None:
-        return columns
-    return codec.function if isinstance(codec, FunctionCodec) else codec
-
-
-def _determines(mine: object, theirs: object) -> bool:
-    """True if tuples with equal keys of mine have equal keys of theirs. Columns go by their names."""
-    if isinstance(mine, tuple) and isinstance(theirs, tuple):
-        return bool(theirs) and set(theirs) <= set(mine)
-    return mine is theirs or (type(mine) is type(theirs) and mine == theirs)
+    return key_of(operator.declared.inputs[port].codec, operator.inputs.get(port))
 
 
 def _named(column: object) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ridgeline.api.codec import StreamCodec
+from ridgeline.api.codec import StreamCodec, overrides
 from ridgeline.api.errors import SchemaError, did_you_mean, shorten
 from ridgeline.api.operator import Unifier, operator_type, port_schema
 from ridgeline.api.ports import InputPort
@@ -69,6 +69,7 @@ def _check_outputs(draft: Draft, operator: DraftOperator) -> None:
 
 def check_declarations(draft: Draft) -> None:
     """Check what each operator's class declares of its ports; uses the schemas that are known by now."""
+    _check_serialiser(draft, "stream_codec", draft.attributes.get("stream_codec"))
     for operator in draft.operators:
         for port, what, remedy in callback_faults(operator.operator, operator.inputs):
             draft.fault(operator.port(port) if port else operator.name, what, remedy)
@@ -103,10 +104,11 @@ def _check_input(draft: Draft, operator: DraftOperator, name: str, port: InputPo
     if not methods and not isinstance(operator.operator, Unifier) and not operator.is_input:
         remedy = f"decorate a method with `@{name}.process` or `@{name}.process_batch`"
         draft.fault(where, f"no method of `{operator.kind}` processes the tuples of the input port", remedy)
+    _check_serialiser(draft, f"{where}.stream_codec", operator.ports.get(name, {}).get("stream_codec"))
     if _check_key(draft, where, port):
         return
     schema = operator.inputs.get(name)
-    if schema is None or port.declared_codec is not None:
+    if schema is None or port.key is None:
         return
     if schema.pickled and port.key_columns:
         what = f"the key is {listed(list(port.key_columns))}, but tuples of `object` have no columns"
@@ -133,7 +135,9 @@ def _check_key(draft: Draft, where: str, port: InputPort) -> bool:
             f"its codec is {shorten(port.declared_codec)}, which is no `StreamCodec`",
             "give an instance of a subclass",
         )
-    elif port.declared_codec is not None and port.key is not None:
+    elif port.declared_codec is not None and (fault := codec_fault(port.declared_codec)) is not None:
+        draft.fault(where, f"its codec {fault[0]}", fault[1])
+    elif port.declared_codec is not None and port.declared_codec.divides and port.key is not None:
         draft.fault(
             where,
             "the port has a `key` and a `codec`, and both say who gets which tuples",
@@ -145,6 +149,29 @@ def _check_key(draft: Draft, where: str, port: InputPort) -> bool:
     else:
         return False
     return True
+
+
+def _check_serialiser(draft: Draft, where: str, codec: StreamCodec | None) -> None:
+    """Check the attribute `stream_codec`."""
+    fault = None if codec is None else codec_fault(codec, serialises=True)
+    if fault is not None:
+        draft.fault(where, f"attribute `stream_codec`: {fault[0]}", fault[1])
+
+
+def codec_fault(codec: StreamCodec, *, serialises: bool = False) -> tuple[str, str] | None:
+    """What is wrong with a codec, and the remedy; None for nothing. `serialises`: it must do that."""
+    kind = f"`{type(codec).__name__}`"
+    known = [
+        name for name in ("encode", "decode") if overrides(codec, name) or overrides(codec, f"{name}_all")
+    ]
+    if len(known) == 1:
+        missing = "decode" if known == ["encode"] else "encode"
+        return f"{kind} has `{known[0]}` but no `{missing}`", "implement both"
+    if not known and serialises:
+        return f"{kind} serialises nothing", "implement `encode` and `decode`"
+    if not known and not codec.divides:
+        return f"{kind} does nothing", "implement `hash`, or `encode` and `decode`"
+    return None
 
 
 def _check_output(draft: Draft, operator: DraftOperator, name: str) -> None:

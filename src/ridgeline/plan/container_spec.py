@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.operator import Operator
-from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.pickling import pickled_by_values
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.schema import Schema
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.physical import PhysicalOperator, RoundRobin
+from ridgeline.plan.physical import Encoding, PhysicalOperator, Share
 
 
 @pickled_by_values
@@ -27,16 +26,25 @@ class Route:
     sink_port: str
     container: int
     schema: Schema
-    route: PartitionKeys | RoundRobin | None
+    route: Share
     codec: Any
+    encoding: Encoding | None = None
+
+
+class Incoming(NamedTuple):
+    """A stream from another container. `where` names the stream, as errors do."""
+
+    schema: Schema
+    encoding: Encoding | None
+    where: str
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
     """The operators of one container in topological order, their routes, and the containers that send to it.
 
-    `incoming`: the schema of each stream from another container, by (id of the producer's container, number
-    of the route there).
+    `incoming`: each stream from another container, by (id of the producer's container, number of the route
+    there).
     """
 
     application: str
@@ -45,7 +53,7 @@ class ContainerSpec:
     operators: tuple[PhysicalOperator, ...]
     routes: tuple[Route, ...]
     producers: frozenset[int]
-    incoming: Mapping[tuple[int, int], Schema]
+    incoming: Mapping[tuple[int, int], Incoming]
     recording_level: RecordingLevel = RecordingLevel.INFO
     """Whether records carry times and where their ages are taken."""
     window_seconds: float = 1.0
@@ -77,11 +85,13 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
     containers = plan.execution.containers
     home = {operator: container.id for container in containers for operator in container.operators}
     routes: dict[int, list[Route]] = {container.id: [] for container in containers}
-    incoming: dict[int, dict[tuple[int, int], Schema]] = {container.id: {} for container in containers}
+    incoming: dict[int, dict[tuple[int, int], Incoming]] = {container.id: {} for container in containers}
     for stream in plan.physical.streams:
         source, sink = home[stream.source], home[stream.sink]
         if source != sink:
-            incoming[sink][source, len(routes[source])] = stream.schema
+            coded = stream.encoding
+            where = coded.where if coded else f"port `{stream.sink_port}` (stream `{stream.name}`)"
+            incoming[sink][source, len(routes[source])] = Incoming(stream.schema, stream.encoding, where)
         routes[source].append(
             Route(
                 stream.source,
@@ -92,6 +102,7 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
                 stream.schema,
                 stream.route,
                 stream.codec,
+                stream.encoding,
             )
         )
     return tuple(

@@ -69,6 +69,26 @@ def key_columns(codec: StreamCodec, schema: Schema) -> tuple[str, ...] | None:
     return None if schema.pickled else codec.key_columns(schema.arrow)
 
 
+def key_of(codec: StreamCodec | None, schema: Schema | None) -> object:
+    """What a port divides by: the columns of its key, else what computes it; no columns without a key."""
+    if codec is None:
+        return ()
+    columns = key_columns(codec, schema) if schema is not None else None
+    if columns is not None:
+        return columns
+    return codec.function if isinstance(codec, FunctionCodec) else codec
+
+
+def determines(mine: object, theirs: object) -> bool:
+    """True if tuples with equal keys of mine have equal keys of theirs, both by `key_of`.
+
+    Columns with the same name are taken to be the same.
+    """
+    if isinstance(mine, tuple) and isinstance(theirs, tuple):
+        return bool(theirs) and set(theirs) <= set(mine)
+    return mine is theirs or (type(mine) is type(theirs) and mine == theirs)
+
+
 def _kind(codec: StreamCodec) -> type[StreamCodec]:
     """One class for all codecs that hash as `stable_hash` does."""
     stable = isinstance(codec, FunctionCodec) or type(codec).key_columns is not StreamCodec.key_columns

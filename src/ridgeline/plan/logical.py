@@ -8,6 +8,7 @@ from typing import Any
 
 from ridgeline.api.attributes import Locality
 from ridgeline.api.operator import InputOperator, Operator
+from ridgeline.api.partitioner import Partition
 from ridgeline.api.schema import Schema
 
 
@@ -24,6 +25,8 @@ class LogicalOperator:
     """All attributes of each port, connected or not."""
     unifier_attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """All attributes of the unifiers of each output port."""
+    divided: tuple[Partition, ...] = ()
+    """What each of its partitions gets."""
 
     @property
     def is_input(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from ridgeline.api.codec import StreamCodec
 from ridgeline.api.operator import Operator
@@ -60,10 +60,37 @@ class RoundRobin:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnKeys:
+    """All tuples; one that does not belong to `keys` is an error.
+
+    What a unifier by key may emit for the partition that it stands before.
+    """
+
+    keys: PartitionKeys
+
+
+Share: TypeAlias = PartitionKeys | RoundRobin | OwnKeys | None
+"""Which tuples of a stream go to a sink; None: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How tuples are serialised on their way to an input port, in place of Arrow.
+
+    `codec` gets and makes tuples of the `schema` of the port. `where` names port and stream.
+    """
+
+    codec: StreamCodec
+    schema: Schema
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
 class PhysicalStream:
     """A stream from one output port of a physical operator to one input port of another.
 
-    `route` selects the tuples: by key (`PartitionKeys`, hashed by `codec`), `RoundRobin`, or all (None).
+    `route` selects the tuples: by key (`PartitionKeys`, hashed by `codec`), `RoundRobin`, or all (None, or
+    `OwnKeys`, which checks them).
     """
 
     name: str
@@ -72,9 +99,10 @@ class PhysicalStream:
     sink: int
     sink_port: str
     schema: Schema
-    route: PartitionKeys | RoundRobin | None
+    route: Share
     codec: StreamCodec | None
-    """The `StreamCodec` that hashes the tuples for `PartitionKeys`; None otherwise."""
+    """The `StreamCodec` that hashes the tuples for `PartitionKeys` and `OwnKeys`; None otherwise."""
+    encoding: Encoding | None = None
 
 
 @dataclass(frozen=True, slots=True)

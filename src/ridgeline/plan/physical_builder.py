@@ -8,11 +8,20 @@ from typing import Any
 from ridgeline.api.codec import StreamCodec
 from ridgeline.api.operator import operator_type, port_schema
 from ridgeline.api.partitioner import Partition, PartitionKeys
+from ridgeline.plan.key_agreement import determines, key_of
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
-from ridgeline.plan.partitioning import define_partitions, parallel_ports
-from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
+from ridgeline.plan.partitioning import parallel_ports
+from ridgeline.plan.physical import (
+    Encoding,
+    OwnKeys,
+    PhysicalOperator,
+    PhysicalPlan,
+    PhysicalStream,
+    RoundRobin,
+    Share,
+)
 from ridgeline.plan.port_attributes import attributes_of_unifier
-from ridgeline.plan.unifiers import cascade, make_unifier, unifier_ports
+from ridgeline.plan.unifiers import cascade, make_unifier, merges_by_key, unifier_ports
 
 
 def build_physical(logical: LogicalPlan) -> PhysicalPlan:
@@ -35,8 +44,9 @@ class _Head:
 class _Output:
     """A connected output port of a logical operator.
 
-    `partitions`: its sources; `heads`: the sources that are left after intermediate unifiers; `unifiers`: how
-    many unifiers it gets, of which `unifiers_made` exist.
+    `partitions`: its sources; `heads`: the sources that are left after intermediate unifiers; `merged`: one
+    source of all tuples, if some sink needs it. `unifiers`: how many unifiers it gets, of which
+    `unifiers_made` exist.
     """
 
     operator: LogicalOperator
@@ -44,6 +54,7 @@ class _Output:
     stream: LogicalStream
     partitions: list[_Head] = field(default_factory=list)
     heads: list[_Head] = field(default_factory=list)
+    merged: _Head | None = None
     unifiers: int = 0
     unifiers_made: int = 0
 
@@ -52,13 +63,13 @@ class _Builder:
     """Adds one logical operator after the other, in topological order."""
 
     def __init__(self, logical: LogicalPlan) -> None:
-        """Index the streams by their ports and count the partitions of each operator."""
+        """Index the streams by their ports."""
         self.operators: list[PhysicalOperator] = []
         self.streams: list[PhysicalStream] = []
+        self.codec: StreamCodec | None = logical.attributes["stream_codec"]
         self.outputs: dict[str, list[_Output]] = {}
         self.entering: dict[tuple[str, str], _Output] = {}
-        self.counts: dict[str, int] = {}
-        by_name = {operator.name: operator for operator in logical.operators}
+        self.by_name = by_name = {operator.name: operator for operator in logical.operators}
         for stream in logical.streams:
             output = _Output(by_name[stream.source.operator], stream.source.port, stream)
             self.outputs.setdefault(stream.source.operator, []).append(output)
@@ -67,27 +78,19 @@ class _Builder:
         self.followed = {
             op.name: parallel_ports(op.operator, op.ports, op.inputs) for op in logical.operators
         }
-        for operator in logical.operators:
-            upstream = [
-                self.entering[operator.name, port].operator.name for port in self.followed[operator.name]
-            ]
-            self.counts[operator.name] = (
-                self.counts[upstream[0]] if upstream else int(operator.attributes["partitions"])
-            )
 
     def add(self, operator: LogicalOperator) -> None:
         """Add an operator's partitions, with final unifiers before and intermediate unifiers behind them."""
-        count = self.counts[operator.name]
-        divided = define_partitions(
-            operator.operator, operator.attributes, count, operator.inputs, self.followed[operator.name]
-        )
+        divided, count = operator.divided, len(operator.divided)
         ports = [port for port in operator_type(type(operator.operator)).inputs if port in operator.inputs]
         sources = {port: self.unify(operator, port, divided) for port in ports}
         for partition, part in enumerate(divided):
             identity = self.make(operator, partition, count, part)
             for port in ports:
+                output = self.entering[operator.name, port]
+                encoding = self.encoding(output, operator, port)
                 for head, route, codec in sources[port][partition]:
-                    self.join(self.entering[operator.name, port].stream, head, identity, port, route, codec)
+                    self.join(output.stream, head, identity, port, route, codec, encoding)
             for output in self.outputs.get(operator.name, []):
                 output.partitions.append(_Head(identity, output.port))
         for output in self.outputs.get(operator.name, []):
@@ -104,26 +107,32 @@ class _Builder:
         if port in self.followed[operator.name]:
             return [[(head, None, None)] for head in output.partitions]
         codec = operator_type(type(operator.operator)).inputs[port].codec
+        one = output.merged or (output.heads[0] if len(output.heads) == 1 else None)
+        if len(divided) > 1 and self.merges_apart(output, operator, port):
+            one = one if len(output.heads) == 1 else None
         sources: list[list[tuple[_Head, Any, object]]] = []
         for partition, part in enumerate(divided):
             route = _route(part, port, partition, len(divided))
             hashed = codec if isinstance(route, PartitionKeys) else None
-            if len(output.heads) == 1:
-                sources.append([(output.heads[0], route, hashed)])
-            else:
-                sources.append([(self.unifier(output, output.heads, route, hashed), None, None)])
+            if one is not None:
+                sources.append([(one, route, hashed)])
+                continue
+            encoding = self.encoding(output, operator, port)
+            head = self.unifier(output, output.heads, route, hashed, encoding)
+            checked = OwnKeys(route) if isinstance(route, PartitionKeys) and _by_author(output) else None
+            sources.append([(head, checked, hashed if checked else None)])
         return sources
 
     def cascade(self, output: _Output) -> None:
         """Add the intermediate unifiers of an output port, if a sink needs its partitions merged.
 
-        A pass-through unifier is added before each partition of the sink and gets that partition's tuples
-        only. A unifier of the author's must see all tuples, else it would merge parts. If a sink has
-        partitions, one unifier merges for all sinks, and its output is divided.
+        A unifier that passes tuples on is added before each partition of a sink and gets that partition's
+        tuples only. So is one of the author's with the key by which the sink is divided. Any other must see
+        all tuples, else it would merge parts: one unifier merges for the sink, and its output is divided.
         """
         count = len(output.partitions)
         sinks = [
-            self.counts[sink.operator]
+            (self.by_name[sink.operator], sink.port)
             for sink in output.stream.sinks
             if sink.port not in self.followed[sink.operator]
         ]
@@ -131,28 +140,48 @@ class _Builder:
         if count == 1 or not sinks:
             return
         levels = cascade(count, output.operator.ports[output.port]["unifier_limit"])
-        finals = sum(sinks)
-        if max(sinks) > 1 and not self.passes_on(output):
-            levels.append([len(levels[-1]) if levels else count])
-            finals = 0
-        output.unifiers = finals + sum(size > 1 for level in levels for size in level)
+        left = len(levels[-1]) if levels else count
+        apart = [
+            len(sink.divided)
+            for sink, port in sinks
+            if len(sink.divided) == 1 or self.merges_apart(output, sink, port)
+        ]
+        once = left > 1 and len(apart) < len(sinks)
+        finals = [partitions for partitions in apart if partitions > 1 or not once]
+        output.unifiers = sum(size > 1 for level in levels for size in level) + once
+        output.unifiers += sum(finals) if left > 1 else 0
+        encodings = [self.encoding(output, sink, port) for sink, port in sinks]
+        shared = encodings[0] if all(_alike(one, encodings[0]) for one in encodings) else None
         for level in levels:
             merged = []
             for size in level:
                 group, output.heads = output.heads[:size], output.heads[size:]
-                merged.append(self.unifier(output, group, None, None) if size > 1 else group[0])
+                merged.append(self.unifier(output, group, encoding=shared) if size > 1 else group[0])
             output.heads = merged
+        if once:
+            output.merged = self.unifier(output, output.heads, encoding=shared)
 
-    def passes_on(self, output: _Output) -> bool:
-        """True if the port declares no unifier."""
-        return output.operator.operator.unifier_of(output.port) is None
+    def merges_apart(self, output: _Output, sink: LogicalOperator, port: str) -> bool:
+        """True if a unifier may stand before each partition of a sink, with that partition's tuples only."""
+        wanted = sink.ports[port]["unifier_single_final"]
+        if wanted or (wanted is None and output.operator.ports[output.port]["unifier_single_final"]):
+            return False
+        if not _by_author(output):
+            return True
+        found = merges_by_key(output.operator.operator, output.port)
+        if found is None or not all(port in part.keys for part in sink.divided):
+            return False
+        codec = operator_type(type(sink.operator)).inputs[port].codec
+        schema = output.stream.schema
+        return determines(key_of(found[1], schema), key_of(codec, schema))
 
     def unifier(
         self,
         output: _Output,
         heads: list[_Head],
-        route: PartitionKeys | RoundRobin | None,
-        codec: StreamCodec | None,
+        route: PartitionKeys | RoundRobin | None = None,
+        codec: StreamCodec | None = None,
+        encoding: Encoding | None = None,
     ) -> _Head:
         """Add one unifier for some sources of an output port; return it as a source."""
         prototype = make_unifier(output.operator.operator, output.port)
@@ -179,7 +208,7 @@ class _Builder:
         )
         output.unifiers_made += 1
         for head in heads:
-            self.join(output.stream, head, identity, entry, route, codec)
+            self.join(output.stream, head, identity, entry, route, codec, encoding)
         return _Head(identity, leaving)
 
     def make(self, operator: LogicalOperator, partition: int, count: int, part: Partition) -> int:
@@ -203,18 +232,42 @@ class _Builder:
         )
         return identity
 
+    def encoding(self, output: _Output, sink: LogicalOperator, port: str) -> Encoding | None:
+        """How tuples are serialised on their way to an input port; None for Arrow."""
+        declared = operator_type(type(sink.operator)).inputs[port].serialiser
+        codec = sink.ports[port]["stream_codec"] or declared or self.codec
+        if codec is None:
+            return None
+        where = f"port `{port}` of operator `{sink.name}` (stream `{output.stream.name}`)"
+        return Encoding(codec, sink.inputs[port], where)
+
     def join(
         self,
         stream: LogicalStream,
         head: _Head,
         sink: int,
         port: str,
-        route: PartitionKeys | RoundRobin | None,
+        route: Share,
         codec: StreamCodec | None,
+        encoding: Encoding | None,
     ) -> None:
         """Add one physical stream."""
         schema = self.operators[head.id - 1].outputs[head.port]
-        self.streams.append(PhysicalStream(stream.name, head.id, head.port, sink, port, schema, route, codec))
+        self.streams.append(
+            PhysicalStream(stream.name, head.id, head.port, sink, port, schema, route, codec, encoding)
+        )
+
+
+def _alike(one: Encoding | None, other: Encoding | None) -> bool:
+    """True if tuples for two ports are serialised in the same way."""
+    if one is None or other is None:
+        return one is other
+    return one.codec is other.codec and one.schema.type is other.schema.type
+
+
+def _by_author(output: _Output) -> bool:
+    """True if the port declares a unifier."""
+    return output.operator.operator.unifier_of(output.port) is not None
 
 
 def _route(part: Partition, port: str, partition: int, count: int) -> PartitionKeys | RoundRobin | None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from ridgeline.api.codec import StreamCodec
 from ridgeline.api.errors import SchemaError, shorten
 from ridgeline.api.operator import Operator, PassThroughUnifier, Unifier, operator_type, port_schema
 from ridgeline.api.schema import Schema
+from ridgeline.api.state import KeyedState
 from ridgeline.plan.check_callbacks import callback_faults
 from ridgeline.plan.properties import property_faults, settle
 
 
-def make_unifier(operator: Operator, port: str) -> Unifier:
+def make_unifier(operator: Operator, port: str) -> Operator:
     """Create the unifier of an operator's port, with validated properties."""
     declared = operator.unifier_of(port)
     unifier = (
@@ -27,7 +29,7 @@ def make_unifier(operator: Operator, port: str) -> Unifier:
     return unifier
 
 
-def unifier_ports(unifier: Unifier) -> tuple[str, str]:
+def unifier_ports(unifier: Operator) -> tuple[str, str]:
     """The names of its input and its output port."""
     declared = operator_type(type(unifier))
     (entry,), (leaving,) = declared.inputs, declared.outputs
@@ -40,7 +42,7 @@ def unifier_faults(operator: Operator, port: str, schema: Schema | None) -> list
     if declared is None:
         return []
     kind = declared if isinstance(declared, type) else type(declared)
-    if not issubclass(kind, Unifier):
+    if not issubclass(kind, Unifier) and declared is not operator:
         shown = f"`{kind.__name__}`" if issubclass(kind, Operator) else shorten(declared)
         return [
             (
@@ -83,17 +85,45 @@ def unifier_faults(operator: Operator, port: str, schema: Schema | None) -> list
     return faults
 
 
-def cascade(count: int, limit: int | None) -> list[list[int]]:
-    """The levels of intermediate unifiers that merge `count` partitions into at most `limit` streams.
+def merges_by_key(operator: Operator, port: str) -> tuple[str, StreamCodec] | None:
+    """The input port and the codec of a unifier that merges key by key, of an operator's port.
+
+    None for a unifier without a key, for one with state that is not kept by key, and for the operator itself:
+    the key of its port says how it is divided, not how its results are merged.
+    """
+    declared = operator.unifier_of(port)
+    kind = declared if isinstance(declared, type) else type(declared)
+    if not issubclass(kind, Unifier):
+        return None
+    ports = operator_type(kind)
+    ((name, entry),) = ports.inputs.items()
+    own = [state for name, state in ports.states.items() if name != "_waiting"]
+    if entry.codec is None or not all(isinstance(state, KeyedState) for state in own):
+        return None
+    return name, entry.codec
+
+
+Limits = int | tuple[int, ...] | None
+"""How many streams a unifier of a cascade merges at most: one number for all levels, or one a level."""
+
+
+def cascade(count: int, limits: Limits) -> list[list[int]]:
+    """The levels of intermediate unifiers that merge `count` partitions into at most so many streams.
 
     A level is a list of group sizes. A group of several is merged by one unifier; a group of one is passed
-    on.
+    on. With one number a level, the last one is that of all further levels and of the final unifier.
 
     >>> cascade(5, 2), cascade(4, 4), cascade(4, None)
     ([[2, 2, 1], [2, 1]], [], [])
+    >>> cascade(16, (4, 2)), cascade(16, (2, 4))
+    ([[4, 4, 4, 4], [2, 2]], [[2, 2, 2, 2, 2, 2, 2, 2], [4, 4]])
     """
+    if limits is None:
+        return []
+    steps = limits if isinstance(limits, tuple) else (limits,)
     levels: list[list[int]] = []
-    while limit is not None and count > limit:
+    while count > steps[-1]:
+        limit = steps[min(len(levels), len(steps) - 1)]
         full, rest = divmod(count, limit)
         levels.append([limit] * full + [rest] * bool(rest))
         count = len(levels[-1])

@@ -126,4 +126,5 @@ def _logical_operator(operator: DraftOperator) -> LogicalOperator:
         outputs,
         operator.ports,
         operator.unifiers,
+        operator.divided,
     )

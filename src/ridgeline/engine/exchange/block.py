@@ -31,6 +31,8 @@ Content: TypeAlias = Payload | Tuples
 """Tuples themselves stay within a process."""
 PackedTimes: TypeAlias = str | tuple[Payload, Payload | None]
 """The column that holds the times; or newest and oldest times as int64, one a tuple or one for all."""
+OpenedTimes: TypeAlias = str | tuple[pa.Buffer, pa.Buffer | None] | None
+"""The same at hand; None for tuples without times."""
 
 
 class Block(NamedTuple):
@@ -112,7 +114,7 @@ def encode(tuples: Tuples) -> pa.Buffer:
     return sink.getvalue()
 
 
-def encode_times(tuples: Tuples) -> str | tuple[pa.Buffer, pa.Buffer | None] | None:
+def encode_times(tuples: Tuples) -> OpenedTimes:
     """The times of a run of tuples, None if they have none."""
     if tuples.time_column is not None:
         return tuples.time_column
@@ -128,22 +130,21 @@ def _pack(times: Microseconds) -> pa.Buffer:
     )
 
 
-def decode(
-    schema: Schema, payload: pa.Buffer, times: str | tuple[pa.Buffer, pa.Buffer | None] | None = None
-) -> Tuples:
+def decode(schema: Schema, payload: pa.Buffer, times: OpenedTimes = None) -> Tuples:
     """The tuples of a block; their buffers lie in `payload`, nothing is copied."""
     if schema.has_dictionary:
         batch = pa.ipc.open_stream(payload).read_next_batch()
     else:
         batch = pa.ipc.read_record_batch(payload, schema.arrow)
+    return Tuples.of_batch(schema, batch, opened_times(times, len(batch)))
+
+
+def opened_times(times: OpenedTimes, count: int) -> Times | str | None:
+    """The times of so many tuples."""
     if not isinstance(times, tuple):
-        return Tuples.of_batch(schema, batch, times)
+        return times
     newest, oldest = times
-    return Tuples.of_batch(
-        schema,
-        batch,
-        Times(_unpack(newest, len(batch)), None if oldest is None else _unpack(oldest, len(batch))),
-    )
+    return Times(_unpack(newest, count), None if oldest is None else _unpack(oldest, count))
 
 
 def _unpack(times: pa.Buffer, count: int) -> Microseconds:

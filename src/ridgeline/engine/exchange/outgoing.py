@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from ridgeline.api.tuples import Tuples
+from ridgeline.engine.exchange import coded
 from ridgeline.engine.exchange.block import Block, Message, PackedTimes, Payload, encode, encode_times
 from ridgeline.engine.exchange.routing import Splitter
 from ridgeline.engine.exchange.shared_blocks import SharedPlace, SharedWriter
 from ridgeline.plan.container_spec import ContainerSpec, Route
+from ridgeline.plan.physical import Encoding
 
 Emitted = dict[tuple[int, str], list[Tuples]]
 """Tuples by the id of an operator and the name of one of its input ports."""
@@ -76,7 +78,7 @@ class Outgoing:
                 continue
             routes, splitter = found
             for part in parts:
-                packed: dict[int, tuple[Payload, PackedTimes | None]] = {}
+                packed: dict[tuple[int, int], tuple[Payload, PackedTimes | None]] = {}
                 taken = splitter.split(part)
                 for (number, route), share in zip(routes, taken, strict=True):
                     if share is None:
@@ -88,12 +90,17 @@ class Outgoing:
                     if route.container in self._near:
                         blocks.append(Block(route.sink, route.sink_port, number, share))
                         continue
-                    if id(share) not in packed:
-                        packed[id(share)] = self._pack(share)
-                    blocks.append(Block(route.sink, route.sink_port, number, *packed[id(share)]))
+                    form = id(share), id(route.encoding)
+                    if form not in packed:
+                        packed[form] = self._pack(share, route.encoding)
+                    blocks.append(Block(route.sink, route.sink_port, number, *packed[form]))
 
-    def _pack(self, tuples: Tuples) -> tuple[Payload, PackedTimes | None]:
-        return self._writer.pack(tuples) if self._writer else (encode(tuples), encode_times(tuples))
+    def _pack(self, tuples: Tuples, encoding: Encoding | None) -> tuple[Payload, PackedTimes | None]:
+        """By the codec of the port that they go to, else by Arrow. Raises RidgelineError."""
+        encoded = None if encoding is None else coded.encode(tuples, encoding)
+        if self._writer:
+            return self._writer.pack(tuples, encoded)
+        return encode(tuples) if encoded is None else encoded, encode_times(tuples)
 
     def messages(self, tag: str, *, to_all: bool) -> dict[int, Message]:
         """A message for each consumer that gets blocks, by the id of its container, or for each consumer.

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ridgeline.api.codec import Hashes
+from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.times import Positions
 from ridgeline.api.tuples import Tuples
 from ridgeline.plan.container_spec import Route
-from ridgeline.plan.physical import RoundRobin
+from ridgeline.plan.physical import OwnKeys, RoundRobin
 
 _Keyed = list[tuple[int, PartitionKeys]]
 """Numbers of routes, and the keys that each takes."""
@@ -30,6 +31,11 @@ class Splitter:
         self._routes = routes
         self._start = 0
         self._seen = 0
+        self._checked = [
+            (number, route.route.keys)
+            for number, route in enumerate(routes)
+            if isinstance(route.route, OwnKeys)
+        ]
         keyed: dict[int, _Keyed] = {}
         for number, route in enumerate(routes):
             if isinstance(route.route, PartitionKeys):
@@ -49,11 +55,14 @@ class Splitter:
     def split(self, part: Tuples) -> list[Tuples | None]:
         """What each route takes of the next run of tuples, in order; None for nothing.
 
-        A route that takes all takes the run itself.
+        A route that takes all takes the run itself. Raises RidgelineError for a tuple of another's keys.
         """
         taken = [part if route.route is None else None for route in self._routes]
         if not len(part):
             return taken
+        for number, keys in self._checked:
+            self._check(number, keys, part)
+            taken[number] = part
         for number, route in enumerate(self._routes):
             if isinstance(route.route, RoundRobin):
                 first = (route.route.index - self._start - self._seen) % route.route.of
@@ -65,6 +74,18 @@ class Splitter:
                 for number, positions in one.divide(hashes):
                     taken[number] = _take(part, positions)
         return taken
+
+    def _check(self, number: int, keys: PartitionKeys, part: Tuples) -> None:
+        """Raise RidgelineError for a tuple that belongs to another partition than this route leads to."""
+        hashes = self._routes[number].codec.hashes(part).astype(np.uint64, copy=False)
+        strays = np.flatnonzero(
+            ~np.isin(hashes & np.uint64(keys.mask), np.array(sorted(keys.keys), np.uint64))
+        )
+        if len(strays):
+            stray = shorten(part.take(strays[:1]).rows[0])
+            what = f"a unifier by key emitted {stray}, whose key none of the tuples had that it merged here"
+            msg = f"{what}; emit tuples of the keys that came, or leave the `key` of its input port out"
+            raise RidgelineError(msg)
 
 
 class _Pass:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange.block import (
+    OpenedTimes,
     PackedTimes,
     Payload,
     Reference,
@@ -70,22 +71,29 @@ class SharedWriter:
         self._granted = 0
         self._usable = True
 
-    def pack(self, tuples: Tuples) -> tuple[Payload, PackedTimes | None]:
-        """Encode tuples and their times: by reference if that pays and there is room, else by value."""
-        batch, times = tuples.batch, encode_times(tuples)
+    def pack(self, tuples: Tuples, encoded: pa.Buffer | None = None) -> tuple[Payload, PackedTimes | None]:
+        """Encode tuples and their times: by reference if that pays and there is room, else by value.
+
+        `encoded`: the tuples as a codec has encoded them.
+        """
+        times = encode_times(tuples)
         columns = [part for part in times if part is not None] if isinstance(times, tuple) else []
-        size = batch.nbytes + sum(column.size for column in columns)
+        size = tuples.batch.nbytes if encoded is None else encoded.size
+        size += sum(column.size for column in columns)
         if size < SMALLEST_BYTES or not self._has_room(size):
-            return encode(tuples), times
+            return encode(tuples) if encoded is None else encoded, times
         try:
-            payload = self._write_batch(batch, separate=tuples.schema.has_dictionary)
+            if encoded is not None:
+                payload = self._write(encoded)
+            else:
+                payload = self._write_batch(tuples.batch, separate=tuples.schema.has_dictionary)
             if not isinstance(times, tuple):
                 return payload, times
             newest, oldest = times
             return payload, (self._write(newest), None if oldest is None else self._write(oldest))
         except OSError:
             self._usable = False
-            return encode(tuples), times
+            return encode(tuples) if encoded is None else encoded, times
 
     def close(self) -> None:
         """The file is complete."""
@@ -168,7 +176,7 @@ class SharedReader:
             raise LostBlockError(msg)
         return self._files[path].slice(offset, size)
 
-    def open_times(self, times: PackedTimes | None) -> str | tuple[pa.Buffer, pa.Buffer | None] | None:
+    def open_times(self, times: PackedTimes | None) -> OpenedTimes:
         """As `open`, the times of a block."""
         if not isinstance(times, tuple):
             return times

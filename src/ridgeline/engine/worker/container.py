@@ -22,15 +22,15 @@ from ridgeline.api.operator import SparkSource
 from ridgeline.api.pickling import dumps
 from ridgeline.api.state import ValueCell
 from ridgeline.api.tuples import Tuples
-from ridgeline.engine.exchange import block
-from ridgeline.engine.exchange.block import Block, Message, Payload
+from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.outgoing import Emitted, Outgoing, Routes
-from ridgeline.engine.exchange.shared_blocks import LostBlockError, SharedPlace, SharedReader
+from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.state import state_files, versions
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import Storage
 from ridgeline.engine.state.undo import Undo
 from ridgeline.engine.worker.feeding import FedRows
+from ridgeline.engine.worker.receiving import receive, tags_of
 from ridgeline.engine.worker.relay import Chain, Ran, Relay, chains
 from ridgeline.engine.worker.runtime import Inspect, OperatorRuntime
 from ridgeline.engine.worker.skipping import Skips
@@ -146,9 +146,9 @@ class Container:
             self._routes, f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}", place, self.near
         )
         try:
-            seen = {} if ended else self._seen(messages, request.window_id)
+            tags = {} if ended else tags_of(self.spec, messages, request.window_id)
             report = self._run(request, messages, batches, outgoing, tag, task_attempt, task_began)
-            report.task_attempt, report.seen = task_attempt, seen
+            report.task_attempt, report.seen = task_attempt, tags
         except BaseException:
             self._failed = True
             outgoing.discard()
@@ -218,7 +218,7 @@ class Container:
             for runtime in self._operators.values()
         }
         window.restored = timeline.now()
-        delivered = self._receive(messages, request.window_id)
+        delivered = receive(self.spec, messages, request.window_id)
         changes: dict[int, state_files.CellChanges] = {}
         for runtime in self._operators.values():
             runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"
@@ -400,7 +400,7 @@ class Container:
         self, changes: Mapping[int, state_files.CellChanges], window_id: int, error: Exception
     ) -> OperatorError:
         """Name the operator whose state cannot be pickled."""
-        name, partition, text = self._first_name, 0, described(error)
+        name, partition, text = self.spec.operators[0].name, 0, described(error)
         for operator_id, cells in changes.items():
             for cell, change in cells.items():
                 try:
@@ -418,47 +418,6 @@ class Container:
         )
 
     # Tuples -------------------------------------------------------------------------------------------------
-
-    def _receive(self, messages: Sequence[Message], window_id: int) -> Emitted:
-        """The tuples of all blocks by input port, in the order of producers, not of arrival."""
-        delivered: Emitted = {}
-        reader = SharedReader()
-        for message in sorted(messages, key=lambda message: (message.producer, message.part)):
-            for sent in message.blocks:
-                if isinstance(sent.payload, Tuples):
-                    tuples = sent.payload
-                else:
-                    tuples = self._opened(message.producer, sent, sent.payload, reader, window_id)
-                delivered.setdefault((sent.sink, sent.port), []).append(tuples)
-        return delivered
-
-    def _opened(
-        self, producer: int, sent: Block, payload: Payload, reader: SharedReader, window_id: int
-    ) -> Tuples:
-        """The tuples of a block that comes from another process. Raises OperatorError if it is lost."""
-        schema = self.spec.incoming[producer, sent.stream]
-        try:
-            return block.decode(schema, reader.open(payload), reader.open_times(sent.times))
-        except (LostBlockError, pa.ArrowException) as error:
-            what = f"a block of container {producer} for container {self.spec.id} is lost: {error}"
-            raise self._unreceived(what, window_id) from error
-
-    def _seen(self, messages: Sequence[Message], window_id: int) -> dict[int, str]:
-        """The tag of each producer's messages. Raises OperatorError if a producer has sent none."""
-        seen = {message.producer: message.tag for message in messages}
-        missing = self.spec.producers - seen.keys()
-        if missing:
-            what = f"container {self.spec.id} got nothing from containers {sorted(missing)}"
-            raise self._unreceived(what, window_id)
-        return seen
-
-    def _unreceived(self, what: str, window_id: int) -> OperatorError:
-        msg = f"{what} in window {window_id}; the window is run again"
-        return OperatorError(Failure(self.spec.application, self._first_name, 0, window_id, "receive", msg))
-
-    @property
-    def _first_name(self) -> str:
-        return self.spec.operators[0].name
 
     def _begin_turn(self, request: WindowRequest, runtime: OperatorRuntime) -> None:
         """An operator's callbacks are about to run."""

@@ -1,0 +1,89 @@
+"""Runs of tuples that a stream codec serialises on their way to an input port."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from itertools import islice
+
+import pyarrow as pa
+
+from ridgeline.api.errors import RidgelineError, described, shorten
+from ridgeline.api.schema import Schema
+from ridgeline.api.times import Times
+from ridgeline.api.tuples import Tuples
+from ridgeline.engine.exchange.block import OpenedTimes, opened_times
+from ridgeline.plan.physical import Encoding
+
+_HEADER = struct.Struct("<4sIQ")
+"""A mark, the checksum of what follows, the number of tuples."""
+_MARK = b"RLC1"
+
+
+class DamagedError(RidgelineError):
+    """What came is not what was sent."""
+
+
+class DecodeError(RidgelineError):
+    """A codec cannot decode what it has encoded."""
+
+
+def encode(tuples: Tuples, encoding: Encoding) -> pa.Buffer:
+    """The bytes of a run of tuples. Raises RidgelineError for what the codec raises."""
+    who = f"the codec `{type(encoding.codec).__name__}` of {encoding.where}"
+    try:
+        data = encoding.codec.encode_all(tuples.read_as(encoding.schema))
+    except Exception as error:
+        first = shorten(tuples.rows[0])
+        what = f"{who} cannot encode {len(tuples)} tuples, the first being {first}: {described(error)}"
+        msg = f"{what}; let `encode` take whatever its port may get"
+        raise RidgelineError(msg) from error
+    try:
+        view = memoryview(data).cast("B")
+    except TypeError:
+        msg = f"{who} made {shorten(data)} of {len(tuples)} tuples, which is no `bytes`; return `bytes`"
+        raise RidgelineError(msg) from None
+    return pa.py_buffer(_HEADER.pack(_MARK, _checksum(view, len(tuples)), len(tuples)) + view)
+
+
+def decode(data: pa.Buffer, encoding: Encoding, times: OpenedTimes) -> Tuples:
+    """The tuples of these bytes.
+
+    Raises DamagedError for bytes that `encode` has not made, DecodeError for what the codec raises or makes.
+    """
+    view = memoryview(data).cast("B").toreadonly()
+    mark, checksum, count = _HEADER.unpack_from(view) if view.nbytes >= _HEADER.size else (b"", 0, 0)
+    body = view[_HEADER.size :]
+    if mark != _MARK or _checksum(body, count) != checksum:
+        msg = f"{view.nbytes} bytes are damaged"
+        raise DamagedError(msg)
+    try:
+        found = encoding.codec.decode_all(body, count, encoding.schema)
+        return _tuples(found, count, encoding.schema, opened_times(times, count))
+    except Exception as error:
+        name = f"the codec `{type(encoding.codec).__name__}`"
+        what = f"{name} cannot decode {count} tuples of {body.nbytes} bytes: {described(error)}"
+        msg = f"{what}; let `decode` return what `encode` got"
+        raise DecodeError(msg) from error
+
+
+def _tuples(found: object, count: int, schema: Schema, times: Times | str | None) -> Tuples:
+    """What a codec has made, as tuples of its port. Raises ValueError, TypeError or SchemaError."""
+    if isinstance(found, Tuples):
+        batch, made = found.batch, len(found)
+        if not batch.schema.equals(schema.arrow):
+            msg = f"it made tuples of {found.schema.describe()}, not {schema.describe()}"
+            raise TypeError(msg)
+        tuples = Tuples.of_batch(schema, batch, times)
+    else:
+        rows = list(islice(iter(found), count + 1))  # type: ignore[call-overload]  # what is no sequence, raises
+        made = len(rows)
+        tuples = Tuples.of_rows(schema, rows, times)
+    if made != count:
+        msg = f"it made {made if made <= count else 'more'} tuples of {count}"
+        raise ValueError(msg)
+    return tuples
+
+
+def _checksum(body: memoryview, count: int) -> int:
+    return zlib.crc32(body, zlib.crc32(count.to_bytes(8, "little")))

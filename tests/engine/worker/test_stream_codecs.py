@@ -1,0 +1,382 @@
+"""Codecs that serialise what containers send each other."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+from typing import Any, ClassVar, NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline.api import (
+    Application,
+    InputPort,
+    KeyedState,
+    Operator,
+    OperatorError,
+    OutputPort,
+    Schema,
+    StreamCodec,
+    Tuples,
+    stable_hash,
+)
+from ridgeline.engine.exchange import coded
+from ridgeline.plan import find_faults
+from ridgeline.plan.physical import Encoding
+from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Sale(NamedTuple):
+    product: str
+    cents: int
+    time: datetime
+
+
+class Json(StreamCodec):
+    """Tuple by tuple; counts what it does, in this process."""
+
+    calls: ClassVar[list[str]] = []
+
+    def encode(self, tuple: Sale) -> bytes:
+        self.calls.append("encode")
+        return json.dumps([tuple.product, tuple.cents, tuple.time.isoformat()]).encode()
+
+    def decode(self, data: bytes) -> Sale:
+        self.calls.append("decode")
+        product, cents, time = json.loads(data)
+        return Sale(product, cents, datetime.fromisoformat(time))
+
+
+class ByProduct(Json):
+    """Divides too."""
+
+    def hash(self, tuple: Sale) -> int:
+        return stable_hash(tuple.product)
+
+
+class Columns(StreamCodec):
+    """A run at once, of any schema: as an application takes it."""
+
+    def encode_all(self, tuples: Tuples) -> pa.Buffer:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, tuples.batch.schema) as stream:
+            stream.write_batch(tuples.batch)
+        return sink.getvalue()
+
+    def decode_all(self, data: memoryview, count: int, schema: Schema) -> Tuples:
+        return Tuples.of_batch(schema, pa.ipc.open_stream(data).read_next_batch())
+
+
+class Totals(Operator):
+    sales = InputPort(Sale, key="product")
+    totals = OutputPort(Sale)
+    held = KeyedState(Sale)
+
+    @sales.process
+    def add(self, sale: Sale) -> None:
+        before = self.held.get(sale.product)
+        cents = sale.cents + (before.cents if before else 0)
+        self.held[sale.product] = Sale(sale.product, cents, sale.time)
+
+    def end_window(self) -> None:
+        for _, total in self.held.changed():
+            self.totals.emit(total)
+
+
+class TotalsByCodec(Totals):
+    sales = InputPort(Sale, codec=ByProduct())
+
+    @sales.process
+    def add_by_codec(self, sale: Sale) -> None:
+        self.add(sale)
+
+
+class TotalsInJson(Totals):
+    sales = InputPort(Sale, key="product", codec=Json())
+
+    @sales.process
+    def add_in_json(self, sale: Sale) -> None:
+        self.add(sale)
+
+
+def application(
+    windows: Sequence[Sequence[Sale]],
+    totals: Operator | None = None,
+    *,
+    fails: bool = False,
+    codec: StreamCodec | None = None,
+    port_codec: StreamCodec | None = None,
+    **attributes: Any,
+) -> Application:
+    """Two stages by key, and a second reader of the first stage without a codec of its own."""
+    items = [item for window in windows for item in (*window, *[ABORT] * fails, END_WINDOW)]
+    app = Application("sales", window="1s", stream_codec=codec)
+    source = app.add_operator("source", ListInput(Sale, items, timestamp="time"))
+    first: Any = app.add_operator("first", Totals(), partitions=3)
+    second: Any = app.add_operator("totals", totals or Totals(), **attributes)
+    if port_codec is not None:
+        app.set_attribute(second.sales, stream_codec=port_codec)
+    app.add_stream("sales", source.output, first.sales)
+    app.add_stream(
+        "summed", first.totals, second.sales, app.add_operator("beside", CollectorSink(Sale)).input
+    )
+    app.add_stream("totals", second.totals, app.add_operator("sink", CollectorSink(Sale)).input)
+    return app
+
+
+sales = st.lists(
+    st.lists(
+        st.builds(
+            Sale,
+            st.sampled_from(["tea", "milk", "rice", "açaí"]),
+            st.integers(0, 99),
+            st.integers(0, 9).map(lambda second: START + timedelta(seconds=second)),
+        ),
+        max_size=6,
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+@pytest.mark.guide("002", "Stream Codec")
+@pytest.mark.guide("004", "StreamCodec")
+@settings(deadline=None, max_examples=15)
+@given(
+    windows=sales,
+    options=st.sampled_from(
+        [
+            {"totals": TotalsByCodec()},
+            {"totals": TotalsInJson()},
+            {"codec": Columns()},
+            {"port_codec": Json()},
+            {"codec": Columns(), "port_codec": Json()},
+        ]
+    ),
+    partitions=st.sampled_from([1, 2, 3, 5]),
+    limit=st.sampled_from([None, 2]),
+    fails=st.booleans(),
+)
+def test_results_are_those_without_a_codec(
+    windows: list[list[Sale]], options: dict[str, Any], partitions: int, limit: int | None, *, fails: bool
+) -> None:
+    plain = run_local(application(windows))
+    run = run_local(application(windows, **options, partitions=partitions, unifier_limit=limit, fails=fails))
+    for name, number in itertools.product(("sink", "beside"), run.window_ids):
+        assert sorted(run.collected(name, number)) == sorted(plain.collected(name, number))
+
+
+def test_only_what_goes_to_the_port_is_serialised_and_only_between_containers() -> None:
+    Json.calls.clear()
+    windows = [[Sale("tea", 1, START), Sale("milk", 2, START)]]
+    run_local(application(windows, TotalsInJson(), partitions=2))
+    assert sorted(Json.calls) == ["decode"] * 2 + ["encode"] * 2
+    Json.calls.clear()
+    run_local(application(windows))
+    assert not Json.calls
+
+
+class Held:
+    """Cannot be pickled."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.lock = Lock()
+
+
+class Numbers(StreamCodec):
+    def encode(self, tuple: Held) -> bytes:
+        return str(tuple.number).encode()
+
+    def decode(self, data: bytes) -> Held:
+        return Held(int(data))
+
+
+class Make(Operator):
+    sales = InputPort(Sale)
+    made = OutputPort(object)
+
+    @sales.process
+    def make(self, sale: Sale) -> None:
+        self.made.emit(Held(sale.cents))
+
+
+class Take(Operator):
+    made = InputPort(object, codec=Numbers())
+    sales = OutputPort(Sale)
+
+    @made.process
+    def take(self, held: Held) -> None:
+        self.sales.emit(Sale("tea", held.number, START))
+
+
+def test_a_codec_stands_in_for_pickle() -> None:
+    app = Application("held", window="1s")
+    source = app.add_operator("source", ListInput(Sale, [Sale("tea", number, START) for number in range(9)]))
+    make = app.add_operator("make", Make())
+    take = app.add_operator("take", Take(), partitions=3)
+    sink = app.add_operator("sink", CollectorSink(Sale))
+    app.add_stream("sales", source.output, make.sales)
+    app.add_stream("made", make.made, take.made)
+    app.add_stream("taken", take.sales, sink.input)
+    assert sorted(sale.cents for sale in run_local(app).collected("sink")) == list(range(9))
+
+
+class Fewer(Json):
+    def decode_all(self, data: memoryview, count: int, schema: Schema) -> list[Any]:
+        return [*super().decode_all(data, count, schema)][1:]
+
+
+class Endless(Json):
+    def decode_all(self, data: memoryview, count: int, schema: Schema) -> Any:
+        def rows() -> Iterator[Sale]:
+            yield from itertools.repeat(Sale("tea", 1, START))
+
+        return rows()
+
+
+class OtherTypes(Json):
+    def decode(self, data: bytes) -> Any:
+        return Sale("tea", "many", START)  # type: ignore[arg-type]
+
+
+class OtherSchema(Columns):
+    def decode_all(self, data: memoryview, count: int, schema: Schema) -> Tuples:
+        return Tuples.of_batch(schema, pa.record_batch({"x": [1] * count}))
+
+
+class Nothing(Json):
+    def decode_all(self, data: memoryview, count: int, schema: Schema) -> Any:
+        return None
+
+
+class Raises(Json):
+    def decode(self, data: bytes) -> Sale:
+        message = "not today"
+        raise ValueError(message)
+
+
+class RaisesEarly(Json):
+    def encode(self, tuple: Sale) -> bytes:
+        message = "not ever"
+        raise ValueError(message)
+
+
+class NoBytes(Json):
+    def encode_all(self, tuples: Tuples) -> Any:
+        return 7
+
+
+class NoText(Json):
+    def encode(self, tuple: Sale) -> Any:
+        return "text"
+
+
+@pytest.mark.parametrize(
+    ("codec", "failed", "text"),
+    [
+        (Fewer(), "receive", "it made 0 tuples of 1"),
+        (Endless(), "receive", "it made more tuples of 1"),
+        (OtherTypes(), "receive", "cannot decode 1 tuples"),
+        (OtherSchema(), "receive", "it made tuples of"),
+        (Nothing(), "receive", "cannot decode 1 tuples"),
+        (Raises(), "receive", "ValueError: not today"),
+        (RaisesEarly(), "emit", "ValueError: not ever"),
+        (NoBytes(), "emit", "made 7 of 1 tuples, which is no `bytes`"),
+        (NoText(), "emit", "cannot encode 1 tuples"),
+    ],
+)
+def test_a_codec_that_lies_is_an_error_with_operator_port_and_stream(
+    codec: StreamCodec, failed: str, text: str
+) -> None:
+    app = application([[Sale("tea", 1, START)]], port_codec=codec, partitions=2)
+    with pytest.raises(OperatorError) as caught:
+        run_local(app)
+    assert caught.value.failure.callback == failed
+    assert text in caught.value.failure.error
+    assert "port `sales` of operator `totals` (stream `summed`)" in caught.value.failure.error
+
+
+SALE = Schema(Sale)
+ENCODING = Encoding(Json(), SALE, "port `sales` of operator `totals` (stream `summed`)")
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data())
+def test_damaged_bytes_are_found(data: Any) -> None:
+    rows = [Sale("tea", number, START) for number in range(4)]
+    sound = bytes(coded.encode(Tuples.of_rows(SALE, rows), ENCODING))
+    assert coded.decode(pa.py_buffer(sound), ENCODING, None).rows == rows
+    position = data.draw(st.integers(0, len(sound) - 1))
+    flipped = sound[:position] + bytes([sound[position] ^ data.draw(st.integers(1, 255))])
+    changed = data.draw(
+        st.sampled_from([flipped + sound[position + 1 :], sound[:position], sound + b"x", b""])
+    )
+    with pytest.raises(coded.DamagedError):
+        coded.decode(pa.py_buffer(changed), ENCODING, None)
+
+
+class OnlyEncode(StreamCodec):
+    def encode(self, tuple: Any) -> bytes:
+        return b""
+
+
+class OnlyHash(StreamCodec):
+    def hash(self, tuple: Any) -> int:
+        return 1
+
+
+class TotalsFaulty(Totals):
+    sales = InputPort(Sale, codec=OnlyEncode())
+
+    @sales.process
+    def add_faulty(self, sale: Sale) -> None: ...
+
+
+class TotalsNothing(Totals):
+    sales = InputPort(Sale, codec=StreamCodec())
+
+    @sales.process
+    def add_nothing(self, sale: Sale) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (
+            {"totals": TotalsFaulty()},
+            "`totals.sales`: its codec `OnlyEncode` has `encode` but no `decode`; implement both",
+        ),
+        (
+            {"totals": TotalsNothing()},
+            (
+                "`totals.sales`: its codec `StreamCodec` does nothing; "
+                "implement `hash`, or `encode` and `decode`"
+            ),
+        ),
+        (
+            {"codec": OnlyHash()},
+            (
+                "`stream_codec`: attribute `stream_codec`: `OnlyHash` serialises nothing; "
+                "implement `encode` and `decode`"
+            ),
+        ),
+        (
+            {"port_codec": OnlyHash()},
+            (
+                "`totals.sales.stream_codec`: attribute `stream_codec`: `OnlyHash` serialises nothing; "
+                "implement `encode` and `decode`"
+            ),
+        ),
+    ],
+)
+def test_codecs_that_cannot_serialise_are_refused(options: dict[str, Any], fault: str) -> None:
+    assert [str(found) for found in find_faults(application([[]], **options))] == [fault]

@@ -1,0 +1,314 @@
+"""Unifiers: where they stand, operators that are their own, cascades; results never depend on partitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline.api import (
+    Application,
+    InputPort,
+    KeyedState,
+    Operator,
+    OperatorError,
+    OutputPort,
+    State,
+    Unifier,
+)
+from ridgeline.plan import PhysicalPlan, build_physical, find_faults, validate
+from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+
+PARTITIONS = st.sampled_from([1, 2, 3, 5])
+LIMITS = st.sampled_from([None, 2, 4, (2, 3), (3, 2)])
+
+
+class Count(NamedTuple):
+    word: str
+    count: int
+
+
+class AddByWord(Unifier):
+    """One count for each word, in the order in which words came."""
+
+    counts = InputPort(Count, key="word")
+    sums = OutputPort(Count)
+
+    def begin_window(self, window_id: int) -> None:
+        self.total: Counter[str] = Counter()
+
+    @counts.process
+    def add(self, count: Count) -> None:
+        self.total[count.word] += count.count
+
+    def end_window(self) -> None:
+        for word, count in self.total.items():
+            self.sums.emit(Count(word, count))
+
+
+class Words(Operator):
+    """Counts what it gets, round robin: each partition has a part of each word's count."""
+
+    words = InputPort(Count)
+    counts = OutputPort(Count, unifier=AddByWord)
+
+    def begin_window(self, window_id: int) -> None:
+        self.total: Counter[str] = Counter()
+
+    @words.process
+    def add(self, count: Count) -> None:
+        self.total[count.word] += count.count
+
+    def end_window(self) -> None:
+        for word, count in self.total.items():
+            self.counts.emit(Count(word, count))
+
+
+class Largest(Operator):
+    """The largest count of the window; of two, the one of the later word."""
+
+    counts = InputPort(Count)
+    largest = OutputPort(Count, unifier="self")
+    least: int = 0
+
+    def begin_window(self, window_id: int) -> None:
+        self.best: Count | None = None
+
+    @counts.process
+    def compare(self, count: Count) -> None:
+        better = self.best is None or (count.count, count.word) > (self.best.count, self.best.word)
+        if count.count >= self.least and better:
+            self.best = count
+
+    def end_window(self) -> None:
+        if self.best is not None:
+            self.largest.emit(self.best)
+
+
+class Once(Operator):
+    """By word; fails at a second count of a word in a window, which only a missing merge brings."""
+
+    counts = InputPort(Count, key="word")
+    out = OutputPort(Count)
+
+    seen = KeyedState(int, default=-1)
+
+    @counts.process
+    def note(self, count: Count) -> None:
+        if self.seen[count.word] == self.context.window_id:
+            message = f"{count.word} comes twice"
+            raise ValueError(message)
+        self.seen[count.word] = self.context.window_id
+        self.out.emit(count)
+
+
+def application(
+    windows: list[list[str]],
+    words: Operator | None = None,
+    *,
+    n: int = 1,
+    m: int = 1,
+    limit: Any = None,
+    single: bool = False,
+    mark: list[Any] | None = None,
+) -> Application:
+    """Words -> Once -> a sink, and Words -> Largest -> a sink."""
+    items = [
+        item for window in windows for item in (*(Count(w, 1) for w in window), *(mark or []), END_WINDOW)
+    ]
+    app = Application("words", window="1s")
+    source = app.add_operator("source", ListInput(Count, items))
+    counted: Any = app.add_operator("words", words or Words(), partitions=n, unifier_limit=limit)
+    once = app.add_operator("once", Once(), partitions=m)
+    largest = app.add_operator("largest", Largest(least=1), partitions=m, unifier_limit=limit)
+    if single:
+        app.set_attribute(counted.counts, unifier_single_final=True)
+        app.set_attribute(largest.counts, unifier_single_final=True)
+    app.add_stream("read", source.output, counted.words)
+    app.add_stream("counted", counted.counts, once.counts, largest.counts)
+    app.add_stream("once", once.out, app.add_operator("counts", CollectorSink(Count)).input)
+    app.add_stream("largest", largest.largest, app.add_operator("best", CollectorSink(Count)).input)
+    return app
+
+
+@pytest.mark.guide("002", "NxM Partitions")
+@pytest.mark.guide("002", "Cascading Unifier")
+@pytest.mark.guide("004", "Unifiers")
+@pytest.mark.guide("004", "Unifier")
+@settings(deadline=None, max_examples=20)
+@given(
+    windows=st.lists(st.lists(st.sampled_from("abcdefg"), max_size=9), min_size=1, max_size=3),
+    n=PARTITIONS,
+    m=PARTITIONS,
+    limit=LIMITS,
+    single=st.booleans(),
+    fails=st.booleans(),
+)
+def test_results_never_depend_on_partitions(
+    windows: list[list[str]], n: int, m: int, limit: Any, *, single: bool, fails: bool
+) -> None:
+    mark = [ABORT] if fails else None
+    run = run_local(application(windows, n=n, m=m, limit=limit, single=single, mark=mark))
+    for number, window in enumerate(windows):
+        counts = Counter(window)
+        assert sorted(run.collected("counts", number)) == sorted(counts.items())
+        best = max(((count, word) for word, count in counts.items()), default=None)
+        assert run.collected("best", number) == ([best[::-1]] if best else [])
+
+
+def titles(plan: PhysicalPlan) -> list[str]:
+    return [operator.title for operator in plan.operators]
+
+
+def entering(plan: PhysicalPlan, title: str) -> list[str]:
+    (identity,) = [operator.id for operator in plan.operators if operator.title == title]
+    return [plan.operator(stream.source).title for stream in plan.streams if stream.sink == identity]
+
+
+def test_one_stands_before_each_partition_whose_key_it_shares_else_once_before_the_split() -> None:
+    plan = build_physical(validate(application([[]], n=3, m=2)))
+    assert [title for title in titles(plan) if title.startswith("words")] == [
+        "words[0]",
+        "words[1]",
+        "words[2]",
+        "words.counts#unifier[0]",
+        "words.counts#unifier[1]",
+        "words.counts#unifier[2]",
+    ]
+    assert entering(plan, "words.counts#unifier[0]") == ["words[0]", "words[1]", "words[2]"]
+    assert entering(plan, "once[0]") == ["words.counts#unifier[1]"]
+    assert entering(plan, "once[1]") == ["words.counts#unifier[2]"]
+    assert entering(plan, "largest[0]") == entering(plan, "largest[1]") == ["words.counts#unifier[0]"]
+    own = next(operator for operator in plan.operators if operator.title == "largest.largest#unifier")
+    assert isinstance(own.operator, Largest)
+    assert own.operator.least == 1
+
+
+@pytest.mark.parametrize("end", ["output", "input"])
+def test_unifier_single_final_merges_once_for_all_partitions(end: str) -> None:
+    app = application([[]], n=3, m=2)
+    once, words = app.operators[2].operator, app.operators[1].operator
+    app.set_attribute(words.counts if end == "output" else once.counts, unifier_single_final=True)
+    plan = build_physical(validate(app))
+    assert [title for title in titles(plan) if "words.counts" in title] == ["words.counts#unifier"]
+    routes = [stream.route for stream in plan.streams if stream.name == "counted" and stream.route]
+    assert len(routes) == 4  # it divides for both sinks
+
+
+class Running(AddByWord):
+    """State that is not kept by key: it must see all tuples."""
+
+    all = State(0)
+
+
+class WordsWithState(Words):
+    counts = OutputPort(Count, unifier=Running)
+
+
+class WordsWithoutKey(Words):
+    class Plain(Unifier):
+        counts = InputPort(Count)
+        sums = OutputPort(Count)
+
+    counts = OutputPort(Count, unifier=Plain)
+
+
+@pytest.mark.parametrize("words", [WordsWithState(), WordsWithoutKey()])
+def test_a_unifier_without_key_or_with_other_state_stands_once(words: Operator) -> None:
+    plan = build_physical(validate(application([[]], words, n=3, m=2)))
+    assert [title for title in titles(plan) if "words.counts" in title] == ["words.counts#unifier"]
+
+
+class Changing(AddByWord):
+    """A hostile one: it has a key, and emits another."""
+
+    def end_window(self) -> None:
+        for word, count in self.total.items():
+            self.sums.emit(Count(f"{word}!", count))
+
+
+class WordsChanged(Words):
+    counts = OutputPort(Count, unifier=Changing)
+
+
+class Silent(AddByWord):
+    def end_window(self) -> None:
+        pass
+
+
+class WordsLost(Words):
+    counts = OutputPort(Count, unifier=Silent)
+
+
+class Raising(AddByWord):
+    def end_window(self) -> None:
+        message = "no more"
+        raise ValueError(message)
+
+
+class WordsRaised(Words):
+    counts = OutputPort(Count, unifier=Raising)
+
+
+class Lying(AddByWord):
+    def end_window(self) -> None:
+        self.sums.emit(("a", "many"))  # type: ignore[arg-type]  # that is the point
+
+
+class WordsLied(Words):
+    counts = OutputPort(Count, unifier=Lying)
+
+
+def test_a_unifier_by_key_that_emits_other_keys_is_an_error() -> None:
+    with pytest.raises(OperatorError) as caught:
+        run_local(application([["a", "b", "c", "d"]], WordsChanged(), n=2, m=3))
+    assert caught.value.failure.operator.startswith("words.counts#unifier")
+    assert "a unifier by key emitted Count(word=" in caught.value.failure.error
+
+
+def test_hostile_unifiers() -> None:
+    silent = run_local(application([["a"], ["b"]], WordsLost(), n=2, m=2))
+    assert silent.collected("counts") == silent.collected("best") == []
+    for words, text in ((WordsRaised(), "no more"), (WordsLied(), "count")):
+        with pytest.raises(OperatorError) as caught:
+            run_local(application([["a"]], words, n=2))
+        assert caught.value.failure.operator.startswith("words.counts#unifier")
+        assert text in caught.value.failure.error
+
+
+class TwoPorts(Operator):
+    words = InputPort(Count)
+    others = InputPort(Count, optional=True)
+    counts = OutputPort(Count, unifier="self")
+
+    @words.process
+    def one(self, count: Count) -> None: ...
+
+    @others.process
+    def two(self, count: Count) -> None: ...
+
+
+def test_an_operator_with_two_ports_cannot_be_its_own_unifier() -> None:
+    faults = [str(fault) for fault in find_faults(application([[]], TwoPorts(), n=2))]
+    assert faults == [
+        "`words.counts`: its unifier `TwoPorts` has 2 input ports and 1 output ports; give it one of each"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "limit", "sizes"),
+    [
+        (16, (4, 2), [4, 4, 4, 4, 2, 2, 2]),
+        (16, (2, 4), [2] * 8 + [4, 4, 2]),
+        (5, (4, 2), [4, 2]),
+        (2, (4, 2), [2]),
+    ],
+)
+def test_fan_ins_may_differ_by_level(count: int, limit: tuple[int, ...], sizes: list[int]) -> None:
+    plan = build_physical(validate(application([[]], n=count, limit=limit, m=1)))
+    unifiers = [operator.id for operator in plan.operators if operator.unifier and operator.name == "words"]
+    found = [sum(stream.sink == unifier for stream in plan.streams) for unifier in unifiers]
+    assert sorted(found[:-1], reverse=True) == sorted([*sizes[:-1], sizes[-1]], reverse=True)
