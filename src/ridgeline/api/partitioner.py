@@ -50,6 +50,10 @@ class Partition:
     Ports in `keys` are sticky: it receives the tuples with its keys. Ports in `round_robin` are divided among
     the partitions tuple by tuple. All other ports are broadcast: every partition receives all tuples.
 
+    `properties` and `attributes` are those that differ from the operator's: one partition may read another
+    topic, or have more memory. Attributes: `memory_mb`, `vcores`, `gpus`, `callback_timeout`,
+    `timeout_window_count`, `error_tuples_kept`.
+
     Example:
         >>> from ridgeline import Partition, PartitionKeys
         >>> first = Partition({"payments": PartitionKeys(mask=1, keys=frozenset({0}))}, frozenset({"events"}))
@@ -59,6 +63,8 @@ class Partition:
 
     keys: Mapping[str, PartitionKeys] = field(default_factory=dict)
     round_robin: frozenset[str] = frozenset()
+    properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    attributes: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 class Partitioner(ABC):
@@ -77,7 +83,10 @@ class Partitioner(ABC):
 
     @abstractmethod
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> Sequence[Partition]:
-        """Define `count` partitions of an operator; `ports`: its input ports, in declaration order.
+        """Define the partitions of an operator; `ports`: its input ports, in declaration order.
+
+        `count`: how many are asked for; 1 if nobody asked. It may choose the number if neither the attribute
+        `partitions` nor a parallel port does.
 
         Raises ValueError if that is not possible; its text becomes a fault of the application.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
@@ -35,6 +35,8 @@ class OperatorNode:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     error_outputs: tuple[str, ...] = ()
+    own: Mapping[str, object] = field(default_factory=dict)
+    """`properties` and `attributes` that this partition does not share with the others."""
 
 
 @dataclass(frozen=True, slots=True)

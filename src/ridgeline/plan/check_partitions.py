@@ -18,26 +18,42 @@ def check_partitions(draft: Draft) -> None:
     for operator in ordered(draft):
         connected = [name for name in operator.declared.inputs if name in operator.touched]
         operator.partitions = count = _count(draft, operator, connected)
-        if count is not None and count > 1 and not operator.operator.parallelizable:
-            what = f"it has {count} partitions, but `{operator.kind}` cannot have more than one"
-            draft.fault(operator.port("partitions"), what, "leave `partitions` out")
-            operator.partitions = None
-        elif count is not None and "partitioner" not in operator.doubtful and not operator.vague:
-            operator.attributes["partitions"] = count
-            try:
-                operator.divided = define_partitions(
-                    operator.operator, operator.attributes, count, connected, _followed(operator, connected)
-                )
-            except PartitioningError as error:
-                draft.fault(operator.name, error.what, error.remedy)
-                continue
-            if (
-                count > 1
-                and operator.attributes["partitioner"] is None
-                and operator.operator.partitioner_default is None
-            ):
-                check_meeting(draft, operator)
-                check_keyed_state(draft, operator, connected)
+        if count is None:
+            continue
+        followed = _followed(operator, connected)
+        if _is_refused(draft, operator, "`partitions`" if not followed else "what makes its port parallel"):
+            continue
+        if "partitioner" in operator.doubtful or operator.vague:
+            continue
+        operator.attributes["partitions"] = count
+        fixed = bool(followed) or "partitions" in operator.given
+        try:
+            operator.divided = define_partitions(
+                operator.operator, operator.attributes, count, connected, followed, fixed=fixed
+            )
+        except PartitioningError as error:
+            draft.fault(operator.name, error.what, error.remedy)
+            continue
+        operator.partitions = operator.attributes["partitions"] = len(operator.divided)
+        if _is_refused(draft, operator, "its partitioner"):
+            continue
+        if (
+            count > 1
+            and operator.attributes["partitioner"] is None
+            and operator.operator.partitioner_default is None
+        ):
+            check_meeting(draft, operator)
+            check_keyed_state(draft, operator, connected)
+
+
+def _is_refused(draft: Draft, operator: DraftOperator, cause: str) -> bool:
+    """Add a fault if the operator has more partitions than it can have, by this cause."""
+    if operator.operator.parallelizable or (operator.partitions or 1) == 1:
+        return False
+    what = f"it has {operator.partitions} partitions, but `{operator.kind}` cannot have more than one"
+    draft.fault(operator.port("partitions"), what, f"leave {cause} out")
+    operator.partitions, operator.divided = None, ()
+    return True
 
 
 def _followed(operator: DraftOperator, connected: Collection[str]) -> list[str]:
@@ -101,7 +117,7 @@ def check_unused(draft: Draft) -> None:
             ),
             (
                 "partitioner",
-                values["partitioner"] and operator.is_input,
+                values["partitioner"] and operator.is_input and not _chosen(operator),
                 "an input operator has no tuples to divide",
             ),
             (
@@ -133,6 +149,12 @@ def check_unused(draft: Draft) -> None:
                 draft.fault(
                     operator.port(name), f"attribute `{name}` would do nothing: {why}", "leave it out"
                 )
+
+
+def _chosen(operator: DraftOperator) -> bool:
+    """True if a partitioner chose the number of partitions, or gave them values of their own."""
+    own = any(part.properties or part.attributes for part in operator.divided)
+    return own or ("partitions" not in operator.given and len(operator.divided) > 1)
 
 
 def _error_ports(operator: DraftOperator) -> list[str]:

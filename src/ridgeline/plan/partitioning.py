@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from ridgeline.api.attributes import ATTRIBUTES
 from ridgeline.api.errors import shorten
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.partitioner import Partition, Partitioner, PartitionKeys, PortInfo, StickyPartitioner
+from ridgeline.plan.partition_values import PartitionValueError, own_attributes, own_properties
 
 _GREATEST_MASK = (1 << 16) - 1
+_MOST = ATTRIBUTES["partitions"].maximum
 
 
 class PartitioningError(ValueError):
@@ -38,11 +43,14 @@ def define_partitions(
     count: int,
     connected: Collection[str],
     followed: Collection[str],
+    *,
+    fixed: bool,
 ) -> tuple[Partition, ...]:
     """Define the partitions of an operator, for its connected ports that are not `followed` (parallel).
 
     The attribute `partitioner` decides, else the class's `partitioner_default`, else `StickyPartitioner()`.
-    If a port is parallel, all others are broadcast unless a partitioner is given. Raises PartitioningError.
+    If a port is parallel, all others are broadcast unless a partitioner is given. `fixed`: the number is
+    given; else a partitioner may choose it. Raises PartitioningError.
     """
     inputs = operator_type(type(operator)).inputs
     given: Partitioner | None = attributes["partitioner"] or operator.partitioner_default
@@ -66,32 +74,49 @@ def define_partitions(
         reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         what = f"{shorten(partitioner)} cannot make {count} partitions: {reason}"
         raise PartitioningError(what, "choose another partitioner or number of partitions") from error
-    _check(partitioner, partitions, count, ports)
+    try:
+        _check(partitioner, partitions, count if fixed else None, ports)
+    except (TypeError, AttributeError) as error:
+        what = f"{shorten(partitioner)} gave partitions that are none: {error}"
+        raise PartitioningError(what, "return a list of `Partition(keys, round_robin)`") from error
     open_ports = {port.name for port in ports if port.connected}
     return tuple(
-        Partition(
-            {name: keys for name, keys in part.keys.items() if name in open_ports},
-            frozenset(part.round_robin) & open_ports,
-        )
-        for part in partitions
+        _settled(partitioner, operator, number, part, open_ports) for number, part in enumerate(partitions)
     )
 
 
+def _settled(
+    partitioner: Partitioner, operator: Operator, number: int, part: Partition, open_ports: Collection[str]
+) -> Partition:
+    """A partition with connected ports only, and with valid values of its own. Raises PartitioningError."""
+    try:
+        properties, attributes = own_properties(operator, part), own_attributes(part)
+    except PartitionValueError as error:
+        what = f"{shorten(partitioner)} gave partition {number} wrong values: {error.what}"
+        raise PartitioningError(what, error.remedy) from error
+    keys = {name: keys for name, keys in part.keys.items() if name in open_ports}
+    return Partition(keys, frozenset(part.round_robin) & frozenset(open_ports), properties, attributes)
+
+
 def _check(
-    partitioner: Partitioner, partitions: Sequence[Partition], count: int, ports: Sequence[PortInfo]
+    partitioner: Partitioner, partitions: Sequence[Partition], asked: int | None, ports: Sequence[PortInfo]
 ) -> None:
     """Raise PartitioningError unless the partitions are valid.
 
-    Valid: the asked number, known ports, and one way of division for each port.
+    Valid: the number asked for, if there is one, known ports, and one way of division for each port.
     """
     name = shorten(partitioner)
     if not isinstance(partitions, (list, tuple)) or not all(
-        isinstance(part, Partition) for part in partitions
+        isinstance(part, Partition) for part in partitions[: _MOST + 1]
     ):
         what = f"{name} gave {shorten(partitions)}, which is no list of `Partition`"
         raise PartitioningError(what, "return a list of `Partition(keys, round_robin)`")
-    if len(partitions) != count:
-        what = f"{name} gave {len(partitions)} partitions; {count} were asked for"
+    count = len(partitions)
+    if not 0 < count <= _MOST:
+        what = f"{name} gave {count} partitions"
+        raise PartitioningError(what, f"return at least one and at most {_MOST}")
+    if asked is not None and count != asked:
+        what = f"{name} gave {count} partitions; {asked} were asked for"
         raise PartitioningError(what, "return as many as `count` says, or set `partitions` to what it gives")
     known = {port.name: port for port in ports}
     for port in dict.fromkeys(
@@ -134,12 +159,14 @@ def check_cover(name: str, port: str, keys: Sequence[PartitionKeys]) -> None:
             )
             raise PartitioningError(what, "use keys within the mask")
     size = 1 << mask.bit_length()
-    taken = [0] * size
+    taken, values = np.zeros(size, np.int32), np.arange(size)
     for part in keys:
-        for key in part.keys:
-            for value in range(key, size, part.mask + 1) if _is_whole(part.mask) else range(size):
-                taken[value] += value & part.mask == key
-    for value, times in enumerate(taken):
+        if _is_whole(part.mask):
+            for key in part.keys:
+                taken[key :: part.mask + 1] += 1
+        else:
+            taken += np.isin(values & part.mask, list(part.keys))
+    for value, times in enumerate(taken.tolist()):
         if times != 1:
             takers = [number for number, part in enumerate(keys) if value & part.mask in part.keys]
             by = f"by partitions {', '.join(map(str, takers))}" if takers else "by no partition"

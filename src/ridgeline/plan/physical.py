@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ridgeline.api.codec import StreamCodec
@@ -19,7 +19,8 @@ class PhysicalOperator:
     `id` counts from 1 in topological order. `name` is the logical name; for a unifier that of the operator
     whose output `port` it merges. `partition` counts from 0 to `partitions` - 1, for a unifier over all
     unifiers of the port. `operator` is the prototype: a container makes a copy of it. `keys`: the ports
-    divided by key; `round_robin`: those divided round robin.
+    divided by key; `round_robin`: those divided round robin. `own_properties` and `own_attributes`: those
+    that the partition does not share with the others.
     """
 
     id: int
@@ -34,6 +35,8 @@ class PhysicalOperator:
     outputs: Mapping[str, Schema]
     keys: Mapping[str, PartitionKeys]
     round_robin: frozenset[str]
+    own_properties: Mapping[str, Any] = field(default_factory=dict)
+    own_attributes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def title(self) -> str:

@@ -10,6 +10,7 @@ from ridgeline.api.operator import operator_type, port_schema
 from ridgeline.api.partitioner import Partition, PartitionKeys
 from ridgeline.plan.key_agreement import determines, key_of
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
+from ridgeline.plan.partition_values import prototype
 from ridgeline.plan.partitioning import parallel_ports
 from ridgeline.plan.physical import (
     Encoding,
@@ -184,8 +185,8 @@ class _Builder:
         encoding: Encoding | None = None,
     ) -> _Head:
         """Add one unifier for some sources of an output port; return it as a source."""
-        prototype = make_unifier(output.operator.operator, output.port)
-        entry, leaving = unifier_ports(prototype)
+        unifier = make_unifier(output.operator.operator, output.port)
+        entry, leaving = unifier_ports(unifier)
         identity = len(self.operators) + 1
         schema = output.stream.schema
         self.operators.append(
@@ -196,12 +197,12 @@ class _Builder:
                 partitions=output.unifiers,
                 unifier=True,
                 port=output.port,
-                operator=prototype,
+                operator=unifier,
                 attributes=attributes_of_unifier(
                     output.operator.attributes, output.operator.unifier_attributes[output.port]
                 ),
-                inputs={entry: port_schema(prototype, entry) or schema},
-                outputs={leaving: port_schema(prototype, leaving) or schema},
+                inputs={entry: port_schema(unifier, entry) or schema},
+                outputs={leaving: port_schema(unifier, leaving) or schema},
                 keys={},
                 round_robin=frozenset(),
             )
@@ -222,12 +223,14 @@ class _Builder:
                 partitions=count,
                 unifier=False,
                 port=None,
-                operator=operator.operator,
-                attributes=operator.attributes,
+                operator=prototype(operator.operator, part.properties),
+                attributes={**operator.attributes, **part.attributes},
                 inputs=operator.inputs,
                 outputs=operator.outputs,
                 keys=part.keys,
                 round_robin=part.round_robin,
+                own_properties=part.properties,
+                own_attributes=part.attributes,
             )
         )
         return identity

@@ -12,6 +12,7 @@ from ridgeline.plan.logical import LogicalModule, LogicalOperator, LogicalPlan
 from ridgeline.plan.notes import find_notes
 from ridgeline.plan.physical import PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.to_json import (
+    own_values,
     set_attributes,
     set_port_attributes,
     set_unifier_attributes,
@@ -133,10 +134,11 @@ def _describe_physical(physical: PhysicalPlan) -> list[str]:
         gets = [
             f"{port}: {_share(streams[0])} of {_titles(physical, streams)}" for port, streams in ports.items()
         ]
-        rows.append((str(operator.id), operator.title, "; ".join(gets)))
+        own = [_settings(values) for values in own_values(operator).values() if isinstance(values, dict)]
+        rows.append((str(operator.id), operator.title, "; ".join(gets), " ".join(own)))
     return [
         f"physical plan: {_count(physical.operators, 'operator')}, {_count(physical.streams, 'stream')}",
-        *_aligned(("id", "operator", "gets"), rows),
+        *_aligned(("id", "operator", "gets", "of its own"), rows),
     ]
 
 

@@ -175,6 +175,7 @@ def _physical(physical: PhysicalPlan) -> dict[str, object]:
 
 
 def _physical_operator(operator: PhysicalOperator) -> dict[str, object]:
+    """One partition or unifier as plain values."""
     return {
         "id": operator.id,
         "name": operator.name,
@@ -184,6 +185,17 @@ def _physical_operator(operator: PhysicalOperator) -> dict[str, object]:
         "unifier": operator.unifier,
         "port": operator.port,
         "inputs": {name: _share(operator, name) for name in operator.inputs},
+        **own_values(operator),
+    }
+
+
+def own_values(operator: PhysicalOperator) -> dict[str, object]:
+    """Properties and attributes that a partition has of its own, as plain values; secrets are masked."""
+    own = {"properties": operator.own_properties, "attributes": operator.own_attributes}
+    return {
+        kind: {name: plain(mask(name, value)) for name, value in values.items()}
+        for kind, values in own.items()
+        if values
     }
 
 

@@ -88,8 +88,8 @@ def unifier_faults(operator: Operator, port: str, schema: Schema | None) -> list
 def merges_by_key(operator: Operator, port: str) -> tuple[str, StreamCodec] | None:
     """The input port and the codec of a unifier that merges key by key, of an operator's port.
 
-    None for a unifier without a key, for one with state that is not kept by key, and for the operator itself:
-    the key of its port says how it is divided, not how its results are merged.
+    None for a unifier without a key, and for one with state that is not kept by key. None for the operator
+    itself: the key of its port says how it is divided, not how its results are merged.
     """
     declared = operator.unifier_of(port)
     kind = declared if isinstance(declared, type) else type(declared)

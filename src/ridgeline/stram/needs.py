@@ -42,7 +42,7 @@ def needs_of(plan: Plan, placement: Placement, given: Collection[str]) -> Sequen
 def not_given(plan: Plan, given: Collection[str]) -> Mapping[str, Sequence[str]]:
     """The attributes that operators have and the cluster cannot give, with the names of the operators."""
     found = {
-        name: [one.name for one in plan.logical.operators if one.attributes[name]]
+        name: list(dict.fromkeys(one.name for one in plan.physical.operators if one.attributes[name]))
         for name in NEEDS
         if name not in given
     }

@@ -9,7 +9,7 @@ from ridgeline.measure.events import ApplicationPlanned
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
-from ridgeline.plan.to_json import plain
+from ridgeline.plan.to_json import own_values, plain
 
 _NOTHING: Mapping[str, object] = {}
 
@@ -78,4 +78,5 @@ def _node(operator: PhysicalOperator, kind: str, container: int, stage: int) -> 
         error_outputs=tuple(
             name for name in operator.outputs if name in declared.outputs and declared.outputs[name].error
         ),
+        own=own_values(operator),
     )

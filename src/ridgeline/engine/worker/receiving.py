@@ -74,6 +74,7 @@ def _unreceived(spec: ContainerSpec, operator: PhysicalOperator, what: str, wind
 def _failed(
     spec: ContainerSpec, operator: PhysicalOperator, text: str, window_id: int, trace: str = ""
 ) -> OperatorError:
+    """The error of an operator that did not get what was sent; `trace`: of its codec, which failed."""
     name = operator.title if operator.unifier else operator.name
     return OperatorError(
         Failure(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from ridgeline.measure.age.record_age import LEVELS, AgeFigures
 from ridgeline.measure.answers.windows import OperatorLatencyAnswer
@@ -37,6 +37,7 @@ class OperatorAnswer(TypedDict):
     pid: Annotated[int | None, "Id of its container's process."]
     stage: Annotated[int, "Stage of its container."]
     partition: Annotated[int, "Number of the partition, from 0."]
+    own: Annotated[dict[str, Any], "Properties and attributes that other partitions do not have."]
     unifierClass: Annotated[str | None, "Class of the unifier; null for a partition."]
     kind: Annotated[str, "`input`, `operator` or `output`."]
     status: Annotated[str, "`PENDING`, `ACTIVE`, `WAITING`, `DONE`, `SILENT` or `INACTIVE`."]
@@ -183,6 +184,7 @@ def operator_answer(status: OperatorStatus, container: ContainerStatus, moment: 
         "pid": container.pid,
         "stage": node.stage,
         "partition": node.partition,
+        "own": dict(node.own),
         "unifierClass": node.class_name if node.unifier else None,
         "kind": node.kind,
         "status": _operator_state(status, moment),

@@ -1,0 +1,257 @@
+"""Partitioners that choose the number of partitions and give them values of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pytest
+from pydantic import Field
+
+from ridgeline.api import (
+    Application,
+    InputOperator,
+    InputPort,
+    KeyedState,
+    Operator,
+    OutputPort,
+    Partition,
+    Partitioner,
+    PartitionKeys,
+    PortInfo,
+    State,
+    StickyPartitioner,
+)
+from ridgeline.api.partitioner import assign_keys
+from ridgeline.plan import describe, find_faults, plan_application, to_dict
+from ridgeline.stram.topology import topology_of
+from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+
+
+class Event(NamedTuple):
+    topic: str
+    number: int
+
+
+class Topic(InputOperator):
+    """`limit` events of a topic a window, for two windows."""
+
+    out = OutputPort(Event)
+    topic: str = "none"
+    limit: int = Field(1, gt=0)
+    token: str = ""
+    window = State(0)
+
+    def emit_tuples(self) -> None:
+        for number in range(self.limit):
+            self.out.emit(Event(self.topic, self.window * self.limit + number))
+        self.window += 1
+        if self.window == 2:
+            self.finish()
+
+
+class Given(Partitioner):
+    """Gives what it got, whatever it is asked for."""
+
+    def __init__(self, partitions: Any) -> None:
+        self.partitions = partitions
+
+    def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> Any:
+        return self.partitions
+
+
+class ByTopic(Partitioner):
+    """One partition for each topic."""
+
+    def __init__(self, **limits: int) -> None:
+        self.limits = limits
+
+    def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:
+        return [
+            Partition(properties={"topic": topic, "limit": limit}, attributes={"memory_mb": 100 * limit})
+            for topic, limit in self.limits.items()
+        ]
+
+
+class Join(Operator):
+    """Numbers of the left that the right has too."""
+
+    left = InputPort(Event, key="number")
+    right = InputPort(Event, key="number")
+    rates = InputPort(Event, optional=True)
+    both = OutputPort(Event)
+    name: str = ""
+    seen = KeyedState(int, default=0)
+
+    @left.process
+    def on_left(self, event: Event) -> None:
+        self._note(event, 1)
+
+    @right.process
+    def on_right(self, event: Event) -> None:
+        self._note(event, 2)
+
+    @rates.process
+    def on_rates(self, event: Event) -> None: ...
+
+    def _note(self, event: Event, bit: int) -> None:
+        before = self.seen[event.number]
+        self.seen[event.number] |= bit
+        if before != 3 and self.seen[event.number] == 3:
+            self.both.emit(Event("both", event.number))
+
+
+class Four(Partitioner):
+    """Chooses four partitions, both ports by the same keys."""
+
+    def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:
+        keyed = [port.name for port in ports if port.keyed and port.connected]
+        return [Partition(dict.fromkeys(keyed, keys)) for keys in assign_keys(4)]
+
+
+def topics(partitioner: Partitioner | None, **attributes: Any) -> Application:
+    app = Application("topics", window="1s")
+    source = app.add_operator("source", Topic(), partitioner=partitioner, **attributes)
+    app.add_stream("events", source.out, app.add_operator("sink", CollectorSink(Event)).input)
+    return app
+
+
+@pytest.mark.guide("004", "Partitioner")
+def test_partitions_of_an_input_may_have_properties_and_attributes_of_their_own() -> None:
+    app = topics(ByTopic(a=1, b=2, c=3))
+    assert sorted(run_local(app).collected("sink")) == [
+        (topic, number) for topic, limit in (("a", 1), ("b", 2), ("c", 3)) for number in range(2 * limit)
+    ]
+    plan = plan_application(app)
+    assert plan.logical.operator("source").attributes["partitions"] == 3
+    shown: Any = to_dict(plan)["physical"]
+    assert shown["operators"][1]["properties"] == {"topic": "b", "limit": 2}
+    assert shown["operators"][1]["attributes"] == {"memory_mb": 200}
+    assert "topic=b limit=2 memory_mb=200" in describe(plan)
+    assert topology_of(plan).by_id[2].own == {
+        "properties": {"topic": "b", "limit": 2},
+        "attributes": {"memory_mb": 200},
+    }
+    assert [operator.attributes["memory_mb"] for operator in plan.physical.operators[:3]] == [100, 200, 300]
+
+
+def test_secrets_of_partitions_are_masked() -> None:
+    plan = plan_application(topics(Given([Partition(properties={"token": "hunter22"}), Partition()])))
+    assert "hunter22" not in describe(plan)
+    assert "hunter22" not in repr(to_dict(plan))
+    assert "hunter22" not in repr(topology_of(plan))
+
+
+@pytest.mark.guide("004", "Multiple Ports")
+@pytest.mark.parametrize("partitioner", [None, Four(), StickyPartitioner()])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_partitioner_of_several_ports_may_choose_the_number(
+    partitioner: Partitioner | None, *, fails: bool
+) -> None:
+    app = Application("join", window="1s")
+    numbers = [[3, 1, 4, 1, 5], [9, 2, 6], [5, 3, 5]]
+    items = [
+        item
+        for window in numbers
+        for item in (*(Event("x", number) for number in window), *[ABORT] * fails, END_WINDOW)
+    ]
+    left = app.add_operator("left", ListInput(Event, items))
+    right = app.add_operator("right", ListInput(Event, [*items[:4], END_WINDOW, Event("x", 6)]))
+    join = app.add_operator("join", Join(), partitioner=partitioner)
+    app.add_stream("left", left.output, join.left)
+    app.add_stream("right", right.output, join.right)
+    app.add_stream("both", join.both, app.add_operator("sink", CollectorSink(Event)).input)
+    run = run_local(app)
+    assert sorted(event.number for event in run.collected("sink")) == [1, 3, 4, 6]
+    assert run.plan.logical.operator("join").attributes["partitions"] == (
+        4 if isinstance(partitioner, Four) else 1
+    )
+
+
+def join_app(given: Any, **attributes: Any) -> Application:
+    app = Application("join", window="1s")
+    source = app.add_operator("source", ListInput(Event, []))
+    join = app.add_operator("join", Join(), partitioner=Given(given), **attributes)
+    app.add_stream("events", source.output, join.left, join.right)
+    app.add_stream("both", join.both, app.add_operator("sink", CollectorSink(Event)).input)
+    return app
+
+
+EVEN = PartitionKeys(1, frozenset({0}))
+ODD = PartitionKeys(1, frozenset({1}))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "attributes", "text"),
+    [
+        ([], {}, "gave 0 partitions; return at least one and at most 65536"),
+        ([Partition()] * 10**6, {}, "gave 1000000 partitions; return at least one and at most 65536"),
+        ([Partition()] * 3, {"partitions": 2}, "gave 3 partitions; 2 were asked for"),
+        ([Partition({"left": EVEN}), Partition({"left": EVEN})], {}, "are taken by partitions 0, 1"),
+        (
+            [Partition({"left": EVEN}), Partition({"left": PartitionKeys(1, frozenset())})],
+            {},
+            "are taken by no partition",
+        ),
+        ([Partition({"left": PartitionKeys("x", frozenset())})], {}, "gave partitions that are none"),  # type: ignore[arg-type]
+        (
+            [Partition({"left": EVEN}), Partition({"left": ODD, "wrong": ODD})],
+            {},
+            "`wrong` that is not there",
+        ),
+        (
+            [Partition(properties={"nmae": "x"})],
+            {},
+            "partition 0 wrong values: `Join` has no property `nmae`",
+        ),
+        (
+            [Partition(), Partition(properties={"name": 3})],
+            {},
+            "partition 1 wrong values: property `name` of `Join` is 3",
+        ),
+        (
+            [Partition(attributes={"partitions": 3})],
+            {},
+            "a partition has no attribute `partitions` of its own",
+        ),
+        ([Partition(attributes={"vcores": 0})], {}, "attribute `vcores` must be at least 1; got 0"),
+        (None, {}, "gave None, which is no list of `Partition`"),
+    ],
+)
+def test_hostile_partitioners_are_refused(partitions: Any, attributes: dict[str, Any], text: str) -> None:
+    started = time.process_time()
+    faults = [str(fault) for fault in find_faults(join_app(partitions, **attributes))]
+    assert time.process_time() - started < 20  # not forever
+    assert len(faults) == 1
+    assert text in faults[0]
+    assert faults[0].startswith("`join`: ")
+
+
+class Sink(CollectorSink):
+    label: str = ""
+
+
+class Single(Join):
+    parallelizable = False
+
+
+def test_what_has_no_effect_is_refused() -> None:
+    app = topics(StickyPartitioner(), partitions=2)
+    assert [fault.what for fault in find_faults(app)] == [
+        "attribute `partitioner` would do nothing: an input operator has no tuples to divide"
+    ]
+    app = Application("one")
+    source = app.add_operator("source", ListInput(Event, []))
+    single = app.add_operator("single", Single(), partitioner=Four())
+    sink = app.add_operator("sink", Sink(Event), partitioner=Given([Partition(properties={"label": "x"})]))
+    app.add_stream("events", source.output, single.left, single.right)
+    app.add_stream("both", single.both, sink.input)
+    assert [str(fault) for fault in find_faults(app)] == [
+        (
+            "`single.partitions`: it has 4 partitions, but `Single` cannot have more than one; "
+            "leave its partitioner out"
+        ),
+        *[str(fault) for fault in find_faults(app)][1:],
+    ]
+    assert "its publisher works for all partitions at once" in str(find_faults(app)[1])
