@@ -6,6 +6,7 @@ import re
 import statistics
 from collections import deque
 from collections.abc import Sequence
+from itertools import chain
 
 from ridgeline.measure.answers.application import (
     ErrorTupleAnswer,
@@ -108,10 +109,10 @@ class RunTotals:
         for title, row in self._rows.items():
             row["windows"] += 1
             partitions = by_title.get(title, ())
-            row["tuplesIn"] += sum(sum(own.tuples_in.values()) for own in partitions)
-            row["tuplesOut"] += sum(sum(own.tuples_out.values()) for own in partitions)
-            row["seconds"] += max((own.compute_seconds for own in partitions), default=0.0)
-            row["errors"] += sum(own.errors for own in partitions)
+            row["tuplesIn"] += sum(chain.from_iterable([own.tuples_in.values() for own in partitions]))
+            row["tuplesOut"] += sum(chain.from_iterable([own.tuples_out.values() for own in partitions]))
+            row["seconds"] += max([own.compute_seconds for own in partitions], default=0.0)
+            row["errors"] += sum([own.errors for own in partitions])
             row["windowsDropped"] += any(own.dropped for own in partitions)
 
     # Answers out --------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ridgeline.measure.answers.windows import ExplainedAnswer
 from ridgeline.measure.latency.critical_path import CriticalPath
 from ridgeline.measure.latency.operator_latency import OperatorLatency
-from ridgeline.measure.latency.window import TaskTimes, WindowTimes, tasks_by_stage
+from ridgeline.measure.latency.window import Stages, TaskTimes, WindowTimes, tasks_by_stage
 from ridgeline.measure.rounding import as_ms
 from ridgeline.measure.topology import Topology
 
@@ -78,17 +78,20 @@ class _Walk:
             self.position = start
 
 
-def blame_chain(topology: Topology, times: WindowTimes) -> tuple[BlameStep, ...]:
+def blame_chain(
+    topology: Topology, times: WindowTimes, stages: Stages | None = None
+) -> tuple[BlameStep, ...]:
     """The blame chain of a window in time order.
 
-    Its steps add up to `times.latency_seconds`, but for the error of floats.
+    Its steps add up to `times.latency_seconds`, but for the error of floats. `stages`: its `tasks_by_stage`,
+    where they are known.
     """
     triggered = min(times.triggered, times.committed)
     walk = _Walk(times.committed, triggered)
     walk.back_to(times.staged, "commit")
     walk.back_to(times.returned, "stage")
     walk.floor = min(max(times.launched, triggered), walk.position)
-    _Containers(topology, times, walk).walk()
+    _Containers(topology, times, walk, stages or tasks_by_stage(topology, times)).walk()
     walk.floor = triggered
     walk.back_to(times.planned, "planning")
     walk.back_to(times.began, "retries")
@@ -140,11 +143,11 @@ def explain(
 class _Containers:
     """The part of the chain between the job's launch and the last container's end, stage by stage."""
 
-    def __init__(self, topology: Topology, times: WindowTimes, walk: _Walk) -> None:
+    def __init__(self, topology: Topology, times: WindowTimes, walk: _Walk, stages: Stages) -> None:
         self._topology = topology
         self._times = times
         self._walk = walk
-        self._stages = tasks_by_stage(topology, times)
+        self._stages = stages
         self._task_ended = {
             container: task.ended for tasks in self._stages for task in tasks for container in task.containers
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain
 from ridgeline.measure.latency.critical_path import PathHistory, critical_path, slack
 from ridgeline.measure.latency.operator_latency import OperatorLatency, logical_latencies, operator_latencies
 from ridgeline.measure.latency.totals import LatencyTotals
-from ridgeline.measure.latency.window import WindowTimes
+from ridgeline.measure.latency.window import Stages, WindowTimes, tasks_by_stage
 from ridgeline.measure.rounding import as_ms
 from ridgeline.measure.topology import Topology
 
@@ -111,10 +111,16 @@ class LatencyFold:
         if topology is not self._last:
             self._adopt(topology)
         topology = self._last or topology
+        stages = tasks_by_stage(topology, times)
         latencies = operator_latencies(
-            topology, times, window_seconds=window_seconds, behind=behind or {}, lag=self._history
+            topology,
+            times,
+            window_seconds=window_seconds,
+            behind=behind or {},
+            lag=self._history,
+            stages=stages,
         )
-        record = self._record(topology, times, latencies)
+        record = self._record(topology, times, latencies, stages)
         known, last = self._records.get(times.window_id), next(reversed(self._records.values()), None)
         self._records[times.window_id] = record
         if known is None:
@@ -144,7 +150,11 @@ class LatencyFold:
         self._histograms = {key: kept[key] if key in kept else Histogram() for key in keys}
 
     def _record(
-        self, topology: Topology, times: WindowTimes, latencies: Mapping[int, OperatorLatency]
+        self,
+        topology: Topology,
+        times: WindowTimes,
+        latencies: Mapping[int, OperatorLatency],
+        stages: Stages,
     ) -> _Record:
         """What is kept of a window."""
         found = [latencies.get(node.id, _MISSING) for node in topology.operators]
@@ -152,12 +162,15 @@ class LatencyFold:
         estimated = bytes(latency.estimated for latency in found)
         critical = critical_path(topology, {operator: found.own for operator, found in latencies.items()})
         explained = explain(times, critical, latencies)
-        chain = blame_chain(topology, times)
+        chain = blame_chain(topology, times, stages)
         phases: dict[str, float] = {}
         for step in chain:
             phases[step.what] = phases.get(step.what, 0.0) + step.seconds
-        titles = tuple(topology.by_id[operator].title for operator in critical.path)
-        record = _Record(
+        path, titles = critical.path, tuple(topology.by_id[operator].title for operator in critical.path)
+        last = next(reversed(self._records.values()), None)
+        if last is not None and last.path_titles == titles and last.path == path:
+            path, titles = last.path, last.path_titles  # equal ones in a row are kept once
+        return _Record(
             window_id=times.window_id,
             topology=topology,
             attempts=times.attempts,
@@ -168,7 +181,7 @@ class LatencyFold:
             tuples=times.tuples(topology),
             figures=figures,
             estimated=estimated,
-            path=critical.path,
+            path=path,
             path_titles=titles,
             path_seconds=critical.latency_seconds,
             kinds=array("l", (self._kind(step) for step in chain)),
@@ -176,12 +189,6 @@ class LatencyFold:
             phases=tuple(phases.items()),
             rest=tuple(explained["rest"].items()),
         )
-        last = next(reversed(self._records.values()), None)
-        if last is not None and last.path_titles == titles and last.path == critical.path:
-            return replace(
-                record, path=last.path, path_titles=last.path_titles
-            )  # equal ones in a row are kept once
-        return record
 
     def _kind(self, step: BlameStep) -> int:
         kind = step.what, step.operator

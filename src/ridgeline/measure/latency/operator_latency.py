@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ridgeline.measure.events import OperatorWindow
-from ridgeline.measure.latency.window import WindowTimes, tasks_by_stage
+from ridgeline.measure.latency.window import Stages, WindowTimes, tasks_by_stage
 from ridgeline.measure.topology import Topology, for_neighbours
 
 _NONE_BEHIND: Mapping[int, int] = MappingProxyType({})
@@ -61,6 +61,7 @@ def operator_latencies(
     window_seconds: float = 0.0,
     behind: Mapping[int, int] = _NONE_BEHIND,
     lag: float = math.inf,
+    stages: Stages | None = None,
 ) -> dict[int, OperatorLatency]:
     """The latency of every operator that reported, by id.
 
@@ -70,10 +71,10 @@ def operator_latencies(
 
     The time from the slowest upstream's end to the operator's turn has two parts. Launch, shuffle, restoring
     state and decoding blocks are transfer. The rest is wait: for the stage before, for a slot with other
-    containers or earlier windows, for siblings.
+    containers or earlier windows, for siblings. `stages`: its `tasks_by_stage`, where they are known.
     """
     ended = {operator: found.ended for operator, found in times.operators.items()}
-    pieces = _transfer_pieces(topology, times)
+    pieces = _transfer_pieces(topology, times, stages or tasks_by_stage(topology, times))
 
     def slowest_of(sources: tuple[int, ...]) -> int | None:
         return max((source for source in sources if source in ended), key=ended.__getitem__, default=None)
@@ -167,11 +168,11 @@ def _measured(
     )
 
 
-def _transfer_pieces(topology: Topology, times: WindowTimes) -> dict[int, _Pieces]:
+def _transfer_pieces(topology: Topology, times: WindowTimes, stages: Stages) -> dict[int, _Pieces]:
     """For each container: the intervals spent moving tuples or state before its first operator starts."""
     pieces: dict[int, _Pieces] = {}
     barrier: float | None = None
-    for tasks in tasks_by_stage(topology, times):
+    for tasks in stages:
         for task in tasks:
             reading: _Pieces = (
                 (task.entered if barrier is None else barrier, task.entered),

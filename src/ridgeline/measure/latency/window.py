@@ -27,6 +27,10 @@ class TaskTimes:
     ended: float
 
 
+Stages = tuple[tuple[TaskTimes, ...], ...]
+"""The tasks of each stage."""
+
+
 @dataclass(frozen=True, slots=True)
 class WindowTimes:
     """One committed window, all times on STRAM's clock.
@@ -123,8 +127,8 @@ def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffse
     )
 
 
-def tasks_by_stage(topology: Topology, times: WindowTimes) -> tuple[tuple[TaskTimes, ...], ...]:
-    """The Spark tasks of each stage that reported, stages in order.
+def tasks_by_stage(topology: Topology, times: WindowTimes) -> Stages:
+    """The Spark tasks of each stage that reported, stages in order: `Stages`.
 
     Containers of a stage with the same `task` ran one after the other.
     """
@@ -137,6 +141,9 @@ def tasks_by_stage(topology: Topology, times: WindowTimes) -> tuple[tuple[TaskTi
 
 
 def _task(times: WindowTimes, members: list[int]) -> TaskTimes:
+    if len(members) == 1:
+        one = times.containers[members[0]]
+        return TaskTimes((members[0],), one.task_began, one.began, one.written)
     ordered = sorted(members, key=lambda member: (times.containers[member].began, member))
     found = [times.containers[member] for member in ordered]
     entered, ended = (
