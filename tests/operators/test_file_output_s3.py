@@ -22,21 +22,24 @@ WINDOWS = 4
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
     """A bucket of an S3 of its own: the end of its URI names the server."""
-    from moto.server import ThreadedMotoServer
+    from support.s3.server import s3_server
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             patch.setenv(name, "testing")
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-        server.start()
-        host, port = server.get_host_and_port()
+        server = s3_server()
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
         try:
-            where = f"scheme=http&endpoint_override={host}:{port}&region=us-east-1&allow_bucket_creation=true"
+            address = f"scheme=http&endpoint_override=127.0.0.1:{server.port}"
+            where = f"{address}&region=us-east-1&allow_bucket_creation=true"
             pyarrow.fs.FileSystem.from_uri(f"s3://rows?{where}")[0].create_dir("rows")
             yield where
         finally:
-            server.stop()
+            server.shutdown()
+            serving.join()
+            server.server_close()
 
 
 class S3Store(Store):

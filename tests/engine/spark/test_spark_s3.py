@@ -13,6 +13,8 @@ from support.paths import TESTS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+STEPS = {"create": 100, "race": 100, "run": 15}
+"""What the steps are repeated for, rounds or windows; each has a bucket of its name."""
 SUMS = [sum(range(10 * window + 10)) for window in range(40)]
 
 
@@ -35,8 +37,12 @@ def server(tmp_path_factory):
         process.stdout.close()
 
 
-def on_s3(server, what, count, bucket):
-    """What `support.s3.drivers` returns, in a process that has S3's settings from Spark only."""
+@pytest.fixture(scope="module")
+def on_s3(server):
+    """`on_s3("race")`: what that step of `support.s3.drivers` returned, and all that its process printed.
+
+    All steps in one process, which has S3's settings from Spark only: its start takes most of the time.
+    """
     import pyarrow.fs
 
     jars("s3")
@@ -47,58 +53,58 @@ def on_s3(server, what, count, bucket):
         region="us-east-1",
         allow_bucket_creation=True,
     )
-    store.create_dir(bucket)
+    for name in STEPS:
+        store.create_dir(name)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     environment["PYTHONPATH"] = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment["AWS_EC2_METADATA_DISABLED"] = "true"
-    command = [
-        sys.executable,
-        "-m",
-        "support.s3.drivers",
-        what,
-        server[0],
-        f"s3a://{bucket}/checkpoint",
-        str(count),
-    ]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=900)
-    results = [line for line in ran.stdout.splitlines() if line.startswith("RESULT ")]
-    assert results, ran.stdout[-2000:] + ran.stderr[-4000:]
-    return json.loads(results[0].removeprefix("RESULT ")), ran.stdout + ran.stderr
+    steps = [f"{name}={count}" for name, count in STEPS.items()]
+    command = [sys.executable, "-m", "support.s3.drivers", server[0], *steps]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=3600)
+    results = dict(
+        line.removeprefix("RESULT ").split(" ", 1)
+        for line in ran.stdout.splitlines()
+        if line.startswith("RESULT ")
+    )
+    said = ran.stdout + ran.stderr
+
+    def result_of(name):
+        assert name in results, ran.stdout[-2000:] + ran.stderr[-4000:]
+        return json.loads(results[name]), said
+
+    return result_of
 
 
-def test_one_of_two_drivers_creates_a_file_a_hundred_times(server):
-    counts, _ = on_s3(server, "create", 100, "creating")
-    assert counts == [1] * 100
+def test_one_of_two_drivers_creates_a_file_a_hundred_times(on_s3):
+    counts, _ = on_s3("create")
+    assert counts == [1] * STEPS["create"]
 
 
 @pytest.mark.guide("002", "HDFS")
-def test_two_drivers_never_both_commit_a_window(server):
-    outcomes, _ = on_s3(server, "race", 100, "racing")
+def test_two_drivers_never_both_commit_a_window(on_s3):
+    outcomes, _ = on_s3("race")
+    assert len(outcomes) == STEPS["race"]
     assert all(distinct for _, distinct in outcomes)
     kinds = Counter(" and ".join(got) for got, _ in outcomes)
     print(dict(kinds))
     assert set(kinds) <= {"committed and fenced", "fenced and fenced"}
 
 
-def test_a_window_costs_few_requests(server):
-    before = server[1].read_text().count("\n")
-    windows = 15
-    collected, said = on_s3(server, "run", windows, "running")
+def test_a_window_costs_few_requests(server, on_s3):
+    windows = STEPS["run"]
+    collected, said = on_s3("run")
     assert collected == SUMS[: 2 * windows]
     assert "secret" not in said
-    requests = server[1].read_text().splitlines()[before:]
+    requests = [line for line in server[1].read_text().splitlines() if line.split(" ")[1].startswith("/run")]
     commits = [
         number for number, line in enumerate(requests) if line.startswith("PUT ") and "/journal/0" in line
     ]
-    assert 2 <= len(commits) - 2 <= 2 * windows  # a seal for each driver; a commit may cover several windows
-    states = [line for line in requests if line.startswith(("PUT ", "POST ")) and "/state/" in line]
-    steady = requests[commits[2] : commits[len(commits) // 2 - 1]]  # of the first driver
-    per_commit = len(steady) / (len(commits) // 2 - 3)
-    print(
-        f"{per_commit:.1f} requests a commit, {len(states)} for state files; "
-        f"{Counter(line.split(' ')[0] for line in steady)}"
-    )
+    assert len(commits) == 2 * (1 + windows)  # each driver begins with a seal
+    steady = requests[commits[2] : commits[windows]]  # of the first driver
+    per_window = len(steady) / (windows - 2)
     changed = sum(
         "/state/" in line and line.startswith(("PUT ", "POST ")) and "delete" not in line for line in steady
-    ) / (len(commits) // 2 - 3)
-    assert per_commit <= 3 + changed + 1  # one more: old files go every few windows
+    ) / (windows - 2)
+    kinds = Counter(line.split(" ")[0] for line in steady)
+    print(f"{per_window:.1f} requests a window, {changed:.1f} for state files; {kinds}")
+    assert per_window <= 3 + changed + 1  # one more: old files go every few windows

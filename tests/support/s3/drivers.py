@@ -1,4 +1,4 @@
-"""Steps on S3 by Spark's connector, with the jars: `python -m support.s3.drivers race|run URI ...`."""
+"""Steps on S3 by Spark's connector: `python -m support.s3.drivers ENDPOINT race=100 run=15`."""
 
 import contextlib
 import json
@@ -92,26 +92,28 @@ def create(context, uri, rounds):
 def run(context, uri, windows):
     """An application of five containers that all change, run twice on the same checkpoint.
 
-    Returns what it collected.
+    One window is in flight, so that each has a commit of its own. Returns what it collected.
     """
     from support.engine.applications import sum_application
     from support.engine.on_spark import run_on_spark
 
     collected = []
     for _ in range(2):
-        ran = run_on_spark(sum_application(count=100_000), context, uri, windows=windows)
+        app = sum_application(count=100_000)
+        ran = run_on_spark(app, context, uri, windows=windows, attributes={"windows_in_flight": "1"})
         collected += [number.value for number in ran.collected("store")]
     return collected
 
 
-def main(what, endpoint, uri, count):
+def main(endpoint, *steps):
     context = start_context("s3", "local[2]", settings(endpoint), streaming=False, local_checkpoint=False)
     try:
-        print(
-            "RESULT",
-            json.dumps({"race": race, "create": create, "run": run}[what](context, uri, int(count))),
-            flush=True,
-        )
+        for step in steps:
+            name, count = step.split("=")
+            result = {"race": race, "create": create, "run": run}[name](
+                context, f"s3a://{name}/checkpoint", int(count)
+            )
+            print("RESULT", name, json.dumps(result), flush=True)
     finally:
         context.stop()
 
