@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application
+from ridgeline import AffinityRule, Application
 from ridgeline.api.errors import RidgelineError
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.placement import Offer, Wish, count_slots, place, wishes
+from ridgeline.stram.placement import Offer, Wish, broken_rules, count_slots, place, wishes
 from support.stram.plans import Counter, Source, plan
 
 
@@ -119,3 +119,102 @@ def test_every_slot_of_every_plan_gets_a_place(localities, partitions, slots, of
     wanted = wishes(found, placement, offers)
     assert sorted(wanted) == (list(range(len(placement))) if len(offers) > 1 else [])
     assert all(set(wish.hosts) <= offers.keys() for wish in wanted.values())
+
+
+def ruled(*rules, partitions=2):
+    """Two sources, each with a step in `partitions`, and rules."""
+    app = Application("app")
+    for number in range(2):
+        source = app.add_operator(f"source{number}", Source())
+        step = app.add_operator(f"step{number}", Counter(), partitions=partitions)
+        app.add_stream(f"items{number}", source.out, step.data)
+    for rule in rules:
+        app.add_affinity(rule)
+    return plan_application(app)
+
+
+def hosts_of(found, placement, wished):
+    """The host of each partition, by operator."""
+    home = {box: wished[slot].hosts[0] for slot, hosted in enumerate(placement) for box in hosted}
+    of_operator = {op: home[box.id] for box in found.execution.containers for op in box.operators}
+    return {
+        name: [of_operator[op.id] for op in found.physical.operators if op.name == name and not op.unifier]
+        for name in ("source0", "step0", "source1", "step1")
+    }
+
+
+HOSTS = {name: Offer(4, rack) for name, rack in (("a", "1"), ("b", "1"), ("c", "2"), ("d", "2"))}
+
+
+@pytest.mark.guide("002", "Affinity Rules")
+def test_rules_choose_hosts_and_racks():
+    together = AffinityRule("AFFINITY", ["step0", "step1"])
+    apart = AffinityRule("ANTI_AFFINITY", ["source0", "step0"])
+    spread = AffinityRule("ANTI_AFFINITY", ["step1", "step1"])
+    racks = AffinityRule("ANTI_AFFINITY", ["source0", "source1"], locality="RACK_LOCAL")
+    for rules, slots in (((together, apart), 4), ((spread, apart), 4), ((racks, spread), 4), ((apart,), 2)):
+        found = ruled(*rules)
+        placement = place(found, slots)
+        wished = wishes(found, placement, HOSTS)
+        at = hosts_of(found, placement, wished)
+        if together in rules:
+            assert len({*at["step0"], *at["step1"]}) == 1
+        if apart in rules:
+            assert not {*at["source0"]} & {*at["step0"]}
+        if spread in rules:
+            assert len(set(at["step1"])) == 2
+        if racks in rules:
+            assert {HOSTS[host].rack for host in (*at["source0"], *at["source1"])} == {"1", "2"}
+        assert not broken_rules(found, placement, wished, HOSTS)
+
+
+def test_rules_that_hosts_or_slots_are_too_few_for_are_told_and_relaxed_ones_go_first():
+    spread = AffinityRule("ANTI_AFFINITY", ["step0", "step0"])
+    wide = AffinityRule("ANTI_AFFINITY", ["source0", "source1", "step0", "step1"], relax=True)
+    found = ruled(spread, wide, partitions=3)
+    for slots, hosts, names in ((8, 4, ["affinity 2"]), (3, 4, ["affinity 2"]), (2, 4, None), (8, 2, None)):
+        offers = dict(list(HOSTS.items())[:hosts])
+        placement = place(found, slots)
+        rules = broken_rules(found, placement, wishes(found, placement, offers), offers)
+        assert [rule.name for rule in rules] == (names or ["affinity 1", "affinity 2"])
+        assert sorted(box for hosted in placement for box in hosted) == list(range(8))
+        assert all(placement)
+    assert [rule.name for rule in broken_rules(found, place(found, 8), {}, {})] == [
+        "affinity 1",
+        "affinity 2",
+    ]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["AFFINITY", "ANTI_AFFINITY"]),
+            st.lists(st.sampled_from(["source0", "step0", "source1", "step1"]), min_size=2, max_size=3),
+        ),
+        max_size=3,
+    ),
+    st.integers(1, 8),
+)
+def test_every_rule_is_kept_or_told(rules, slots):
+    try:
+        found = ruled(*(AffinityRule(kind, names, relax=True) for kind, names in rules))
+    except RidgelineError:
+        return
+    slots = min(slots, len(found.execution.containers))
+    placement = place(found, slots)
+    assert sorted(box for hosted in placement for box in hosted) == list(
+        range(len(found.execution.containers))
+    )
+    assert len(placement) == slots
+    assert all(placement)
+    wished = wishes(found, placement, HOSTS)
+    at = hosts_of(found, placement, wished)
+    told = [rule.name for rule in broken_rules(found, placement, wished, HOSTS)]
+    for rule in found.logical.affinity:
+        hosts = [{*at[name]} for name in dict.fromkeys(rule.operators)]
+        if not rule.apart:
+            assert len(set().union(*hosts)) == 1
+        elif rule.name not in told:
+            assert sum(map(len, hosts)) == len(set().union(*hosts))
+            assert all(len(set(at[name])) == len(at[name]) for name in rule.spread)

@@ -1,5 +1,6 @@
 """What an operator author touches."""
 
+from ridgeline.api.affinity import AffinityRule, AffinityType
 from ridgeline.api.application import Application
 from ridgeline.api.attribute_types import (
     ApplicationAttributes,
@@ -48,6 +49,8 @@ from ridgeline.api.state import KeyedState, ListState, State
 from ridgeline.api.tuples import Tuples
 
 __all__ = [
+    "AffinityRule",
+    "AffinityType",
     "Application",
     "ApplicationAttributes",
     "ArrowSchema",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
+from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.attribute_types import (
     ApplicationAttributes,
     InputPortAttributes,
@@ -107,6 +108,7 @@ class Application:
         self.streams: list[AddedStream] = []
         self.attributes_set: list[AddedAttributes] = []
         self.modules: list[AddedModule] = []
+        self.affinity: list[AffinityRule] = []
         self.attributes = attributes
 
     def add_operator(self, name: str, operator: Op, **attributes: Unpack[OperatorAttributes]) -> Op:
@@ -125,6 +127,13 @@ class Application:
         """
         self.modules.append(AddedModule(name, module, attributes, len(self.operators)))
         return module
+
+    def add_affinity(self, rule: AffinityRule) -> None:
+        """Let operators run together, or apart: `app.add_affinity(AffinityRule("AFFINITY", ["a", "b"]))`.
+
+        In a module names are the module's own.
+        """
+        self.affinity.append(rule)
 
     def add_stream(
         self,

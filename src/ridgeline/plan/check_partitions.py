@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ridgeline.api.attributes import OnError, RecordingLevel
+from ridgeline.plan.check_affinity import check_affinity
 from ridgeline.plan.check_graph import ordered
 from ridgeline.plan.check_keys import check_keyed_state, check_meeting
 from ridgeline.plan.colocation import Edge, Node, find_groups
@@ -187,6 +188,7 @@ def check_localities(draft: Draft) -> None:
             )
         )
     draft.faults.extend(find_groups(nodes, edges).faults)
+    check_affinity(draft, nodes, edges)
 
 
 def _way(operator: DraftOperator, port: str) -> str:

@@ -47,6 +47,16 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class Join:
+    """Two operators, by number, that an affinity rule puts into one container. `title`: the rule in full."""
+
+    first: int
+    second: int
+    rule: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Groups:
     """Groups of operators that share containers, in topological order; the faults of impossible groups."""
 
@@ -60,8 +70,8 @@ def one_to_one(nodes: Sequence[Node], edge: Edge) -> bool:
     return len(counts) == 1 and (edge.parallel or counts == {1})
 
 
-def find_groups(nodes: Sequence[Node], edges: Sequence[Edge]) -> Groups:
-    """Group operators along streams with a locality; operators between two of a group belong to it.
+def find_groups(nodes: Sequence[Node], edges: Sequence[Edge], joins: Sequence[Join] = ()) -> Groups:
+    """Group operators along streams with a locality, and by rules; those between two of a group belong to it.
 
     The graph must have no cycle.
     """
@@ -75,6 +85,9 @@ def find_groups(nodes: Sequence[Node], edges: Sequence[Edge]) -> Groups:
             group = [new if member == old else member for member in group]
         elif None not in (nodes[edge.source].partitions, nodes[edge.sink].partitions):
             faults.append(_not_one_to_one(nodes, edge))
+    for join in joins:
+        old, new = group[join.second], group[join.first]
+        group = [new if member == old else member for member in group]
     components = strong_components(len(nodes), _contracted(group, edges))
     number = {member: index for index, component in enumerate(components) for member in component}
     members: list[list[int]] = [[] for _ in components]
@@ -82,9 +95,8 @@ def find_groups(nodes: Sequence[Node], edges: Sequence[Edge]) -> Groups:
         members[number[group[node]]].append(node)
     for component in members:
         if len(component) > 1:
-            fault = _conflict(
-                nodes, edges, set(component), {node for node in component if group.count(group[node]) > 1}
-            )
+            wanted = {node for node in component if group.count(group[node]) > 1}
+            fault = _conflict(nodes, edges, joins, set(component), wanted)
             if fault is not None:
                 faults.append(fault)
     alive = [component for component in members if component]
@@ -125,22 +137,25 @@ def _partitions(node: Node) -> str:
 
 
 def _conflict(
-    nodes: Sequence[Node], edges: Sequence[Edge], members: set[int], wanted: set[int]
+    nodes: Sequence[Node], edges: Sequence[Edge], joins: Sequence[Join], members: set[int], wanted: set[int]
 ) -> Fault | None:
     """Why a group cannot be one container; None if it can.
 
-    `wanted`: the operators that a locality names; the others are between them.
+    `wanted`: the operators that a locality or a rule names; the others are between them.
     """
     named = [edge for edge in edges if edge.together and edge.source in wanted and edge.sink in wanted]
     inside = [edge for edge in edges if edge.source in members and edge.sink in members]
-    where = named[0].stream
+    rules = [join for join in joins if join.first in wanted]
+    where = named[0].stream if named else rules[0].rule
     streams = list(dict.fromkeys(edge.stream for edge in named))
     remedy = (
         f"leave the locality of {'one of the streams' if len(streams) > 1 else 'stream'} {listed(streams)} "
         "out"
     )
+    causes = [f"locality {named[0].locality}"] if named else []
+    causes += dict.fromkeys(f"rule {join.title}" for join in rules)
     want = (
-        f"locality {named[0].locality} wants {listed([nodes[node].name for node in sorted(wanted)])} "
+        f"{' and '.join(causes)} wants {listed([nodes[node].name for node in sorted(wanted)])} "
         "in one container, but "
     )
     for edge in inside:

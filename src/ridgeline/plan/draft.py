@@ -13,6 +13,7 @@ from ridgeline.api.partitioner import Partition
 from ridgeline.api.schema import Schema
 
 if TYPE_CHECKING:
+    from ridgeline.plan.affinity import PlacementRule
     from ridgeline.plan.modules import DraftModule
 
 
@@ -117,6 +118,9 @@ class Draft:
     modules: list[DraftModule] = field(default_factory=list)
     owners: dict[int, DraftOperator] = field(default_factory=dict)
     """The operators by the `id` of the author's instance."""
+    affinity: list[PlacementRule] = field(default_factory=list)
+    given_up: list[tuple[PlacementRule, str]] = field(default_factory=list)
+    """Relaxed rules that cannot be kept, each with the reason."""
     excused: set[tuple[int, str]] = field(default_factory=set)
     """Ports of operators, by the `id` of the author's instance: see `DraftOperator.excused`."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ridgeline.api.errors import ValidationError
+from ridgeline.plan.affinity import joins_of
 from ridgeline.plan.colocation import Edge, Node, find_groups, one_to_one
 from ridgeline.plan.execution import Container, ExecutionPlan, Stage
 from ridgeline.plan.logical import LogicalPlan
@@ -22,7 +23,7 @@ def build_execution(logical: LogicalPlan, physical: PhysicalPlan) -> ExecutionPl
     other.
     """
     planner = _Planner(logical, physical)
-    groups = find_groups(planner.nodes, planner.edges)
+    groups = find_groups(planner.nodes, planner.edges, joins_of(logical.affinity, planner.nodes))
     if groups.faults:
         raise ValidationError(logical.application, groups.faults)
     for group in groups.groups:
@@ -68,8 +69,15 @@ class _Planner:
             elif operator.id not in final:
                 self.merging[operator.name].append(operator.id)
         self.names = list(self.partitions)
+        self.names_by_id = {
+            operator.id: operator.name for operator in physical.operators if not operator.unifier
+        }
         self.nodes = [Node(op.name, op.is_input, len(self.partitions[op.name])) for op in logical.operators]
         self.edges = _edges(logical)
+        self.strangers: dict[str, set[str]] = {name: set() for name in self.partitions}
+        for first, second in (pair for rule in logical.affinity for pair in rule.pairs):
+            self.strangers[first].add(second)
+            self.strangers[second].add(first)
 
     def place(self, group: tuple[int, ...]) -> None:
         """Put the partitions of a group, and the unifiers before and behind them, into containers."""
@@ -109,9 +117,18 @@ class _Planner:
         for edge in entering:
             if not edge.apart and one_to_one(self.nodes, edge):
                 box = self.home[self.partitions[self.names[edge.source]][partition]]
-                if id(box) not in apart and all(other is box or other.stage < box.stage for other in waits):
+                if (
+                    id(box) not in apart
+                    and not self.refused(group, box)
+                    and all(other is box or other.stage < box.stage for other in waits)
+                ):
                     return box
         return None
+
+    def refused(self, group: tuple[int, ...], box: _Box) -> bool:
+        """True if a rule wants an operator of a group apart from one that is in a container."""
+        there = {self.names_by_id.get(identity, "") for identity in box.operators}
+        return any(not there.isdisjoint(self.strangers[self.names[node]]) for node in group)
 
     def new(self, stage: int) -> _Box:
         """Create an empty container."""

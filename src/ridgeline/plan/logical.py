@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.attributes import Locality
 from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.partitioner import Partition
 from ridgeline.api.schema import Schema
+
+if TYPE_CHECKING:
+    from ridgeline.plan.affinity import PlacementRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,10 @@ class LogicalPlan:
     streams: tuple[LogicalStream, ...]
     modules: tuple[LogicalModule, ...] = ()
     """Each after the one that it is in."""
+    affinity: tuple[PlacementRule, ...] = ()
+    """The affinity rules that are kept, strict ones first."""
+    given_up: tuple[tuple[PlacementRule, str], ...] = ()
+    """Relaxed rules that cannot be kept, each with the reason."""
 
     def operator(self, name: str) -> LogicalOperator:
         """The operator with this name. Raises KeyError."""

@@ -46,13 +46,33 @@ def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]
     """
     first = {operator.name: operator for operator in reversed(physical.operators) if not operator.unifier}
     reader = _Reader(logical, first)
-    return tuple(
-        Note(operator.name, text)
-        for operator in logical.operators
-        for text in (
-            *_needs(operator),
-            *(reader.notes(operator, first[operator.name]) if first[operator.name].partitions > 1 else ()),
+    relaxed = [
+        Note(rule.operators[0], f"rule {rule.title} is not kept: {reason}")
+        for rule, reason in logical.given_up
+    ]
+    hosts = [
+        Note(
+            rule.operators[0],
+            f"rule {rule.title} is kept in slots on several hosts; not with `--execution jobs`",
         )
+        for rule in logical.affinity
+        if not rule.locality.together
+    ]
+    return (
+        *relaxed,
+        *hosts,
+        *(
+            Note(operator.name, text)
+            for operator in logical.operators
+            for text in (
+                *_needs(operator),
+                *(
+                    reader.notes(operator, first[operator.name])
+                    if first[operator.name].partitions > 1
+                    else ()
+                ),
+            )
+        ),
     )
 
 

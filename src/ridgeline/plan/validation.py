@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
+from ridgeline.plan.check_affinity import read_affinity
 from ridgeline.plan.check_application import check_application
 from ridgeline.plan.check_attributes import read_port_attributes
 from ridgeline.plan.check_graph import check_cycles, check_modes, ordered, resolve_schemas
@@ -82,6 +83,7 @@ def _examine(app: Application, properties: Mapping[str, object], attributes: Map
     draft.owners = read_operators(draft, app, overrides)
     read_port_attributes(draft, app, draft.owners, overrides)
     read_streams(draft, app, draft.owners)
+    draft.affinity = read_affinity(draft, app)
     check_connections(draft)
     check_cycles(draft)
     resolve_schemas(draft)
@@ -110,6 +112,8 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
         operators,
         tuple(streams),
         logical_modules(draft),
+        tuple(draft.affinity),
+        tuple(draft.given_up),
     )
 
 

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import RidgelineError
+from ridgeline.plan.affinity import PlacementRule
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.physical import PhysicalStream
+from ridgeline.stram.apart import broken, colours, containers_apart, containers_of, hosts_for, lifted
 
 RESERVED_CORES = 1
 """Cores that slots leave at least to Spark's own jobs: what publishers write, checks at the start."""
@@ -77,6 +80,43 @@ def place(plan: Plan, slots: int) -> Placement:
     }
     groups = [sorted(group, key=positions.__getitem__) for group in _containers_on_one(_ONE_HOST, plan)]
     groups.sort(key=lambda group: positions[group[0]])
+    classes = _classes(plan, groups, slots)
+    shares = _slots_of(classes, slots)
+    return tuple(slot for groups, share in zip(classes, shares, strict=True) for slot in _cut(groups, share))
+
+
+def _classes(plan: Plan, groups: list[list[int]], slots: int) -> list[list[list[int]]]:
+    """The groups in classes that must not share a host; one class if no rule says so, or with too few slots.
+
+    Groups that no rule names fill the class with the fewest containers.
+    """
+    pairs = lifted(containers_apart(plan, _ONE_RACK), groups)
+    found = colours(len(groups), pairs)
+    if max(found, default=0) >= slots:
+        pairs = lifted(containers_apart(plan, _ONE_RACK, relaxed=False), groups)
+        found = colours(len(groups), pairs)
+    count = max(found, default=0) + 1
+    if count == 1 or count > slots:
+        return [groups]
+    named = {number for pair in pairs for number in pair}
+    classes: list[list[int]] = [[] for _ in range(count)]
+    for number in sorted(range(len(groups)), key=lambda number: number not in named):
+        fewest = min(classes, key=lambda members: sum(len(groups[member]) for member in members))
+        (classes[found[number]] if number in named else fewest).append(number)
+    return [[groups[number] for number in sorted(members)] for members in classes]
+
+
+def _slots_of(classes: Sequence[Sequence[Sequence[int]]], slots: int) -> Sequence[int]:
+    """How many slots each class gets: one at least, and no more than it has containers."""
+    sizes = [sum(map(len, groups)) for groups in classes]
+    shares = [1] * len(classes)
+    for _ in range(slots - len(classes)):
+        shares[max(range(len(classes)), key=lambda number: sizes[number] / shares[number])] += 1
+    return shares
+
+
+def _cut(groups: Sequence[Sequence[int]], slots: int) -> Placement:
+    """Cut groups that follow each other into so many slots, evenly, between groups where that is possible."""
     containers = [container for group in groups for container in group]
     starts = [0]
     for group in groups:
@@ -103,14 +143,15 @@ def wishes(plan: Plan, placement: Placement, offers: Offers) -> Mapping[int, Wis
     slots = [slot for slot, hosted in enumerate(placement) if hosted]
     hosts = _slots_on_one(_ONE_HOST, plan, placement)
     free = {host: offer.places for host, offer in offers.items()}
-    found: dict[int, Wish] = {}
+    found: dict[int, Wish] = dict(_apart(plan, placement, offers, free))
     for rack_group in sorted(
         _slots_on_one(_ONE_RACK, plan, placement), key=lambda group: (-len(group), group)
     ):
         if len(rack_group) == 1:
             continue
-        near = _rack(offers, free)
-        units = [group for group in hosts if group[0] in rack_group]
+        units = [group for group in hosts if group[0] in rack_group and group[0] not in found]
+        chosen = [found[slot].hosts[0] for slot in rack_group if slot in found]
+        near = _hosts_beside(offers, chosen[0]) if chosen else _rack(offers, free)
         for unit in sorted(units, key=lambda group: (-len(group), group)):
             one_host = len(rack_group) == len(unit)  # no stream asks for a rack: every host will do
             host = _freest(free if one_host else near, free)
@@ -123,12 +164,57 @@ def wishes(plan: Plan, placement: Placement, offers: Offers) -> Mapping[int, Wis
     return found
 
 
+def _apart(plan: Plan, placement: Placement, offers: Offers, free: dict[str, int]) -> Mapping[int, Wish]:
+    """The hosts of slots that rules want apart, and of those that must be on one host with them.
+
+    Takes their places from `free`. Slots of one colour share a host; see `apart.colours`.
+    """
+    units = _slots_on_one(_ONE_HOST, plan, placement)
+    slots = [[container for slot in unit for container in placement[slot]] for unit in units]
+    pairs = lifted(containers_apart(plan, _ONE_RACK), slots)
+    colour = colours(len(units), pairs)
+    relaxed = max(colour) < len(offers)
+    if not relaxed:
+        pairs = lifted(containers_apart(plan, _ONE_RACK, relaxed=False), slots)
+        colour = colours(len(units), pairs)
+    by_rack = lifted(containers_apart(plan, (Locality.RACK_LOCAL,), relaxed=relaxed), slots)
+    named = sorted({number for pair in pairs for number in pair})
+    sizes = [sum(len(units[one]) for one in named if colour[one] == each) for each in range(max(colour) + 1)]
+    racks = {host: offer.rack for host, offer in offers.items()}
+    hosts = hosts_for(sizes, free, racks, [(colour[one], colour[other]) for one, other in by_rack])
+    found = {}
+    for number in named:
+        host = hosts[colour[number]]
+        free[host] -= len(units[number])
+        found.update(dict.fromkeys(units[number], Wish((host,), binding=True)))
+    return found
+
+
+def broken_rules(
+    plan: Plan, placement: Placement, wished: Mapping[int, Wish], offers: Offers
+) -> Sequence[PlacementRule]:
+    """The affinity rules that this placement cannot keep. Without offers all slots are on one host."""
+    where = {
+        container: wish.hosts[0] if (wish := wished.get(slot)) and wish.hosts else f"slot {slot}"
+        for slot, hosted in enumerate(placement)
+        for container in hosted
+    }
+    if len(offers) < 2:  # noqa: PLR2004  one host has all
+        where = dict.fromkeys(where, "")
+    return broken(plan, where, {host: offer.rack for host, offer in offers.items()})
+
+
 def _rack(offers: Offers, free: Mapping[str, int]) -> Sequence[str]:
     """The hosts of the rack that has the most places left."""
     racks: dict[str, list[str]] = {}
     for host in sorted(offers):
         racks.setdefault(offers[host].rack, []).append(host)
     return max(racks.values(), key=lambda hosts: sum(free[host] for host in hosts))
+
+
+def _hosts_beside(offers: Offers, host: str) -> Sequence[str]:
+    """The hosts of a host's rack."""
+    return [other for other in sorted(offers) if offers[other].rack == offers[host].rack]
 
 
 def _freest(hosts: Iterable[str], free: Mapping[str, int]) -> str:
@@ -147,13 +233,34 @@ def _shares(slots: int, free: Mapping[str, int]) -> Sequence[str]:
 
 def _containers_on_one(localities: frozenset[Locality], plan: Plan) -> list[list[int]]:
     """Groups of containers that streams of these localities join; most are of one container."""
-    names = {stream.name for stream in plan.logical.streams if stream.locality in localities}
+    wanted = {
+        (stream.name, sink.operator)
+        for stream in plan.logical.streams
+        for sink, locality in zip(stream.sinks, stream.localities, strict=True)
+        if locality in localities
+    }
     containers = plan.execution.containers
     home = {operator: container.id for container in containers for operator in container.operators}
     edges = [
-        (home[stream.source], home[stream.sink]) for stream in plan.physical.streams if stream.name in names
+        (home[stream.source], home[stream.sink])
+        for stream in plan.physical.streams
+        if any((stream.name, name) in wanted for name in _readers(plan, stream))
     ]
+    homes = containers_of(plan)
+    for rule in plan.logical.affinity:
+        if not rule.apart and rule.locality in localities:
+            together = [container for name in rule.operators for container in homes[name]]
+            edges += [(together[0], container) for container in together[1:]]
     return _components(len(containers), edges)
+
+
+def _readers(plan: Plan, stream: PhysicalStream) -> Sequence[str]:
+    """The operators that a physical stream leads to: its sink, or all those behind a unifier."""
+    sink = plan.physical.operator(stream.sink)
+    if not sink.unifier:
+        return [sink.name]
+    behind = [other for other in plan.physical.streams if other.source == sink.id]
+    return [name for other in behind for name in _readers(plan, other)]
 
 
 def _slots_on_one(localities: frozenset[Locality], plan: Plan, placement: Placement) -> list[list[int]]:

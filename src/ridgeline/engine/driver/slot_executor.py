@@ -53,7 +53,7 @@ from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, InputAwake
 from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.needs import Need, needs_of, not_given, place_within
-from ridgeline.stram.placement import Placement, place, wishes
+from ridgeline.stram.placement import Placement, broken_rules, place, wishes
 from ridgeline.stram.slots import Member, Slots
 
 _HOST = socket.gethostname()
@@ -247,9 +247,27 @@ class SlotExecutor:
             what = f"a slot needs {taken} cores (`vcores`); Spark has {claimed} for slots"
             msg = f"{what}; give Spark more cores, or the operators fewer"
             raise RidgelineError(msg)
+        self._check_rules(placement)
         if claimed > taken:
             self._platform.release(claimed - taken)
         return placement
+
+    def _check_rules(self, placement: Placement) -> None:
+        """Refuse a start that breaks strict affinity rules on hosts; on one machine, and if relaxed, warn.
+
+        Raises RidgelineError.
+        """
+        offers = self._platform.offers()
+        rules = broken_rules(self._plan, placement, wishes(self._plan, placement, offers), offers)
+        strict = [rule for rule in rules if not rule.relax]
+        if strict and offers:
+            what = f"affinity rule {strict[0].title} cannot be kept"
+            found = f"Spark has {len(placement)} places for slots on {len(offers)} hosts"
+            msg = f"{what}; {found}; give Spark more hosts or cores, or the rule `relax=True`"
+            raise RidgelineError(msg)
+        for rule in rules:
+            text = f"affinity rule {rule.title} is not kept: there are too few hosts or slots"
+            self._observe(StateWarning(self._clock.wall(), -1, text))
 
     def _distribute(self, placement: Placement) -> Sequence[plan_distribution.PlanFile]:
         """A plan file for each slot: where all partitions send to all, most is of others' containers."""

@@ -1,0 +1,65 @@
+"""Affinity rules: which operators run near each other, and which apart."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from ridgeline.api.attributes import Locality
+from ridgeline.api.errors import did_you_mean
+from ridgeline.api.operator import Operator
+
+LocalityName = Literal["THREAD_LOCAL", "CONTAINER_LOCAL", "NODE_LOCAL", "RACK_LOCAL"]
+
+
+class AffinityType(enum.StrEnum):
+    """Whether operators run together or apart.
+
+    Example:
+        >>> from ridgeline import AffinityRule, AffinityType
+        >>> rule = AffinityRule(AffinityType.ANTI_AFFINITY, ["source", "store"])
+    """
+
+    AFFINITY = "AFFINITY"
+    ANTI_AFFINITY = "ANTI_AFFINITY"
+
+
+@dataclass(frozen=True)
+class AffinityRule:
+    """Operators that run together, or apart: `app.add_affinity(AffinityRule("AFFINITY", ["check", "log"]))`.
+
+    `operators`: two or more, by name or as added. The same one twice means its partitions. A module's name
+    means all of its operators. `pattern`: a regular expression for whole names, in place of `operators`.
+    `locality`: what they share, or do not: a container, a host or a rack. `relax`: True gives the rule up
+    where it cannot be kept; the plan says so.
+
+    In a container, partition 0 is with partition 0, and so on. On a host or a rack all partitions are
+    together; apart means that no partition of one is where a partition of another is.
+
+    Example:
+        >>> from ridgeline import AffinityRule
+        >>> apart = AffinityRule("ANTI_AFFINITY", pattern="store.*", locality="CONTAINER_LOCAL")
+        >>> apart.relax
+        False
+    """
+
+    type: AffinityType | Literal["AFFINITY", "ANTI_AFFINITY", "affinity", "anti_affinity"]
+    operators: Sequence[str | Operator] = ()
+    pattern: str | None = None
+    locality: Locality | LocalityName = "NODE_LOCAL"
+    relax: bool = False
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, Any]) -> AffinityRule:
+        """The rule that a specification writes as a mapping of its fields. Raises ValueError for others."""
+        known = [field.name for field in fields(cls)]
+        for name in given:
+            if name not in known:
+                msg = f"an affinity rule has no `{name}`; {did_you_mean(str(name), known)}"
+                raise ValueError(msg)
+        if "type" not in given:
+            msg = "an affinity rule has no `type`; give `type: AFFINITY` or `type: ANTI_AFFINITY`"
+            raise ValueError(msg)
+        return cls(**given)

@@ -1,0 +1,211 @@
+"""Affinity rules: what they mean for containers, and where they contradict each other or localities."""
+
+import itertools
+import time
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ridgeline.api import AffinityRule, Application, ValidationError
+from ridgeline.plan import describe, find_faults, plan_application
+from support.plan.parts import Balances, Check, Follow, Source, Store
+
+
+def chain(*rules: AffinityRule, localities: Any = None, **attributes: Any) -> Application:
+    """Source -> check -> balances -> store, and rejected -> log."""
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    check = app.add_operator("check", Check())
+    balances = app.add_operator("balances", Balances(), **attributes)
+    store, log = app.add_operator("store", Store()), app.add_operator("log", Store())
+    given = localities or {}
+    app.add_stream("payments", source.payments, check.payments, locality=given.get("payments"))
+    app.add_stream("valid", check.valid, balances.payments, locality=given.get("valid"))
+    app.add_stream("balances", balances.balances, store.input, locality=given.get("balances"))
+    app.add_stream("rejected", check.rejected, log.input, locality=given.get("rejected"))
+    for rule in rules:
+        app.add_affinity(rule)
+    return app
+
+
+def containers(app: Application) -> list[set[str]]:
+    plan = plan_application(app)
+    return [
+        {plan.physical.operator(identity).title for identity in box.operators}
+        for box in plan.execution.containers
+    ]
+
+
+@pytest.mark.guide("002", "Affinity Rules")
+def test_operators_apart_share_no_container() -> None:
+    assert containers(chain()) == [{"source", "check", "balances", "store", "log"}]
+    apart = AffinityRule("ANTI_AFFINITY", ["check", "log"], locality="CONTAINER_LOCAL")
+    assert containers(chain(apart)) == [{"source", "check", "balances", "store"}, {"log"}]
+    on_hosts = AffinityRule("anti_affinity", ["source", "store", "log"])
+    assert all(len(box & {"source", "store", "log"}) <= 1 for box in containers(chain(on_hosts)))
+
+
+def test_operators_together_share_a_container_though_no_stream_joins_them() -> None:
+    together = AffinityRule("AFFINITY", ["store", "log"], locality="CONTAINER_LOCAL")
+    boxes = containers(chain(together, partitions=2))
+    assert [box for box in boxes if "log" in box] == [{"balances.balances#unifier", "store", "log"}]
+
+
+@pytest.mark.guide("002", "Specifying Affinity Rules")
+def test_rules_name_operators_as_added_by_pattern_or_as_modules() -> None:
+    app = chain()
+    check, log = app.operators[1].operator, app.operators[4].operator
+    app.add_affinity(AffinityRule("ANTI_AFFINITY", [check, log], locality="CONTAINER_LOCAL"))
+    app.add_affinity(AffinityRule("AFFINITY", pattern="(store|bal.*)", locality="CONTAINER_LOCAL"))
+    (first, second) = plan_application(app).logical.affinity
+    assert (first.operators, second.operators) == (("check", "log"), ("balances", "store"))
+
+
+def test_partitions_of_an_operator_are_spread() -> None:
+    spread = AffinityRule("ANTI_AFFINITY", ["balances", "balances"])
+    plan = plan_application(chain(spread, partitions=3))
+    assert plan.logical.affinity[0].spread == ("balances",)
+    text = "rule `affinity 1` (ANTI_AFFINITY NODE_LOCAL of `balances`, `balances`) is kept in slots"
+    assert text in describe(plan)
+
+
+APART_1 = "`affinity 1`: `affinity 1` (ANTI_AFFINITY"
+REMEDY = "leave one of them out, or give a rule `relax=True`"
+CONTRADICTIONS: list[tuple[list[AffinityRule], dict[str, str], str]] = [
+    (
+        [
+            AffinityRule("AFFINITY", ["source", "check", "log"]),
+            AffinityRule("ANTI_AFFINITY", ["log", "source"]),
+        ],
+        {},
+        (
+            "`affinity 2`: `affinity 2` (ANTI_AFFINITY NODE_LOCAL of `log`, `source`) wants `log`, `source` "
+            "apart, but `affinity 1` (AFFINITY NODE_LOCAL of `source`, `check`, `log`) "
+            f"puts them together; {REMEDY}"
+        ),
+    ),
+    (
+        [AffinityRule("ANTI_AFFINITY", ["source", "balances"])],
+        {"payments": "NODE_LOCAL", "valid": "NODE_LOCAL"},
+        (
+            f"{APART_1} NODE_LOCAL of `source`, `balances`) wants `source`, `balances` apart, "
+            "but stream `payments` (NODE_LOCAL) and stream `valid` (NODE_LOCAL) "
+            f"puts them together; {REMEDY}"
+        ),
+    ),
+    (
+        [AffinityRule("ANTI_AFFINITY", ["check", "log"], locality="CONTAINER_LOCAL")],
+        {"rejected": "THREAD_LOCAL"},
+        (
+            f"{APART_1} CONTAINER_LOCAL of `check`, `log`) wants `check`, `log` apart, "
+            f"but stream `rejected` (THREAD_LOCAL) puts them together; {REMEDY}"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("rules", "localities", "fault"), CONTRADICTIONS)
+def test_contradictions_name_the_rules(
+    rules: list[AffinityRule], localities: dict[str, str], fault: str
+) -> None:
+    assert [str(found) for found in find_faults(chain(*rules, localities=localities))] == [fault]
+
+
+def test_a_relaxed_rule_that_cannot_be_kept_is_given_up_and_the_plan_says_so() -> None:
+    rule = AffinityRule("ANTI_AFFINITY", ["check", "log"], locality="CONTAINER_LOCAL", relax=True)
+    plan = plan_application(chain(rule, localities={"rejected": "THREAD_LOCAL"}))
+    assert not plan.logical.affinity
+    assert "is not kept: `affinity 1`" in describe(plan)
+
+
+def test_faulty_rules_are_all_told_at_once() -> None:
+    rules: list[Any] = [
+        AffinityRule("AFINITY", ["source", "check"]),  # type: ignore[arg-type]
+        AffinityRule("AFFINITY", ["source", "chek"]),
+        AffinityRule("AFFINITY", ["source"]),
+        AffinityRule("AFFINITY"),
+        AffinityRule("AFFINITY", ["source", "check"], pattern=".*"),
+        AffinityRule("AFFINITY", pattern="(unclosed"),
+        AffinityRule("AFFINITY", pattern="nobody"),
+        AffinityRule("AFFINITY", ["source", "check"], locality="HOST"),  # type: ignore[arg-type]
+        AffinityRule("AFFINITY", ["balances", "balances"], locality="CONTAINER_LOCAL"),
+        AffinityRule("AFFINITY", ["balances", "store"], locality="CONTAINER_LOCAL"),
+        "together",
+    ]
+    faults = find_faults(chain(*rules, partitions=2))
+    assert {fault.where for fault in faults} == {f"affinity {number}" for number in range(1, 12)}
+    assert len(faults) == 11
+    assert "did you mean `check`?" in str(faults[1])
+
+
+def test_a_pattern_that_backtracks_does_not_hang() -> None:
+    app = chain(AffinityRule("AFFINITY", pattern="(a+)+b", relax=True))
+    app.add_operator("a" * 5_000, Source())
+    began = time.process_time()
+    find_faults(app)
+    assert time.process_time() - began < 10
+
+
+def test_rules_from_mappings() -> None:
+    rule = AffinityRule.from_mapping({"type": "anti_affinity", "operators": ["a", "b"], "relax": True})
+    assert rule == AffinityRule("anti_affinity", ["a", "b"], relax=True)
+    with pytest.raises(ValueError, match="has no `operator`; did you mean `operators`"):
+        AffinityRule.from_mapping({"type": "affinity", "operator": "a"})
+    with pytest.raises(ValueError, match="has no `type`"):
+        AffinityRule.from_mapping({"operators": ["a", "b"]})
+
+
+NAMES = ["source", "check", "balances", "store", "log", "again"]
+STREAMS = ["payments", "valid", "balances", "rejected"]
+LOCALITIES = ["THREAD_LOCAL", "CONTAINER_LOCAL", "NODE_LOCAL", "RACK_LOCAL"]
+RULES = st.builds(
+    AffinityRule,
+    st.sampled_from(["AFFINITY", "ANTI_AFFINITY", "ANTI_AFFINITY"]),
+    st.lists(st.sampled_from(NAMES), min_size=2, max_size=3),
+    locality=st.sampled_from(LOCALITIES),
+    relax=st.booleans(),
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(RULES, max_size=4),
+    st.dictionaries(
+        st.sampled_from(["payments", "valid", "balances", "rejected"]), st.sampled_from(LOCALITIES)
+    ),
+    st.integers(1, 2),
+)
+def test_a_plan_keeps_all_strict_rules_or_names_those_that_contradict(
+    rules: list[AffinityRule], localities: dict[str, str], partitions: int
+) -> None:
+    def build(rules: list[AffinityRule]) -> Application:
+        app = chain(*rules, localities=localities, partitions=partitions)
+        again = app.add_operator("again", Follow())
+        app.streams[1].sinks += (again.payments,)
+        return app
+
+    if find_faults(build([])):
+        return  # the localities alone cannot be
+    faults = find_faults(build(rules))
+    if faults:
+        named = [int(fault.where.removeprefix("affinity ")) - 1 for fault in faults]
+        assert not any(rules[number].relax for number in named)
+        guilty = [rule for number, rule in enumerate(rules) if f"`affinity {number + 1}`" in str(faults)]
+        with pytest.raises(ValidationError):
+            plan_application(build(guilty))  # by themselves they contradict
+        return
+    plan = plan_application(build(rules))
+    homes = {op.id: op for op in plan.physical.operators if not op.unifier}
+    for box in plan.execution.containers:
+        inside = {homes[one].name for one in box.operators if one in homes}
+        for rule in plan.logical.affinity:
+            for first, second in itertools.combinations(dict.fromkeys(rule.operators), 2):
+                if rule.apart:
+                    assert not {first, second} <= inside
+                elif rule.locality.together:
+                    assert (first in inside) == (second in inside)
+    assert {rule.name for rule in plan.logical.affinity} >= {
+        f"affinity {number}" for number, rule in enumerate(rules, 1) if not rule.relax
+    }
