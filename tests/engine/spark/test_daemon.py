@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import ridgeline
@@ -26,3 +27,34 @@ quietly(worker)(0)
         env=environment,
     )
     assert (done.returncode, done.stdout, done.stderr) == (1, "3\n", "")
+
+
+def test_workers_read_no_archive_anew_and_still_import_from_it(tmp_path):
+    """What pyspark does in each new process: `importlib.invalidate_caches`."""
+    archive = tmp_path / "packages.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for name in ("first", "second", "package/__init__", "package/third", "package/fourth"):
+            file.writestr(f"{name}.py", "")
+    code = f"""
+import importlib, sys, zipimport
+sys.path.insert(0, {str(archive)!r})
+import first, package.third
+from ridgeline.engine.spark.daemon import forget_archives, preload
+preload("second")
+forget_archives()
+read = zipimport._read_directory
+zipimport._read_directory = lambda path: print("read", path, flush=True) or read(path)
+importlib.invalidate_caches()
+import package.fourth
+print("second" in sys.modules, "pandas" in sys.modules, package.fourth.__name__)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(ridgeline.__file__).parent.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        env=environment,
+    )
+    assert done.stdout == "True True package.fourth\n"
