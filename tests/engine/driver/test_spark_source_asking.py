@@ -85,9 +85,7 @@ def test_an_application_that_is_four_times_too_slow_is_found_out_while_its_windo
     assert set(verdicts) <= {"falling behind", "unknown"}
     assert "falling behind" in verdicts
     for at, answer in working:
-        backlog = answer["application"]["backlogRecords"]
-        assert backlog >= (ARRIVALS - CAPACITY) * (at - begun - 4), (
-            at - begun,
-            backlog,
-        )  # asked every second, and in whole seconds
-        assert at - answer["application"]["asOf"] < 10
+        backlog, known = answer["application"]["backlogRecords"], answer["application"]["asOf"]
+        # In whole seconds. An operator that sleeps takes no more than this, however slow the machine is.
+        assert backlog >= (ARRIVALS - CAPACITY) * (known - begun - 4), (known - begun, backlog)
+        assert at - known < 10  # asked every second
