@@ -131,3 +131,16 @@ def test_a_class_that_is_gone_is_told():
         StateError, match=rf"^state file `memory:/state/{NAME}` cannot be read: AttributeError: .*NoSuchClass"
     ):
         state_files.read(storage, NAME, 1)
+
+
+def test_a_disk_that_fails_is_not_taken_for_other_code(monkeypatch):
+    storage = MemoryStorage()
+
+    def fail(*_arguments):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(storage, "read", fail)
+    with pytest.raises(
+        StateError, match=r"cannot be read: OSError: .*Input/output error; see to the disk, then run again$"
+    ):
+        state_files.read(storage, NAME, "key")

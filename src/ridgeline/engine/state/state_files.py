@@ -167,9 +167,9 @@ def read(storage: Storage, name: str, key: str) -> dict[str, Change]:
         raise
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
-        msg = (
-            f"state file `{where(storage, name)}` cannot be read: {what}; run it with the code that wrote it"
-        )
+        unreadable = isinstance(error, OSError)
+        remedy = "see to the disk, then run again" if unreadable else "run it with the code that wrote it"
+        msg = f"state file `{where(storage, name)}` cannot be read: {what}; {remedy}"
         raise StateError(msg) from error
     return changes
 
