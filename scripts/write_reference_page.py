@@ -12,30 +12,14 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 import ridgeline.operators
-from ridgeline.api.attribute import Attribute
-from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES
 from ridgeline.api.operator import REQUIRED, Operator, Unifier, operator_type
 from ridgeline.api.properties import property_types
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "reference.md"
-HEAD = """# Reference: attributes and properties
+HEAD = """# Reference: properties
 
 Made from the code by `python scripts/write_reference_page.py`. How they are set:
-[configuration.md](configuration.md).
-
-A duration is a number of seconds, or a text such as `"500ms"`, `"1s"`, `"5m"`: from a millisecond to a year.
-"""
-APPLICATION = """
-## Attributes of an application
-
-`Application(name, window=..., NAME=VALUE)`, `--attribute NAME=VALUE`
-
-"""
-OPERATOR = """
-## Attributes of an operator
-
-`add_operator(name, operator, NAME=VALUE)`, `--attribute OPERATOR.NAME=VALUE`
-
+[configuration.md](configuration.md). Attributes: [attributes.md](../attributes.md).
 """
 PROPERTIES = """
 ## Properties of the library's operators
@@ -46,32 +30,12 @@ PROPERTIES = """
 
 def render() -> str:
     """The page's text."""
-    text = HEAD + APPLICATION + _attributes(APPLICATION_ATTRIBUTES.values())
-    text += OPERATOR + _attributes(OPERATOR_ATTRIBUTES.values()) + PROPERTIES
+    text = HEAD + PROPERTIES
     for name in sorted(ridgeline.operators.__all__):
         kind = getattr(ridgeline.operators, name)
         if inspect.isclass(kind) and issubclass(kind, Operator) and not issubclass(kind, Unifier):
             text += _properties(kind)
     return text
-
-
-def _attributes(attributes: typing.Iterable[Attribute]) -> str:
-    rows = [
-        f"| `{attribute.name}` | {_kind(attribute)} | {_value(attribute.default)} | {attribute.help} |"
-        for attribute in sorted(attributes, key=lambda one: one.name)
-    ]
-    return "| attribute | takes | default | what it is |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
-
-
-def _kind(attribute: Attribute) -> str:
-    if issubclass(attribute.kind, enum.Enum):
-        return ", ".join(f"`{member.name}`" for member in attribute.kind)
-    if attribute.kind is float:
-        return "a duration"
-    if attribute.kind is int:
-        number = f"a whole number from {attribute.minimum}"
-        return f"{number}, or several" if attribute.several else number
-    return "`true`, `false`" if attribute.kind is bool else f"a `{attribute.kind.__name__}`"
 
 
 def _properties(kind: type[Operator]) -> str:

@@ -96,7 +96,7 @@ def test_a_value_that_breaks_the_rule_comes_back_with_it(name, value, rule):
     ("name", "remedy"),
     [
         ("partition", "did you mean `partitions`?"),
-        ("checkpoint_window_count", "every window is a checkpoint here; leave it out"),
+        ("checkpoint_window_count", "leave it out: every window is a checkpoint here"),
     ],
 )
 def test_an_unknown_attribute_has_a_remedy(name, remedy):

@@ -5,23 +5,27 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
+from ridgeline.api.apex_attributes import APPLICATION, OPERATOR, PORT
 from ridgeline.api.attribute import Scope
 from ridgeline.api.attributes import attributes_of
 
-INSTEAD: Mapping[str, str] = {
-    "checkpoint_window_count": "every window is a checkpoint here; leave it out",
-    "stateless": "an operator without declared state is stateless; leave it out",
-    "window": 'the streaming window is the application\'s: `Application(name, window="1s")`',
-}
-"""The remedy for each such name."""
+_OWN: Mapping[str, str] = {"window": 'the application\'s: `Application(name, window="1s")`'}
 
 
 def unknown_attribute(name: str, scope: Scope) -> str:
-    """The remedy for a name that no attribute has."""
-    lower = name.lower()
-    if lower in INSTEAD:
-        return INSTEAD[lower]
-    close = difflib.get_close_matches(lower, attributes_of(scope), n=1)
+    """The remedy for a name that no attribute has: what to use instead, or a name like it."""
+    instead = _instead(name, scope)
+    if instead:
+        nothing, _, why = instead.partition(": ")
+        return f"leave it out: {why}" if nothing.startswith("nothing") else f"use instead: {instead}"
+    close = difflib.get_close_matches(name.lower(), attributes_of(scope), n=1)
     if close:
         return f"did you mean `{close[0]}`?"
     return f"`ridgeline list-attributes --scope {scope.replace(' ', '-')}` shows all"
+
+
+def _instead(name: str, scope: Scope) -> str | None:
+    """What stands in the place of an attribute of Apex, of this scope first."""
+    first = APPLICATION if scope is Scope.APPLICATION else OPERATOR if scope is Scope.OPERATOR else PORT
+    texts = (known.get(name.upper()) for known in (first, OPERATOR, APPLICATION, PORT))
+    return _OWN.get(name) or next(filter(None, texts), None)

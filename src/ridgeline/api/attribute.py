@@ -55,6 +55,27 @@ class Attribute:
     maximum: int = 2**31 - 1
     several: bool = False
 
+    @property
+    def takes(self) -> str:
+        """What values it takes, as text."""
+        if issubclass(self.kind, enum.Enum):
+            return ", ".join(member.name for member in self.kind)
+        if self.kind is int:
+            number = f"a whole number from {self.minimum}"
+            return f"{number}, or several" if self.several else number
+        return {float: "a duration", bool: "true, false", str: "a text"}.get(
+            self.kind, f"a {self.kind.__name__}"
+        )
+
+    @property
+    def default_text(self) -> str:
+        """Its default as it would be given; "" for none."""
+        if self.default is None:
+            return ""
+        if self.kind is float:
+            return f"{self.default:g}s"
+        return str(getattr(self.default, "name", self.default)).replace("False", "false")
+
     def check(self, value: object) -> tuple[object, str | None]:  # noqa: PLR0911  one for each kind
         """Return the value in the attribute's type and None, or unchanged and the rule that it breaks."""
         if value is None and self.default is None:

@@ -23,6 +23,7 @@ class InputPortAttributes(TypedDict, total=False):
     unifier_single_final: bool | None
     stream_codec: StreamCodec | None
     partition_parallel: bool
+    queue_capacity: int | None
 
 
 class OutputPortAttributes(TypedDict, total=False):
@@ -34,6 +35,7 @@ class OutputPortAttributes(TypedDict, total=False):
 
     unifier_limit: int | Sequence[int] | None
     unifier_single_final: bool | None
+    buffer_memory_mb: int | None
 
 
 class UnifierAttributes(TypedDict, total=False):
@@ -68,6 +70,8 @@ class OperatorAttributes(TypedDict, total=False):
     recovery_attempts: int
     unifier_limit: int | Sequence[int] | None
     partition_parallel: bool
+    locality_host: str | None
+    locality_rack: str | None
     error_tuples_kept: int
     memory_mb: int | None
     vcores: int | None
@@ -91,6 +95,9 @@ class ApplicationAttributes(TypedDict, total=False):
     error_tuples_kept: int
     memory_mb: int | None
     vcores: int | None
+    containers_max_count: int | None
+    doc_link: str | None
+    data_link: str | None
     snapshot_interval: int | None
     windows_kept: int
     windows_in_flight: int

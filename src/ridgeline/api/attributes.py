@@ -179,6 +179,39 @@ _ALL = (
         "of an operator: at all its input ports",
     ),
     Attribute(
+        "queue_capacity",
+        _scopes(Scope.INPUT_PORT),
+        int,
+        None,
+        "in slots: no further window begins while so many tuples wait at the port, sent by other containers; "
+        "default: `windows_in_flight` alone bounds them",
+        1,
+    ),
+    Attribute(
+        "buffer_memory_mb",
+        _scopes(Scope.OUTPUT_PORT),
+        int,
+        None,
+        "in slots: no further window begins while so many MB wait that the containers of the port have sent "
+        "to others; default: `windows_in_flight` alone bounds them",
+        1,
+        2**20,
+    ),
+    Attribute(
+        "locality_host",
+        _OPERATOR,
+        str,
+        None,
+        "in slots: the host on which its partitions run, as Spark names it",
+    ),
+    Attribute(
+        "locality_rack",
+        _OPERATOR,
+        str,
+        None,
+        "in slots: the rack on whose hosts its partitions run",
+    ),
+    Attribute(
         "error_tuples_kept",
         _OPERATORS,
         int,
@@ -219,6 +252,25 @@ _ALL = (
         Locality,
         None,
         "where the operators of the stream run; default: the planner decides",
+    ),
+    Attribute(
+        "containers_max_count",
+        _APPLICATION,
+        int,
+        None,
+        "in slots: the most slots, each a process in which containers live; default: one a container, as far "
+        "as there are cores",
+        1,
+    ),
+    Attribute(
+        "doc_link",
+        _APPLICATION,
+        str,
+        None,
+        "where the application is described; shown in plans and over REST",
+    ),
+    Attribute(
+        "data_link", _APPLICATION, str, None, "where its results are seen; shown in plans and over REST"
     ),
     Attribute(
         "snapshot_interval",

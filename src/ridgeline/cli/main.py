@@ -9,6 +9,7 @@ import typer
 
 from ridgeline.cli import options
 from ridgeline.cli.asking import commands
+from ridgeline.cli.attributes import list_attributes
 from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.output import finish, write
 from ridgeline.cli.settings import (
@@ -374,6 +375,7 @@ def replay(
         replay_log(file, window, as_json=as_json)
 
 
+app.command()(list_attributes)
 commands.register(app)
 
 

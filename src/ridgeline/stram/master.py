@@ -37,6 +37,7 @@ from ridgeline.stram.control import (
 )
 from ridgeline.stram.failures import Failures
 from ridgeline.stram.flights import Fault, Flight, mismatch
+from ridgeline.stram.waiting import Waiting
 
 _CAREFUL_WINDOWS = 16
 """After a tuple or a window was left out, so many windows run one at a time: more may be left out there."""
@@ -105,6 +106,7 @@ class Master:
         """Windows up to this one are told the states, in case an operator takes its state back."""
         self._fault: Fault | None = None
         self._failures = Failures(plan)
+        self._waiting = Waiting(plan)
         self._pending: Commit | None = None
         self._compactions = CompactionScheduler(plan)
         self._window_counts = {
@@ -145,6 +147,7 @@ class Master:
             and self._fault is None
             and self.under_way - self._held < (self._limit if self._committed >= self._alone else 1)
             and not (self._reload and self.under_way)
+            and not self._waiting.full(self._flights.values())
         )
 
     @property

@@ -66,6 +66,13 @@ def count_slots(containers: int, cores: int, extra: int = 0, held: int = 0, fed:
     return slots
 
 
+def most_slots(plan: Plan) -> int:
+    """The most slots that a plan may have: one a container, or `containers_max_count` if that is less."""
+    most: int | None = plan.logical.attributes["containers_max_count"]
+    containers = len(plan.execution.containers)
+    return containers if most is None else min(most, containers)
+
+
 def place(plan: Plan, slots: int) -> Placement:
     """Which containers live in which slot: an even number each.
 

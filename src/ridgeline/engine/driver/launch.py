@@ -37,7 +37,7 @@ from ridgeline.engine.state.storage import DriverStorage, LocalStorage
 from ridgeline.engine.worker.pauses import collect_after, short_pauses
 from ridgeline.engine.worker.plan_distribution import installed_modules
 from ridgeline.plan.execution import Plan
-from ridgeline.stram.placement import RESERVED_CORES
+from ridgeline.stram.placement import RESERVED_CORES, most_slots
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -154,7 +154,7 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
 def _start_spark(plan: Plan, options: Options, *, in_slots: bool, streaming: bool, uri: str) -> SparkContext:
     """The SparkContext of this process, or a new one as the plan needs it. Raises RidgelineError."""
     conf = {f"spark.executorEnv.{PRELOAD}": ",".join(installed_modules(plan)), **options.conf}
-    slots = len(plan.execution.containers) if in_slots else 0
+    slots = most_slots(plan) if in_slots else 0
     start = partial(
         start_context,
         plan.logical.application,

@@ -53,7 +53,7 @@ from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, InputAwake
 from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.needs import Need, needs_of, not_given, place_within
-from ridgeline.stram.placement import Placement, broken_rules, place, wishes
+from ridgeline.stram.placement import Placement, broken_rules, most_slots, place, wishes
 from ridgeline.stram.slots import Member, Slots
 
 _HOST = socket.gethostname()
@@ -236,7 +236,7 @@ class SlotExecutor:
         for name, operators in not_given(self._plan, given).items():
             text = f"`{name}` of {', '.join(operators)} has no effect here: Spark gives it to no slot"
             self._observe(StateWarning(self._clock.wall(), -1, text))
-        apart = place(self._plan, len(self._containers))
+        apart = place(self._plan, most_slots(self._plan))
         claimed = self._platform.claim(sum(need.vcores for need in needs_of(self._plan, apart, given)), fed)
         placement = place_within(self._plan, min(claimed, len(apart)), claimed, given)
         self._needs = needs_of(self._plan, placement, given)

@@ -1,0 +1,103 @@
+"""All attributes of Apache Apex, by context: which attribute here has its meaning, or what to use instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_NO_JVM = "no JVM runs operators; those of Spark: `--conf spark.executor.extraJavaOptions=...`"
+_HADOOP_TOKENS = "Spark renews tokens: `--conf spark.security.credentials.renewalRatio=...`"
+_RECORDINGS = "nothing: recordings of tuples are not built yet"
+_SECURITY = "`--token`, `--tls-cert` and `--tls-key` of `ridgeline run`"
+
+PORT: Mapping[str, str] = {
+    "QUEUE_CAPACITY": "",
+    "BUFFER_MEMORY_MB": "",
+    "SPIN_MILLIS": "nothing: containers do not poll, they are woken by messages",
+    "PARTITION_PARALLEL": "",
+    "UNIFIER_LIMIT": "",
+    "UNIFIER_SINGLE_FINAL": "",
+    "AUTO_RECORD": _RECORDINGS,
+    "IS_OUTPUT_UNIFIED": "nothing to set: `ridgeline plan` shows which outputs have unifiers",
+    "STREAM_CODEC": "",
+    "TUPLE_CLASS": "the port's schema: `InputPort(Payment)`, or the stream's, which reaches ports of `Any`",
+}
+"""Attributes of ports. An empty text: the attribute of the same name, in lower case."""
+
+OPERATOR: Mapping[str, str] = {
+    "ACTIVATION_WINDOW_ID": "nothing to set: an operator begins after the last committed window",
+    "SPIN_MILLIS": "nothing: input operators are called once a window, a `PushInput` when it wakes",
+    "RECOVERY_ATTEMPTS": "",
+    "STATS_LISTENERS": "nothing: changes while an application runs are not built yet",
+    "STATELESS": "nothing: an operator without declared state is stateless",
+    "MEMORY_MB": "",
+    "VCORES": "",
+    "JVM_OPTIONS": _NO_JVM,
+    "APPLICATION_WINDOW_COUNT": "",
+    "SLIDE_BY_WINDOW_COUNT": "an operator that keeps the last windows in state, as `SimpleMovingAverage`",
+    "CHECKPOINT_WINDOW_COUNT": "nothing: every window is a checkpoint here",
+    "LOCALITY_HOST": "",
+    "LOCALITY_RACK": "",
+    "STORAGE_AGENT": "`--checkpoint URI`: a local path, S3, or what Hadoop reads",
+    "PROCESSING_MODE": "",
+    "TIMEOUT_WINDOW_COUNT": "",
+    "AUTO_RECORD": _RECORDINGS,
+    "PARTITIONER": "",
+    "COUNTERS_AGGREGATOR": "nothing: deprecated in Apex; counters of operators are not built yet",
+    "METRICS_AGGREGATOR": "nothing: metrics of operators' own are not built yet",
+    "METRICS_DIMENSIONS_SCHEME": "nothing: metrics of operators' own are not built yet",
+    "RECOVERY_MODE": "nothing: a container keeps its state in memory where that is right",
+}
+"""Attributes of operators."""
+
+APPLICATION: Mapping[str, str] = {
+    "APPLICATION_NAME": "the first argument of `Application(name)`",
+    "APPLICATION_DOC_LINK": "`doc_link`",
+    "APPLICATION_DATA_LINK": "`data_link`",
+    "METRICS_TRANSPORT": "`--otlp-endpoint`, or Prometheus, which reads `/metrics`",
+    "APPLICATION_ID": "nothing to set: each run gets an id, which `ridgeline list-apps` shows",
+    "APP_PACKAGE_SOURCE": "nothing to set: it is the file that `ridgeline run` was given",
+    "DEBUG": "`--log-level DEBUG`",
+    "CONTAINER_JVM_OPTIONS": _NO_JVM,
+    "LOGGER_APPENDER": "`--log-file` and `--log-format`",
+    "MASTER_MEMORY_MB": "STRAM runs in the driver: `--conf spark.driver.memory=...`",
+    "BUFFER_SPOOLING": "nothing: large blocks lie in shared memory, bounded by `queue_capacity`",
+    "STREAMING_WINDOW_SIZE_MILLIS": '`Application(name, window="500ms")`, `--attribute window=500ms`',
+    "CHECKPOINT_WINDOW_COUNT": "nothing: every window is a checkpoint here",
+    "APPLICATION_PATH": "`--checkpoint URI`",
+    "TUPLE_RECORDING_PART_FILE_SIZE": _RECORDINGS,
+    "TUPLE_RECORDING_PART_FILE_TIME_MILLIS": _RECORDINGS,
+    "GATEWAY_CONNECT_ADDRESS": "no gateway stands before the web service: `--host` and `--port`",
+    "GATEWAY_USE_SSL": _SECURITY,
+    "GATEWAY_USER_NAME": _SECURITY,
+    "GATEWAY_PASSWORD": _SECURITY,
+    "PUBSUB_CONNECT_TIMEOUT_MILLIS": "nothing: figures are served as server-sent events, by no gateway",
+    "HEARTBEAT_LISTENER_THREAD_COUNT": "nothing: one thread listens to all heartbeats",
+    "HEARTBEAT_INTERVAL_MILLIS": "`heartbeat_interval`, a duration",
+    "HEARTBEAT_TIMEOUT_MILLIS": "`heartbeat_timeout`, a duration",
+    "RESOURCE_ALLOCATION_TIMEOUT_MILLIS": "`--conf spark.ridgeline.slots.patience=20s`, then fewer slots",
+    "STATS_MAX_ALLOWABLE_WINDOWS_LAG": "",
+    "ENABLE_STATS_RECORDING": "`--event-log FILE` keeps all figures",
+    "THROUGHPUT_CALCULATION_INTERVAL": "",
+    "THROUGHPUT_CALCULATION_MAX_SAMPLES": "nothing: all windows of `throughput_calculation_interval` count",
+    "RPC_LATENCY_COMPENSATION_SAMPLES": "nothing: offsets of clocks are computed from all heartbeats",
+    "CONTAINER_OPTS_CONFIGURATOR": _NO_JVM,
+    "STRAM_HTTP_AUTHENTICATION": _SECURITY,
+    "STRING_CODECS": "properties have types: pydantic converts texts",
+    "MAX_CONSECUTIVE_CONTAINER_FAILURES_FOR_BLACKLIST": "`--conf spark.excludeOnFailure.enabled=true`",
+    "BLACKLISTED_NODE_REMOVAL_TIME_MILLIS": "`--conf spark.excludeOnFailure.timeout=1h`",
+    "AFFINITY_RULES_SET": "`app.add_affinity(...)`",
+    "LIBRARY_JARS": "`--conf spark.jars=...`; Python: `--conf spark.submit.pyFiles=...`",
+    "SSL_CONFIG": _SECURITY,
+    "CONTAINERS_MAX_COUNT": "",
+    "APPLICATION_ATTEMPT_ID": "nothing to set: the epoch of the checkpoint counts the drivers",
+    "FAST_PUBLISHER_SUBSCRIBER": "nothing: Arrow and shared memory carry all streams",
+    "HDFS_TOKEN_LIFE_TIME": _HADOOP_TOKENS,
+    "RM_TOKEN_LIFE_TIME": _HADOOP_TOKENS,
+    "PRINCIPAL": "`--conf spark.kerberos.principal=...`",
+    "KEY_TAB_FILE": "`--conf spark.kerberos.keytab=...`",
+    "TOKEN_REFRESH_ANTICIPATORY_FACTOR": _HADOOP_TOKENS,
+    "ARCHIVES": "`--conf spark.archives=...`",
+    "FILES": "`--conf spark.files=...`",
+    "IS_CONNECTED_TO_DELAY_OPERATOR": "nothing to set: there are no delay operators yet",
+}
+"""Attributes of applications."""
