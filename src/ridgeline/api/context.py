@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
+from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Clock
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class OperatorContext:
@@ -21,6 +26,8 @@ class OperatorContext:
         attempt: How many attempts at this window were made before.
         container_attempt: A text that is unique to the attempt.
         run_id: The same for all runs on one checkpoint.
+        attributes: The operator's attributes by name, defaults filled in: `attributes["partitions"]`.
+        port_attributes: Those of its ports, by port and name: `port_attributes["data"]["queue_capacity"]`.
         staging: The URI of a folder in the checkpoint, for files that wait for the commit.
 
     Example:
@@ -58,6 +65,8 @@ class OperatorContext:
         run_id: str,
         staging: str = "",
         window_seconds: float = 1.0,
+        attributes: Mapping[str, Any] = _NOTHING,
+        port_attributes: Mapping[str, Mapping[str, Any]] = _NOTHING,
     ) -> None:
         self.application = application
         self.name = name
@@ -68,6 +77,10 @@ class OperatorContext:
         self.run_id = run_id
         self.staging = staging
         self.window_seconds = window_seconds
+        self.attributes: Mapping[str, Any] = MappingProxyType(dict(attributes))
+        self.port_attributes: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+            {port: MappingProxyType(dict(values)) for port, values in port_attributes.items()}
+        )
         self.window_id = -1
         self.attempt = 0
         self.container_attempt = ""
@@ -78,6 +91,12 @@ class OperatorContext:
         """`wake` was called and the operator has not been asked since."""
         self.on_wake: Callable[[], None] | None = None
         """Called by `wake`, by whatever thread; set by the engine."""
+
+    @property
+    def processing_mode(self) -> ProcessingMode:
+        """What happens to a window in which the operator fails."""
+        mode: ProcessingMode = self.attributes.get("processing_mode", ProcessingMode.AT_LEAST_ONCE)
+        return mode
 
     def hand_over(self, value: object) -> None:
         """Send a picklable value to this operator's `Publisher` on the driver.

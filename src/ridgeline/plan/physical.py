@@ -37,6 +37,8 @@ class PhysicalOperator:
     round_robin: frozenset[str]
     own_properties: Mapping[str, Any] = field(default_factory=dict)
     own_attributes: Mapping[str, Any] = field(default_factory=dict)
+    ports: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The attributes of its ports; none of a unifier's."""
 
     @property
     def title(self) -> str:

@@ -231,6 +231,7 @@ class _Builder:
                 round_robin=part.round_robin,
                 own_properties=part.properties,
                 own_attributes=part.attributes,
+                ports=operator.ports,
             )
         )
         return identity

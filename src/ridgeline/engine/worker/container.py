@@ -106,6 +106,8 @@ class Container:
                 run_id=run_id,
                 staging=f"{storage.uri}/staging",
                 window_seconds=spec.window_seconds,
+                attributes=operator.attributes,
+                port_attributes=operator.ports,
             )
             context.on_wake = self._wake
             self._operators[operator.id] = OperatorRuntime(operator, context, spec.recording_level, inspect)
