@@ -1,9 +1,10 @@
-"""From the command's APP to an `Application`: a file, `file:name` or `module:attribute`."""
+"""From the command's APP to an `Application`: a file, `file:name`, `module:attribute`, a specification."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +18,13 @@ from ridgeline.api.frames import last_frames
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.options import COMMAND_OPTIONS, application_arguments
 from ridgeline.cli.output import OutputGoneError, discard, unread
+from ridgeline.plan.spec.form import form_of
 
 _FUNCTION = "application"
-_FORMS = "give a file (`app.py`), a file and a name (`app.py:second`), or `module:attribute`"
+_FORMS = (
+    "give a file (`app.py`), a file and a name (`app.py:second`), `module:attribute`, or a specification "
+    "(`app.yaml`)"
+)
 
 
 def load_application(target: str, options: Sequence[str] = ()) -> Application:
@@ -35,7 +40,7 @@ def load_application(target: str, options: Sequence[str] = ()) -> Application:
         )
         raise CommandError(msg)
     path, name = _split(target)
-    found = _find(path, name) if path is not None else _import_attribute(target)
+    found = _specified(path, name) if path is not None and form_of(path.name) else _found(target, path, name)
     if isinstance(found, Application):
         if options:
             option = options[0].partition("=")[0]
@@ -45,6 +50,23 @@ def load_application(target: str, options: Sequence[str] = ()) -> Application:
             raise CommandError(msg)
         return found
     return _call(target, found, application_arguments(target, found, options))
+
+
+def _found(target: str, path: Path | None, name: str) -> Any:
+    return _find(path, name) if path is not None else _import_attribute(target)
+
+
+def _specified(path: Path, name: str) -> Application:
+    """The application of a specification; modules of its folder are found, as beside an application file."""
+    if name:
+        msg = f"`{path}` is a specification, which has one application; leave `:{name}` out"
+        raise CommandError(msg)
+    from ridgeline.plan.spec.reader import read_specification
+    from ridgeline.settings.documents import read_with_includes
+
+    document = read_with_includes(path)
+    _put_on_path(path.resolve().parent)
+    return read_specification(document, path.stem, os.environ)
 
 
 def _split(target: str) -> tuple[Path | None, str]:
@@ -59,8 +81,8 @@ def _split(target: str) -> tuple[Path | None, str]:
         scripts = ", ".join(f"`{file / script.name}`" for script in sorted(file.glob("*.py"))[:10])
         msg = f"`{target}` is a folder; give one of its files" + (f": {scripts}" if scripts else "")
         raise CommandError(msg)
-    if file.suffix == ".py" or "/" in target:
-        near = [str(file.with_name(script.name)) for script in file.parent.glob("*.py")]
+    if file.suffix == ".py" or "/" in target or form_of(target) is not None:
+        near = [str(file.with_name(script.name)) for script in file.parent.glob(f"*{file.suffix or '.py'}")]
         msg = f"there is no file `{file}`; {did_you_mean(str(file), near) if near else _FORMS}"
         raise CommandError(msg)
     if not colon or not head:

@@ -43,8 +43,8 @@ App = Annotated[
     str,
     typer.Argument(
         metavar="APP",
-        help="A file (its one Application, or its function `application()`), `file.py:name`, or "
-        "`module:attribute`.",
+        help="A file (its one Application, or its function `application()`), `file.py:name`, "
+        "`module:attribute`, or a specification (`.json`, `.yaml`, `.toml`, `.properties`).",
         show_default=False,
     ),
 ]
@@ -304,6 +304,14 @@ def plan(
     target: App,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     unfold: Annotated[bool, typer.Option("--unfold", help="Show what modules are made of.")] = False,
+    spec: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write a specification instead: FILE ends in `.json`, `.yaml`, `.toml` or `.properties`.",
+            show_default=False,
+        ),
+    ] = None,
     properties: Properties = None,
     attributes: Attributes = None,
 ) -> None:
@@ -322,7 +330,13 @@ def plan(
         from ridgeline.plan.to_json import to_dict
 
         given = options.properties(properties or ()), options.attributes(attributes or ())
-        made = plan_application(load_application(target, context.args), *given)
+        app = load_application(target, context.args)
+        if spec is not None:
+            from ridgeline.cli.specifications import write_as_file
+
+            write_as_file(app, spec, *given)
+            return
+        made = plan_application(app, *given)
         write(json.dumps(to_dict(made), indent=2) if as_json else describe(made, unfold=unfold))
 
 

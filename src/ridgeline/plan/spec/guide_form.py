@@ -1,0 +1,151 @@
+"""The forms of Apex's application guide: JSON with lists, properties: `apex.operator.NAME.classname`.
+
+They become a document in our form. Classes are import paths of Python; attributes have Apex's names in any
+case, or ours.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ridgeline.api.errors import Fault
+from ridgeline.plan.spec.form import Document
+
+_PREFIXES = ("apex.", "dt.")
+_SECTIONS = {"operator": "operators", "stream": "streams", "attr": "attributes"}
+_OPERATOR_KEYS = {"name", "class", "properties", "attributes"}
+_STREAM_KEYS = {"name", "source", "sinks", "locality"}
+_KEYS = {"name", "description", "operators", "streams", "attributes"}
+_KNOWN = (
+    "the guide's keys are `operator.NAME.classname`, `operator.NAME.PROPERTY`, `stream.NAME.source`, `.sinks`"
+)
+
+
+def from_guide(document: Document) -> tuple[Document, bool, list[Fault]]:
+    """The document in our form, whether its values are texts, and what cannot be brought into our form."""
+    if any(key.startswith(_PREFIXES) for key in document):
+        return _from_properties(document)
+    if any(isinstance(document.get(section), list) for section in ("operators", "streams")):
+        return _from_lists(document)
+    return document, False, []
+
+
+def _from_lists(document: Document) -> tuple[Document, bool, list[Fault]]:
+    """`operators` and `streams` as lists of objects with names."""
+    faults: list[Fault] = []
+    found: Document = {}
+    for key, value in document.items():
+        if key not in _KEYS:
+            faults.append(Fault(key, f"there is no key `{key}` here", f"the guide has {_listed(_KEYS)}"))
+        elif key == "name":
+            found["application"] = value
+        elif key in {"operators", "streams"}:
+            found[key] = _named(key, value, faults)
+        elif key == "attributes" and isinstance(value, dict):
+            found[key] = _attributes(value)
+        else:
+            found[key] = value
+    return found, False, faults
+
+
+def _named(section: str, given: object, faults: list[Fault]) -> Document:
+    """A list of objects with names as a mapping."""
+    found: Document = {}
+    if not isinstance(given, list):
+        faults.append(Fault(section, "is no list, as the rest of the file would have it", "give a list"))
+        return found
+    for index, entry in enumerate(given):
+        where = f"{section}.{index}"
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if not isinstance(entry, dict) or not isinstance(name, str):
+            faults.append(Fault(where, "has no `name`", 'give it: `{"name": ...}`'))
+            continue
+        if name in found:
+            faults.append(Fault(where, f"`{name}` is there twice", "give each a name of its own"))
+        keys = _OPERATOR_KEYS if section == "operators" else _STREAM_KEYS
+        faults += [
+            Fault(
+                f"{section}.{name}.{key}", f"there is no key `{key}` here", f"the guide has {_listed(keys)}"
+            )
+            for key in entry
+            if key not in keys
+        ]
+        read = _operator if section == "operators" else _stream
+        found[name] = read({key: value for key, value in entry.items() if key in keys - {"name"}})
+    return found
+
+
+def _operator(entry: Document) -> Document:
+    attributes = entry.get("attributes")
+    return {**entry, "attributes": _attributes(attributes)} if isinstance(attributes, dict) else entry
+
+
+def _stream(entry: Document) -> Document:
+    """`source` and `sinks` as `operator.port`."""
+    found = {key: value for key, value in entry.items() if key == "locality" and value is not None}
+    if "source" in entry:
+        found["from"] = _end(entry["source"])
+    if "sinks" in entry:
+        sinks = entry["sinks"]
+        found["to"] = [_end(sink) for sink in sinks] if isinstance(sinks, list) else sinks
+    return found
+
+
+def _end(given: object) -> object:
+    if isinstance(given, dict) and set(given) == {"operatorName", "portName"}:
+        return f"{given['operatorName']}.{given['portName']}"
+    return given
+
+
+def _from_properties(pairs: Document) -> tuple[Document, bool, list[Fault]]:
+    """Keys with `apex.` or `dt.` before them; all values are texts."""
+    found: Document = {}
+    faults: list[Fault] = []
+    for key, value in pairs.items():
+        prefix = next((prefix for prefix in _PREFIXES if key.startswith(prefix)), "")
+        section, _, rest = key.removeprefix(prefix).partition(".")
+        if not prefix or section not in _SECTIONS or not rest or not isinstance(value, str):
+            faults.append(Fault(key, "is no key of a specification", _KNOWN))
+        elif section == "attr":
+            found.setdefault("attributes", {})[rest.lower()] = value
+        else:
+            name, _, inner = rest.partition(".")
+            entry: dict[str, Any] = found.setdefault(_SECTIONS[section], {}).setdefault(name, {})
+            put = _put_operator if section == "operator" else _put_stream
+            if not put(entry, inner, value):
+                faults.append(Fault(key, "is no key of a specification", _KNOWN))
+    return found, True, faults
+
+
+def _put_operator(entry: dict[str, Any], key: str, value: str) -> bool:
+    """One key of an operator; False if there is none of this form."""
+    kind, _, name = key.partition(".")
+    if key in {"classname", "class"}:
+        entry["class"] = value
+    elif kind == "attr" and name:
+        entry.setdefault("attributes", {})[name.lower()] = value
+    elif kind == "prop" and name:
+        entry.setdefault("properties", {})[name] = value
+    elif kind and not name:
+        entry.setdefault("properties", {})[kind] = value
+    else:
+        return False
+    return True
+
+
+def _put_stream(entry: dict[str, Any], key: str, value: str) -> bool:
+    if key == "sinks":
+        entry["to"] = [sink.strip() for sink in value.split(",") if sink.strip()]
+    elif key in {"source", "locality"}:
+        entry["from" if key == "source" else key] = value.strip()
+    else:
+        return False
+    return True
+
+
+def _attributes(given: Document) -> Document:
+    return {name.lower(): value for name, value in given.items()}
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))

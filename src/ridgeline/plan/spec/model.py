@@ -1,0 +1,173 @@
+"""The form of a specification, as pydantic models: JSON Schema is made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from ridgeline.api.errors import Fault, did_you_mean
+from ridgeline.api.masking import shown
+
+_UNKNOWN = "there is no key"
+_TAGS = {"text", "mapping", "one", "several"}
+Values = dict[str, Any]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class OperatorSpec(_Section):
+    """An operator: its class, and what is set of it."""
+
+    class_: str = Field(alias="class", description="The import path of its class: `payments.Check`.")
+    properties: Values = Field(default={}, description="Values of its properties.")
+    attributes: Values = Field(default={}, description="Attributes of the operator: `partitions: 3`.")
+
+
+class SinkSpec(_Section):
+    """One sink of a stream."""
+
+    port: str = Field(description="`operator.port`.")
+
+
+def _is_text(value: object) -> str:
+    return "text" if isinstance(value, str) else "mapping"
+
+
+def _is_one(value: object) -> str:
+    return "several" if isinstance(value, list) else "one"
+
+
+Sink = Annotated[Annotated[str, Tag("text")] | Annotated[SinkSpec, Tag("mapping")], Discriminator(_is_text)]
+Sinks = Annotated[Annotated[Sink, Tag("one")] | Annotated[list[Sink], Tag("several")], Discriminator(_is_one)]
+
+
+class StreamSpec(_Section):
+    """A stream: one output port, one or more input ports."""
+
+    from_: str = Field(alias="from", description="The output port: `check.valid`.")
+    to: Sinks = Field(description="The input ports: `balances.payments`.")
+    locality: str | None = Field(default=None, description="Where the operators of the stream run.")
+
+    def sinks(self) -> list[SinkSpec]:
+        """All sinks in one form."""
+        given = self.to if isinstance(self.to, list) else [self.to]
+        return [SinkSpec(port=sink) if isinstance(sink, str) else sink for sink in given]
+
+
+class Specification(_Section):
+    """An application as a document: operators and streams under one name."""
+
+    model_config = ConfigDict(title="A Ridgeline application")
+
+    application: str = Field(description="The name of the application.")
+    description: str | None = Field(default=None, description="What it is for; `list-applications` shows it.")
+    window: int | float | str = Field(default="500ms", description='Width of a streaming window: `"200ms"`.')
+    attributes: Values = Field(default={}, description="Attributes of the application.")
+    operators: dict[str, OperatorSpec] = Field(default={}, description="The operators, by name.")
+    streams: dict[str, StreamSpec] = Field(default={}, description="The streams, by name.")
+    include: str | list[str] = Field(
+        default=[], description="Other specifications, relative to this file; what this one says wins."
+    )
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a specification."""
+    schema = Specification.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def check_document(document: Mapping[str, object]) -> tuple[Specification | None, list[Fault]]:
+    """The specification, or None and all faults of its form.
+
+    Faults of parts leave the others: what is sound is read without the faulty parts, see `sound`.
+    """
+    try:
+        return Specification.model_validate(document), []
+    except pydantic.ValidationError as error:
+        return None, [_fault(problem, document) for problem in error.errors()]
+
+
+def sound(document: Mapping[str, object], faults: list[Fault]) -> dict[str, Any]:
+    """The document without unknown keys, and without the parts that have other faults of form."""
+    unknown = {fault.where for fault in faults if fault.what.startswith(_UNKNOWN)}
+    others = [fault for fault in faults if fault.where not in unknown]
+    kept: dict[str, Any] = {}
+    for section, value in document.items():
+        if section in _NAMED and isinstance(value, dict):
+            kept[section] = {
+                name: _without(part, f"{section}.{name}", unknown)
+                for name, part in value.items()
+                if not _named(others, f"{section}.{name}")
+            }
+        elif section not in unknown and not _named(others, section):
+            kept[section] = value
+    return kept
+
+
+def _without(part: object, path: str, unknown: set[str]) -> object:
+    if not isinstance(part, dict):
+        return part
+    return {key: value for key, value in part.items() if f"{path}.{key}" not in unknown}
+
+
+def _named(faults: list[Fault], path: str) -> bool:
+    return any(fault.where == path or fault.where.startswith(f"{path}.") for fault in faults)
+
+
+_KEYS = {field.alias or name for name, field in Specification.model_fields.items()}
+_NAMED = {"operators", "modules", "streams"} & _KEYS
+
+
+def _fault(problem: Any, document: Mapping[str, object]) -> Fault:
+    """One of pydantic's errors as a fault."""
+    path = list(_path(problem["loc"], document))
+    where = ".".join(path)
+    kind, value = problem["type"], problem["input"]
+    if kind == "extra_forbidden":
+        keys = list(_keys_at(path[:-1]))
+        remedy = did_you_mean(path[-1], keys) if keys else "remove it"
+        return Fault(where, f"{_UNKNOWN} `{path[-1]}` here", remedy)
+    if kind == "missing":
+        return Fault(where, f"`{path[-1]}` is missing", f"give it: {_HELP.get(path[-1], 'see the format')}")
+    rule = problem["msg"][0].lower() + problem["msg"][1:].replace("dictionary", "mapping")
+    rule = rule.partition(" or instance of ")[0]
+    what = f"{rule}; got {shown(where, value)}"
+    return Fault(where, what, _HELP.get(path[-1], "give a value of that type"))
+
+
+def _path(loc: tuple[Any, ...], document: object) -> Iterator[str]:
+    """Where it is in the document: pydantic's own words for alternatives are left out."""
+    place: object = document
+    for number, part in enumerate(loc):
+        inside = isinstance(place, dict) and part in place
+        last = number == len(loc) - 1
+        if not inside and (part in _TAGS or (part in {"str", "int", "float", "list[str]"} and last)):
+            continue
+        yield str(part)
+        if isinstance(place, dict):
+            place = place.get(part)
+        elif isinstance(place, list) and isinstance(part, int) and part < len(place):
+            place = place[part]
+
+
+def _keys_at(path: list[str]) -> list[str]:
+    """The keys that a place of the document may have."""
+    if not path:
+        return sorted(_KEYS)
+    sections = {"operators": OperatorSpec.model_fields, "streams": StreamSpec.model_fields}
+    fields = sections.get(path[0], {})
+    if fields and len(path) > 2:  # noqa: PLR2004  a sink: `streams.NAME.to...`
+        fields = SinkSpec.model_fields
+    return [field.alias or name for name, field in fields.items()]
+
+
+_HELP = {
+    field.alias or name: (field.description or "").rstrip(".")
+    for fields in (part.model_fields for part in (OperatorSpec, SinkSpec, StreamSpec, Specification))
+    for name, field in fields.items()
+}

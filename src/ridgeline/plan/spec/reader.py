@@ -1,0 +1,191 @@
+"""A specification as an `Application`: all faults at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ridgeline.api.application import Application
+from ridgeline.api.errors import Fault, ValidationError, described, did_you_mean
+from ridgeline.api.operator import Operator, operator_type
+from ridgeline.plan.properties import decoded
+from ridgeline.plan.spec.form import Document
+from ridgeline.plan.spec.guide_form import from_guide
+from ridgeline.plan.spec.imports import ImportPathError, import_path
+from ridgeline.plan.spec.model import OperatorSpec, Specification, StreamSpec, check_document, sound
+from ridgeline.plan.spec.values import ValueFaultError, read_value
+from ridgeline.plan.validation import find_faults
+
+_NO_ENVIRONMENT: Mapping[str, str] = {}
+
+
+def read_specification(
+    document: Document, name: str, environment: Mapping[str, str] = _NO_ENVIRONMENT
+) -> Application:
+    """Make the application that a document specifies.
+
+    `name`: the application's, if the document does not say it. `environment`: what `$env` reads. The modules
+    of the classes that it names are imported, and the classes called with their properties.
+
+    Raises ValidationError with all faults: of the document's form, its classes, values and ends of streams.
+    Where there are such faults, those of the properties and attributes that could be read are added.
+
+    Example:
+        >>> document = {
+        ...     "operators": {
+        ...         "dice": {
+        ...             "class": "ridgeline.operators.RandomEventGenerator",
+        ...             "properties": {"maximum": 6},
+        ...         },
+        ...         "sink": {"class": "ridgeline.operators.ConsoleOutput"},
+        ...     },
+        ...     "streams": {"rolls": {"from": "dice.integer_data", "to": "sink.input"}},
+        ... }
+        >>> [added.name for added in read_specification(document, "dice").operators]
+        ['dice', 'sink']
+    """
+    document, texts, faults = from_guide(document)
+    document = {"application": name, **document}
+    specification, wrong = check_document(document)
+    faults += wrong
+    if specification is None:
+        specification, _ = check_document(sound(document, faults))
+    title = document["application"] if isinstance(document["application"], str) else name
+    if specification is None:
+        raise ValidationError(title, faults)
+    reader = _Reader(specification, environment, faults, texts=texts)
+    app = reader.read()
+    if faults:
+        raise ValidationError(title, [*faults, *reader.further_faults()])
+    return app
+
+
+class _Reader:
+    """Makes an application of a specification. `_spoilt`: operators that could not be made."""
+
+    def __init__(
+        self,
+        specification: Specification,
+        environment: Mapping[str, str],
+        faults: list[Fault],
+        *,
+        texts: bool,
+    ) -> None:
+        self._specification = specification
+        self._environment = environment
+        self._faults = faults
+        self._texts = texts
+        self._made: dict[str, Operator] = {}
+        self._spoilt = {fault.where.split(".")[1] for fault in faults if fault.where.startswith("operators.")}
+        attributes = self._values("attributes", specification.attributes)
+        self._app = Application(specification.application, specification.window, **attributes)
+
+    def read(self) -> Application:
+        """The application, as far as it can be made."""
+        for name, operator in self._specification.operators.items():
+            self._add_operator(name, operator)
+        for name, stream in self._specification.streams.items():
+            self._add_stream(name, stream)
+        return self._app
+
+    def further_faults(self) -> list[Fault]:
+        """Faults of properties and attributes, without those that may follow from what is missing."""
+        found = []
+        for fault in find_faults(self._app):
+            owner, dot, inner = fault.where.rpartition(".")
+            operator = self._made.get(owner)
+            ports = operator_type(type(operator)) if operator is not None else None
+            is_port = ports is not None and (inner in ports.inputs or inner in ports.outputs)
+            if (
+                dot and operator is not None and not is_port
+            ) or fault.where in self._specification.attributes:
+                found.append(fault)
+        return found
+
+    def _fault(self, where: str, what: str, remedy: str) -> None:
+        self._faults.append(Fault(where, what, remedy))
+
+    def _values(self, where: str, given: Mapping[str, object]) -> dict[str, Any]:
+        """Values by name, without those that cannot be read."""
+        found = {}
+        for name, value in given.items():
+            try:
+                found[name] = read_value(value, self._environment)
+            except ValueFaultError as error:
+                self._fault(f"{where}.{name}", error.what, error.remedy)
+        return found
+
+    def _add_operator(self, name: str, given: OperatorSpec) -> None:
+        """Add an operator with its attributes, or faults."""
+        where = f"operators.{name}"
+        before = len(self._faults)
+        kind = self._class(f"{where}.class", given.class_, Operator)
+        properties = self._values(f"{where}.properties", given.properties)
+        attributes = self._values(f"{where}.attributes", given.attributes)
+        operator = None if kind is None else self._make(where, kind, properties)
+        if operator is None or len(self._faults) > before:
+            self._spoilt.add(name)
+        if operator is not None:
+            self._made[name] = self._app.add_operator(name, operator, **attributes)
+
+    def _class(self, where: str, path: str, base: type) -> Any:
+        """The class that a path names, a subclass of `base`; None if there is a fault."""
+        try:
+            found = import_path(path)
+        except ImportPathError as error:
+            self._fault(where, error.what, error.remedy)
+            return None
+        if isinstance(found, type) and issubclass(found, base):
+            return found
+        self._fault(where, f"`{path}` is no `{base.__name__}`", f"name a subclass of `{base.__name__}`")
+        return None
+
+    def _make(self, where: str, kind: Any, properties: dict[str, Any]) -> Any:
+        """An instance with these properties; None if it cannot be made."""
+        try:
+            made = kind(**properties)
+        except Exception as error:  # noqa: BLE001  code of the operator's author
+            what = f"`{kind.__name__}` cannot be made of its properties: {described(error)}"
+            self._fault(where, what, "give other properties")
+            return None
+        if self._texts:
+            declared = operator_type(kind).properties
+            for name, value in properties.items():
+                if name in declared and isinstance(value, str):
+                    vars(made)[name] = decoded(made, name, value)
+        return made
+
+    def _add_stream(self, name: str, given: StreamSpec) -> None:
+        where = f"streams.{name}"
+        source = self._end(f"{where}.from", given.from_, "output")
+        sinks = [self._end(f"{where}.to", sink.port, "input") for sink in given.sinks()]
+        if source is not None and None not in sinks:
+            self._app.add_stream(name, source, *sinks, locality=given.locality)  # type: ignore[arg-type]
+
+    def _end(self, where: str, text: str, what: str) -> Any:
+        """The port that `operator.port` names; None for a fault, or if its operator could not be made."""
+        owner, dot, port = text.rpartition(".")
+        if not dot or not owner or not port:
+            self._fault(where, f"`{text}` names no port", "write `operator.port`")
+            return None
+        if owner not in self._made:
+            if owner not in self._spoilt:
+                self._fault(
+                    where,
+                    f"there is no operator `{owner}`",
+                    did_you_mean(owner, {*self._made, *self._spoilt}),
+                )
+            return None
+        operator = self._made[owner]
+        declared = operator_type(type(operator))
+        sides: dict[str, Mapping[str, Any]] = {"input": declared.inputs, "output": declared.outputs}
+        ports, others = sides.pop(what), sides.popitem()[1]
+        if port in ports:
+            return getattr(operator, port)
+        kind = type(operator).__name__
+        if port in others:
+            other = "a stream leads from an output port to input ports"
+            self._fault(where, f"`{port}` of `{kind}` is no {what} port", other)
+        else:
+            self._fault(where, f"`{kind}` has no {what} port `{port}`", did_you_mean(port, [*ports]))
+        return None

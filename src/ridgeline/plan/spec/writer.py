@@ -1,0 +1,139 @@
+"""An `Application` as a specification, or the faults that name what cannot be written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from ridgeline.api.application import AddedOperator, AddedStream, Application
+from ridgeline.api.errors import Fault, ValidationError
+from ridgeline.api.operator import REQUIRED, Operator, operator_type
+from ridgeline.api.properties import property_types
+from ridgeline.plan.spec.form import Document, Form
+from ridgeline.plan.spec.imports import path_of
+from ridgeline.plan.spec.texts import write_document
+from ridgeline.plan.spec.values import ValueFaultError, without_null, write_value
+
+_OWN = {"_given", "_schemas"}
+
+
+def write_specification(app: Application, form: Form) -> str:
+    """The text of a specification from which an equal plan is made; the application must be valid.
+
+    Properties are written that differ from their defaults, and all attributes that were set. Raises
+    ValidationError naming the operator and property of all that cannot be written.
+    """
+    document = specification_of(app)
+    if form in {Form.TOML, Form.PROPERTIES}:
+        document = {key: without_null(part) for key, part in document.items()}
+    return write_document(document, form)
+
+
+def specification_of(app: Application) -> Document:
+    """The application as a document. Raises ValidationError."""
+    writer = _Writer(app)
+    document = writer.document()
+    if writer.faults:
+        raise ValidationError(app.name, writer.faults)
+    return document
+
+
+class _Writer:
+    """Writes an application, and notes what cannot be written."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self._names = {id(added.operator): added.name for added in app.operators}
+        self.faults: list[Fault] = []
+
+    def document(self) -> Document:
+        """All that can be written."""
+        app = self._app
+        found: Document = {"application": app.name, "window": app.window}
+        if app.attributes:
+            found["attributes"] = self._attributes("", app.attributes)
+        found["operators"] = {added.name: self._operator(added) for added in app.operators}
+        found["streams"] = {added.name: self._stream(added) for added in app.streams}
+        return found
+
+    def _attributes(self, owner: str, given: Mapping[str, Any]) -> Document:
+        found = {}
+        for name, value in given.items():
+            where = f"{owner}.{name}" if owner else name
+            found[name] = self._value(where, "attribute", name, getattr(value, "name", value), Any)
+        return found
+
+    def _operator(self, added: AddedOperator) -> Document:
+        kind = type(added.operator)
+        path = path_of(kind)
+        if path is None:
+            what = f"its class `{kind.__name__}` cannot be imported by name"
+            self._fault(added.name, what, "define it at the top of a module that can be imported")
+        found: Document = {"class": path}
+        properties = self._properties(added)
+        if properties:
+            found["properties"] = properties
+        if added.attributes:
+            found["attributes"] = self._attributes(added.name, added.attributes)
+        return found
+
+    def _properties(self, added: AddedOperator) -> Document:
+        """The properties that differ from their defaults."""
+        operator = added.operator
+        values, kinds = vars(operator), property_types(type(operator))
+        found = {}
+        for name, default in operator_type(type(operator)).properties.items():
+            if name in kinds and name in values and not _is_default(values[name], default):
+                where = f"{added.name}.{name}"
+                found[name] = self._value(where, "property", name, values[name], kinds[name])
+        for name in sorted(set(operator.__getstate__()) - set(kinds) - _OWN):
+            if not _made_by_itself(operator, name):
+                what = f"`{name}` is no property, but the operator was made with it"
+                self._fault(f"{added.name}.{name}", what, "declare it as a property: `name: type`")
+        return found
+
+    def _value(self, where: str, what: str, name: str, value: Any, kind: Any) -> object:
+        try:
+            return write_value(name, value, kind)
+        except ValueFaultError as error:
+            self._fault(where, f"{what} `{name}` cannot be written: {error.what}", error.remedy)
+            return None
+
+    def _stream(self, added: AddedStream) -> Document:
+        sinks = [self._end(sink) for sink in added.sinks]
+        found: Document = {"from": self._end(added.source), "to": sinks}
+        if added.locality is not None:
+            found["locality"] = str(getattr(added.locality, "name", added.locality))
+        return found
+
+    def _end(self, point: Any) -> str:
+        return f"{self._names[id(point.operator)]}.{point.name}"
+
+    def _fault(self, where: str, what: str, remedy: str) -> None:
+        self.faults.append(Fault(where, what, remedy))
+
+
+def _is_default(value: object, default: Any) -> bool:
+    if default is REQUIRED:
+        return False
+    if isinstance(default, FieldInfo):
+        if default.is_required():
+            return False
+        default = default.get_default(call_default_factory=True)
+    try:
+        return type(value) is type(default) and bool(value == default) and repr(value) == repr(default)
+    except (TypeError, ValueError):  # arrays
+        return value is default
+
+
+def _made_by_itself(operator: Operator, name: str) -> bool:
+    """True if an attribute that is no property follows from the class and the properties."""
+    cls = type(operator)
+    properties = {known for known in operator_type(cls).properties if known in vars(operator)} - {"context"}
+    try:
+        again = cls(**{known: vars(operator)[known] for known in properties})
+        return bool(vars(again)[name] == vars(operator)[name])
+    except Exception:  # noqa: BLE001  code of the operator's author
+        return False

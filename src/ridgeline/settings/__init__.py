@@ -1,0 +1,1 @@
+"""What is said of an application in files: specifications, configuration, packages."""

@@ -1,0 +1,96 @@
+"""Documents in files: how they are read, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ridgeline.api.errors import Fault, ValidationError
+from ridgeline.plan.spec.form import LARGEST_BYTES, Document, Form, FormError, form_of
+from ridgeline.plan.spec.texts import decode, read_document
+
+_MOST_FILES = 50
+_SECTIONS = ("attributes", "operators", "modules", "streams")
+"""Sections of which an including file may replace a part."""
+
+
+def read_file(path: Path) -> Document:
+    """The document of a file, in the form that its suffix names. Raises ValidationError."""
+    form = form_of(path.name)
+    if form is None:
+        forms = ", ".join(f"`.{one.value}`" for one in Form)
+        raise _error(path, None, "the file's suffix names no form", f"name it {forms}")
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_BYTES + 1)
+    except OSError as error:
+        what = f"the file cannot be read: {error.strerror or error}"
+        raise _error(path, None, what, "name a file that you may read") from None
+    if len(data) > LARGEST_BYTES:
+        what = f"the file has more than {LARGEST_BYTES:,} bytes, the most that is read"
+        raise _error(path, None, what, "split it, or make the application in Python")
+    try:
+        return read_document(decode(data), form)
+    except FormError as error:
+        raise _error(path, error.line, error.what, error.remedy) from None
+
+
+def read_with_includes(path: Path) -> Document:
+    """The document of a specification, with all that it includes.
+
+    What the including file says wins over what is included, and a later include over an earlier one: single
+    values, and each operator, module, stream and attribute as a whole. Raises ValidationError.
+    """
+    return _Including().read(path, ())
+
+
+class _Including:
+    """Reads a file and what it includes; each file at most as often as the whole may have files."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def read(self, path: Path, outer: tuple[Path, ...]) -> Document:
+        """The document of a file that `outer` include, one in the other. Raises ValidationError."""
+        real = path.resolve()
+        if real in outer:
+            circle = " includes ".join(f"`{one.name}`" for one in (*outer[outer.index(real) :], real))
+            raise _error(path, None, f"the file includes itself: {circle}", "take one `include` out")
+        self._count += 1
+        if self._count > _MOST_FILES:
+            what = f"more than {_MOST_FILES} files are included"
+            raise _error(path, None, what, "put them together")
+        document = read_file(path)
+        names = document.pop("include", [])
+        merged: Document = {}
+        for name in _names(path, names):
+            merged = _merged(merged, self.read(real.parent / name, (*outer, real)))
+        return _merged(merged, document)
+
+
+def _names(path: Path, given: object) -> Iterator[str]:
+    names = given if isinstance(given, list) else [given]
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise _error(
+                path, None, "`include` is no file or list of files", "write `include: [common.yaml]`"
+            )
+        yield name
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Document:
+    """Two documents; the second one wins."""
+    found = {**below, **above}
+    for section in _SECTIONS:
+        first, second = below.get(section), above.get(section)
+        if isinstance(first, dict) and isinstance(second, dict):
+            found[section] = {**first, **second}
+        elif section in below and section in above and isinstance(first, list) and isinstance(second, list):
+            found[section] = [*first, *second]
+    return found
+
+
+def _error(path: Path, line: int | None, what: str, remedy: str) -> ValidationError:
+    where = str(path) if line is None else f"{path}:{line}"
+    return ValidationError(path.stem, [Fault(where, what, remedy)])

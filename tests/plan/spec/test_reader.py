@@ -1,0 +1,200 @@
+"""Specifications as applications, and all that can be wrong with them."""
+
+import pytest
+import yaml
+
+from ridgeline.api.errors import ValidationError
+from ridgeline.plan import validate
+from ridgeline.plan.spec.form import Form
+from ridgeline.plan.spec.reader import read_specification
+from ridgeline.plan.spec.texts import read_document
+from support.plan.specified import Color, Source, double
+
+HERE = "support.plan.specified"
+VALID = f"""
+application: numbers
+window: 100ms
+attributes: {{windows_kept: 3}}
+operators:
+  source: {{class: {HERE}.Source, properties: {{count: 5, color: blue}}, attributes: {{partitions: 2}}}}
+  step: {{class: {HERE}.Step, properties: {{function: {{$import: {HERE}.double}}, limit: "7"}}}}
+  sink: {{class: {HERE}.Sink, properties: {{name: a}}}}
+streams:
+  numbers: {{from: source.output, to: step.data, locality: NODE_LOCAL}}
+  steps: {{from: step.output, to: [sink.data, {{port: sink.other}}]}}
+"""
+
+
+def read(text, **environment):
+    return read_specification(read_document(text, Form.YAML), "file", environment)
+
+
+def faults(text, **environment):
+    with pytest.raises(ValidationError) as caught:
+        validate(read(text, **environment))
+    return [str(fault) for fault in caught.value.faults]
+
+
+def changed(old, new):
+    assert VALID.count(old) == 1, old
+    return VALID.replace(old, new)
+
+
+def test_an_application_of_operators_streams_properties_and_attributes():
+    plan = validate(read(VALID))
+    assert plan.application == "numbers"
+    assert plan.window_seconds == 0.1
+    assert plan.attributes["windows_kept"] == 3
+    source, step, _ = plan.operators
+    assert isinstance(source.operator, Source)
+    assert (source.operator.count, source.operator.color, source.attributes["partitions"]) == (
+        5,
+        Color.BLUE,
+        2,
+    )
+    assert (step.operator.function, step.operator.limit) == (double, 7)
+    assert [str(sink) for sink in plan.streams[1].sinks] == ["sink.data", "sink.other"]
+    assert plan.streams[0].locality == "NODE_LOCAL"
+
+
+def test_the_file_names_an_application_without_a_name():
+    assert read(changed("application: numbers\n", "")).name == "file"
+
+
+def test_a_nested_class():
+    text = VALID + "  more: {from: step.second, to: inner.data}\n"
+    text = text.replace("streams:", f"  inner: {{class: {HERE}.Outer.Inner}}\nstreams:")
+    assert [operator.name for operator in validate(read(text)).operators] == [
+        "source",
+        "step",
+        "sink",
+        "inner",
+    ]
+
+
+def test_values_of_the_environment_and_of_json():
+    text = changed("{count: 5,", '{password: {$env: PASSWORD}, options: {a: {$json: "[null]"}}, count: 5,')
+    source = read(text, PASSWORD="geheim").operators[0].operator
+    assert (source.password, source.options) == ("geheim", {"a": [None]})
+    assert faults(text) == [
+        "`operators.source.properties.password`: `PASSWORD` is not in the environment; set it: "
+        "`export PASSWORD=...`"
+    ]
+
+
+FAULTY = [
+    ("window: 100ms", "windw: 100ms", ["`windw`: there is no key `windw` here; did you mean `window`?"]),
+    ("window: 100ms", "window: [1]", ["`window`: input should be a valid integer; got [1]"]),
+    ("application: numbers", "application: 5", ["`application`: input should be a valid string; got 5"]),
+    (
+        "  sink: {class",
+        "  sink: 5\n  other: {class",
+        ["`operators.sink`: input should be a valid mapping; got 5"],
+    ),
+    (f"{HERE}.Sink", "5", ["`operators.sink.class`: input should be a valid string; got 5"]),
+    (
+        f"{HERE}.Sink",
+        "Sink",
+        ["`operators.sink.class`: `Sink` is no import path; write `package.module.Name`"],
+    ),
+    (f"{HERE}.Sink", "os.system;x.Y", ["`os.system;x.Y` is no import path"]),
+    (f"{HERE}.Sink", f"{HERE}.Sinkk", ["has no `Sinkk`; did you mean `Sink`?"]),
+    (
+        f"{HERE}.Sink",
+        "suport.plan.Sink",
+        ["there is no module `suport`, which `suport.plan.Sink` names; put it"],
+    ),
+    (f"{HERE}.Sink", "os.path", ["`operators.sink.class`: `os.path` is no `Operator`; name a subclass"]),
+    (f"{HERE}.Sink", f"{HERE}.double", ["is no `Operator`; name a subclass of `Operator`"]),
+    (
+        f"{HERE}.Sink, properties: {{name: a}}",
+        f"{HERE}.Picky, properties: {{low: 6}}",
+        ["`low` must not be above 5"],
+    ),
+    (f"{HERE}.Sink, properties: {{name: a}}", f"{HERE}.Sink", ["property `name` of `Sink` is required"]),
+    (
+        "properties: {name: a}",
+        "propertys: {name: a}",
+        ["there is no key `propertys` here; did you mean `properties`"],
+    ),
+    ("{name: a}", "5", ["`operators.sink.properties`: input should be a valid mapping; got 5"]),
+    ("{name: a}", "{name: a, nam: b}", ["`Sink` has no property `nam`; did you mean `name`?"]),
+    ("{name: a}", "{name: ''}", ["property `name` of `Sink` is ''"]),
+    (f"$import: {HERE}.double", f"$import: {HERE}.doubel", ["has no `doubel`; did you mean `double`?"]),
+    (
+        f"$import: {HERE}.double",
+        "$import: 5",
+        ["`operators.step.properties.function`: `$import` takes a text; got 5"],
+    ),
+    (f"$import: {HERE}.double", "$json: x", ["the text of `$json` is no JSON"]),
+    ("partitions: 2", "partitions: two", ["attribute `partitions` must be a whole number; got 'two'"]),
+    (
+        "partitions: 2",
+        "partition: 2",
+        ["there is no attribute `partition` of operators; did you mean `partitions`?"],
+    ),
+    ("windows_kept: 3", "partitions: 3", ["it belongs to an operator"]),
+    (
+        "numbers: {from: source",
+        "numbers: {form: source",
+        ["`streams.numbers.from`: `from` is missing", "`from`?"],
+    ),
+    ("to: step.data", "to: 5", ["`streams.numbers.to`: input should be a valid mapping"]),
+    (
+        "to: step.data",
+        "to: [stepp.data]",
+        ["`streams.numbers.to`: there is no operator `stepp`; did you mean `step`?"],
+    ),
+    ("to: step.data", "to: step.dat", ["`Step` has no input port `dat`; did you mean `data`?"]),
+    ("to: step.data", "to: step", ["`step` names no port; write `operator.port`"]),
+    (
+        "to: step.data",
+        "to: step.output",
+        ["`output` of `Step` is no input port; a stream leads from an output"],
+    ),
+    ("from: source.output", "from: step.data", ["`data` of `Step` is no output port"]),
+    (
+        "{port: sink.other}",
+        "{prt: sink.other}",
+        ["`streams.steps.to.1.port`: `port` is missing", "no key `prt` here"],
+    ),
+    ("NODE_LOCAL", "NEAR", ["there is no locality 'NEAR'"]),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "texts"), FAULTY, ids=[new for _, new, _ in FAULTY])
+def test_a_fault_says_where_it_is_and_what_to_do(old, new, texts):
+    found = faults(changed(old, new))
+    for text in texts:
+        assert any(text in fault for fault in found), found
+
+
+def test_all_faults_at_once():
+    text = VALID
+    for old, new in (
+        ("windows_kept: 3", "windows_kpt: 3"),
+        ("count: 5", "cuont: 5"),
+        ("partitions: 2", "partitions: 0"),
+        (f"{HERE}.double", f"{HERE}.doubel"),
+        ("{name: a}", "{name: a}, more: 5"),
+        ("from: source.output", "from: source.outputt"),
+        ("[sink.data", "[sinkk.data"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    assert [fault.split("`")[1] for fault in faults(text)] == [
+        "operators.sink.more",
+        "operators.step.properties.function",
+        "streams.numbers.from",
+        "streams.steps.to",
+        "windows_kpt",
+        "source.cuont",
+        "source.partitions",
+    ]
+
+
+def test_every_key_of_a_large_specification_may_be_wrong():
+    document = {"operators": {f"a{i}": {"clas": 5} for i in range(500)}}
+    with pytest.raises(ValidationError) as caught:
+        read_specification(read_document(yaml.safe_dump(document), Form.YAML), "file")
+    assert len(caught.value.faults) == 1_000
