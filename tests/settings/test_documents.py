@@ -35,7 +35,8 @@ def test_a_file_that_includes_itself(tmp_path):
     (tmp_path / "a.yaml").write_text("include: b.yaml")
     (tmp_path / "b.yaml").write_text("include: a.yaml")
     assert fault(tmp_path / "a.yaml") == (
-        "`/a.yaml`: the file includes itself: `a.yaml` includes `b.yaml` includes `a.yaml`; take one `include` out"
+        "`/a.yaml`: the file includes itself: `a.yaml` includes `b.yaml` includes `a.yaml`; "
+        "take one `include` out"
     )
 
 

@@ -39,8 +39,8 @@ def read_file(path: Path) -> Document:
 def read_with_includes(path: Path) -> Document:
     """The document of a specification, with all that it includes.
 
-    What the including file says wins over what is included, and a later include over an earlier one: single
-    values, and each operator, module, stream and attribute as a whole. Raises ValidationError.
+    What the including file says wins over what is included, and a later include over an earlier one. Single
+    values are replaced, and each operator, module, stream and attribute as a whole. Raises ValidationError.
     """
     return _Including().read(path, ())
 

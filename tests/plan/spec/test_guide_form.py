@@ -94,12 +94,17 @@ def test_faults_of_lists():
     document["operators"][1] = {**document["operators"][1], "clas": 5}
     text = json.dumps(document)
     assert faults(text, Form.JSON)[:5] == [
-        "`operators.out.clas`: there is no key `clas` here; the guide has `attributes`, `class`, `name`, `properties`",
+        (
+            "`operators.out.clas`: there is no key `clas` here; "
+            "the guide has `attributes`, `class`, `name`, `properties`"
+        ),
         "`operators.2`: `in` is there twice; give each a name of its own",
         '`operators.3`: has no `name`; give it: `{"name": ...}`',
         '`operators.4`: has no `name`; give it: `{"name": ...}`',
-        "`more`: there is no key `more` here; "
-        "the guide has `attributes`, `description`, `name`, `operators`, `streams`",
+        (
+            "`more`: there is no key `more` here; "
+            "the guide has `attributes`, `description`, `name`, `operators`, `streams`"
+        ),
     ]
 
 

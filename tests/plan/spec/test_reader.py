@@ -77,12 +77,26 @@ def test_values_of_the_environment_and_of_json():
     source = read(text, PASSWORD="geheim").operators[0].operator
     assert (source.password, source.options) == ("geheim", {"a": [None]})
     assert faults(text) == [
-        "`operators.source.properties.password`: `PASSWORD` is not in the environment; set it: "
-        "`export PASSWORD=...`"
+        (
+            "`operators.source.properties.password`: `PASSWORD` is not in the environment; "
+            "set it: `export PASSWORD=...`"
+        )
     ]
 
 
+def test_attributes_of_ports_and_unifiers():
+    text = changed(
+        'limit: "7"}}',
+        'limit: "7"}, ports: {data: {unifier_single_final: true}}, unifiers: {output: {memory_mb: 64}}}',
+    )
+    step = validate(read(text)).operator("step")
+    assert step.ports["data"]["unifier_single_final"] is True
+    assert step.unifier_attributes["output"]["memory_mb"] == 64
+
+
 FAULTY = [
+    ("properties: {name: a}", "ports: {dat: {}}", ["`Sink` has no port `dat`; did you mean `data`?"]),
+    ("properties: {name: a}", "unifiers: {data: {}}", ["`Sink` has no output port `data`"]),
     ("window: 100ms", "windw: 100ms", ["`windw`: there is no key `windw` here; did you mean `window`?"]),
     ("window: 100ms", "window: [1]", ["`window`: input should be a valid integer; got [1]"]),
     ("application: numbers", "application: 5", ["`application`: input should be a valid string; got 5"]),

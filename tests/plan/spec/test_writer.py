@@ -61,6 +61,10 @@ def applications(draw):
         function = draw(st.sampled_from([None, double, int, Color]))
         step = Step(function=function, limit=draw(st.integers(0, 20)))
         made.append(app.add_operator(f"step-{number}", step, **attributes))
+        if draw(st.booleans()):
+            app.set_attribute(step, recovery_attempts=draw(st.integers(0, 3)))
+            app.set_attribute(step.data, unifier_single_final=draw(st.booleans()))
+            app.set_attribute(step.output, unifier=True, memory_mb=draw(st.integers(1, 9)))
         locality = draw(st.sampled_from([None, "NODE_LOCAL"]))
         sink = app.add_operator(f"sink-{number}", Sink(name="x"))
         app.add_stream(f"s-{number}", made[-2].output, step.data, sink.data, locality=locality)

@@ -1,7 +1,7 @@
 """Operators that specifications of tests name."""
 
 import dataclasses
-import datetime
+import datetime as dt
 import decimal
 import enum
 from typing import Any
@@ -33,7 +33,7 @@ class Source(InputOperator):
     color: Color = Color.RED
     limits: Limits = Limits()
     pair: tuple[int, ...] = ()
-    when: datetime.datetime | None = None
+    when: dt.datetime | None = None
     price: decimal.Decimal = decimal.Decimal(1)
     anything: Any = None
     password: str = ""
@@ -94,4 +94,5 @@ class Picky(Operator):
 
     def __post_init__(self):
         if self.low > 5:
-            raise ValueError("`low` must not be above 5")
+            message = "`low` must not be above 5"
+            raise ValueError(message)

@@ -26,6 +26,10 @@ class OperatorSpec(_Section):
     class_: str = Field(alias="class", description="The import path of its class: `payments.Check`.")
     properties: Values = Field(default={}, description="Values of its properties.")
     attributes: Values = Field(default={}, description="Attributes of the operator: `partitions: 3`.")
+    ports: dict[str, Values] = Field(default={}, description="Attributes of its ports, by port.")
+    unifiers: dict[str, Values] = Field(
+        default={}, description="Attributes of the unifiers of its output ports, by port."
+    )
 
 
 class SinkSpec(_Section):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ridgeline.api.application import Application
+from ridgeline.api.application import AddedAttributes, Application
 from ridgeline.api.errors import Fault, ValidationError, described, did_you_mean
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.plan.properties import decoded
@@ -127,6 +127,23 @@ class _Reader:
             self._spoilt.add(name)
         if operator is not None:
             self._made[name] = self._app.add_operator(name, operator, **attributes)
+            self._set_attributes(name, f"{where}.ports", given.ports, unifier=False)
+            self._set_attributes(name, f"{where}.unifiers", given.unifiers, unifier=True)
+
+    def _set_attributes(
+        self, name: str, where: str, given: Mapping[str, Mapping[str, object]], *, unifier: bool
+    ) -> None:
+        """Set attributes of an operator's ports, or of the unifiers of its output ports."""
+        operator = self._made[name]
+        declared = operator_type(type(operator))
+        ports = {**({} if unifier else declared.inputs), **declared.outputs}
+        for port, attributes in given.items():
+            values = self._values(f"{where}.{port}", attributes)
+            if port in ports:
+                self._app.attributes_set.append(AddedAttributes(getattr(operator, port), values, unifier))
+            else:
+                what = f"`{type(operator).__name__}` has no {'output port' if unifier else 'port'} `{port}`"
+                self._fault(f"{where}.{port}", what, did_you_mean(port, [*ports]))
 
     def _class(self, where: str, path: str, base: type) -> Any:
         """The class that a path names, a subclass of `base`; None if there is a fault."""

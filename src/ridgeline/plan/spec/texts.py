@@ -56,6 +56,7 @@ def write_document(document: Document, form: Form) -> str:
 
 
 def _read_json(text: str) -> object:
+    """One JSON value; None for an empty text. Raises FormError."""
     if not text.strip():
         return None
     try:
@@ -109,6 +110,7 @@ def _line_of(text: str, part: str, occurrence: int) -> int | None:
 
 
 def _read_toml(text: str) -> object:
+    """A TOML table; None for an empty text. Raises FormError."""
     if found := _TOML_KEY.search(text):
         line = text.count("\n", 0, found.start()) + 1
         msg = f"a key has more than {_MOST_PARTS} parts"

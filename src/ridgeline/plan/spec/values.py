@@ -1,8 +1,10 @@
 """Values of properties and attributes in a document, and what plain data cannot say.
 
-A mapping with one of these keys alone stands for something else: `{$import: payments.Quote}` for a class or
-function, `{$env: NAME}` for a text from the environment, `{$json: "null"}` for a value of JSON that the
-form of the file lacks.
+A mapping with one of these keys alone stands for something else:
+
+- `{$import: payments.Quote}`: a class or function,
+- `{$env: NAME}`: a text from the environment,
+- `{$json: "null"}`: a value of JSON that the form of the file lacks.
 """
 
 from __future__ import annotations

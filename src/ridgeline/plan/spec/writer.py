@@ -66,6 +66,7 @@ class _Writer:
         return found
 
     def _operator(self, added: AddedOperator) -> Document:
+        """Its class, with the properties and attributes that are not the defaults."""
         kind = type(added.operator)
         path = path_of(kind)
         if path is None:
@@ -75,8 +76,18 @@ class _Writer:
         properties = self._properties(added)
         if properties:
             found["properties"] = properties
-        if added.attributes:
-            found["attributes"] = self._attributes(added.name, added.attributes)
+        attributes: dict[str, Any] = dict(added.attributes)
+        for given in self._app.attributes_set:
+            if given.target is added.operator:
+                attributes |= given.attributes
+        if attributes:
+            found["attributes"] = self._attributes(added.name, attributes)
+        for given in self._app.attributes_set:
+            if getattr(given.target, "operator", None) is added.operator:
+                section = found.setdefault("unifiers" if given.unifier else "ports", {})
+                port = given.target.name
+                values = self._attributes(f"{added.name}.{port}", given.attributes)
+                section[port] = section.get(port, {}) | values
         return found
 
     def _properties(self, added: AddedOperator) -> Document:

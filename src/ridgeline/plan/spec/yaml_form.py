@@ -117,6 +117,7 @@ class _Reader:
         return found, deepest + 1
 
     def _mapping(self, depth: int) -> tuple[Document, int]:
+        """A mapping up to its end, and how many levels it has."""
         found: Document = {}
         deepest = 0
         for event in self._events:
