@@ -1,1 +1,1 @@
-"""What is said of an application in files: specifications, configuration, packages."""
+"""What is said of an application in files: specifications, and what they include."""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from ridgeline import Application, Operator
+from ridgeline import Application, InputPort, Module, Operator, OutputPort
 from ridgeline.api.errors import ValidationError
 from ridgeline.api.masking import secrets_in
 from ridgeline.plan import plan_application
@@ -178,3 +178,30 @@ def test_classes_have_their_shortest_import_path():
         "support.plan.specified.Outer.Inner",
     ]
     assert document["operators"]["source"]["properties"] == {"price": "1.50"}
+
+
+class Twice(Module):
+    data = InputPort(object)
+    output = OutputPort(object)
+    limit: int = 5
+
+    def populate(self, app):
+        first = app.add_operator("first", Step(limit=self.limit))
+        second = app.add_operator("second", Step())
+        app.add_stream("between", first.output, second.data)
+        self.data.connect(first.data)
+        self.output.connect(second.output)
+
+
+@pytest.mark.parametrize("form", Form)
+def test_modules_and_localities_of_sinks(form):
+    app = Application("modules")
+    source = app.add_operator("source", Source())
+    sink = app.add_operator("sink", Sink(name="x"))
+    twice = app.add_module("twice", Twice(limit=7), partitions=2)
+    app.add_stream("all", source.output, twice.data)
+    app.add_stream("twice", twice.output, sink.data, sink.other, locality={sink.data: "NODE_LOCAL"})
+    text = write_specification(app, form)
+    again = read_specification(read_document(text, form), "file")
+    assert said(again) == said(app)
+    assert said(again)[0]["logical"]["operators"][1]["name"] == "twice.first"

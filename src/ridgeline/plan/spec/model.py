@@ -32,10 +32,21 @@ class OperatorSpec(_Section):
     )
 
 
+class ModuleSpec(_Section):
+    """A module: its class, and what is set of it."""
+
+    class_: str = Field(alias="class", description="The import path of its class: `quotes.CleanQuotes`.")
+    properties: Values = Field(default={}, description="Values of its properties.")
+    attributes: Values = Field(default={}, description="Attributes of the operators inside.")
+
+
 class SinkSpec(_Section):
     """One sink of a stream."""
 
     port: str = Field(description="`operator.port`.")
+    locality: str | None = Field(
+        default=None, description="Where its operator runs, if not as the stream says."
+    )
 
 
 def _is_text(value: object) -> str:
@@ -73,6 +84,7 @@ class Specification(_Section):
     window: int | float | str = Field(default="500ms", description='Width of a streaming window: `"200ms"`.')
     attributes: Values = Field(default={}, description="Attributes of the application.")
     operators: dict[str, OperatorSpec] = Field(default={}, description="The operators, by name.")
+    modules: dict[str, ModuleSpec] = Field(default={}, description="The modules, by name.")
     streams: dict[str, StreamSpec] = Field(default={}, description="The streams, by name.")
     include: str | list[str] = Field(
         default=[], description="Other specifications, relative to this file; what this one says wins."
@@ -164,14 +176,17 @@ def _keys_at(path: list[str]) -> list[str]:
     if not path:
         return sorted(_KEYS)
     sections = {"operators": OperatorSpec.model_fields, "streams": StreamSpec.model_fields}
+    sections["modules"] = ModuleSpec.model_fields
     fields = sections.get(path[0], {})
-    if fields and len(path) > 2:  # noqa: PLR2004  a sink: `streams.NAME.to...`
+    if path[0] == "streams" and len(path) > 2:  # noqa: PLR2004  a sink: `streams.NAME.to...`
         fields = SinkSpec.model_fields
     return [field.alias or name for name, field in fields.items()]
 
 
 _HELP = {
     field.alias or name: (field.description or "").rstrip(".")
-    for fields in (part.model_fields for part in (OperatorSpec, SinkSpec, StreamSpec, Specification))
+    for fields in (
+        part.model_fields for part in (ModuleSpec, OperatorSpec, SinkSpec, StreamSpec, Specification)
+    )
     for name, field in fields.items()
 }

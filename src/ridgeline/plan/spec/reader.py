@@ -7,12 +7,20 @@ from typing import Any
 
 from ridgeline.api.application import AddedAttributes, Application
 from ridgeline.api.errors import Fault, ValidationError, described, did_you_mean
+from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.plan.properties import decoded
 from ridgeline.plan.spec.form import Document
 from ridgeline.plan.spec.guide_form import from_guide
 from ridgeline.plan.spec.imports import ImportPathError, import_path
-from ridgeline.plan.spec.model import OperatorSpec, Specification, StreamSpec, check_document, sound
+from ridgeline.plan.spec.model import (
+    ModuleSpec,
+    OperatorSpec,
+    Specification,
+    StreamSpec,
+    check_document,
+    sound,
+)
 from ridgeline.plan.spec.values import ValueFaultError, read_value
 from ridgeline.plan.validation import find_faults
 
@@ -75,8 +83,9 @@ class _Reader:
         self._environment = environment
         self._faults = faults
         self._texts = texts
-        self._made: dict[str, Operator] = {}
-        self._spoilt = {fault.where.split(".")[1] for fault in faults if fault.where.startswith("operators.")}
+        self._made: dict[str, Any] = {}
+        named = ("operators.", "modules.")
+        self._spoilt = {fault.where.split(".")[1] for fault in faults if fault.where.startswith(named)}
         attributes = self._values("attributes", specification.attributes)
         self._app = Application(specification.application, specification.window, **attributes)
 
@@ -84,6 +93,8 @@ class _Reader:
         """The application, as far as it can be made."""
         for name, operator in self._specification.operators.items():
             self._add_operator(name, operator)
+        for name, module in self._specification.modules.items():
+            self._add_module(name, module)
         for name, stream in self._specification.streams.items():
             self._add_stream(name, stream)
         return self._app
@@ -129,6 +140,21 @@ class _Reader:
             self._made[name] = self._app.add_operator(name, operator, **attributes)
             self._set_attributes(name, f"{where}.ports", given.ports, unifier=False)
             self._set_attributes(name, f"{where}.unifiers", given.unifiers, unifier=True)
+
+    def _add_module(self, name: str, given: ModuleSpec) -> None:
+        """Add a module with its attributes, or faults."""
+        where = f"modules.{name}"
+        before = len(self._faults)
+        kind = self._class(f"{where}.class", given.class_, Module)
+        properties = self._values(f"{where}.properties", given.properties)
+        attributes = self._values(f"{where}.attributes", given.attributes)
+        module = None if kind is None else self._make(where, kind, properties)
+        if name in self._made:
+            self._fault(where, f"there is an operator `{name}` too", "give each a name of its own")
+        if module is None or len(self._faults) > before:
+            self._spoilt.add(name)
+        else:
+            self._made[name] = self._app.add_module(name, module, **attributes)
 
     def _set_attributes(
         self, name: str, where: str, given: Mapping[str, Mapping[str, object]], *, unifier: bool
@@ -177,7 +203,11 @@ class _Reader:
         source = self._end(f"{where}.from", given.from_, "output")
         sinks = [self._end(f"{where}.to", sink.port, "input") for sink in given.sinks()]
         if source is not None and None not in sinks:
-            self._app.add_stream(name, source, *sinks, locality=given.locality)  # type: ignore[arg-type]
+            locality: Any = given.locality
+            if any(sink.locality is not None for sink in given.sinks()):
+                named = [(point, sink.locality) for point, sink in zip(sinks, given.sinks(), strict=True)]
+                locality = {point: own or given.locality for point, own in named if own or given.locality}
+            self._app.add_stream(name, source, *sinks, locality=locality)
 
     def _end(self, where: str, text: str, what: str) -> Any:
         """The port that `operator.port` names; None for a fault, or if its operator could not be made."""

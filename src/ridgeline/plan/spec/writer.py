@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from ridgeline.api.application import AddedOperator, AddedStream, Application
+from ridgeline.api.application import AddedModule, AddedOperator, AddedStream, Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import REQUIRED, Operator, operator_type
 from ridgeline.api.properties import property_types
@@ -46,6 +46,7 @@ class _Writer:
     def __init__(self, app: Application) -> None:
         self._app = app
         self._names = {id(added.operator): added.name for added in app.operators}
+        self._names |= {id(added.module): added.name for added in app.modules}
         self.faults: list[Fault] = []
 
     def document(self) -> Document:
@@ -55,6 +56,10 @@ class _Writer:
         if app.attributes:
             found["attributes"] = self._attributes("", app.attributes)
         found["operators"] = {added.name: self._operator(added) for added in app.operators}
+        if app.modules:
+            found["modules"] = {added.name: self._module(added) for added in app.modules}
+        if getattr(app, "affinity", ()):
+            self._fault("affinity", "affinity rules have no form in a specification", "add them in Python")
         found["streams"] = {added.name: self._stream(added) for added in app.streams}
         return found
 
@@ -67,15 +72,7 @@ class _Writer:
 
     def _operator(self, added: AddedOperator) -> Document:
         """Its class, with the properties and attributes that are not the defaults."""
-        kind = type(added.operator)
-        path = path_of(kind)
-        if path is None:
-            what = f"its class `{kind.__name__}` cannot be imported by name"
-            self._fault(added.name, what, "define it at the top of a module that can be imported")
-        found: Document = {"class": path}
-        properties = self._properties(added)
-        if properties:
-            found["properties"] = properties
+        found = self._made(added.name, added.operator)
         attributes: dict[str, Any] = dict(added.attributes)
         for given in self._app.attributes_set:
             if given.target is added.operator:
@@ -90,19 +87,36 @@ class _Writer:
                 section[port] = section.get(port, {}) | values
         return found
 
-    def _properties(self, added: AddedOperator) -> Document:
+    def _module(self, added: AddedModule) -> Document:
+        found = self._made(added.name, added.module)
+        if added.attributes:
+            found["attributes"] = self._attributes(added.name, added.attributes)
+        return found
+
+    def _made(self, name: str, thing: Any) -> Document:
+        """The class of an operator or module, and its properties."""
+        kind = type(thing)
+        path = path_of(kind)
+        if path is None:
+            what = f"its class `{kind.__name__}` cannot be imported by name"
+            self._fault(name, what, "define it at the top of a module that can be imported")
+        found: Document = {"class": path}
+        properties = self._properties(name, thing)
+        return {**found, "properties": properties} if properties else found
+
+    def _properties(self, owner: str, operator: Any) -> Document:
         """The properties that differ from their defaults."""
-        operator = added.operator
         values, kinds = vars(operator), property_types(type(operator))
         found = {}
         for name, default in operator_type(type(operator)).properties.items():
             if name in kinds and name in values and not _is_default(values[name], default):
-                where = f"{added.name}.{name}"
+                where = f"{owner}.{name}"
                 found[name] = self._value(where, "property", name, values[name], kinds[name])
-        for name in sorted(set(operator.__getstate__()) - set(kinds) - _OWN):
+        kept = operator.__getstate__() if isinstance(operator, Operator) else {}
+        for name in sorted(set(kept) - set(kinds) - _OWN):
             if not _made_by_itself(operator, name):
                 what = f"`{name}` is no property, but the operator was made with it"
-                self._fault(f"{added.name}.{name}", what, "declare it as a property: `name: type`")
+                self._fault(f"{owner}.{name}", what, "declare it as a property: `name: type`")
         return found
 
     def _value(self, where: str, what: str, name: str, value: Any, kind: Any) -> object:
@@ -113,17 +127,26 @@ class _Writer:
             return None
 
     def _stream(self, added: AddedStream) -> Document:
-        sinks = [self._end(sink) for sink in added.sinks]
+        own = added.locality if isinstance(added.locality, Mapping) else {}
+        sinks = [
+            {"port": self._end(sink), "locality": _name(own[sink])} if sink in own else self._end(sink)
+            for sink in added.sinks
+        ]
         found: Document = {"from": self._end(added.source), "to": sinks}
-        if added.locality is not None:
-            found["locality"] = str(getattr(added.locality, "name", added.locality))
+        if added.locality is not None and not own:
+            found["locality"] = _name(added.locality)
         return found
 
     def _end(self, point: Any) -> str:
-        return f"{self._names[id(point.operator)]}.{point.name}"
+        owner = getattr(point, "module", None) or point.operator
+        return f"{self._names[id(owner)]}.{point.name}"
 
     def _fault(self, where: str, what: str, remedy: str) -> None:
         self.faults.append(Fault(where, what, remedy))
+
+
+def _name(locality: object) -> str:
+    return str(getattr(locality, "name", locality))
 
 
 def _is_default(value: object, default: Any) -> bool:
