@@ -109,7 +109,7 @@ class Attribute:
         """`check` of a whole number: an int, an object that can be an index, or a text of digits."""
         try:
             number = int(value) if isinstance(value, str) else operator.index(value)
-        except (TypeError, ValueError):
+        except Exception:  # noqa: BLE001  whatever an object's `__index__` raises, it is no number
             number = None
         if number is None or isinstance(value, bool):
             return value, "must be a whole number"
@@ -124,7 +124,7 @@ def _check_duration(value: object) -> tuple[object, str | None]:
     """`Attribute.check` of a duration; returns seconds."""
     try:
         seconds = parse_duration(value)
-    except ValueError:
+    except Exception:  # noqa: BLE001  whatever an object's methods raise, it is no duration
         seconds = 0.0
     if not seconds:
         return value, 'must be a number of seconds above 0, or a text such as "500ms", "1s" or "5m"'

@@ -70,8 +70,6 @@ class OperatorAttributes(TypedDict, total=False):
     recovery_attempts: int
     unifier_limit: int | Sequence[int] | None
     partition_parallel: bool
-    locality_host: str | None
-    locality_rack: str | None
     error_tuples_kept: int
     memory_mb: int | None
     vcores: int | None

@@ -198,20 +198,6 @@ _ALL = (
         2**20,
     ),
     Attribute(
-        "locality_host",
-        _OPERATOR,
-        str,
-        None,
-        "in slots: the host on which its partitions run, as Spark names it",
-    ),
-    Attribute(
-        "locality_rack",
-        _OPERATOR,
-        str,
-        None,
-        "in slots: the rack on whose hosts its partitions run",
-    ),
-    Attribute(
         "error_tuples_kept",
         _OPERATORS,
         int,
