@@ -80,7 +80,7 @@ class Specification(_Section):
     model_config = ConfigDict(title="A Ridgeline application")
 
     application: str = Field(description="The name of the application.")
-    description: str | None = Field(default=None, description="What it is for; `list-applications` shows it.")
+    description: str | None = Field(default=None, description="What it is for, for readers of the file.")
     window: int | float | str = Field(default="500ms", description='Width of a streaming window: `"200ms"`.')
     attributes: Values = Field(default={}, description="Attributes of the application.")
     operators: dict[str, OperatorSpec] = Field(default={}, description="The operators, by name.")
