@@ -12,7 +12,7 @@ from ridgeline.api.pickling import pickled_by_values
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.schema import Schema
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.physical import Encoding, PhysicalOperator, Share
+from ridgeline.plan.physical import Encoding, PhysicalOperator, PhysicalStream, Share
 
 
 @pickled_by_values
@@ -86,12 +86,14 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
     home = {operator: container.id for container in containers for operator in container.operators}
     routes: dict[int, list[Route]] = {container.id: [] for container in containers}
     incoming: dict[int, dict[tuple[int, int], Incoming]] = {container.id: {} for container in containers}
+    kinds: dict[tuple[str, str, int, int], Incoming] = {}
     for stream in plan.physical.streams:
         source, sink = home[stream.source], home[stream.sink]
         if source != sink:
-            coded = stream.encoding
-            where = coded.where if coded else f"port `{stream.sink_port}` (stream `{stream.name}`)"
-            incoming[sink][source, len(routes[source])] = Incoming(stream.schema, stream.encoding, where)
+            alike = stream.name, stream.sink_port, id(stream.schema), id(stream.encoding)
+            if alike not in kinds:  # one for the streams of all pairs of partitions
+                kinds[alike] = _incoming(stream)
+            incoming[sink][source, len(routes[source])] = kinds[alike]
         routes[source].append(
             Route(
                 stream.source,
@@ -119,3 +121,9 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
         )
         for container in containers
     )
+
+
+def _incoming(stream: PhysicalStream) -> Incoming:
+    coded = stream.encoding
+    where = coded.where if coded else f"port `{stream.sink_port}` (stream `{stream.name}`)"
+    return Incoming(stream.schema, coded, where)

@@ -46,32 +46,24 @@ class Waiting:
     def __init__(self, plan: Plan) -> None:
         home = {one: box.id for box in plan.execution.containers for one in box.operators}
         operators = {one.id: one for one in plan.physical.operators}
-        logical = {one.name: one for one in plan.logical.operators}
-        between: dict[tuple[str, str, bool], list[tuple[int, str, int]]] = {}
-        for stream in plan.physical.streams:
+        limits = _limits(plan)
+        between: dict[tuple[str, str, bool], set[tuple[int, str, int]]] = {}
+        for stream in plan.physical.streams if limits else ():
             if home[stream.source] == home[stream.sink]:
                 continue
             source, sink = operators[stream.source], operators[stream.sink]
+            entered, left = (sink.name, stream.sink_port, False), (source.name, stream.source_port, True)
             end = (stream.source, stream.source_port, home[stream.sink])
-            if not sink.unifier:
-                between.setdefault((sink.name, stream.sink_port, False), []).append(end)
-            if not source.unifier:
-                between.setdefault((source.name, stream.source_port, True), []).append(end)
+            if entered in limits and not sink.unifier:
+                between.setdefault(entered, set()).add(end)
+            if left in limits and not source.unifier:
+                between.setdefault(left, set()).add(end)
         self._bounds = []
-        for (name, port, leaves), ends in between.items():
-            attribute = "buffer_memory_mb" if leaves else "queue_capacity"
-            limit = logical[name].ports[port].get(attribute)
-            if limit is not None:
-                sources = frozenset((source, leaving) for source, leaving, _ in ends)
-                self._bounds.append(
-                    _Bound(
-                        limit * _MEGABYTE if leaves else limit,
-                        leaves,
-                        sources,
-                        frozenset(home[source] for source, _ in sources),
-                        frozenset(container for _, _, container in ends),
-                    )
-                )
+        for port, ends in between.items():
+            sources = frozenset((source, leaving) for source, leaving, _ in ends)
+            producers = frozenset(home[source] for source, _ in sources)
+            consumers = frozenset(container for _, _, container in ends)
+            self._bounds.append(_Bound(limits[port], port[-1], sources, producers, consumers))
 
     def full(self, flights: Iterable[Flight]) -> bool:
         """True if so much waits in a stream that no further window should begin."""
@@ -79,3 +71,15 @@ class Waiting:
             return False
         running = [flight for flight in flights if flight.runs]
         return any(sum(map(bound.waiting, running)) >= bound.limit for bound in self._bounds)
+
+
+def _limits(plan: Plan) -> dict[tuple[str, str, bool], int]:
+    """By operator, port and whether tuples leave there: bytes where they do, else tuples."""
+    found = {}
+    for one in plan.logical.operators:
+        for port, attributes in one.ports.items():
+            if (limit := attributes.get("queue_capacity")) is not None:
+                found[one.name, port, False] = limit
+            if (limit := attributes.get("buffer_memory_mb")) is not None:
+                found[one.name, port, True] = limit * _MEGABYTE
+    return found
