@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
-
-import pydantic
+from typing import Any
 
 from ridgeline.api.affinity import AffinityRule, AffinityType
 from ridgeline.api.application import Application
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.api.patterns import Pattern
 from ridgeline.plan.affinity import PlacementRule, find_contradiction
 from ridgeline.plan.colocation import Edge, Node, find_groups
 from ridgeline.plan.draft import Draft, listed
 
-_LONGEST_PATTERN = 500
 _LEAST = 2
 
 
@@ -91,28 +89,13 @@ def _named(draft: Draft, where: str, prefix: str, rule: AffinityRule) -> list[st
 
 def _matched(draft: Draft, where: str, prefix: str, rule: AffinityRule) -> list[str]:
     """The operators whose names a rule's regular expression matches as a whole; it takes linear time."""
-    pattern = rule.pattern
-    if not isinstance(pattern, str) or len(pattern) > _LONGEST_PATTERN:
-        what = f"`pattern` is {shorten(pattern)}"
-        draft.fault(where, what, f"give a regular expression of at most {_LONGEST_PATTERN} characters")
-        return []
     try:
-        rust: Any = pydantic.StringConstraints(pattern=rf"^(?:{pattern})$")
-        matcher = pydantic.TypeAdapter[str](Annotated[str, rust])
-    except Exception as error:  # noqa: BLE001  of pydantic's core
-        what = f"`pattern` is {shorten(pattern)}, which is no regular expression"
-        draft.fault(where, f"{what}: {str(error).strip().splitlines()[-1]}", "mend it, or list the operators")
+        pattern = Pattern(str(rule.pattern))
+    except ValueError as error:
+        draft.fault(where, f"`pattern`: {error}", "mend it, or list the operators")
         return []
     names = [operator.name for operator in draft.operators if operator.name.startswith(prefix)]
-    return [name for name in names if _matches(matcher, name.removeprefix(prefix))]
-
-
-def _matches(matcher: pydantic.TypeAdapter[str], name: str) -> bool:
-    try:
-        matcher.validate_python(name)
-    except pydantic.ValidationError:
-        return False
-    return True
+    return [name for name in names if pattern.matches(name.removeprefix(prefix))]
 
 
 def check_affinity(draft: Draft, nodes: Sequence[Node], edges: Sequence[Edge]) -> None:

@@ -51,6 +51,19 @@ apex.stream.numbers.locality=NODE_LOCAL
 """
 
 
+RULES = {
+    "affinityRules": [
+        {"operatorRegex": "in|out", "locality": "CONTAINER_LOCAL", "type": "AFFINITY"},
+        {
+            "operatorsList": ["in", "in"],
+            "locality": "NODE_LOCAL",
+            "type": "ANTI_AFFINITY",
+            "relaxLocality": True,
+        },
+    ]
+}
+
+
 def read(text, form):
     return read_specification(read_document(text, form), "myApplication")
 
@@ -120,3 +133,28 @@ def test_faults_of_properties():
         "apex.stream.numbers.sink",
         "other",
     ]
+
+
+@pytest.mark.guide("002", "Specifying affinity rules from properties")
+def test_affinity_rules_of_properties_and_lists():
+    key = "apex.application.myApplication.attr.AFFINITY_RULES_SET"
+    by_properties = f"{PROPERTIES}\n{key}={json.dumps(RULES)}"
+    by_lists = json.dumps({**LISTS, "attributes": {"AFFINITY_RULES_SET": RULES}})
+    for app in (read(by_properties, Form.PROPERTIES), read(by_lists, Form.JSON)):
+        near, apart = app.affinity
+        assert (near.type, near.pattern, near.locality) == ("AFFINITY", "in|out", "CONTAINER_LOCAL")
+        assert (list(apart.operators), apart.relax) == (["in", "in"], True)
+
+
+@pytest.mark.parametrize(
+    ("rules", "fault"),
+    [
+        ("{", "`affinity_rules_set`: is no set of rules"),
+        ("[]", "`affinity_rules_set`: is no set of rules"),
+        (json.dumps({"affinityRules": [{"kind": "AFFINITY"}]}), "there is no key `kind` here"),
+        (json.dumps({"affinityRules": [{"operatorsList": ["in", "in"]}]}), "`type` is missing"),
+    ],
+)
+def test_affinity_rules_that_are_none(rules, fault):
+    found = faults(f"{PROPERTIES}\napex.attr.AFFINITY_RULES_SET={rules}", Form.PROPERTIES)
+    assert any(fault in text for text in found), found

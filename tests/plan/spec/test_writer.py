@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from ridgeline import Application, InputPort, Module, Operator, OutputPort
+from ridgeline import AffinityRule, Application, InputPort, Module, Operator, OutputPort
 from ridgeline.api.errors import ValidationError
 from ridgeline.api.masking import secrets_in
 from ridgeline.plan import plan_application
@@ -70,6 +70,10 @@ def applications(draw):
         app.add_stream(f"s-{number}", made[-2].output, step.data, sink.data, locality=locality)
     last = app.add_operator("last", Sink(name=draw(st.text(min_size=1, max_size=5))))
     app.add_stream("last", made[-1].output, last.data)
+    if draw(st.booleans()):
+        relax = draw(st.booleans())
+        app.add_affinity(AffinityRule("AFFINITY", [made[0], "last"], locality="NODE_LOCAL", relax=relax))
+        app.add_affinity(AffinityRule("anti_affinity", pattern="s.*|last", relax=True))
     return app
 
 

@@ -6,16 +6,19 @@ case, or ours.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ridgeline.api.errors import Fault
 from ridgeline.plan.spec.form import Document
 
 _PREFIXES = ("apex.", "dt.")
-_SECTIONS = {"operator": "operators", "stream": "streams", "attr": "attributes"}
+_SECTIONS = {"operator": "operators", "stream": "streams", "attr": "", "application": ""}
 _OPERATOR_KEYS = {"name", "class", "properties", "attributes"}
 _STREAM_KEYS = {"name", "source", "sinks", "locality"}
 _KEYS = {"name", "description", "operators", "streams", "attributes"}
+_RULES = "affinity_rules_set"
+_RULE_KEYS = {"operatorRegex": "pattern", "operatorsList": "operators", "relaxLocality": "relax"}
 _KNOWN = (
     "the guide's keys are `operator.NAME.classname`, `operator.NAME.PROPERTY`, `stream.NAME.source`, `.sinks`"
 )
@@ -42,7 +45,7 @@ def _from_lists(document: Document) -> tuple[Document, bool, list[Fault]]:
         elif key in {"operators", "streams"}:
             found[key] = _named(key, value, faults)
         elif key == "attributes" and isinstance(value, dict):
-            found[key] = _attributes(value)
+            found |= _of_application(_attributes(value), faults)
         else:
             found[key] = value
     return found, False, faults
@@ -108,13 +111,33 @@ def _from_properties(pairs: Document) -> tuple[Document, bool, list[Fault]]:
             faults.append(Fault(key, "is no key of a specification", _KNOWN))
         elif section == "attr":
             found.setdefault("attributes", {})[rest.lower()] = value
+        elif section == "application":
+            name, _, attribute = rest.partition(".attr.")
+            if found.setdefault("application", name) != name or not attribute:
+                faults.append(Fault(key, "is no key of this application", _KNOWN))
+            found.setdefault("attributes", {})[attribute.lower()] = value
         else:
             name, _, inner = rest.partition(".")
             entry: dict[str, Any] = found.setdefault(_SECTIONS[section], {}).setdefault(name, {})
             put = _put_operator if section == "operator" else _put_stream
             if not put(entry, inner, value):
                 faults.append(Fault(key, "is no key of a specification", _KNOWN))
+    found |= _of_application(found.pop("attributes", {}), faults)
     return found, True, faults
+
+
+def _of_application(attributes: Document, faults: list[Fault]) -> Document:
+    """The attributes of the application in our form; affinity rules are a section of their own."""
+    given = attributes.pop(_RULES, None)
+    found: Document = {"attributes": attributes} if attributes else {}
+    if given is None:
+        return found
+    try:
+        rules = (json.loads(given) if isinstance(given, str) else given)["affinityRules"]
+        found["affinity"] = [{_RULE_KEYS.get(key, key): rule[key] for key in rule} for rule in rules]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        faults.append(Fault(_RULES, "is no set of rules", 'give `{"affinityRules": [{"type": ...}]}`'))
+    return found
 
 
 def _put_operator(entry: dict[str, Any], key: str, value: str) -> bool:

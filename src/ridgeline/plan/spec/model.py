@@ -74,6 +74,20 @@ class StreamSpec(_Section):
         return [SinkSpec(port=sink) if isinstance(sink, str) else sink for sink in given]
 
 
+class AffinitySpec(_Section):
+    """A rule that operators run together, or apart."""
+
+    type: str = Field(description="`AFFINITY` or `ANTI_AFFINITY`.")
+    operators: list[str] = Field(
+        default=[], description="Two names or more; one name twice means its partitions."
+    )
+    pattern: str | None = Field(
+        default=None, description="A regular expression for whole names, in place of `operators`."
+    )
+    locality: str = Field(default="NODE_LOCAL", description="What they share, or do not.")
+    relax: bool = Field(default=False, description="True gives the rule up where it cannot be kept.")
+
+
 class Specification(_Section):
     """An application as a document: operators and streams under one name."""
 
@@ -86,6 +100,9 @@ class Specification(_Section):
     operators: dict[str, OperatorSpec] = Field(default={}, description="The operators, by name.")
     modules: dict[str, ModuleSpec] = Field(default={}, description="The modules, by name.")
     streams: dict[str, StreamSpec] = Field(default={}, description="The streams, by name.")
+    affinity: list[AffinitySpec] = Field(
+        default=[], description="Which operators run together, and which apart."
+    )
     include: str | list[str] = Field(
         default=[], description="Other specifications, relative to this file; what this one says wins."
     )
@@ -120,7 +137,7 @@ def sound(document: Mapping[str, object], faults: list[Fault]) -> dict[str, Any]
                 for name, part in value.items()
                 if not _named(others, f"{section}.{name}")
             }
-        elif section not in unknown and not _named(others, section):
+        elif not _named(faults, section):
             kept[section] = value
     return kept
 
@@ -177,6 +194,7 @@ def _keys_at(path: list[str]) -> list[str]:
         return sorted(_KEYS)
     sections = {"operators": OperatorSpec.model_fields, "streams": StreamSpec.model_fields}
     sections["modules"] = ModuleSpec.model_fields
+    sections["affinity"] = AffinitySpec.model_fields
     fields = sections.get(path[0], {})
     if path[0] == "streams" and len(path) > 2:  # noqa: PLR2004  a sink: `streams.NAME.to...`
         fields = SinkSpec.model_fields
@@ -186,7 +204,8 @@ def _keys_at(path: list[str]) -> list[str]:
 _HELP = {
     field.alias or name: (field.description or "").rstrip(".")
     for fields in (
-        part.model_fields for part in (ModuleSpec, OperatorSpec, SinkSpec, StreamSpec, Specification)
+        part.model_fields
+        for part in (AffinitySpec, ModuleSpec, OperatorSpec, SinkSpec, StreamSpec, Specification)
     )
     for name, field in fields.items()
 }

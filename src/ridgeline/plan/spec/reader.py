@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.application import AddedAttributes, Application
 from ridgeline.api.errors import Fault, ValidationError, described, did_you_mean
 from ridgeline.api.module import Module
@@ -97,6 +98,8 @@ class _Reader:
             self._add_module(name, module)
         for name, stream in self._specification.streams.items():
             self._add_stream(name, stream)
+        for rule in self._specification.affinity:
+            self._app.add_affinity(AffinityRule.from_mapping(rule.model_dump(exclude_unset=True)))
         return self._app
 
     def further_faults(self) -> list[Fault]:

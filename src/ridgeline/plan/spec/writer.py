@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
+from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.application import AddedModule, AddedOperator, AddedStream, Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import REQUIRED, Operator, operator_type
@@ -58,9 +59,9 @@ class _Writer:
         found["operators"] = {added.name: self._operator(added) for added in app.operators}
         if app.modules:
             found["modules"] = {added.name: self._module(added) for added in app.modules}
-        if getattr(app, "affinity", ()):
-            self._fault("affinity", "affinity rules have no form in a specification", "add them in Python")
         found["streams"] = {added.name: self._stream(added) for added in app.streams}
+        if app.affinity:
+            found["affinity"] = [self._rule(rule) for rule in app.affinity]
         return found
 
     def _attributes(self, owner: str, given: Mapping[str, Any]) -> Document:
@@ -136,6 +137,13 @@ class _Writer:
         if added.locality is not None and not own:
             found["locality"] = _name(added.locality)
         return found
+
+    def _rule(self, rule: AffinityRule) -> Document:
+        found: Document = {"type": _name(rule.type), "locality": _name(rule.locality), "relax": rule.relax}
+        if rule.pattern is not None:
+            return {**found, "pattern": rule.pattern}
+        named = [one if isinstance(one, str) else self._names[id(one)] for one in rule.operators]
+        return {**found, "operators": named}
 
     def _end(self, point: Any) -> str:
         owner = getattr(point, "module", None) or point.operator
