@@ -1,7 +1,10 @@
 """The compactor as the process that it is."""
 
+import fcntl
 import os
 import signal
+import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,12 @@ def stopped(pid):
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
+def unread(pid):
+    """How many bytes of its standard input a process has not read."""
+    with Path(f"/proc/{pid}/fd/0").open("rb", buffering=0) as pipe:
+        return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
 def test_it_merges_in_a_process_that_stays(hand, compactor):
     assert compactor.pid is None
     merged = compactor.compact(merge(hand))
@@ -92,6 +101,7 @@ def test_killed_in_a_merge_it_says_so(hand, compactor, wait_until):
     wait_until(lambda: stopped(pid), "the compactor to stop")
     with ThreadPoolExecutor(1) as pool:
         merging = pool.submit(compactor.compact, merge(hand, 2))
+        wait_until(lambda: unread(pid), "the request to be in its pipe")
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(RidgelineError, match=r"^the compactor process ended with signal 9$"):
             merging.result()

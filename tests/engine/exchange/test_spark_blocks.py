@@ -119,5 +119,5 @@ def test_a_lost_block_is_a_window_that_is_run_again_once(spark_context, tmp_path
     retried, *others = run.retries
     assert all(retry.window_id > 1 for retry in others)  # those in flight behind it, in slots
     assert (retried.window_id, retried.attempt) == (1, 1)
-    assert re.search("a block of container [01] for container ", retried.reason)
+    assert re.search(r"a block of container [01] for port `\w+` \(stream `numbers`\) is lost", retried.reason)
     assert "ridgeline-blocks-" in retried.reason
