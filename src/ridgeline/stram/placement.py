@@ -13,7 +13,6 @@ from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import RidgelineError
 from ridgeline.plan.affinity import PlacementRule
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.physical import PhysicalStream
 from ridgeline.stram.apart import broken, colours, containers_apart, containers_of, hosts_for, lifted
 
 RESERVED_CORES = 1
@@ -248,11 +247,14 @@ def _containers_on_one(localities: frozenset[Locality], plan: Plan) -> list[list
     }
     containers = plan.execution.containers
     home = {operator: container.id for container in containers for operator in container.operators}
-    edges = [
-        (home[stream.source], home[stream.sink])
-        for stream in plan.physical.streams
-        if any((stream.name, name) in wanted for name in _readers(plan, stream))
-    ]
+    edges = []
+    if wanted:
+        readers = _readers(plan)
+        edges = [
+            (home[stream.source], home[stream.sink])
+            for stream in plan.physical.streams
+            if any((stream.name, name) in wanted for name in readers[stream.sink])
+        ]
     homes = containers_of(plan)
     for rule in plan.logical.affinity:
         if not rule.apart and rule.locality in localities:
@@ -261,13 +263,16 @@ def _containers_on_one(localities: frozenset[Locality], plan: Plan) -> list[list
     return _components(len(containers), edges)
 
 
-def _readers(plan: Plan, stream: PhysicalStream) -> Sequence[str]:
-    """The operators that a physical stream leads to: its sink, or all those behind a unifier."""
-    sink = plan.physical.operator(stream.sink)
-    if not sink.unifier:
-        return [sink.name]
-    behind = [other for other in plan.physical.streams if other.source == sink.id]
-    return [name for other in behind for name in _readers(plan, other)]
+def _readers(plan: Plan) -> Mapping[int, frozenset[str]]:
+    """By physical operator, the logical ones that get what it is sent: itself, or all behind a unifier."""
+    unifiers = {one.id for one in plan.physical.operators if one.unifier}
+    found: dict[int, frozenset[str]] = {
+        one.id: frozenset() if one.unifier else frozenset({one.name}) for one in plan.physical.operators
+    }
+    behind = [(stream.source, stream.sink) for stream in plan.physical.streams if stream.source in unifiers]
+    for unifier, sink in sorted(behind, reverse=True):  # ids are in topological order
+        found[unifier] |= found[sink]
+    return found
 
 
 def _slots_on_one(localities: frozenset[Locality], plan: Plan, placement: Placement) -> list[list[int]]:
