@@ -74,9 +74,10 @@ class HeartbeatLine:
         return network.send(self._stram, *encode(Heartbeat(message())))
 
     def close(self) -> None:
-        """Hang up."""
-        if self._network is not None:
-            self._network.close(_CLOSING_SECONDS)
+        """Hang up. A fork waits for it."""
+        with _talking:
+            if self._network is not None:
+                self._network.close(_CLOSING_SECONDS)
 
     def _connected(self) -> Sockets:
         """The network once STRAM is connected. Raises ConnectionError or RidgelineError."""
