@@ -158,3 +158,9 @@ def test_affinity_rules_of_properties_and_lists():
 def test_affinity_rules_that_are_none(rules, fault):
     found = faults(f"{PROPERTIES}\napex.attr.AFFINITY_RULES_SET={rules}", Form.PROPERTIES)
     assert any(fault in text for text in found), found
+
+
+def test_attributes_of_another_application_are_refused():
+    key = "apex.application.Other.attr.WINDOWS_KEPT"
+    [fault] = faults(f"{PROPERTIES}\n{key}=9", Form.PROPERTIES)
+    assert fault.startswith(f"`{key}`: is no attribute of application `myApplication`; write ")

@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from ridgeline.api.errors import Fault
+from ridgeline.plan.draft import listed
 from ridgeline.plan.spec.form import Document
 
 _PREFIXES = ("apex.", "dt.")
@@ -24,10 +25,13 @@ _KNOWN = (
 )
 
 
-def from_guide(document: Document) -> tuple[Document, bool, list[Fault]]:
-    """The document in our form, whether its values are texts, and what cannot be brought into our form."""
+def from_guide(document: Document, name: str) -> tuple[Document, bool, list[Fault]]:
+    """The document in our form, whether its values are texts, and what cannot be brought into our form.
+
+    `name`: of the application, which keys with `application.NAME.` must have.
+    """
     if any(key.startswith(_PREFIXES) for key in document):
-        return _from_properties(document)
+        return _from_properties(document, name)
     if any(isinstance(document.get(section), list) for section in ("operators", "streams")):
         return _from_lists(document)
     return document, False, []
@@ -39,7 +43,9 @@ def _from_lists(document: Document) -> tuple[Document, bool, list[Fault]]:
     found: Document = {}
     for key, value in document.items():
         if key not in _KEYS:
-            faults.append(Fault(key, f"there is no key `{key}` here", f"the guide has {_listed(_KEYS)}"))
+            faults.append(
+                Fault(key, f"there is no key `{key}` here", f"the guide has {listed(sorted(_KEYS))}")
+            )
         elif key == "name":
             found["application"] = value
         elif key in {"operators", "streams"}:
@@ -68,7 +74,9 @@ def _named(section: str, given: object, faults: list[Fault]) -> Document:
         keys = _OPERATOR_KEYS if section == "operators" else _STREAM_KEYS
         faults += [
             Fault(
-                f"{section}.{name}.{key}", f"there is no key `{key}` here", f"the guide has {_listed(keys)}"
+                f"{section}.{name}.{key}",
+                f"there is no key `{key}` here",
+                f"the guide has {listed(sorted(keys))}",
             )
             for key in entry
             if key not in keys
@@ -100,7 +108,7 @@ def _end(given: object) -> object:
     return given
 
 
-def _from_properties(pairs: Document) -> tuple[Document, bool, list[Fault]]:
+def _from_properties(pairs: Document, application: str) -> tuple[Document, bool, list[Fault]]:
     """Keys with `apex.` or `dt.` before them; all values are texts."""
     found: Document = {}
     faults: list[Fault] = []
@@ -113,9 +121,11 @@ def _from_properties(pairs: Document) -> tuple[Document, bool, list[Fault]]:
             found.setdefault("attributes", {})[rest.lower()] = value
         elif section == "application":
             name, _, attribute = rest.partition(".attr.")
-            if found.setdefault("application", name) != name or not attribute:
-                faults.append(Fault(key, "is no key of this application", _KNOWN))
-            found.setdefault("attributes", {})[attribute.lower()] = value
+            if name == application and attribute:
+                found.setdefault("attributes", {})[attribute.lower()] = value
+            else:
+                remedy = f"write `application.{application}.attr.ATTRIBUTE`, or rename the file"
+                faults.append(Fault(key, f"is no attribute of application `{application}`", remedy))
         else:
             name, _, inner = rest.partition(".")
             entry: dict[str, Any] = found.setdefault(_SECTIONS[section], {}).setdefault(name, {})
@@ -168,7 +178,3 @@ def _put_stream(entry: dict[str, Any], key: str, value: str) -> bool:
 
 def _attributes(given: Document) -> Document:
     return {name.lower(): value for name, value in given.items()}
-
-
-def _listed(names: set[str]) -> str:
-    return ", ".join(f"`{name}`" for name in sorted(names))

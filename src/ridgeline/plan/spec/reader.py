@@ -53,7 +53,7 @@ def read_specification(
         >>> [added.name for added in read_specification(document, "dice").operators]
         ['dice', 'sink']
     """
-    document, texts, faults = from_guide(document)
+    document, texts, faults = from_guide(document, name)
     document = {"application": name, **document}
     specification, wrong = check_document(document)
     faults += wrong
