@@ -62,8 +62,8 @@ def _logical(logical: LogicalPlan) -> dict[str, object]:
                 "name": stream.name,
                 "source": str(stream.source),
                 "sinks": [str(sink) for sink in stream.sinks],
-                "locality": _name(stream.locality),
-                "localities": [_name(locality) for locality in stream.localities],
+                "locality": locality_name(stream.locality),
+                "localities": [locality_name(locality) for locality in stream.localities],
                 "schema": stream.schema.describe(),
             }
             for stream in logical.streams
@@ -82,7 +82,8 @@ def _logical(logical: LogicalPlan) -> dict[str, object]:
     }
 
 
-def _name(locality: Locality | None) -> str | None:
+def locality_name(locality: Locality | None) -> str | None:
+    """The name as plain text, None for none."""
     return locality.name if locality is not None else None
 
 

@@ -7,6 +7,13 @@ from pathlib import Path
 import ridgeline
 
 
+def run(code):
+    """What a process of its own does with the code."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(ridgeline.__file__).parent.parent)}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+
+
 def test_a_worker_whose_connection_is_closed_ends_without_a_word():
     code = """
 from ridgeline.engine.spark.daemon import quietly
@@ -17,15 +24,7 @@ def worker(number):
 print(quietly(worker)(3), flush=True)
 quietly(worker)(0)
 """
-    environment = {**os.environ, "PYTHONPATH": str(Path(ridgeline.__file__).parent.parent)}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env=environment,
-    )
+    done = run(code)
     assert (done.returncode, done.stdout, done.stderr) == (1, "3\n", "")
 
 
@@ -48,13 +47,5 @@ importlib.invalidate_caches()
 import package.fourth
 print("second" in sys.modules, "pandas" in sys.modules, package.fourth.__name__)
 """
-    environment = {**os.environ, "PYTHONPATH": str(Path(ridgeline.__file__).parent.parent)}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-        env=environment,
-    )
-    assert done.stdout == "True True package.fourth\n"
+    done = run(code)
+    assert (done.returncode, done.stdout) == (0, "True True package.fourth\n"), done.stderr

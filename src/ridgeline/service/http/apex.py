@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from ridgeline.api.attributes import Locality
 from ridgeline.api.operator import operator_type
 from ridgeline.measure.answers.operators import OperatorAnswer
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, PortRef, module_of
-from ridgeline.plan.to_json import plain, shown_properties
+from ridgeline.plan.to_json import locality_name, plain, shown_properties
 from ridgeline.service.http.answers import (
     AggregationAnswer,
     ExtremesAnswer,
@@ -46,8 +45,8 @@ def logical_plan(plan: LogicalPlan) -> LogicalPlanAnswer:
                 "name": stream.name,
                 "source": _port_ref(stream.source),
                 "sinks": [_port_ref(sink) for sink in stream.sinks],
-                "locality": _name(stream.locality),
-                "localities": [_name(locality) for locality in stream.localities],
+                "locality": locality_name(stream.locality),
+                "localities": [locality_name(locality) for locality in stream.localities],
                 "schema": stream.schema.describe(),
             }
             for stream in plan.streams
@@ -147,10 +146,6 @@ def aggregation(name: str, rows: Iterable[OperatorAnswer]) -> AggregationAnswer:
         "recoveryWindowId": _extremes(row["recoveryWindowId"] for row in own),
         "currentWindowId": _extremes(row["currentWindowId"] for row in own),
     }
-
-
-def _name(locality: Locality | None) -> str | None:
-    return locality.name if locality is not None else None
 
 
 def _port_ref(port: PortRef) -> LogicalPortRefAnswer:
