@@ -30,7 +30,7 @@ def unread(environment, broken_pipe):
     def run(*words, **streams):
         command = [sys.executable, "-m", "ridgeline", *words]
         streams = {"stdout": broken_pipe, "stderr": subprocess.PIPE, **streams}
-        done = subprocess.run(command, **streams, text=True, env=environment, timeout=60, check=False)
+        done = subprocess.run(command, **streams, text=True, env=environment, timeout=300, check=False)
         return done.returncode, done.stderr
 
     return run

@@ -115,7 +115,7 @@ def test_two_drivers_that_race_show_each_row_once(bucket: str, monkeypatch: pyte
         steps.number, steps.each = 0, each
         first = threading.Thread(target=race, args=(store, output, steps, errors))
         first.start()
-        assert begin.wait(60)
+        assert begin.wait(300)
         race(store, output, steps, errors)
         first.join()
         assert all(isinstance(error, FencedError) for error in errors), errors

@@ -23,7 +23,7 @@ def own_registry(tmp_path, monkeypatch):
 
 
 def get(url):
-    with urllib.request.urlopen(url, timeout=20) as answer:
+    with urllib.request.urlopen(url, timeout=300) as answer:
         return json.load(answer)
 
 

@@ -56,7 +56,7 @@ def test_a_run_is_reported_from_its_plan_to_its_end(run, tmp_path):
     def started(application, watch, url):
         assert isinstance(application, ApplicationRun)
         seen.append((watch, url, registry.running()))
-        with urllib.request.urlopen(f"{url}/ws/v2/stram/info", timeout=20) as answer:
+        with urllib.request.urlopen(f"{url}/ws/v2/stram/info", timeout=300) as answer:
             assert json.load(answer)["state"] == "RUNNING"
 
     outcome, events, printed = run(ServiceOptions(event_log=str(tmp_path / "log.jsonl")), started=started)

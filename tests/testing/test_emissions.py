@@ -155,7 +155,7 @@ class Pushed(InputOperator):
         self.thread.start()
 
     def emit_tuples(self) -> None:
-        value = self.queue.get(timeout=30)
+        value = self.queue.get(timeout=300)
         if value is None:
             self.finish()
         else:

@@ -22,13 +22,13 @@ class Steps(SteppingClock):
 
     def wait(self, seconds, stop=None):
         self.waits.put(seconds)
-        self.steps.get(timeout=30)
+        self.steps.get(timeout=300)
         return super().wait(seconds, stop)
 
     def step(self):
         """Let one wait end, and come back when the next one has begun."""
         self.steps.put(None)
-        self.waits.get(timeout=30)
+        self.waits.get(timeout=300)
 
 
 class Run:
@@ -106,7 +106,7 @@ def plain_view(clock, progress):
         0,
         metrics=SimpleNamespace(progress=progress, frame=frames.frame, run=lambda: {"last": LAST}),
     )
-    clock.waits.get(timeout=30)
+    clock.waits.get(timeout=300)
     return view, console.file
 
 
@@ -136,6 +136,6 @@ def test_progress_that_fails_is_reported_once_and_not_asked_again():
     for _ in range(4):
         clock.step()
     clock.steps.put(None)
-    view._long_windows._thread.join(30)
+    view._long_windows._thread.join(300)
     view.close()
     assert out.getvalue().splitlines()[1:] == ["progress cannot be shown: KeyError: 'running'"]

@@ -13,7 +13,7 @@ def test_the_first_signal_sets_the_event_and_is_named():
     for number, name in ((signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")):
         with Stopper(lambda: announced.append(1), lambda: None) as stopper:
             in_thread(lambda number=number: signal.raise_signal(number))
-            assert stopper.event.wait(60)
+            assert stopper.event.wait(300)
         assert stopper.stopped_by == name
     assert len(announced) == 2
 
@@ -53,6 +53,11 @@ with Stopper(lambda: print("first", flush=True), lambda: print("second", flush=T
     in_thread(work)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False, env=environment
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=environment,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "first\nsecond\n", "")

@@ -34,7 +34,7 @@ def test_a_commit_is_reported_once_it_is_done_and_wakes_the_run(beside, woken):
     go = threading.Event()
 
     def commit():
-        assert go.wait(60)
+        assert go.wait(300)
         return WRITTEN
 
     assert beside.finished() is None
@@ -42,7 +42,7 @@ def test_a_commit_is_reported_once_it_is_done_and_wakes_the_run(beside, woken):
     assert beside.finished() is None
     assert not woken.is_set()
     go.set()
-    assert woken.wait(60)
+    assert woken.wait(300)
     assert beside.finished() is WRITTEN
     assert beside.finished() is None
 
@@ -53,7 +53,7 @@ def test_what_a_commit_raises_is_raised_once(beside, woken):
         raise CheckpointError(message)
 
     beside.begin(commit)
-    assert woken.wait(60)
+    assert woken.wait(300)
     with pytest.raises(CheckpointError, match="no space"):
         beside.finished()
     assert beside.finished() is None
@@ -61,7 +61,7 @@ def test_what_a_commit_raises_is_raised_once(beside, woken):
 
 def test_the_end_waits_for_a_commit(beside):
     go, done = threading.Event(), []
-    beside.begin(lambda: go.wait(60) and done.append(1))
+    beside.begin(lambda: go.wait(300) and done.append(1))
     threading.Timer(0.05, go.set).start()
     beside.close()
     assert done == [1]
@@ -108,7 +108,7 @@ class SlowDisk(MemoryStorage):
 
     def create(self, name, data, *, settled=""):
         if name.startswith("journal/"):
-            assert self.go.wait(60)
+            assert self.go.wait(300)
             if self.fail:
                 raise OSError(5, "Input/output error")
         return super().create(name, data, settled=settled)

@@ -398,7 +398,7 @@ def test_records_wait_for_a_slow_sync_and_for_the_names_of_state_files(local, mo
     def slow(file):
         order.append("record")
         entered.set()
-        assert go.wait(60)
+        assert go.wait(300)
         data(file)
 
     driver = Driver(local)
@@ -410,7 +410,7 @@ def test_records_wait_for_a_slow_sync_and_for_the_names_of_state_files(local, mo
     manifest = Manifest(1, 1, 0, {KEY: (*driver.version, name)}, [], {}, False, "")
     thread = threading.Thread(target=driver.checkpoint.commit, args=(manifest,))
     thread.start()
-    assert entered.wait(60)
+    assert entered.wait(300)
     assert driver.checkpoint.last().window_id == 0
     go.set()
     thread.join()

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -120,7 +121,7 @@ def test_what_another_thread_could_not_send_goes_out_while_the_polling_one_waits
     slot.send(MASTER, 1, b"", [LARGE])  # more than the operating system takes
     wire.until(lambda: wire.received(master), "the frame", master)
     master.send(slot.me, 2, b"over")
-    thread.join(60)
+    thread.join(300)
 
     assert wire.received(master) == [(1, b"", [LARGE])]
     assert not thread.is_alive()
@@ -131,7 +132,7 @@ def test_wake_ends_a_poll_that_waits(wire):
     thread = threading.Thread(target=lambda: wire.poll(master, 600.0))
     thread.start()
     master.wake()
-    thread.join(60)
+    thread.join(300)
 
     assert not thread.is_alive()
     assert wire.events[master] == []
@@ -374,9 +375,14 @@ def test_a_certificate_needs_its_own_key(tmp_path):
             Certificate.of_files(files["chain"], files.get(name, Path(tmp_path, name)))
 
 
-def test_descriptors_are_given_back(wire, listen):
+def test_descriptors_are_given_back(listen):
     def descriptors():
-        return len([*Path("/proc/self/fd").iterdir()])
+        """What is open, by its number in the kernel."""
+        found = Counter()
+        for path in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found[str(path.readlink())] += 1
+        return found
 
     before = descriptors()
     mine = Wire()
@@ -385,7 +391,7 @@ def test_descriptors_are_given_back(wire, listen):
     master.send(slot.me, 1, b"", [LARGE])
     mine.close()
 
-    assert descriptors() == before
+    assert not descriptors() - before  # what earlier tests have left may go meanwhile
 
 
 def test_a_process_forked_by_a_callback_does_not_keep_the_connection(wire):

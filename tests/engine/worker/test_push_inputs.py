@@ -132,7 +132,7 @@ def test_no_window_begins_before_something_comes_and_then_one_begins_at_once(tmp
             stop.set()
 
     app = lines(port, Slow(), window="2ms")
-    alarm = threading.Timer(90, stop.set)
+    alarm = threading.Timer(300, stop.set)
     alarm.start()
     run = run_in_processes(app, tmp_path / "checkpoint", stop=stop, each=look, places=2)
     alarm.cancel()

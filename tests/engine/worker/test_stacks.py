@@ -20,12 +20,12 @@ def stack_of_thread(work):
 
     def begin():
         ready.set()
-        return release.wait(30)
+        return release.wait(300)
 
     thread = threading.Thread(target=work, args=(begin,))
     thread.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(300)
         return stacks.of_thread(thread.ident)
     finally:
         release.set()
@@ -84,7 +84,7 @@ def process(*arguments):
 def test_a_worker_of_this_host_is_asked_for_its_stacks():
     with process("register", "pyspark.daemon") as worker:
         for _ in range(2):
-            text = stacks.dump(worker.pid, CLOCK, seconds=30.0)
+            text = stacks.dump(worker.pid, CLOCK, seconds=300.0)
             assert "stuck_in_native_code" in text
             assert text.count("most recent call first") == 1
         assert worker.poll() is None

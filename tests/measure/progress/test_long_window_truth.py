@@ -157,6 +157,25 @@ def test_a_window_that_works_is_not_stuck():
         assert run.step()["application"]["verdict"] != "stuck", run.now
 
 
+def test_a_window_that_has_just_taken_the_first_records_is_not_stuck():
+    """The first window had none, and took long to start."""
+    fold = ProgressFold(1.0)
+    fold.planned(chain("read", "slow"))
+    for window, began in ((0, 12.0), (1, 16.0)):
+        fold.source_asked(SourceAsked(began - 1.0, -1, 1, 0.0, 0.0, ARRIVALS * began))
+        fold.window_planned(WindowPlanned(began, window, 0, began))
+        fold.window_started(WindowStarted(began, window, 0))
+        if not window:
+            fold.window_committed(WindowCommitted(15.0, window, 1, began, *[15.0] * 6))
+    said = []
+    for second in range(17, 26):
+        taken = ARRIVALS * 16.0
+        fold.source_asked(SourceAsked(float(second), 1, 1, taken, taken, ARRIVALS * second - taken))
+        said.append(fold.progress(second + 0.1)["application"]["verdict"])
+    assert "stuck" not in said[:5]
+    assert said[-1] == "stuck"
+
+
 def test_a_window_in_which_nothing_moves_is_stuck():
     run = Run(50.0, 1.0)
     while run.now < 10.0:

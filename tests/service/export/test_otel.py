@@ -108,7 +108,7 @@ def test_histograms_stay_histograms(collector):
 def test_it_exports_again_and_again_until_it_is_closed(collector, wait_until):
     watch, _, _, _ = watched()
     exporter = OtelExporter(watch, collector.url, interval_seconds=0.01)
-    assert collector.got.wait(30)
+    assert collector.got.wait(300)
     exporter.close()
     exporter.close()
     wait_until(lambda: not exporter._thread.is_alive(), "the end of the last export")

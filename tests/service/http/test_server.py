@@ -12,6 +12,7 @@ from starlette.routing import Route
 from ridgeline import RidgelineError
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
+from support.ports import free_port
 from support.service.watched import Client, watched
 
 
@@ -76,7 +77,7 @@ def test_a_token_that_was_given_is_kept(app):
 
 def test_it_ends_and_its_port_is_free_again(app):
     before = set(threading.enumerate())
-    server = WebServer(app)
+    server = WebServer(app, port=free_port())
     server.close()
     server.close()
     assert not server._thread.is_alive()
@@ -92,7 +93,7 @@ def test_it_ends_while_a_request_hangs(wait_until):
 
     def hang(request: Request) -> PlainTextResponse:
         hanging.set()
-        over.wait(30)
+        over.wait(300)
         return PlainTextResponse("late")
 
     class Frames:
@@ -124,7 +125,7 @@ def test_it_ends_while_a_request_hangs(wait_until):
 def test_rubbish_does_no_harm(app, sent):
     server = WebServer(app)
     try:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as rude:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=300) as rude:
             rude.sendall(sent)
             rude.shutdown(socket.SHUT_WR)
             while rude.recv(10_000):

@@ -14,7 +14,7 @@ class Events:
     """A client of `/events` that reads when asked to."""
 
     def __init__(self, host, port, headers=""):
-        self.socket = socket.create_connection((host, port), timeout=30)
+        self.socket = socket.create_connection((host, port), timeout=300)
         self.socket.sendall(f"GET {BASE}/events HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
         self.file = self.socket.makefile("rb")
         self.status = int(self.file.readline().split()[1])

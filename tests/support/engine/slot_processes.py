@@ -90,7 +90,7 @@ class Driver:
                 case Opened():
                     pass
 
-    def until(self, condition: Callable[[], object], seconds: float = 30.0) -> None:
+    def until(self, condition: Callable[[], object], seconds: float = 300.0) -> None:
         """Poll until something is true."""
         deadline = time.monotonic() + seconds
         while not condition():

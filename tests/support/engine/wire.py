@@ -44,7 +44,7 @@ class Wire:
         self.until(lambda: self.opened(master) and self.opened(slot), "the connection")
         return master, slot
 
-    def until(self, condition, what, *networks, seconds=60.0):
+    def until(self, condition, what, *networks, seconds=300.0):
         """Poll these networks (default: all) in turn until the condition is true; its value."""
         deadline = time.monotonic() + seconds
         while not (value := condition()):
@@ -78,7 +78,7 @@ class Wire:
         (way,) = ways_of(network.address)
         is_tcp = isinstance(way, TcpWay)
         line = self._stack.enter_context(socket.socket(socket.AF_INET if is_tcp else socket.AF_UNIX))
-        line.settimeout(60)
+        line.settimeout(300)
         line.connect((way.host, way.port) if is_tcp else way.path)
         return line
 
@@ -114,7 +114,7 @@ class Hostile:
             with contextlib.suppress(BlockingIOError):
                 data = data[self.line.send(data) :]
             self._wire.poll(self._network)
-        self.line.settimeout(60)
+        self.line.settimeout(300)
 
     def hear(self, count):
         """So many bytes; fewer at the end."""
@@ -138,7 +138,7 @@ class Hostile:
         try:
             return self._wire.until(self._reader(count), "bytes", self._network)[0]
         finally:
-            self.line.settimeout(60)
+            self.line.settimeout(300)
 
     def _reader(self, count):
         def read():

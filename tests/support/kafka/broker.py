@@ -89,7 +89,7 @@ class Broker:
 
     def create_topic(self, name, partitions=2):
         admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(120)
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(300)
 
     def producer(self):
         """Writes each message once, in order within its partition."""
@@ -105,9 +105,9 @@ class Broker:
         """The offset after the last message, by partition."""
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": "tests", "log_level": 0})
         try:
-            partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
+            partitions = consumer.list_topics(topic, timeout=300).topics[topic].partitions
             return {
-                number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=60)[1]
+                number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=300)[1]
                 for number in partitions
             }
         finally:

@@ -154,7 +154,7 @@ class _Watch:
 
     def _progress(self):
         address = re.search(r"http://127\.0\.0\.1:\d+", self._driver.text).group()
-        with urllib.request.urlopen(f"{address}/ws/v2/stram/progress", timeout=60) as answer:
+        with urllib.request.urlopen(f"{address}/ws/v2/stram/progress", timeout=300) as answer:
             return json.load(answer)
 
     def _done(self):

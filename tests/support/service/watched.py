@@ -130,7 +130,7 @@ class Client:
         headers = dict(headers or {})
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=30)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=300)
         try:
             connection.request(method, path, headers=headers)
             response = connection.getresponse()

@@ -49,9 +49,9 @@ class Verdict(StrEnum):
 
     `keeping up`: nothing is left, or what two windows drain. `catching up`: the backlog falls. `holding`: it
     neither falls nor grows. `falling behind`: it grows. `stuck`: there is a backlog and nothing has been
-    consumed for three windows, at least 5 seconds. (If the samples' distance is longer than a window, three
-    of these count.) `unreachable`: it does not answer. `unknown`: the backlog is not known, is infinite, or
-    was not seen for long enough.
+    taken or consumed for three windows, at least 5 seconds. (If the samples' distance is longer than a
+    window, three of these count.) `unreachable`: it does not answer. `unknown`: the backlog is not known, is
+    infinite, or was not seen for long enough.
     """
 
     KEEPING_UP = "keeping up"
@@ -357,6 +357,8 @@ class PartitionedSource:
 
     The ends of windows are no samples then.
     """
+    taken: float = 0.0
+    """What windows have taken of a source that is asked, processed or not."""
     late: bool = False
     window_ended: bool = True
 
@@ -404,6 +406,9 @@ class PartitionedSource:
             return
         self.unit = "records"
         self.asked_at = event.at
+        if event.taken > self.taken:  # nothing of it can have been consumed before
+            self.backlog.moved(event.at)
+        self.taken = event.taken
         if late and not self.late:
             self.backlog.begin_anew(event.at)
         self.late = late
