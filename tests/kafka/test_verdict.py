@@ -32,7 +32,7 @@ def runs(broker, tmp_path_factory):
                 broker,
                 tmp_path_factory.mktemp(window),
                 width,
-                seconds=300,
+                seconds=30,
                 waiting=held(width) + 15 * CAPACITY,
             )
             for window, width in WIDTHS.items()
