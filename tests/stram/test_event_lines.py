@@ -11,6 +11,7 @@ from ridgeline.measure.events import (
     MessagesRefused,
     SlotJoined,
     SlotLost,
+    SlotMisplaced,
     SlotsReduced,
     SourceAsked,
     StateCompacted,
@@ -18,6 +19,7 @@ from ridgeline.measure.events import (
     WindowCommitted,
     WindowRetried,
 )
+from ridgeline.measure.slot_counts import SlotCounts
 from ridgeline.measure.topology import chain
 from ridgeline.stram.event_lines import EventLines
 from ridgeline.stram.watch import Watch
@@ -170,8 +172,11 @@ def test_what_is_logged_is_counted():
         SlotLost(2.0, 0, "worker-1", 1, "closed"),
         SlotLost(3.0, 0, "worker-1", 2, "closed"),
         SlotJoined(3.0, 0, "worker-1", 3, 2, again=True),
+        SlotMisplaced(4.0, 0, ("worker-2",)),
+        SlotMisplaced(5.0, 0, ("worker-2",), "worker-1"),
+        SlotsReduced(6.0, 1, 2),
     ):
         watch.observe(event)
     scrape = watch.scrape()
     assert (scrape.compactions, scrape.state_warnings) == (1, 2)
-    assert (scrape.slots_lost, scrape.slots_restarted) == (2, 1)
+    assert scrape.slots == SlotCounts(lost=2, restarted=1, reduced=1, misplaced=1)

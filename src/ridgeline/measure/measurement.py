@@ -50,6 +50,8 @@ from ridgeline.measure.events import (
     RunEvent,
     SlotJoined,
     SlotLost,
+    SlotMisplaced,
+    SlotsReduced,
     SourceAsked,
     SourceProgress,
     SparkTrigger,
@@ -65,6 +67,7 @@ from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.latency.window import assemble
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
+from ridgeline.measure.slot_counts import SlotCounts
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
 from ridgeline.measure.summary import RunTotals
 from ridgeline.measure.topology import OperatorNode, Topology
@@ -101,8 +104,7 @@ class Measurement:
         self._heartbeats = 0
         self.heartbeats_unsent = 0
         """How many heartbeats workers could not send, as they report in later ones."""
-        self.slots_restarted = 0
-        """How often another process has taken the place of a slot that was lost."""
+        self.slots = SlotCounts()
         self.compactions = 0
         """How many compactions of states were installed."""
         self.state_warnings = 0
@@ -132,8 +134,10 @@ class Measurement:
             ContainerHeartbeat: self._heartbeat,
             MessagesRefused: self._refuse,
             OutputPublished: self._publish_output,
-            SlotJoined: self._slot_joined,
+            SlotJoined: self.slots.add,
             SlotLost: self._slot_lost,
+            SlotsReduced: self.slots.add,
+            SlotMisplaced: self.slots.add,
             StateCompacted: self._compact,
             StateWarning: self._warn,
         }
@@ -216,17 +220,9 @@ class Measurement:
     def _refuse(self, event: MessagesRefused) -> None:
         self._refused[event.reason] = self._refused.get(event.reason, 0) + event.count
 
-    def _slot_joined(self, event: SlotJoined) -> None:
-        self.slots_restarted += event.again
-
     def _slot_lost(self, event: SlotLost) -> None:
-        self._totals.slots_lost += 1
+        self.slots.add(event)
         self._statuses.process_lost(event.host, event.pid)
-
-    @property
-    def slots_lost(self) -> int:
-        """How often a slot was lost."""
-        return self._totals.slots_lost
 
     def _compact(self, _event: StateCompacted) -> None:
         self.compactions += 1
@@ -472,8 +468,10 @@ class Measurement:
             "windowsCommitted": self._totals.windows,
             "windowsRetried": self._totals.retries,
             "tasksRetried": self._totals.tasks_retried,
-            "slotsLost": self._totals.slots_lost,
-            "slotsRestarted": self.slots_restarted,
+            "slotsLost": self.slots.lost,
+            "slotsRestarted": self.slots.restarted,
+            "slotsReduced": self.slots.reduced,
+            "slotsMisplaced": self.slots.misplaced,
             "tuplesProcessedPSMA": sum(rate.tuples_in for rate in rates),
             "totalTuplesProcessed": sum(total.tuples_in for total in totals),
             "tuplesEmittedPSMA": sum(rate.tuples_out for rate in rates),
@@ -490,7 +488,7 @@ class Measurement:
 
     def summary(self) -> RunSummaryAnswer:
         """What the run adds up to: its windows, its operators, what failed."""
-        return self._totals.summary()
+        return self._totals.summary(self.slots.lost)
 
     def operators(self, now: float) -> list[OperatorAnswer]:
         """All physical operators."""

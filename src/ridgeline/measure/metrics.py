@@ -225,6 +225,22 @@ _WINDOWS = (
         "Less than `slots_lost_total` for long: Spark has no core to start the slot again.",
     ),
     Metric(
+        "slots_reduced_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "How often all containers moved to fewer slots, since Spark had too few cores for long.",
+        "Windows take longer: give Spark the cores again, and restart the application.",
+    ),
+    Metric(
+        "slots_misplaced_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "Slots that stay on another host than their streams' locality asks for.",
+        "Tuples cross the network: free a core on that host, and restart the application.",
+    ),
+    Metric(
         "state_compactions_total",
         Kind.COUNTER,
         "",

@@ -34,7 +34,6 @@ class RunTotals:
         self.windows = 0
         self.retries = 0
         self.tasks_retried = 0
-        self.slots_lost = 0
         self.started: float | None = None
         """When the first window was planned."""
         self._last: LastWindowAnswer | None = None
@@ -128,14 +127,14 @@ class RunTotals:
             "remainingSeconds": self._remaining_seconds(fraction),
         }
 
-    def summary(self) -> RunSummaryAnswer:
-        """The summary of a run at its end. Sorts the times of all windows."""
+    def summary(self, slots_lost: int) -> RunSummaryAnswer:
+        """The summary of a run at its end. `slots_lost` is not counted here. Sorts the windows' times."""
         ordered = sorted(self._seconds)
         return {
             **self.run(),
             "retries": self.retries,
             "tasksRetried": self.tasks_retried,
-            "slotsLost": self.slots_lost,
+            "slotsLost": slots_lost,
             "startedAt": self.started,
             "firstSeconds": self._first_seconds if self.windows else None,
             "medianSeconds": statistics.median(ordered) if ordered else None,

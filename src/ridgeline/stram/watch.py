@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ridgeline.measure.age.record_age import AgeTotals
 from ridgeline.measure.answers.application import (
@@ -34,6 +34,7 @@ from ridgeline.measure.answers.windows import (
 from ridgeline.measure.events import ApplicationEnded, ContainerWindow, RunEvent, WindowCommitted
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.measurement import Measurement
+from ridgeline.measure.slot_counts import SlotCounts
 from ridgeline.measure.topology import OperatorNode, Topology
 
 _log = logging.getLogger(__name__)
@@ -52,8 +53,7 @@ class Scrape:
     latencies: list[tuple[OperatorNode, LatencyTotal]]
     windows: WindowTotal
     ages: list[tuple[OperatorNode, str, AgeTotals]]
-    slots_lost: int
-    slots_restarted: int
+    slots: SlotCounts
     compactions: int
     state_warnings: int
     heartbeats_unsent: int
@@ -282,8 +282,7 @@ class Watch:
                 latencies,
                 windows,
                 measurement.age_totals(),
-                measurement.slots_lost,
-                measurement.slots_restarted,
+                replace(measurement.slots),
                 measurement.compactions,
                 measurement.state_warnings,
                 measurement.heartbeats_unsent,

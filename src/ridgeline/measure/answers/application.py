@@ -30,6 +30,8 @@ class StatsAnswer(TypedDict):
     tasksRetried: Annotated[int, "Tasks that Spark began again in committed windows."]
     slotsLost: Annotated[int, "Slots that were lost: their process died, or is out of reach."]
     slotsRestarted: Annotated[int, "Processes that took the place of a slot that was lost."]
+    slotsReduced: Annotated[int, "How often containers moved to fewer slots: Spark had too few cores."]
+    slotsMisplaced: Annotated[int, "Slots that stay on a host that their streams' locality does not want."]
     tuplesProcessedPSMA: Annotated[float, "Tuples into operators, per second."]
     totalTuplesProcessed: Annotated[int, "Tuples into operators, since the start."]
     tuplesEmittedPSMA: Annotated[float, "Tuples out of operators, per second."]

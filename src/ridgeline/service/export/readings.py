@@ -81,8 +81,10 @@ class Readings:
         for source in frame["progress"]["sources"]:
             yield from _source(source, frame["at"])
         yield from _hosts(scrape, info["stats"]["clockSkew"])
-        yield "slots_lost_total", (), scrape.slots_lost
-        yield "slots_restarted_total", (), scrape.slots_restarted
+        yield "slots_lost_total", (), scrape.slots.lost
+        yield "slots_restarted_total", (), scrape.slots.restarted
+        yield "slots_reduced_total", (), scrape.slots.reduced
+        yield "slots_misplaced_total", (), scrape.slots.misplaced
         yield "state_compactions_total", (), scrape.compactions
         yield "state_warnings_total", (), scrape.state_warnings
         yield "heartbeats_unsent_total", (), scrape.heartbeats_unsent
