@@ -23,7 +23,10 @@ hypothesis.settings.load_profile("ridgeline")
 
 
 def pytest_configure():
-    """All tests start JVMs that are made for a short life."""
+    """All tests start JVMs that are made for a short life; the machine's configuration is left out."""
+    os.environ["RIDGELINE_NO_CONFIG"] = "1"
+    for name in [name for name in os.environ if name.startswith("RIDGELINE__")]:
+        del os.environ[name]
     os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA_OPTIONS)
 

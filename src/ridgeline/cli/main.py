@@ -10,6 +10,7 @@ import typer
 from ridgeline.cli import options
 from ridgeline.cli.asking import commands
 from ridgeline.cli.attributes import list_attributes
+from ridgeline.cli.configuration import ConfFiles, ConfiguredCommand, NoConfig, configuration, load_configured
 from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.output import finish, write
 from ridgeline.cli.settings import (
@@ -92,6 +93,7 @@ def _ridgeline(
 
 
 @app.command(
+    cls=ConfiguredCommand,
     context_settings=_OWN_OPTIONS,
     epilog=_OPTIONS_OF_APP + " What stands behind `--` goes to the application in any case.",
 )
@@ -247,6 +249,8 @@ def run(  # noqa: PLR0913, PLR0917  options
         ),
     ] = None,
     no_service: Annotated[bool, typer.Option("--no-service", help="Start no web service.")] = False,
+    conf_file: ConfFiles = None,
+    no_config: NoConfig = False,
 ) -> None:
     """Run an application on Spark until its inputs have finished.
 
@@ -265,13 +269,14 @@ def run(  # noqa: PLR0913, PLR0917  options
     ends with 141.
     """
     with reporting_errors():
-        from ridgeline.cli.load import load_application
         from ridgeline.engine.spark.submitted import chosen_master
         from ridgeline.plan.planner import plan_application
 
+        configured = configuration(context)
+        spark = configured.run.conf | options.settings(conf or ())
         settings = RunSettings(
             target,
-            options.check_master(chosen_master(master, options.settings(conf or ()))),
+            options.check_master(chosen_master(master, spark)),
             conf or (),
             checkpoint,
             properties or (),
@@ -287,9 +292,13 @@ def run(  # noqa: PLR0913, PLR0917  options
             profile=ProfileSettings(profile_folder, profile_seconds) if profile else None,
             log=options.log_settings(log_level, log_file, log_format),
             execution=execution,
+            spark=spark,
+            conf_files=conf_file or (),
+            no_config=no_config,
         )
-        given = options.properties(settings.properties), options.attributes(settings.attributes)
-        plan = plan_application(load_application(target, context.args), *given)
+        app, resolved = load_configured(context, target, properties, attributes)
+        with resolved.reporting():
+            plan = plan_application(app, resolved.properties, resolved.attributes)
         from ridgeline.cli.running.run_command import Run
         from ridgeline.engine.worker.log_channel import open_channel
 
@@ -298,8 +307,8 @@ def run(  # noqa: PLR0913, PLR0917  options
             going.run()
 
 
-@app.command(context_settings=_OWN_OPTIONS, epilog=_OPTIONS_OF_APP)
-def plan(
+@app.command(cls=ConfiguredCommand, context_settings=_OWN_OPTIONS, epilog=_OPTIONS_OF_APP)
+def plan(  # noqa: PLR0913, PLR0917  options
     context: typer.Context,
     target: App,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
@@ -314,6 +323,8 @@ def plan(
     ] = None,
     properties: Properties = None,
     attributes: Attributes = None,
+    conf_file: ConfFiles = None,
+    no_config: NoConfig = False,  # noqa: ARG001  read by `ConfiguredCommand`
 ) -> None:
     """Print an application's logical, physical and execution plan.
 
@@ -324,25 +335,30 @@ def plan(
     Example: `ridgeline plan payments.py --attribute balances.partitions=4`
     """
     with reporting_errors():
-        from ridgeline.cli.load import load_application
         from ridgeline.plan.planner import plan_application
         from ridgeline.plan.text import describe
         from ridgeline.plan.to_json import to_dict
 
-        given = options.properties(properties or ()), options.attributes(attributes or ())
-        app = load_application(target, context.args)
         if spec is not None:
+            from ridgeline.cli.load import load_application
             from ridgeline.cli.specifications import write_as_file
 
-            write_as_file(app, spec, *given)
+            write_as_file(load_application(target, context.args), spec, properties, attributes, conf_file)
             return
-        made = plan_application(app, *given)
+        app, resolved = load_configured(context, target, properties, attributes)
+        with resolved.reporting():
+            made = plan_application(app, resolved.properties, resolved.attributes)
         write(json.dumps(to_dict(made), indent=2) if as_json else describe(made, unfold=unfold))
 
 
-@app.command(context_settings=_OWN_OPTIONS, epilog=_OPTIONS_OF_APP)
+@app.command(cls=ConfiguredCommand, context_settings=_OWN_OPTIONS, epilog=_OPTIONS_OF_APP)
 def validate(
-    context: typer.Context, target: App, properties: Properties = None, attributes: Attributes = None
+    context: typer.Context,
+    target: App,
+    properties: Properties = None,
+    attributes: Attributes = None,
+    conf_file: ConfFiles = None,  # noqa: ARG001  read by `ConfiguredCommand`
+    no_config: NoConfig = False,  # noqa: ARG001  as `conf_file`
 ) -> None:
     """Check an application without starting anything: all faults at once, each with its remedy.
 
@@ -351,12 +367,12 @@ def validate(
     Exit codes: 0 valid, 2 not valid.
     """
     with reporting_errors():
-        from ridgeline.cli.load import load_application
         from ridgeline.cli.units import plural
         from ridgeline.plan.validation import validate as validate_application
 
-        given = options.properties(properties or ()), options.attributes(attributes or ())
-        logical = validate_application(load_application(target, context.args), *given)
+        app, resolved = load_configured(context, target, properties, attributes)
+        with resolved.reporting():
+            logical = validate_application(app, resolved.properties, resolved.attributes)
         parts = f"{plural(len(logical.operators), 'operator')}, {plural(len(logical.streams), 'stream')}"
         write(f"application {logical.application} is valid: {parts}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ridgeline.api.masking import mask, mask_text
@@ -38,6 +38,8 @@ RUN_OPTIONS = (
     "--token",
     "--allow-host",
     "--no-service",
+    "--conf-file",
+    "--no-config",
     "--help",
 )
 
@@ -65,7 +67,10 @@ class ProfileSettings:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """The command line of `ridgeline run`, as it was given."""
+    """The command line of `ridgeline run`, as it was given.
+
+    `spark`: the settings of Spark, those of configuration included.
+    """
 
     target: str
     master: str = DEFAULT_MASTER
@@ -84,6 +89,9 @@ class RunSettings:
     execution: Execution | None = None
     tls_cert: str | None = None
     tls_key: str | None = None
+    spark: Mapping[str, str] = field(default_factory=dict)
+    conf_files: Sequence[str] = ()
+    no_config: bool = False
 
     def command(self, checkpoint: str) -> str:
         """The same command, continuing from a checkpoint.
@@ -99,6 +107,10 @@ class RunSettings:
         for option, file in (("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key)):
             if file is not None:
                 words += [option, file]
+        for file in self.conf_files:
+            words += ["--conf-file", file]
+        if self.no_config:
+            words.append("--no-config")
         for option, values in (
             ("--conf", self.conf),
             ("-D", self.properties),

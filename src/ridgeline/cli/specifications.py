@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 from ridgeline.api.application import Application
@@ -13,10 +13,10 @@ from ridgeline.plan.spec.writer import write_specification
 from ridgeline.plan.validation import validate
 
 
-def write_as_file(
-    app: Application, file: str, properties: Mapping[str, object], attributes: Mapping[str, object]
-) -> None:
+def write_as_file(app: Application, file: str, *configuration: Sequence[str] | None) -> None:
     """Write a valid application as a specification, in the form that the file's suffix names.
+
+    `configuration`: what the command was given, of which nothing may be there.
 
     Raises CommandError, and ValidationError naming what cannot be written.
     """
@@ -25,8 +25,9 @@ def write_as_file(
         forms = ", ".join(f"`.{one.value}`" for one in Form)
         msg = f"`--spec {file}` names no form; end it in {forms}"
         raise CommandError(msg)
-    if properties or attributes:
-        msg = "`--spec` writes what the application says itself; leave `-D` and `--attribute` out"
+    if any(configuration):
+        options = "`-D`, `--attribute` and `--conf-file`"
+        msg = f"`--spec` writes what the application says itself; leave {options} out"
         raise CommandError(msg)
     validate(app)
     text = write_specification(app, form)

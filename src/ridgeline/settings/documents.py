@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
-from typing import Any
 
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.plan.spec.form import LARGEST_BYTES, Document, Form, FormError, form_of
+from ridgeline.plan.spec.properties_form import read_pairs
 from ridgeline.plan.spec.texts import decode, read_document
 
 _MOST_FILES = 50
@@ -15,8 +16,11 @@ _SECTIONS = ("attributes", "operators", "modules", "streams")
 """Sections of which an including file may replace a part."""
 
 
-def read_file(path: Path) -> Document:
-    """The document of a file, in the form that its suffix names. Raises ValidationError."""
+def read_file(path: Path, *, pairs: bool = False) -> Document:
+    """The document of a file, in the form that its suffix names. Raises ValidationError.
+
+    `pairs`: of properties, keys and texts are returned as they are.
+    """
     form = form_of(path.name)
     if form is None:
         forms = ", ".join(f"`.{one.value}`" for one in Form)
@@ -31,7 +35,8 @@ def read_file(path: Path) -> Document:
         what = f"the file has more than {LARGEST_BYTES:,} bytes, the most that is read"
         raise _error(path, None, what, "split it, or make the application in Python")
     try:
-        return read_document(decode(data), form)
+        text = decode(data)
+        return dict(read_pairs(text)) if pairs and form is Form.PROPERTIES else read_document(text, form)
     except FormError as error:
         raise _error(path, error.line, error.what, error.remedy) from None
 
@@ -42,17 +47,23 @@ def read_with_includes(path: Path) -> Document:
     What the including file says wins over what is included, and a later include over an earlier one. Single
     values are replaced, and each operator, module, stream and attribute as a whole. Raises ValidationError.
     """
-    return _Including().read(path, ())
+    return reduce(_merged, (document for _, document in _Including().read(path, ())))
+
+
+def read_included_first(path: Path) -> list[tuple[Path, Document]]:
+    """A configuration file and all that it includes, each after what it includes. Raises ValidationError."""
+    return list(_Including(pairs=True).read(path, ()))
 
 
 class _Including:
     """Reads a file and what it includes; each file at most as often as the whole may have files."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, pairs: bool = False) -> None:
         self._count = 0
+        self._pairs = pairs
 
-    def read(self, path: Path, outer: tuple[Path, ...]) -> Document:
-        """The document of a file that `outer` include, one in the other. Raises ValidationError."""
+    def read(self, path: Path, outer: tuple[Path, ...]) -> Iterator[tuple[Path, Document]]:
+        """The documents of a file that `outer` include, one in the other. Raises ValidationError."""
         real = path.resolve()
         if real in outer:
             circle = " includes ".join(f"`{one.name}`" for one in (*outer[outer.index(real) :], real))
@@ -61,12 +72,10 @@ class _Including:
         if self._count > _MOST_FILES:
             what = f"more than {_MOST_FILES} files are included"
             raise _error(path, None, what, "put them together")
-        document = read_file(path)
-        names = document.pop("include", [])
-        merged: Document = {}
-        for name in _names(path, names):
-            merged = _merged(merged, self.read(real.parent / name, (*outer, real)))
-        return _merged(merged, document)
+        document = read_file(path, pairs=self._pairs)
+        for name in _names(path, document.pop("include", [])):
+            yield from self.read(real.parent / name, (*outer, real))
+        yield path, document
 
 
 def _names(path: Path, given: object) -> Iterator[str]:
@@ -79,7 +88,7 @@ def _names(path: Path, given: object) -> Iterator[str]:
         yield name
 
 
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Document:
+def _merged(below: Document, above: Document) -> Document:
     """Two documents; the second one wins."""
     found = {**below, **above}
     for section in _SECTIONS:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.cli import options
 from ridgeline.cli.errors import make_console
 from ridgeline.cli.output import Output, OutputGoneError
 from ridgeline.cli.running.live import LiveView
@@ -99,7 +98,7 @@ class Run:
             self._plan,
             Options(
                 settings.master,
-                options.settings(settings.conf) | _tls(settings),
+                {**settings.spark, **_tls(settings)},
                 settings.checkpoint,
                 settings.windows,
                 settings.execution,

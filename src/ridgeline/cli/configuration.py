@@ -1,0 +1,114 @@
+"""Configuration of a command: its layers, the options of a run in them, and what they come to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from ridgeline.api.errors import Fault
+from ridgeline.cli import options
+
+if TYPE_CHECKING:
+    from ridgeline.api.application import Application
+    from ridgeline.settings.layers import Layer
+    from ridgeline.settings.resolving import Resolved
+    from ridgeline.settings.run_options import RunOptions
+
+ConfFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf-file",
+        metavar="FILE",
+        help="Read a configuration (`.yaml`, `.toml`, `.json`, `.properties`); of several the later one "
+        "counts more.",
+        show_default=False,
+    ),
+]
+NoConfig = Annotated[bool, typer.Option("--no-config", help="Leave out the configuration of site and user.")]
+_KEY = "ridgeline.configuration"
+_NOT_CONFIGURED = {"target", "properties", "attributes", "conf_file", "no_config"}
+
+
+@dataclass(slots=True)
+class Configuration:
+    """The layers that a command reads, the options of a run in them, and what is wrong with both."""
+
+    layers: Sequence[Layer]
+    run: RunOptions
+    faults: list[Fault] = field(default_factory=list)
+
+
+class ConfiguredCommand(TyperCommand):
+    """A command that reads configuration: options that are not given may come from it.
+
+    Nothing is printed or raised here: faults are shown with those of the application.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the configuration before the options."""
+        from ridgeline.settings.files import outer_layers
+        from ridgeline.settings.run_options import run_options
+
+        given, _, _ = self.make_parser(ctx).parse_args(list(args))
+        faults: list[Fault] = []
+        files = given.get("conf_file") or ()
+        automatic = not given.get("no_config")
+        layers = outer_layers(os.environ, files, automatic=automatic, faults=faults)
+        parameters = _run_parameters(ctx)
+        found = run_options(layers, parameters, os.environ, faults)
+        for name, value in list(found.options.items()):
+            try:
+                parameters[name].process_value(ctx, value)
+            except typer.BadParameter as error:
+                setting = found.settings[name][0]
+                what = f"`run.{name}` does not fit: {error.message.rstrip('.')}"
+                faults.append(setting.fault(what, f"give what `--{name.replace('_', '-')}` takes"))
+                del found.options[name]
+        ctx.default_map = dict(found.options)
+        ctx.meta[_KEY] = Configuration(layers, found, faults)
+        return super().parse_args(ctx, args)
+
+
+def load_configured(
+    context: typer.Context,
+    target: str,
+    properties: Sequence[str] | None,
+    attributes: Sequence[str] | None,
+    kept: Sequence[Layer] = (),
+) -> tuple[Application, Resolved]:
+    """The application that APP names, and what all layers say of it.
+
+    `properties`, `attributes`: of the command line. `kept`: layers right below it. Raises what
+    `load_application` raises; faults of the configuration are in the result.
+    """
+    from ridgeline.cli.load import load_application
+    from ridgeline.settings.files import command_layers
+    from ridgeline.settings.resolving import resolve
+
+    of_command = command_layers(options.properties(properties or ()), options.attributes(attributes or ()))
+    app = load_application(target, context.args)
+    read = configuration(context)
+    resolved = resolve(app, [*read.layers, *kept, *of_command])
+    resolved.faults[:0] = read.faults
+    return app, resolved
+
+
+def configuration(context: typer.Context) -> Configuration:
+    """What a `ConfiguredCommand` has read."""
+    found: Configuration = context.meta[_KEY]
+    return found
+
+
+def _run_parameters(context: typer.Context) -> dict[str, Any]:
+    """The options of `ridgeline run` that may be configured, by name."""
+    root: Any = context.find_root().command
+    return {
+        parameter.name: parameter
+        for parameter in root.commands["run"].params
+        if parameter.name not in _NOT_CONFIGURED
+    }

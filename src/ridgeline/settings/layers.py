@@ -1,0 +1,163 @@
+"""Layers of configuration: what is said of applications from outside, by whom, and how it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ridgeline.api.errors import Fault, did_you_mean
+
+Only = Literal["", "property", "attribute"]
+SECTIONS = ("application", "operator", "run", "stream", "template")
+_GUIDE = ("apex.", "dt.")
+_WITH_NAMES = ("operator", "stream", "template")
+_REMEDY = "write `operator.NAME.PROPERTY`, `operator.NAME.ATTRIBUTE`, or `application.ATTRIBUTE`"
+
+
+def _no_line(_key: str) -> int | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """What one source says, by key: `operator.sum.partitions`.
+
+    `name`: which layer it is, "user file". `origin`: what a user reads: a file, `-D`. Of two `values` that
+    say the same the later one counts. `strict`: a key that names nothing is a fault. `only`: whether what it
+    says of operators are properties or attributes; "": both. `variables`: its keys are written as variables
+    of the environment are, without `RIDGELINE__`. `places`: where each key is said, if not in `origin`;
+    `line_of`: the line of a key, if it is known.
+    """
+
+    name: str
+    origin: str
+    values: Mapping[str, Any]
+    strict: bool = True
+    only: Only = ""
+    variables: bool = False
+    line_of: Callable[[str], int | None] = _no_line
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    def place(self, key: str) -> str:
+        """Where a key is said, as a user reads it."""
+        if key in self.places:
+            return self.places[key]
+        line = self.line_of(key)
+        return self.origin if line is None else f"{self.origin}:{line}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """One value of a layer. `level` and `position` order settings: of layers, and within one.
+
+    `section`: one of `SECTIONS`. `application`: the name or wildcard that it is for, "" for all. `path`: what
+    follows, such as `sum.partitions`. `guide`: it is written as the guide writes it.
+    """
+
+    layer: Layer
+    level: int
+    position: int
+    key: str
+    value: Any
+    section: str
+    application: str
+    path: str
+    guide: bool = False
+
+    @property
+    def place(self) -> str:
+        """Where it is said, as a user reads it."""
+        return self.layer.place(self.key)
+
+    def fault(self, what: str, remedy: str) -> Fault:
+        """A fault of this setting, with its place."""
+        return Fault(self.key, f"{what} ({self.place})", remedy)
+
+
+class KeyFaultError(Exception):
+    """A key of no form that is read: what is wrong, and what to do."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(f"{what}; {remedy}")
+        self.what = what
+        self.remedy = remedy
+
+
+def read_layers(layers: Sequence[Layer], faults: list[Fault]) -> Iterator[Setting]:
+    """The settings of layers, the lowest first; adds a fault for each key that is no key of configuration."""
+    for level, layer in enumerate(layers):
+        for position, (key, value) in enumerate(layer.values.items()):
+            try:
+                section, application, path, guide = parse_key(key)
+            except KeyFaultError as error:
+                faults.append(Fault(key, f"{error.what} ({layer.place(key)})", error.remedy))
+                continue
+            yield Setting(layer, level, position, key, value, section, application, path, guide)
+
+
+def parse_key(key: str) -> tuple[str, str, str, bool]:
+    """The section of a key, the application that it is for ("" for all), the rest, and if it is the guide's.
+
+    Raises KeyFaultError.
+
+    >>> parse_key("operator.sum.partitions"), parse_key("application.shop.operator.*.memory_mb")
+    (('operator', '', 'sum.partitions', False), ('operator', 'shop', '*.memory_mb', False))
+    >>> parse_key("application.windows_kept"), parse_key("dt.attr.WINDOWS_KEPT")
+    (('application', '', 'windows_kept', False), ('application', '', 'windows_kept', True))
+    """
+    prefix = next((prefix for prefix in _GUIDE if key.startswith(prefix)), "")
+    guide = bool(prefix)
+    section, _, path = key.removeprefix(prefix).partition(".")
+    if guide and section == "attr" and path:
+        return "application", "", path.lower(), guide
+    if section not in SECTIONS:
+        msg = f"there is no key `{section}` in a configuration"
+        raise KeyFaultError(msg, did_you_mean(section, SECTIONS))
+    application = ""
+    if section == "application":
+        section, application, path = _of_application(key, path)
+        path = path.lower() if guide and section == "application" else path
+    name, _, rest = path.partition(".")
+    if not name or (section in _WITH_NAMES and not rest):
+        msg = f"`{key}` names no value"
+        raise KeyFaultError(msg, _REMEDY)
+    return section, application, path, guide
+
+
+def _of_application(key: str, path: str) -> tuple[str, str, str]:
+    """Section, application and path of what follows `application.`. Raises KeyFaultError."""
+    name, _, rest = path.partition(".")
+    if not rest:
+        return "application", "", name
+    if name == "attr":
+        return "application", "", rest
+    inner, _, path = rest.partition(".")
+    if inner in _WITH_NAMES:
+        return inner, name, path
+    if not path or inner == "attr":
+        return "application", name, path or inner
+    msg = f"`{key}` says nothing of application `{name}`"
+    raise KeyFaultError(
+        msg, f"write `application.{name}.operator.NAME...`, or `application.{name}.ATTRIBUTE`"
+    )
+
+
+def flat(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a document by dotted key, in its order; of what is there twice the later one.
+
+    Lists are values, and so are empty mappings, and marks such as `{$env: NAME}`.
+
+    >>> flat({"operator": {"sum": {"partitions": 2}}, "operator.sum.options": {"a.b": [1]}})
+    {'operator.sum.partitions': 2, 'operator.sum.options.a.b': [1]}
+    """
+    found: dict[str, Any] = {}
+    waiting: list[tuple[str, Any]] = [*document.items()][::-1]
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, dict) and value and not (len(value) == 1 and next(iter(value)).startswith("$")):
+            waiting += [(f"{key}.{name}", part) for name, part in [*value.items()][::-1]]
+        else:
+            found.pop(key, None)
+            found[key] = value
+    return found

@@ -1,0 +1,173 @@
+"""What configuration can be for: the operators, modules and streams of an application."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ridgeline.api.application import Application
+from ridgeline.api.attribute import Scope
+from ridgeline.api.attributes import attributes_of
+from ridgeline.api.operator import operator_type
+from ridgeline.plan.draft import Draft
+from ridgeline.plan.modules import expand
+from ridgeline.plan.spec.imports import path_of
+
+_WILD = frozenset("*?[")
+TEMPLATE = "template"
+_PORTS = {"port": "port", "inputport": "port", "outputport": "port", "unifier": "unifier"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """An operator or a module. `classes`: the names of its class, with and without the module.
+
+    `inside`: the operators that an attribute of it is for: itself, or those of a module.
+    """
+
+    name: str
+    properties: frozenset[str]
+    inputs: frozenset[str] = frozenset()
+    outputs: frozenset[str] = frozenset()
+    classes: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meaning:
+    """What a key says of one operator. `kind`: "property", "attribute", or "template".
+
+    `keys`: as the plan takes them, `sum.limit`.
+    """
+
+    kind: str
+    keys: tuple[str, ...]
+
+
+class AmbiguousError(Exception):
+    """A key that could mean two things."""
+
+
+@dataclass(slots=True, eq=False)
+class Targets:
+    """All that configuration of one application can name."""
+
+    application: str
+    targets: dict[str, Target] = field(default_factory=dict)
+    streams: tuple[str, ...] = ()
+    _fitting: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, app: Application, properties: Mapping[str, object]) -> Targets:
+        """Those of an application; `properties` decide what its modules are made of."""
+        expanded = expand(Draft(str(app.name)), app, properties, {})
+        operators = {str(added.name): added.operator for added in expanded.operators}
+        found = {name: _target(name, operator) for name, operator in operators.items()}
+        for module in dict.fromkeys(expanded.modules.values()):
+            inside = tuple(name for name in operators if name.startswith(f"{module.name}."))
+            found.setdefault(module.name, _target(module.name, module.module, inside))
+        streams = [scope.inner(str(one.name)) for scope in expanded.scopes for one in scope.app.streams]
+        return cls(str(app.name), found, tuple(dict.fromkeys(streams)))
+
+    def named(self, path: str) -> tuple[str, str]:
+        """Split `operator.key` after the longest name that fits; no name if none does."""
+        end = path.rfind(".")
+        while end > 0:
+            if path[:end] in self.targets:
+                return path[:end], path[end + 1 :]
+            end = path.rfind(".", 0, end)
+        return "", path
+
+    def fitting(self, path: str) -> Iterator[tuple[Target, str, bool]]:
+        """Each target that a path with a wildcard is for, the key, and if it names the target itself.
+
+        The longest wildcard that fits counts.
+        """
+        seen = set()
+        end = path.rfind(".")
+        while end > 0:
+            for name in self.matching(path[:end]):
+                if name not in seen and understood(self.targets[name], path[end + 1 :]):
+                    seen.add(name)
+                    yield self.targets[name], path[end + 1 :], name == path[:end]
+            end = path.rfind(".", 0, end)
+
+    def matching(self, wildcard: str) -> tuple[str, ...]:
+        """The names that a wildcard fits."""
+        if wildcard not in self._fitting:
+            self._fitting[wildcard] = tuple(matching(wildcard, self.targets))
+        return self._fitting[wildcard]
+
+
+def _target(name: str, thing: object, inside: tuple[str, ...] | None = None) -> Target:
+    """An operator, or a module with the operators `inside`, whose ports lead to theirs."""
+    kind = type(thing)
+    declared = operator_type(kind)
+    path = path_of(kind)
+    classes = {kind.__name__, f"{kind.__module__}.{kind.__qualname__}", *([path] if path else [])}
+    properties = frozenset(declared.properties) - {"context"}
+    of_operator = inside is None
+    inputs = frozenset(declared.inputs if of_operator else ())
+    outputs = frozenset(declared.outputs if of_operator else ())
+    return Target(name, properties, inputs, outputs, tuple(sorted(classes)), inside or (name,))
+
+
+def is_wild(text: str) -> bool:
+    """True for a text with a wildcard in it."""
+    return not _WILD.isdisjoint(text)
+
+
+def matching(wildcard: str, names: Iterable[str]) -> Iterator[str]:
+    """The names that a wildcard fits; `*` stands for dots too."""
+    fits = re.compile(fnmatch.translate(wildcard)).match
+    return (name for name in names if fits(name))
+
+
+def understood(target: Target, key: str) -> bool:
+    """True if a key says something of a target."""
+    try:
+        return meaning(target, key) is not None
+    except AmbiguousError:
+        return True
+
+
+def meaning(target: Target, key: str, *, guide: bool = False) -> Meaning | None:
+    """What a key says of an operator or module; None if it has no such property, attribute or port.
+
+    `guide`: attributes may be in capitals. Raises AmbiguousError for the name of a property and an attribute.
+    """
+    head, _, rest = key.partition(".")
+    is_property = head in target.properties
+    known = attributes_of(Scope.OPERATOR)
+    if is_property and key in known:
+        raise AmbiguousError
+    if is_property:
+        return Meaning("property", (f"{target.name}.{key}",))
+    if head == "prop" and rest.partition(".")[0] in target.properties:
+        return Meaning("property", (f"{target.name}.{rest}",))
+    if key == TEMPLATE:
+        return Meaning(TEMPLATE, (target.name,))
+    if head in _PORTS and rest:
+        return _of_ports(target, head, rest, guide=guide)
+    name = rest if head == "attr" else key
+    name = name.lower() if guide and head == "attr" else name
+    return Meaning("attribute", tuple(f"{one}.{name}" for one in target.inside)) if name in known else None
+
+
+def _of_ports(target: Target, kind: str, path: str, *, guide: bool) -> Meaning | None:
+    """The meaning of `port.PORT.attribute` and `unifier.PORT.attribute`; None if there is no such port."""
+    port, _, name = path.rpartition(".")
+    if port.endswith(".attr"):
+        port, name = port.removesuffix(".attr"), name.lower() if guide else name
+    inputs = target.inputs if kind in ("port", "inputport") else frozenset()
+    outputs = target.outputs if kind != "inputport" else frozenset()
+    of_inputs = name in attributes_of(Scope.INPUT_PORT)
+    of_outputs = name in attributes_of(Scope.UNIFIER if kind == "unifier" else Scope.OUTPUT_PORT)
+    if not is_wild(port):
+        known = (port in inputs and of_inputs) or (port in outputs and of_outputs)
+        return Meaning("attribute", (f"{target.name}.{_PORTS[kind]}.{port}.{name}",)) if known else None
+    sides = (inputs if of_inputs else frozenset()) | (outputs if of_outputs else frozenset())
+    keys = tuple(f"{target.name}.{_PORTS[kind]}.{one}.{name}" for one in matching(port, sorted(sides)))
+    return Meaning("attribute", keys) if keys else None
