@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ridgeline import KeyedState, ListState, State
+from ridgeline.api.cell import StateScope
 from ridgeline.api.state import StateCell
 
 KEYS = st.integers(0, 4)
@@ -18,6 +19,8 @@ WINDOWS_SEEN_AS_ONE = 3
 
 class CellMachine(RuleBasedStateMachine):
     """Windows begin, end with a commit, or are lost; the cell is then made again of what was committed."""
+
+    scope: StateScope = "application"
 
     def make(self) -> StateCell:
         raise NotImplementedError
@@ -47,6 +50,9 @@ class CellMachine(RuleBasedStateMachine):
     @rule(snapshot=st.booleans(), move=st.booleans())
     def commit(self, *, snapshot: bool, move: bool) -> None:
         """`move`: the next window runs in another worker, which may have the state of an earlier window."""
+        if self.scope == "window" and (self.window + 1) % WINDOWS_SEEN_AS_ONE == 0:
+            self.cell.end()
+            self.model = type(self)().model
         change = self.cell.changes()
         if change is not None and snapshot:
             self.version = [pickle.dumps(self.cell.snapshot())]
@@ -83,7 +89,7 @@ class CellMachine(RuleBasedStateMachine):
 
 class KeyedMachine(CellMachine):
     def make(self) -> StateCell:
-        return KeyedState(list, default=list).cell()
+        return KeyedState(list, default=list, scope=self.scope).cell()
 
     def __init__(self) -> None:
         super().__init__()
@@ -164,7 +170,7 @@ class OrderMachine(KeyedMachine):
 
 class ListMachine(CellMachine):
     def make(self) -> StateCell:
-        return ListState(int).cell()
+        return ListState(int, scope=self.scope).cell()
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,7 +238,7 @@ class ListMachine(CellMachine):
 
 class ValueMachine(CellMachine):
     def make(self) -> StateCell:
-        return State([0]).cell()
+        return State([0], scope=self.scope).cell()
 
     def __init__(self) -> None:
         super().__init__()
@@ -258,7 +264,28 @@ class ValueMachine(CellMachine):
         assert self.cell.get() == self.model
 
 
-for machine in (CellMachine, KeyedMachine, OrderMachine, ListMachine, ValueMachine):
+class KeyedOfWindow(OrderMachine):
+    scope = "window"
+
+
+class ListOfWindow(ListMachine):
+    scope = "window"
+
+
+class ValueOfWindow(ValueMachine):
+    scope = "window"
+
+
+for machine in (
+    CellMachine,
+    KeyedMachine,
+    OrderMachine,
+    ListMachine,
+    ValueMachine,
+    KeyedOfWindow,
+    ListOfWindow,
+    ValueOfWindow,
+):
     # Each run draws others.
     machine.TestCase.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
 
@@ -266,3 +293,6 @@ TestKeyedState = KeyedMachine.TestCase
 TestKeyedStateInOrder = OrderMachine.TestCase
 TestListState = ListMachine.TestCase
 TestState = ValueMachine.TestCase
+TestKeyedStateOfWindow = KeyedOfWindow.TestCase
+TestListStateOfWindow = ListOfWindow.TestCase
+TestStateOfWindow = ValueOfWindow.TestCase

@@ -46,6 +46,7 @@ class UnifierAttributes(TypedDict, total=False):
     """
 
     application_window_count: int
+    application_window: float | str | None
     timeout_window_count: int
     recovery_attempts: int
     memory_mb: int | None
@@ -63,6 +64,7 @@ class OperatorAttributes(TypedDict, total=False):
     partitions: int
     partitioner: Partitioner | None
     application_window_count: int
+    application_window: float | str | None
     processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"]
     on_error: OnError | Literal["STOP", "SKIP", "RETRY"]
     callback_timeout: float | str | None

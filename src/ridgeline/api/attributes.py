@@ -109,6 +109,14 @@ _ALL = (
         1,
     ),
     Attribute(
+        "application_window",
+        _ALSO_UNIFIERS,
+        float,
+        None,
+        "the same as a duration, a multiple of the application's window; in place of "
+        "`application_window_count`",
+    ),
+    Attribute(
         "processing_mode",
         _OPERATORS,
         ProcessingMode,

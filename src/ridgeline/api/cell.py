@@ -1,8 +1,8 @@
 """Cells: a declared state of one operator instance, as the engine sees it.
 
-The engine calls `begin`, `changes`, `snapshot`, `apply` and `reset`, and nothing else. A change is a plain
-value that can be pickled. A version of a cell is a snapshot and the changes since. A cell that is restored to
-a version equals the cell that processed the windows up to there, the order of its items included.
+The engine calls `begin`, `end`, `changes`, `snapshot`, `apply` and `reset`, and nothing else. A change is a
+plain value that can be pickled. A version of a cell is a snapshot and the changes since. A cell that is
+restored to a version equals the cell that processed the windows up to there, the order of its items included.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from ridgeline.api.errors import StateError, shorten
 from ridgeline.api.per_instance import OWN, PerInstance
 from ridgeline.api.pickling import dumps
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ridgeline.api.operator import Operator
 
 Change = tuple[Any, ...]
+StateScope: TypeAlias = Literal["application", "window"]
+"""How long a state lives: as long as the application, or until its operator's application window ends."""
 MISSING: Any = type("Missing", (), {"__repr__": lambda _self: "<missing>", "__bool__": lambda _self: False})()
 IMMUTABLE = frozenset(
     {int, float, str, bytes, bool, type(None), datetime, date, time, timedelta, Decimal, complex, frozenset}
@@ -34,6 +37,10 @@ class StateCell(ABC):
     @abstractmethod
     def begin(self, application_window: int) -> None:
         """Begin a streaming window of the application window that began with the window of this id."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """End the application window of a state that lives no longer: as `reset`, which is a change."""
 
     @abstractmethod
     def changes(self) -> Change | None:
@@ -55,6 +62,8 @@ class StateCell(ABC):
 class Declaration(PerInstance, ABC):
     """A state that a class body declares; makes the cell of each instance."""
 
+    scope: StateScope = "application"
+
     @abstractmethod
     def cell(self) -> StateCell:
         """A new cell with the declared default."""
@@ -62,6 +71,14 @@ class Declaration(PerInstance, ABC):
     def make(self, instance: Any) -> StateCell:
         """A new cell for this instance."""
         return self.cell()
+
+
+def checked_scope(scope: StateScope) -> StateScope:
+    """The scope of a declaration. Raises StateError for one that does not exist."""
+    if scope not in get_args(StateScope):
+        msg = f"the `scope` of a state says how long it lives; got {shorten(scope)}; give "
+        raise StateError(msg + " or ".join(f'"{known}"' for known in get_args(StateScope)))
+    return scope
 
 
 def cell_of(operator: Operator, declaration: Declaration) -> StateCell:

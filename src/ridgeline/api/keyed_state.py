@@ -28,7 +28,9 @@ from ridgeline.api.cell import (
     Change,
     Declaration,
     StateCell,
+    StateScope,
     cell_of,
+    checked_scope,
     differs,
     is_mutable,
 )
@@ -53,7 +55,7 @@ class KeyedState(Declaration, Generic[K, V]):
 
     `type` is the values' type. `key`, the keys' type, is for type checkers: keys are not checked when the
     operator runs. `default` (a value, copied, or a callable without arguments) is what a missing key starts
-    from.
+    from. `scope="window"`: all keys are gone when the application window of its operator has ended.
 
     It reads as a dict does, order included, and can hold more keys than fit into memory. From some 50,000
     keys on, most of them lie in files that are mapped into memory. For that, keys must have the same hash in
@@ -77,15 +79,29 @@ class KeyedState(Declaration, Generic[K, V]):
     """
 
     @overload
-    def __init__(self, type: type[V], *, key: type[K], default: V | Callable[[], V] = ...) -> None: ...
+    def __init__(
+        self, type: type[V], *, key: type[K], default: V | Callable[[], V] = ..., scope: StateScope = ...
+    ) -> None: ...
     @overload
-    def __init__(self, type: type[V], *, default: V | Callable[[], V] = ...) -> None: ...
+    def __init__(
+        self, type: type[V], *, default: V | Callable[[], V] = ..., scope: StateScope = ...
+    ) -> None: ...
     @overload
-    def __init__(self, type: UnionType, *, key: type[K] = ..., default: object = ...) -> None: ...
-    def __init__(self, type: object, *, key: object = object, default: Any = MISSING) -> None:  # noqa: A002  what it is
+    def __init__(
+        self, type: UnionType, *, key: type[K] = ..., default: object = ..., scope: StateScope = ...
+    ) -> None: ...
+    def __init__(
+        self,
+        type: object,  # noqa: A002  what it is
+        *,
+        key: object = object,
+        default: Any = MISSING,
+        scope: StateScope = "application",
+    ) -> None:
         self.type = type
         self.key = key
         self.default = default
+        self.scope = checked_scope(scope)
 
     def cell(self) -> KeyedCell[K, V]:
         """A new cell without keys."""
@@ -146,6 +162,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         "_changed",
         "_data",
         "_default",
+        "_held",
         "_kind",
         "_known",
         "_own",
@@ -160,6 +177,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     _known: Collection[type]  # of values that may take the short way; none once the window removed a key
     _plain: object  # the type of values if none of exactly this type can change in place
     _application_window: int
+    _held: bool  # True if it held keys when the window began
     _touched: dict[Any, None]  # keys set or removed in this streaming window, in order
     _removed: dict[Any, None]  # keys that it removed, even if they came back
     _changed: dict[Any, None]  # the keys of the streaming windows before, within the application window
@@ -376,7 +394,16 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         self._changed = (
             self._changed | self._in_order() if application_window == self._application_window else {}
         )
+        self._held = bool(self._data)
         self._start(application_window)
+
+    def end(self) -> None:
+        """Forget all keys: no change if there was none when the window began."""
+        if self._held:
+            self.clear()
+        else:
+            self._lay({})
+            self._start(self._application_window)
 
     def changes(self) -> Change | None:
         """(full=False, application window, new values by key, keys to remove before they are set).

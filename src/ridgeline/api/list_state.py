@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 from typing_extensions import TypeVar
 
-from ridgeline.api.cell import Change, Declaration, StateCell, cell_of
+from ridgeline.api.cell import Change, Declaration, StateCell, StateScope, cell_of, checked_scope
 from ridgeline.api.kind import Kind
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ class ListState(Declaration, Generic[T]):
 
     An append writes only the new items to the checkpoint; any other edit rewrites the list from that place.
     `type` is the items' type; None: any. An item of another type raises StateError at the end of the window.
+    `scope="window"`: the list is empty again when the application window of its operator has ended.
 
     Example:
         >>> from ridgeline import ListState, Operator
@@ -34,11 +35,12 @@ class ListState(Declaration, Generic[T]):
     """
 
     @overload
-    def __init__(self, type: type[T]) -> None: ...
+    def __init__(self, type: type[T], *, scope: StateScope = ...) -> None: ...
     @overload
-    def __init__(self, type: UnionType | None = None) -> None: ...
-    def __init__(self, type: object = None) -> None:  # noqa: A002  what it is
+    def __init__(self, type: UnionType | None = None, *, scope: StateScope = ...) -> None: ...
+    def __init__(self, type: object = None, *, scope: StateScope = "application") -> None:  # noqa: A002  what it is
         self.type = type
+        self.scope = checked_scope(scope)
 
     def cell(self) -> ListCell[T]:
         """A new empty cell."""
@@ -132,6 +134,10 @@ class ListCell(StateCell, MutableSequence[T]):
     def begin(self, application_window: int) -> None:
         """A streaming window begins."""
         self._same = self._length = len(self._items)
+
+    def end(self) -> None:
+        """Drop all items: no change if there was none when the window began."""
+        self._items, self._same = [], 0
 
     def changes(self) -> Change | None:
         """(number of first items that stay, the items from there).

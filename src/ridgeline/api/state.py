@@ -16,7 +16,9 @@ from ridgeline.api.cell import (
     Change,
     Declaration,
     StateCell,
+    StateScope,
     cell_of,
+    checked_scope,
     differs,
     is_mutable,
 )
@@ -45,7 +47,8 @@ T = TypeVar("T")
 class State(Declaration, Generic[T]):
     """One value that survives windows: `position = State(0)`; read and assign it as an attribute.
 
-    The default is copied.
+    The default is copied. `scope="window"`: the value lives for an application window of its operator, over
+    all its streaming windows; then it is the default again. Raises StateError for another scope.
 
     Example:
         >>> from ridgeline import Operator, State
@@ -57,8 +60,9 @@ class State(Declaration, Generic[T]):
         (2, 0)
     """
 
-    def __init__(self, default: T) -> None:
+    def __init__(self, default: T, *, scope: StateScope = "application") -> None:
         self.default = default
+        self.scope = checked_scope(scope)
 
     def cell(self) -> ValueCell:
         """A new cell with the declared default."""
@@ -86,6 +90,8 @@ class ValueCell(StateCell):
     _value: Any
     _set: bool  # True if assigned in this window
     _before: Any  # copy of a mutable value, made when the window first read it
+    _fresh: bool  # True if it was the default when the window began
+    _ended: bool  # True if the window replaced it by the default
 
     def __init__(self, default: Any) -> None:
         self._default = default
@@ -104,7 +110,14 @@ class ValueCell(StateCell):
 
     def begin(self, application_window: int) -> None:
         """Begin a streaming window."""
-        self._set, self._before = False, MISSING
+        self._fresh = self._ended or (self._fresh and not self._set and self._before is MISSING)
+        self._set, self._before, self._ended = False, MISSING, False
+
+    def end(self) -> None:
+        """Replace the value by a copy of the default: no change if the window began with the default."""
+        fresh = self._fresh
+        self.reset()
+        self._set, self._fresh, self._ended = not fresh, fresh, True
 
     def changes(self) -> Change | None:
         """Return the value if it was assigned or changed in place; else None."""
@@ -119,8 +132,9 @@ class ValueCell(StateCell):
     def apply(self, change: Change) -> None:
         """Replace the value by that of a change."""
         self._value = change[0]
-        self._set, self._before = False, MISSING
+        self._set, self._before, self._fresh, self._ended = False, MISSING, False, False
 
     def reset(self) -> None:
         """Replace the value by a copy of the default."""
         self._value, self._set, self._before = copy.deepcopy(self._default), False, MISSING
+        self._fresh, self._ended = True, False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ridgeline.api.absent_attributes import unknown_attribute
@@ -55,6 +56,32 @@ def check_attributes(
         remedy = f"give another value ({known[name].help}{default})"
         draft.fault(place, f"attribute `{name}` {rule}; got {shown(name, value)}", remedy)
     return values, doubtful
+
+
+def count_application_window(
+    draft: Draft, where: str, values: dict[str, Any], given: Collection[str], doubtful: Collection[str]
+) -> None:
+    """Turn an `application_window` that was `given` into `application_window_count`, if it is one."""
+    seconds = values["application_window"]
+    if "application_window" not in given or "application_window" in doubtful or seconds is None:
+        return
+    place, width = f"{where}.application_window", draft.window_seconds
+    count = round(seconds / width) if width else 0
+    if "application_window_count" in given:
+        what = "both `application_window` and `application_window_count` are given"
+        draft.fault(place, what, "leave one of them out")
+    elif not width:
+        what = "`application_window` is a duration, but windows of the application have no width"
+        draft.fault(place, what, "give the application a `window`, or give `application_window_count`")
+    elif not count or not math.isclose(count * width, seconds, rel_tol=1e-9):
+        what = f"`application_window` must be a multiple of the window, {width:g} s; got {seconds:g} s"
+        draft.fault(place, what, f"give {max(1, count) * width:g} s, or `application_window_count`")
+    else:
+        limit = ATTRIBUTES["application_window_count"]
+        checked, rule = limit.check(count)
+        if rule is not None:
+            draft.fault(place, f"`application_window` has {count} windows, which {rule}", "give less")
+        values["application_window_count"] = checked
 
 
 def _elsewhere(name: str, scope: Scope) -> str:
@@ -155,7 +182,8 @@ def _check_ports(
         given = unifiers.get(port, {})
         where = f"{owner.name}.unifier.{port}"
         inherited = inherited_by_unifier(owner.attributes, draft.attributes)
-        owner.unifiers[port], _ = check_attributes(draft, where, Scope.UNIFIER, given, inherited)
+        owner.unifiers[port], doubtful = check_attributes(draft, where, Scope.UNIFIER, given, inherited)
+        count_application_window(draft, where, owner.unifiers[port], given, doubtful)
     for kind, known, named in (("port", (*inputs, *outputs), ports), ("unifier", tuple(outputs), unifiers)):
         for port in named:
             if port not in known:

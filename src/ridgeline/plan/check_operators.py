@@ -11,7 +11,11 @@ from ridgeline.api.attribute import Scope
 from ridgeline.api.errors import shorten
 from ridgeline.api.operator import Operator
 from ridgeline.plan.check_application import check_name
-from ridgeline.plan.check_attributes import attributes_of_operators, check_attributes
+from ridgeline.plan.check_attributes import (
+    attributes_of_operators,
+    check_attributes,
+    count_application_window,
+)
 from ridgeline.plan.check_properties import check_properties
 from ridgeline.plan.draft import Draft, DraftOperator, listed
 from ridgeline.plan.overrides import Overrides
@@ -103,4 +107,5 @@ def _read(
     operator.given = set(given)
     inherited = inherited_by_operator(draft.attributes)
     operator.attributes, operator.doubtful = check_attributes(draft, where, Scope.OPERATOR, given, inherited)
+    count_application_window(draft, where, operator.attributes, given, operator.doubtful)
     return operator

@@ -469,9 +469,7 @@ class Container:
             if runtime.cells and request.states is None:
                 raise  # it cannot go back; the next attempt can
             self._start_over(runtime, request)
-            for cell in runtime.cells.values():
-                cell.begin(request.window_id - request.window_id % runtime.window_count)
-            report = OperatorReport.begun(request, runtime.spec.id)
+            report = runtime.lose(request)
             report.window.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
             report.window.queue = sum(report.window.tuples_in.values())
             report.window.dropped = str(error.failure)

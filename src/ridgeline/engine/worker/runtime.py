@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from operator import length_hint
 from typing import Any, Protocol
@@ -37,7 +36,6 @@ from ridgeline.api.per_instance import OWN
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.ports import InputPort
 from ridgeline.api.push_input import PushInput
-from ridgeline.api.schema import Schema
 from ridgeline.api.state import Change
 from ridgeline.api.times import Processing, Span, joined_spans
 from ridgeline.api.tuples import Tuples
@@ -46,6 +44,7 @@ from ridgeline.engine.worker.age_meter import AgeMeter, places
 from ridgeline.engine.worker.asking import ask
 from ridgeline.engine.worker.failures import InputLostError
 from ridgeline.engine.worker.gathering import gather, gathers
+from ridgeline.engine.worker.inputs import decoded, inheriting_times, nothing_timed, there
 from ridgeline.engine.worker.one_by_one import one_by_one
 from ridgeline.engine.worker.pauses import collect_after
 from ridgeline.engine.worker.running import Handler, Running
@@ -100,6 +99,9 @@ class OperatorRuntime:
         self.operator = copy.deepcopy(spec.operator)
         self.operator.context = context
         self.cells = state_cells(self.operator)
+        states = operator_type(type(self.operator)).states
+        self._of_window = [cell for name, cell in self.cells.items() if states[name].scope == "window"]
+        """The cells that live no longer than an application window."""
         self.window_count: int = spec.attributes["application_window_count"]
         declared = operator_type(type(self.operator))
         self.outputs: dict[str, OutputPoint] = {
@@ -264,15 +266,15 @@ class OperatorRuntime:
         operator, context, window_id = self.operator, self.context, request.window_id
         report = OperatorReport.begun(request, self.spec.id)
         window = report.window
-        window.tuples_in = {port: sum(map(len, parts)) for port, parts in _there(inputs).items()}
+        window.tuples_in = {port: sum(map(len, parts)) for port, parts in there(inputs).items()}
         collect_after(sum(count for port, count in window.tuples_in.items() if not self._inputs[port][0]))
         context.window_id = window_id
         application_window = window_id - window_id % self.window_count
         for cell in self.cells.values():
             cell.begin(application_window)
         if self._gathers or self._by_time:
-            inputs = self._arranged(request, _there(inputs), application_window)
-        self.running.begin(_there(inputs))
+            inputs = self._arranged(request, there(inputs), application_window)
+        self.running.begin(there(inputs))
         self._idle = False
         vars(operator)["_finished"] = self.spec.id in request.finished
         context.take_handed_over()  # what a failed attempt left
@@ -347,6 +349,19 @@ class OperatorRuntime:
         """True if the application window ends with this streaming window."""
         return request.final or (request.window_id + 1) % self.window_count == 0
 
+    def _end_states(self) -> None:
+        """The application window has ended, and so have the states that live no longer."""
+        for cell in self._of_window:
+            cell.end()
+
+    def lose(self, request: WindowRequest) -> OperatorReport:
+        """The window of an operator that may lose it is lost; its cells must be at the window before."""
+        for cell in self.cells.values():
+            cell.begin(request.window_id - request.window_id % self.window_count)
+        if self._ends(request):
+            self._end_states()
+        return OperatorReport.begun(request, self.spec.id)
+
     def arrived(self, port: str, tuples: Tuples) -> None:
         """A run of tuples has come for a port whose inputs come one by one: it is processed next."""
         self.running.arrived(port, tuples)
@@ -414,7 +429,7 @@ class OperatorRuntime:
                 (self.deliver_batch, "process_batch") if by_batch else (self._deliver, "process")
             )
             for number, part in enumerate(parts):
-                tuples: Tuples = self._call(f"{callback} of port {port}", _decoded, part, schema, by_batch)
+                tuples: Tuples = self._call(f"{callback} of port {port}", decoded, part, schema, by_batch)
                 if delivery is None:
                     deliver(port, handler, tuples, inheriting)
                 elif by_batch:
@@ -426,11 +441,12 @@ class OperatorRuntime:
                     span = joined_spans(span, times.span())
                 yield
         if ends:
-            with _inheriting(
-                spanning, Processing(partial(span.of_each, 1) if span is not None else _no_times)
+            with inheriting_times(
+                spanning, Processing(partial(span.of_each, 1) if span is not None else nothing_timed)
             ):
                 self.running.ending()
                 self._timed("end_window", operator.end_window)
+            self._end_states()
         return span
 
     def _read(self, batches: Iterable[pa.RecordBatch]) -> None:
@@ -471,7 +487,7 @@ class OperatorRuntime:
         """Hand a run of tuples to a `process_batch` method. Raises OperatorError."""
         batch = tuples.batch
         processing = Processing(lambda: tuples.times, len(tuples))
-        with _inheriting(inheriting, processing), self.running.part(port, len(tuples), None):
+        with inheriting_times(inheriting, processing), self.running.part(port, len(tuples), None):
             try:
                 handler(batch)
             except BaseException as error:
@@ -565,29 +581,3 @@ class OperatorRuntime:
             if isinstance(error, (Exception, SystemExit))
             else CallbackInterrupt(failure)
         )
-
-
-def _there(inputs: Mapping[str, Iterable[Tuples]]) -> dict[str, Sequence[Tuples]]:
-    """The inputs that have come already, by port."""
-    return {port: parts if isinstance(parts, Sequence) else () for port, parts in inputs.items()}
-
-
-def _decoded(part: Tuples, schema: Schema, by_batch: bool) -> Tuples:  # noqa: FBT001  called by position
-    """Tuples in the form in which a port takes them. Raises what they raise that cannot be had so."""
-    tuples = part.read_as(schema)
-    _ = tuples.batch if by_batch else tuples.rows
-    return tuples
-
-
-@contextmanager
-def _inheriting(points: Iterable[OutputPoint], processing: Processing) -> Iterator[None]:
-    """What these ports emit meanwhile inherits the times of what is processed."""
-    for point in points:
-        point.begin(processing)
-    yield
-    for point in points:
-        point.end()
-
-
-def _no_times() -> None:
-    """Nothing that came in the window had a time."""
