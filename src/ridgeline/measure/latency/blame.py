@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ridgeline.measure.answers.windows import ExplainedAnswer
 from ridgeline.measure.latency.critical_path import CriticalPath
 from ridgeline.measure.latency.operator_latency import OperatorLatency
+from ridgeline.measure.latency.slot_path import in_slots, producers, ran_meanwhile, slot_path
 from ridgeline.measure.latency.window import Stages, TaskTimes, WindowTimes, tasks_by_stage
 from ridgeline.measure.rounding import as_ms
 from ridgeline.measure.topology import Topology
@@ -91,7 +92,10 @@ def blame_chain(
     walk.back_to(times.staged, "commit")
     walk.back_to(times.returned, "stage")
     walk.floor = min(max(times.launched, triggered), walk.position)
-    _Containers(topology, times, walk, stages or tasks_by_stage(topology, times)).walk()
+    if in_slots(times):
+        _Slots(topology, times, walk).walk()
+    else:
+        _Stages(topology, times, walk, stages or tasks_by_stage(topology, times)).walk()
     walk.floor = triggered
     walk.back_to(times.planned, "planning")
     walk.back_to(times.began, "retries")
@@ -141,66 +145,13 @@ def explain(
 
 
 class _Containers:
-    """The part of the chain between the job's launch and the last container's end, stage by stage."""
+    """What containers did, for the part of the chain between the launch and the last container's end."""
 
-    def __init__(self, topology: Topology, times: WindowTimes, walk: _Walk, stages: Stages) -> None:
+    def __init__(self, topology: Topology, times: WindowTimes, walk: _Walk) -> None:
         self._topology = topology
         self._times = times
         self._walk = walk
-        self._stages = stages
-        self._task_ended = {
-            container: task.ended for tasks in self._stages for task in tasks for container in task.containers
-        }
         self._bits, self._lineage = topology.bits, topology.lineage
-
-    def walk(self) -> None:
-        """Walk back from the end of the last stage to the job's launch, over each stage's slowest task."""
-        consumer: int | None = None
-        for tasks in reversed(self._stages):
-            slowest = max(self._waited_for(tasks, consumer), key=lambda task: task.ended)
-            self._walk.back_to(slowest.ended, "results" if consumer is None else "launch")
-            self._walk_task(slowest, consumer)
-            consumer = slowest.containers[0]
-        self._walk.back_to(self._times.launched, "other" if consumer is None else "launch")
-
-    def _walk_task(self, task: TaskTimes, consumer: int | None) -> None:
-        """From the task's end to its begin.
-
-        `consumer`: the container of the next stage that could not begin before that.
-        """
-        waited, wanted, needless = task.containers[-1], 0, math.inf
-        if consumer is not None:
-            producers = self._producers(consumer)
-            held = [container for container in task.containers if container in producers]
-            if held:
-                waited, wanted = held[-1], self._lineage_of(consumer)
-            else:
-                needless = max((self._task_ended[container] for container in producers), default=-math.inf)
-        first = ""
-        for container in reversed(task.containers):
-            for piece in self._pieces(container, wanted if container == waited else 0):
-                first = piece.nearest
-                self._take(
-                    piece if container == waited else _Piece("slot", first, first, piece.start), needless
-                )
-        ready = [self._times.containers[container].ready for container in task.containers]
-        if all(ready):
-            self._take(_Piece("slot", first, first, min(ready)), needless)
-        else:
-            self._take(_Piece("read", "", first, task.entered), needless)
-
-    def _waited_for(self, tasks: Sequence[TaskTimes], consumer: int | None) -> Sequence[TaskTimes]:
-        """The tasks of a stage that a container of the next one waited for: in slots those it reads from."""
-        if consumer is None or not self._times.containers[consumer].ready:
-            return tasks
-        producers = self._producers(consumer)
-        return [task for task in tasks if not producers.isdisjoint(task.containers)] or tasks
-
-    def _take(self, piece: _Piece, needless: float) -> None:
-        """Name a piece; what is later than `needless` held nobody up but by Spark's barrier."""
-        if self._walk.position > needless:
-            self._walk.back_to(max(piece.start, needless), "barrier", piece.nearest)
-        self._walk.back_to(piece.start, piece.what, piece.operator)
 
     def _pieces(self, container: int, wanted: int) -> Iterator[_Piece]:
         """What a container did, from its end back to its begin.
@@ -226,21 +177,86 @@ class _Containers:
         yield _Piece("transfer" if ran else "other", titles[0], titles[0], found.restored)
         yield _Piece("restore", "", titles[0], found.began)
 
-    def _producers(self, container: int) -> set[int]:
-        """The containers that reported and that this one reads from."""
-        topology = self._topology
-        sources = (
-            source for operator in topology.containers[container] for source in topology.upstream[operator]
-        )
-        return {topology.by_id[source].container for source in sources} & self._times.containers.keys() - {
-            container
-        }
-
     def _lineage_of(self, container: int) -> int:
         lineage = 0
         for operator in self._topology.containers[container]:
             lineage |= self._lineage[operator]
         return lineage
+
+
+class _Slots(_Containers):
+    """In slots: from the last container over the producers that each waited for."""
+
+    def walk(self) -> None:
+        """Walk back from the end of the last container to the launch."""
+        wanted, arriving = 0, "results"
+        for container in slot_path(self._topology, self._times):
+            self._walk.back_to(self._times.containers[container].written, arriving)
+            title = ""
+            for piece in self._pieces(container, wanted):
+                self._walk.back_to(piece.start, piece.what, piece.operator)
+                title = piece.nearest
+            self._queue(container, title)
+            wanted, arriving = self._lineage_of(container), "launch"
+        self._walk.back_to(self._times.launched, arriving)
+
+    def _queue(self, container: int, title: str) -> None:
+        """From its turn back to when its input was there; `title`: of its first operator."""
+        ready = self._times.containers[container].ready
+        for other in ran_meanwhile(self._times, container) if ready < self._walk.position else ():
+            self._walk.back_to(max(other.written, ready), "slot", title)
+            *_, last = self._pieces(other.container, 0)
+            self._walk.back_to(max(other.began, ready), "slot", last.nearest)
+        self._walk.back_to(ready, "slot", title)
+
+
+class _Stages(_Containers):
+    """With a job for each window: stage by stage, each after the slowest task of the one before."""
+
+    def __init__(self, topology: Topology, times: WindowTimes, walk: _Walk, stages: Stages) -> None:
+        super().__init__(topology, times, walk)
+        self._stages = stages
+        self._task_ended = {
+            container: task.ended for tasks in self._stages for task in tasks for container in task.containers
+        }
+
+    def walk(self) -> None:
+        """Walk back from the end of the last stage to the job's launch, over each stage's slowest task."""
+        consumer: int | None = None
+        for tasks in reversed(self._stages):
+            slowest = max(tasks, key=lambda task: task.ended)
+            self._walk.back_to(slowest.ended, "results" if consumer is None else "launch")
+            self._walk_task(slowest, consumer)
+            consumer = slowest.containers[0]
+        self._walk.back_to(self._times.launched, "other" if consumer is None else "launch")
+
+    def _walk_task(self, task: TaskTimes, consumer: int | None) -> None:
+        """From the task's end to its begin.
+
+        `consumer`: the container of the next stage that could not begin before that.
+        """
+        waited, wanted, needless = task.containers[-1], 0, math.inf
+        if consumer is not None:
+            sources = producers(self._topology, self._times, consumer)
+            held = [container for container in task.containers if container in sources]
+            if held:
+                waited, wanted = held[-1], self._lineage_of(consumer)
+            else:
+                needless = max((self._task_ended[container] for container in sources), default=-math.inf)
+        first = ""
+        for container in reversed(task.containers):
+            for piece in self._pieces(container, wanted if container == waited else 0):
+                first = piece.nearest
+                self._take(
+                    piece if container == waited else _Piece("slot", first, first, piece.start), needless
+                )
+        self._take(_Piece("read", "", first, task.entered), needless)
+
+    def _take(self, piece: _Piece, needless: float) -> None:
+        """Name a piece; what is later than `needless` held nobody up but by Spark's barrier."""
+        if self._walk.position > needless:
+            self._walk.back_to(max(piece.start, needless), "barrier", piece.nearest)
+        self._walk.back_to(piece.start, piece.what, piece.operator)
 
 
 def spark_phases(times: WindowTimes, seconds: float) -> dict[str, float]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import zip_longest
 
+from ridgeline.measure.events import ContainerWindow
 from ridgeline.measure.latency.blame import spark_phases
+from ridgeline.measure.latency.slot_path import in_slots, slot_path
 from ridgeline.measure.latency.window import TaskTimes, WindowTimes, tasks_by_stage
 from ridgeline.measure.topology import Topology
 
@@ -43,10 +46,10 @@ def window_phases(topology: Topology, times: WindowTimes) -> dict[str, float]:
 
     Their sum is the time from the window's trigger to its end.
 
-    The end is the publication, with Spark sources the end of the micro-batch. Where tasks ran side by side it
-    is the time of each stage's slowest, as in the blame chain. But it is named by what was done in any
-    process, so it has no waiting for a slot or a sibling. Even if clocks disagree, no phase is negative and
-    all of them add up.
+    The end is the publication, with Spark sources the end of the micro-batch. Of tasks side by side it is the
+    time of each stage's slowest, as in the blame chain. In slots it is that of those that were waited for.
+    But it is named by what was done in any process, so it has no waiting for a slot or a sibling. Even if
+    clocks disagree, no phase is negative and all of them add up.
     """
     over = max(times.published, times.committed)
     triggered = min(times.triggered, over)
@@ -60,7 +63,7 @@ def window_phases(topology: Topology, times: WindowTimes) -> dict[str, float]:
     walk.back_to(times.staged, "manifest")
     walk.back_to(times.returned, "staging")
     walk.floor = min(max(times.launched, triggered), walk.position)
-    _walk_stages(topology, times, walk)
+    (_walk_slots if in_slots(times) else _walk_stages)(topology, times, walk)
     walk.floor = triggered
     walk.back_to(times.planned, "planning")
     walk.back_to(times.began, "earlier attempts")
@@ -103,15 +106,30 @@ def _walk_stages(topology: Topology, times: WindowTimes, walk: _Walk) -> None:
         task = slowest[number]
         for container in reversed(task.containers):
             _walk_container(topology, times, container, walk)
-        ready = [times.containers[one].ready for one in task.containers]
-        if all(ready):
-            walk.back_to(min(ready), "queue")
         walk.back_to(task.entered, arriving)
-        process = times.containers[task.containers[0]]
-        born = process.daemon_began if process.daemon_began > before else process.worker_began
-        if born > before:
-            walk.back_to(born, "worker start")
-        walk.back_to(before, arriving)
+        _walk_arrival(times.containers[task.containers[0]], before, arriving, walk)
+
+
+def _walk_slots(topology: Topology, times: WindowTimes, walk: _Walk) -> None:
+    """From the last report back to the launch, over the producers that were waited for."""
+    path = slot_path(topology, times)
+    walk.back_to(times.containers[path[0]].ended, "reports")
+    for container, producer in zip_longest(path, path[1:]):
+        found = times.containers[container]
+        _walk_container(topology, times, container, walk)
+        walk.back_to(found.ready, "queue")
+        if producer is None:
+            _walk_arrival(found, times.launched, "job launch", walk)
+        else:
+            _walk_arrival(found, times.containers[producer].ended, "shuffle", walk)
+
+
+def _walk_arrival(process: ContainerWindow, before: float, arriving: str, walk: _Walk) -> None:
+    """From a container's begin back to the end `before` it: its input came, its process may have started."""
+    born = process.daemon_began if process.daemon_began > before else process.worker_began
+    if born > before:
+        walk.back_to(born, "worker start")
+    walk.back_to(before, arriving)
 
 
 def _walk_container(topology: Topology, times: WindowTimes, container: int, walk: _Walk) -> None:

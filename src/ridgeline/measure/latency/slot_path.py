@@ -1,0 +1,45 @@
+"""Who waited for whom in slots: from the last container of a window back to the first, without a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ridgeline.measure.events import ContainerWindow
+from ridgeline.measure.latency.window import WindowTimes
+from ridgeline.measure.topology import Topology
+
+
+def in_slots(times: WindowTimes) -> bool:
+    """True if the containers of a window lived in slots: each waited for its own producers only."""
+    return bool(times.containers) and all(found.ready for found in times.containers.values())
+
+
+def slot_path(topology: Topology, times: WindowTimes) -> tuple[int, ...]:
+    """The container that ended last, then of its producers the last, and so on to one without producers.
+
+    Only containers that reported. Containers that ended at the same time: the one with the lowest id.
+    """
+    path: list[int] = []
+    found: set[int] | frozenset[int] = set(times.containers)
+    while found:
+        path.append(max(found, key=lambda container: (times.containers[container].ended, -container)))
+        found = producers(topology, times, path[-1]) - set(path)
+    return tuple(path)
+
+
+def producers(topology: Topology, times: WindowTimes, container: int) -> frozenset[int]:
+    """The containers that reported and that this one reads from."""
+    shared = {id(own): own for own in map(topology.upstream.__getitem__, topology.containers[container])}
+    sources = {topology.by_id[source].container for own in shared.values() for source in own}
+    return frozenset(sources & times.containers.keys() - {container})
+
+
+def ran_meanwhile(times: WindowTimes, container: int) -> Sequence[ContainerWindow]:
+    """The containers of the same slot that ran while this one was ready and waited, the last one first."""
+    own = times.containers[container]
+    found = [
+        other
+        for other in times.containers.values()
+        if other.began < own.began and other.written > own.ready and other.task == own.task
+    ]
+    return sorted(found, key=lambda other: (other.began, other.container), reverse=True)
