@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from ridgeline.cli import options
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
+    from ridgeline.plan.execution import Plan
     from ridgeline.settings.layers import Layer
     from ridgeline.settings.resolving import Resolved
     from ridgeline.settings.run_options import RunOptions
@@ -74,28 +76,51 @@ class ConfiguredCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
 
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """An application, and the layers that configure it: `below` those of its checkpoint, `above` them."""
+
+    app: Application
+    below: Sequence[Layer]
+    above: Sequence[Layer]
+    faults: Sequence[Fault]
+
+    def resolve(self, kept: Mapping[str, object] = MappingProxyType({})) -> Resolved:
+        """What all layers come to, with the properties that a checkpoint keeps, as `-D` gives them."""
+        from ridgeline.settings.layers import Layer
+        from ridgeline.settings.resolving import resolve
+
+        values = {f"operator.{key}": value for key, value in kept.items()}
+        checkpoint = Layer("checkpoint", "checkpoint", values, strict=False, only="property")
+        resolved = resolve(self.app, [*self.below, checkpoint, *self.above])
+        resolved.faults[:0] = self.faults
+        return resolved
+
+    def plan(self, kept: Mapping[str, object] = MappingProxyType({})) -> Plan:
+        """The plan of the application, configured. Raises ValidationError with all faults."""
+        from ridgeline.plan.planner import plan_application
+
+        resolved = self.resolve(kept)
+        with resolved.reporting():
+            return plan_application(self.app, resolved.properties, resolved.attributes)
+
+
 def load_configured(
     context: typer.Context,
     target: str,
     properties: Sequence[str] | None,
     attributes: Sequence[str] | None,
-    kept: Sequence[Layer] = (),
-) -> tuple[Application, Resolved]:
-    """The application that APP names, and what all layers say of it.
+) -> Configured:
+    """The application that APP names, with all layers; `properties`, `attributes`: of the command line.
 
-    `properties`, `attributes`: of the command line. `kept`: layers right below it. Raises what
-    `load_application` raises; faults of the configuration are in the result.
+    Raises what `load_application` raises.
     """
     from ridgeline.cli.load import load_application
     from ridgeline.settings.files import command_layers
-    from ridgeline.settings.resolving import resolve
 
-    of_command = command_layers(options.properties(properties or ()), options.attributes(attributes or ()))
-    app = load_application(target, context.args)
+    above = command_layers(options.properties(properties or ()), options.attributes(attributes or ()))
     read = configuration(context)
-    resolved = resolve(app, [*read.layers, *kept, *of_command])
-    resolved.faults[:0] = read.faults
-    return app, resolved
+    return Configured(load_application(target, context.args), read.layers, above, read.faults)
 
 
 def configuration(context: typer.Context) -> Configuration:

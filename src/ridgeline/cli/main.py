@@ -270,7 +270,6 @@ def run(  # noqa: PLR0913, PLR0917  options
     """
     with reporting_errors():
         from ridgeline.engine.spark.submitted import chosen_master
-        from ridgeline.plan.planner import plan_application
 
         configured = configuration(context)
         spark = configured.run.conf | options.settings(conf or ())
@@ -296,9 +295,7 @@ def run(  # noqa: PLR0913, PLR0917  options
             conf_files=conf_file or (),
             no_config=no_config,
         )
-        app, resolved = load_configured(context, target, properties, attributes)
-        with resolved.reporting():
-            plan = plan_application(app, resolved.properties, resolved.attributes)
+        plan = load_configured(context, target, properties, attributes).plan()
         from ridgeline.cli.running.run_command import Run
         from ridgeline.engine.worker.log_channel import open_channel
 
@@ -335,7 +332,6 @@ def plan(  # noqa: PLR0913, PLR0917  options
     Example: `ridgeline plan payments.py --attribute balances.partitions=4`
     """
     with reporting_errors():
-        from ridgeline.plan.planner import plan_application
         from ridgeline.plan.text import describe
         from ridgeline.plan.to_json import to_dict
 
@@ -345,9 +341,7 @@ def plan(  # noqa: PLR0913, PLR0917  options
 
             write_as_file(load_application(target, context.args), spec, properties, attributes, conf_file)
             return
-        app, resolved = load_configured(context, target, properties, attributes)
-        with resolved.reporting():
-            made = plan_application(app, resolved.properties, resolved.attributes)
+        made = load_configured(context, target, properties, attributes).plan()
         write(json.dumps(to_dict(made), indent=2) if as_json else describe(made, unfold=unfold))
 
 
@@ -370,11 +364,47 @@ def validate(
         from ridgeline.cli.units import plural
         from ridgeline.plan.validation import validate as validate_application
 
-        app, resolved = load_configured(context, target, properties, attributes)
+        found = load_configured(context, target, properties, attributes)
+        resolved = found.resolve()
         with resolved.reporting():
-            logical = validate_application(app, resolved.properties, resolved.attributes)
+            logical = validate_application(found.app, resolved.properties, resolved.attributes)
         parts = f"{plural(len(logical.operators), 'operator')}, {plural(len(logical.streams), 'stream')}"
         write(f"application {logical.application} is valid: {parts}")
+
+
+@app.command("dump-config", cls=ConfiguredCommand, context_settings=_OWN_OPTIONS, epilog=_OPTIONS_OF_APP)
+def dump_config(  # noqa: PLR0913, PLR0917  options
+    context: typer.Context,
+    target: App,
+    operator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only what is of this operator; `*` and `?` are wildcards.",
+            show_default=False,
+        ),
+    ] = None,
+    only_set: Annotated[
+        bool, typer.Option("--only-set", help="Only what configuration sets, not defaults and code.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    properties: Properties = None,
+    attributes: Attributes = None,
+    conf_file: ConfFiles = None,  # noqa: ARG001  read by `ConfiguredCommand`
+    no_config: NoConfig = False,  # noqa: ARG001  as `conf_file`
+) -> None:
+    """Print every value of an application, where it was said, and what it stands in the place of.
+
+    Secrets are masked. Nothing is started.
+
+    Example: `ridgeline dump-config payments.py --conf-file site.yaml --only-set`
+
+    Exit codes: 0 done, 2 application or configuration is not valid.
+    """
+    with reporting_errors():
+        from ridgeline.cli.dump_config import dump_config as dump
+
+        dump(context, target, properties, attributes, operator=operator, only_set=only_set, as_json=as_json)
 
 
 @app.command()

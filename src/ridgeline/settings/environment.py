@@ -26,8 +26,7 @@ def read_variables(layer: Layer, targets: Targets, faults: list[Fault]) -> Layer
     for variable, value in layer.values.items():
         keys = _meanings(variable, targets)
         name = f"{layer.origin}{variable}"
-        if not keys:
-            keys = [_as_it_is(variable)]
+        keys = keys or [_unknown(variable, targets)]
         if len(keys) > 1:
             listed = " or ".join(f"`{key}`" for key in keys)
             remedy = f"write it as it is, such as `{layer.origin}{keys[0].replace('.', '__')}`"
@@ -43,7 +42,7 @@ def read_variables(layer: Layer, targets: Targets, faults: list[Fault]) -> Layer
 
 def read_run_variables(layer: Layer) -> Layer:
     """The options of a run in a layer of variables, with the keys that they stand for."""
-    keys = {name: _as_it_is(name) for name in layer.values if name.lower().startswith("run__")}
+    keys = {name: _literal(name) for name in layer.values if name.lower().startswith("run__")}
     values = {key: layer.values[name] for name, key in keys.items()}
     places = {key: f"{layer.origin}{name}" for name, key in keys.items()}
     return dataclasses.replace(layer, values=values, places=places, variables=False)
@@ -52,10 +51,20 @@ def read_run_variables(layer: Layer) -> Layer:
 def _meanings(variable: str, targets: Targets) -> list[str]:
     """The keys that a variable can stand for."""
     if is_wild(variable):
-        return [_as_it_is(variable)]
+        return [_literal(variable)]
     found = list(dict.fromkeys(_keys(variable, targets)))
     exact = [key for key in found if key.replace(".", "__") == variable]
     return exact if len(exact) == 1 else found
+
+
+def _unknown(variable: str, targets: Targets) -> str:
+    """The key of a variable that names nothing, with the operator that it may be about."""
+    section, _, rest = variable.partition("__")
+    found = [*_split(rest, targets.targets)] if section.lower() == "operator" else []
+    if not found:
+        return _literal(variable)
+    name, inner = max(found, key=lambda split: len(split[0]))
+    return f"operator.{name}.{_as_it_is(inner)}"
 
 
 def _keys(variable: str, targets: Targets, application: str = "") -> Iterator[str]:
@@ -123,6 +132,12 @@ def _same(text: str, names: Iterable[str]) -> Iterator[str]:
 def _fold(name: str) -> str:
     """What all ways to write a name have in common."""
     return name.upper().replace("-", "_").replace(".", "__")
+
+
+def _literal(variable: str) -> str:
+    """The key of a variable that is written as keys are, or in capitals."""
+    section, _, rest = variable.partition("__")
+    return f"{section.lower()}.{_as_it_is(rest)}" if rest else section.lower()
 
 
 def _as_it_is(text: str) -> str:

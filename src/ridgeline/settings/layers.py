@@ -143,6 +143,11 @@ def _of_application(key: str, path: str) -> tuple[str, str, str]:
     )
 
 
+def is_mark(value: object) -> bool:
+    """True for what stands for a value, such as `{$env: PASSWORD}`."""
+    return isinstance(value, dict) and len(value) == 1 and str(next(iter(value))).startswith("$")
+
+
 def flat(document: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a document by dotted key, in its order; of what is there twice the later one.
 
@@ -155,7 +160,7 @@ def flat(document: Mapping[str, Any]) -> dict[str, Any]:
     waiting: list[tuple[str, Any]] = [*document.items()][::-1]
     while waiting:
         key, value = waiting.pop()
-        if isinstance(value, dict) and value and not (len(value) == 1 and next(iter(value)).startswith("$")):
+        if isinstance(value, dict) and value and not is_mark(value):
             waiting += [(f"{key}.{name}", part) for name, part in [*value.items()][::-1]]
         else:
             found.pop(key, None)

@@ -1,0 +1,199 @@
+"""Every value of an application with where it was said, and what it stands in the place of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ridgeline.api.application import Application
+from ridgeline.api.attribute import Scope
+from ridgeline.api.attributes import attributes_of
+from ridgeline.api.masking import MASK, is_secret_type, mask
+from ridgeline.api.operator import operator_type
+from ridgeline.api.properties import property_types
+from ridgeline.plan.draft import Draft
+from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.modules import expand
+from ridgeline.plan.overrides import WINDOW
+from ridgeline.plan.port_attributes import inherited_by_operator
+from ridgeline.plan.to_json import plain, shown_properties
+from ridgeline.settings.layers import Setting, is_mark
+from ridgeline.settings.resolving import Resolved
+from ridgeline.settings.run_options import CONF, RunOptions
+
+DEFAULT = "default"
+CODE = "code"
+_INHERITED = "application"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A value as it is shown, secrets masked; the layer that it is of, and the place where it was said."""
+
+    value: object
+    layer: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One value by its key in a configuration; `instead_of`: what else was said, what counts more first.
+
+    `operator`: whose value it is; "" for the application and the run.
+    """
+
+    key: str
+    said: Said
+    instead_of: tuple[Said, ...] = ()
+    operator: str = ""
+
+
+def rows(app: Application, resolved: Resolved, logical: LogicalPlan, said_by: str = CODE) -> Iterator[Row]:
+    """All values of a valid application. `said_by`: what is said in it itself, "code" or "specification"."""
+    yield from _Lister(app, resolved, logical, said_by).rows()
+
+
+def run_rows(run: RunOptions) -> Iterator[Row]:
+    """The options of a run that are configured."""
+    for key, settings in run.settings.items():
+        name = key.removeprefix(f"{CONF}.")
+        said = [_said(one, name) for one in settings]
+        yield Row(f"run.{key}", said[0], tuple(said[1:]))
+
+
+class _Lister:
+    def __init__(self, app: Application, resolved: Resolved, logical: LogicalPlan, said_by: str) -> None:
+        self._app = app
+        self._resolved = resolved
+        self._logical = logical
+        self._said_by = said_by
+        self._expanded = expand(Draft(str(app.name)), app, resolved.properties, {})
+
+    def rows(self) -> Iterator[Row]:
+        """Of the application, its operators, their ports, streams and modules."""
+        values = {WINDOW: self._logical.window_seconds, **self._logical.attributes}
+        of_application = {WINDOW: self._app.window, **self._app.attributes}
+        for name, value in values.items():
+            yield self._row(f"application.{name}", "attribute", name, value, of_application)
+        attributes_given = self._given_to_targets()
+        for added in self._expanded.operators:
+            operator = self._logical.operator(str(added.name))
+            yield from self._properties(operator.name, operator.operator, vars(added.operator))
+            own = attributes_given.get((id(added.operator), "", ""), {})
+            given: Mapping[str, Any] = {**added.attributes, **own}
+            inherited = inherited_by_operator(self._logical.attributes)
+            for name, value in operator.attributes.items():
+                key = f"{operator.name}.{name}"
+                yield self._row(f"operator.{key}", "attribute", key, value, given, inherited, operator.name)
+            for kind, ports in (("port", operator.ports), ("unifier", operator.unifier_attributes)):
+                for port, of_port in ports.items():
+                    given = attributes_given.get((id(added.operator), kind, port), {})
+                    for name, value in of_port.items():
+                        key = f"{operator.name}.{kind}.{port}.{name}"
+                        if name in given or ("attribute", key) in self._resolved.choices:
+                            yield self._row(
+                                f"operator.{key}", "attribute", key, value, given, operator=operator.name
+                            )
+        for module in dict.fromkeys(self._expanded.modules.values()):
+            yield from self._properties(module.name, module.module, {})
+        yield from self._streams()
+
+    def _given_to_targets(self) -> dict[tuple[int, str, str], dict[str, Any]]:
+        """What `set_attribute` was given: by the `id` of the operator, "port" or "unifier", and the port."""
+        found: dict[tuple[int, str, str], dict[str, Any]] = {}
+        for added in (one for scope in self._expanded.scopes for one in scope.app.attributes_set):
+            target = added.target
+            operator = getattr(target, "operator", None)
+            place = (id(target), "", "")
+            if operator is not None:
+                place = id(operator), "unifier" if added.unifier else "port", target.name
+            found.setdefault(place, {}).update(added.attributes)
+        return found
+
+    def _properties(self, name: str, component: Any, written: Mapping[str, Any]) -> Iterator[Row]:
+        """The properties of an operator or a module, and the entries of them that are configured."""
+        kinds = property_types(type(component))
+        shown = shown_properties(component)
+        known = attributes_of(Scope.OPERATOR)
+        given = {one: value for one, value in written.items() if value is not vars(type(component)).get(one)}
+        defaults = operator_type(type(component)).properties
+        for one, value in shown.items():
+            key = f"{name}.{one}"
+            in_file = f"operator.{name}.prop.{one}" if one in known else f"operator.{key}"
+            is_given = one in given and given[one] != defaults.get(one)
+            secret = is_secret_type(kinds[one])
+            yield self._row(
+                in_file,
+                "property",
+                key,
+                MASK if secret and value is not None else value,
+                given if is_given else {},
+                operator=name,
+                secret=secret,
+            )
+            for kind, entry in self._resolved.choices:
+                if kind == "property" and entry.startswith(f"{key}."):
+                    settings = self._resolved.choices[kind, entry]
+                    said = [_said(choice.setting, entry, secret=secret) for choice in settings]
+                    yield Row(f"operator.{entry}", said[0], tuple(said[1:]), name)
+
+    def _streams(self) -> Iterator[Row]:
+        for kind, key in self._resolved.choices:
+            if kind == "attribute" and key.startswith("stream."):
+                said = [_said(choice.setting, key) for choice in self._resolved.choices[kind, key]]
+                yield Row(key, said[0], tuple(said[1:]))
+
+    def _row(
+        self,
+        key: str,
+        kind: str,
+        plan_key: str,
+        value: object,
+        given: Mapping[str, Any],
+        inherited: Mapping[str, Any] | None = None,
+        operator: str = "",
+        *,
+        secret: bool = False,
+    ) -> Row:
+        """A row with the value that the plan has, and all that was said of it."""
+        name = key.rpartition(".")[2]
+        below = []
+        if name in given:
+            below.append(Said(_shown(name, given[name], secret=secret), self._said_by, self._said_by))
+        choices = self._resolved.choices.get((kind, plan_key), ())
+        said = [_said(choice.setting, name, secret=secret) for choice in choices] + below
+        shown = value if kind == "property" else _shown(name, value)
+        if choices and is_mark(choices[0].setting.value):
+            shown = choices[0].setting.value
+        if not said:
+            taken_over = inherited is not None and name in inherited and self._is_said(name)
+            origin = _INHERITED if taken_over else DEFAULT
+            return Row(key, Said(shown, origin, origin), (), operator)
+        return Row(key, Said(shown, said[0].layer, said[0].place), tuple(said[1:]), operator)
+
+    def _is_said(self, name: str) -> bool:
+        """True if an attribute of the application was said by anybody."""
+        return name in self._app.attributes or ("attribute", name) in self._resolved.choices
+
+
+def _said(setting: Setting, name: str, *, secret: bool = False) -> Said:
+    value = _shown(name, setting.value, secret=secret)
+    return Said(value, setting.layer.name, setting.place)
+
+
+def _shown(name: str, value: object, *, secret: bool = False) -> object:
+    """A value as it is shown; what only names a secret, such as `{$env: PASSWORD}`, is not masked."""
+    if is_mark(value):
+        return value
+    if secret and value is not None:
+        return MASK
+    return plain(mask(name, getattr(value, "name", value)))
+
+
+def unused_by_layer(settings: Sequence[Setting]) -> dict[str, list[str]]:
+    """The keys that name nothing of the application, by the place of their layer."""
+    found: dict[str, list[str]] = {}
+    for setting in settings:
+        found.setdefault(setting.layer.origin, []).append(setting.key)
+    return found

@@ -1,0 +1,227 @@
+"""Configuration of commands: files, the environment, the command line, and `dump-config`."""
+
+import json
+import os
+
+import pytest
+
+from support.paths import SUPPORT
+
+TINY = SUPPORT / "cli" / "tiny.py"
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    """`config(text, name)` writes a file; folders of site and user are the test's own, and are read."""
+    monkeypatch.setenv("RIDGELINE_NO_CONFIG", "0")
+    monkeypatch.setattr("ridgeline.settings.files._OF_SITE", tmp_path / "etc")
+    monkeypatch.setenv("XDG_CONFIG_DIRS", f"{tmp_path}/first:{tmp_path}/second:relative")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("RIDGELINE_TRUST", "")
+
+    def write(name, text):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+    return write
+
+
+def total(ridgeline_command, *words):
+    """Where `operator.total.memory_mb` was said, and what it overrode."""
+    result = ridgeline_command("dump-config", TINY, "--json", *words)
+    assert result.exit_code == 0, result.stderr
+    values = {row["key"]: row for row in json.loads(result.stdout)["values"]}
+    row = values["operator.total.memory_mb"]
+    return [str(said["value"]) for said in (row, *row["insteadOf"])], [
+        said["from"] for said in (row, *row["insteadOf"])
+    ]
+
+
+@pytest.mark.guide("002", "Attributes")
+def test_every_layer_wins_over_the_one_below(ridgeline_command, config, tmp_path, monkeypatch):
+    """One layer after the other is added; each new one wins, and the others are listed below it."""
+    values, places = total(ridgeline_command)
+    assert (values, places) == (["None"], ["default"])
+    expected = ["None"]
+    steps = [
+        ("etc/ridgeline.yaml", "operator:\n  total: {memory_mb: 1}\n"),
+        ("second/ridgeline/ridgeline.json", '{"operator.total.memory_mb": 2}'),
+        ("first/ridgeline/ridgeline.toml", "[operator.total]\nmemory_mb = 3\n"),
+        ("home/ridgeline/ridgeline.properties", "operator.total.memory_mb=4\n"),
+    ]
+    expected = []
+    for number, (name, text) in enumerate(steps, 1):
+        config(name, text)
+        expected.insert(0, str(number))
+        values, places = total(ridgeline_command)
+        assert values == expected
+        assert places[0].startswith(str(tmp_path / name))
+    low, high = (
+        config("low.yaml", "operator.*.memory_mb: 5"),
+        config("high.yaml", "operator.tot*.memory_mb: 6"),
+    )
+    words = ["--conf-file", low, "--conf-file", high]
+    assert total(ridgeline_command, *words)[0] == ["6", "5", *expected]
+    monkeypatch.setenv("RIDGELINE__OPERATOR__TOTAL__MEMORY_MB", "7")
+    assert total(ridgeline_command, *words)[0] == ["7", "6", "5", *expected]
+    words += ["--attribute", "total.memory_mb=8"]
+    values, places = total(ridgeline_command, *words)
+    assert values == ["8", "7", "6", "5", *expected]
+    assert places[:4] == ["--attribute", "RIDGELINE__OPERATOR__TOTAL__MEMORY_MB", f"{high}:1", f"{low}:1"]
+    assert total(ridgeline_command, "--no-config", *words)[0] == ["8", "7", "6", "5"]
+
+
+def test_code_and_specification_are_below_all(ridgeline_command, config):
+    file = config("c.yaml", "application.window: 2s\noperator.total.recovery_attempts: 3")
+    result = ridgeline_command("dump-config", TINY, "--conf-file", file)
+    lines = result.stdout.splitlines()
+    (attempts,) = [line for line in lines if line.startswith("operator.total.recovery_attempts")]
+    assert attempts.split() == f"operator.total.recovery_attempts = 3 {file}:2, instead of 0 of code".split()
+
+
+def test_all_commands_obey(ridgeline_command, config):
+    config("home/ridgeline/ridgeline.yaml", "operator.total.partitions: none")
+    for command in ("validate", "plan", "dump-config", "run"):
+        result = ridgeline_command(command, TINY)
+        assert result.exit_code == 2
+        assert "`partitions` must be a whole number; got 'none' (" in result.stderr
+        assert "ridgeline.yaml:1)" in result.stderr
+    assert ridgeline_command("validate", TINY, "--no-config").exit_code == 0
+    result = ridgeline_command("plan", TINY, "--attribute", "total.partitions=1", "--json")
+    assert result.exit_code == 0, result.stderr
+
+
+def test_options_of_a_run(ridgeline_command, config, monkeypatch):
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    file = config("c.yaml", "run: {master: 'sc://far', conf: {spark.executor.memory: 1g}}")
+    assert (
+        "`--master sc://far` is Spark Connect" in ridgeline_command("run", TINY, "--conf-file", file).stderr
+    )
+    result = ridgeline_command("run", TINY, "--conf-file", file, "--master", "nowhere")
+    assert "`--master nowhere` is no Spark master" in result.stderr
+    monkeypatch.setenv("RIDGELINE__RUN__MASTER", "elsewhere")
+    assert "`--master elsewhere`" in ridgeline_command("run", TINY, "--conf-file", file).stderr
+
+
+def test_options_of_a_run_that_do_not_fit(ridgeline_command, config):
+    text = "run: {port: many, log_level: LOUD, mster: x, conf: 5, target: x, conf_file: y}\nrun.windows: 0\n"
+    file = config("c.yaml", text)
+    result = ridgeline_command("validate", TINY, "--conf-file", file)
+    assert result.exit_code == 2
+    for text in (
+        "`run.port` does not fit",
+        "`run.log_level` does not fit",
+        "`run.windows` does not fit",
+        "`mster` is no option of a run that can be configured",
+        "did you mean `master`?",
+        "`run.conf` names no setting",
+        "`target` is no option of a run",
+        "`conf_file` is no option of a run",
+    ):
+        assert text in result.stderr
+    assert "8 faults" in result.stderr
+
+
+def test_faults_of_files_and_application_come_together(ridgeline_command, config):
+    config("etc/ridgeline.yaml", "operator: [")
+    config("home/ridgeline/ridgeline.toml", "operator.x.y = 1")
+    config("home/ridgeline/ridgeline.json", "{}")
+    result = ridgeline_command("validate", TINY, "-D", "numbers.cuont=1", "--conf-file", "none.yaml")
+    for text in ("ridgeline.yaml:", "several configurations", "none.yaml", "did you mean `count`?"):
+        assert text in result.stderr
+    assert "4 faults" in result.stderr
+    assert ridgeline_command("validate", "--help").exit_code == 0
+
+
+def test_a_file_that_others_could_have_written(ridgeline_command, config):
+    file = config("home/ridgeline/ridgeline.yaml", "operator.total.vcores: 1")
+    os.chmod(file, 0o666)
+    result = ridgeline_command("validate", TINY)
+    assert result.exit_code == 2
+    assert str(file) in result.stderr
+    assert "--no-config" in result.stderr
+    assert ridgeline_command("validate", TINY, "--no-config").exit_code == 0
+    assert ridgeline_command("validate", TINY, "--no-config", "--conf-file", file).exit_code == 0
+
+
+def test_what_is_not_of_this_application_is_counted(ridgeline_command, config):
+    file = config(
+        "home/ridgeline/ridgeline.yaml", "operator: {other: {x: 1, y: 2}}\napplication.else.window: 1s\n"
+    )
+    result = ridgeline_command("dump-config", TINY, "--only-set")
+    assert (
+        result.stdout.strip()
+        == f"3 values of {file} are for nothing in this application; `--json` lists them"
+    )
+    answer = json.loads(ridgeline_command("dump-config", TINY, "--json").stdout)
+    unused = ["application.else.window", "operator.other.x", "operator.other.y"]
+    assert answer["unused"] == {str(file): unused}
+
+
+def test_secrets_are_masked(ridgeline_command, config, tmp_path, monkeypatch):
+    (tmp_path / "shop.py").write_text(
+        "from pydantic import SecretStr\n"
+        "from ridgeline import Application\n"
+        "from ridgeline.operators import ConsoleOutput, RandomEventGenerator\n"
+        "class Numbers(RandomEventGenerator):\n"
+        "    card: SecretStr\n"
+        "    options: dict[str, str] = {}\n"
+        "app = Application('shop')\n"
+        "numbers = app.add_operator('numbers', Numbers(card='hush1'))\n"
+        "out = app.add_operator('out', ConsoleOutput())\n"
+        "app.add_stream('numbers', numbers.integer_data, out.input)\n"
+    )
+    file = config(
+        "c.yaml",
+        "operator.numbers: {card: hush2, options: {password: hush3, url: 'x://ann:hush4@db/'}}\nrun.token: hush5\n",
+    )
+    top = config("d.yaml", "operator.numbers.card: {$env: CARD}\nrun.conf.spark.x.password: hush6")
+    monkeypatch.setenv("CARD", "hush7")
+    words = ["shop.py", "--conf-file", file, "--conf-file", top, "-D", "numbers.options.password=hush8"]
+    for more in ((), ("--json",), ("--only-set",)):
+        result = ridgeline_command("dump-config", *words, *more)
+        assert result.exit_code == 0, result.stderr
+        assert "hush" not in result.stdout
+        assert "$env" in result.stdout
+
+
+def test_includes_are_below_what_includes(ridgeline_command, config):
+    base = config("base.toml", "[operator.total]\nmemory_mb = 1\n")
+    file = config("c.yaml", "include: base.toml\noperator: {total: {memory_mb: 2}}\n")
+    assert total(ridgeline_command, "--conf-file", file) == (["2", "1"], [f"{file}:2", f"{base}:2"])
+    config("base.toml", 'include = "c.yaml"')
+    result = ridgeline_command("validate", TINY, "--conf-file", file)
+    assert "the file includes itself: `c.yaml` includes `base.toml` includes `c.yaml`" in result.stderr
+
+
+def test_only_one_operator(ridgeline_command, config):
+    result = ridgeline_command("dump-config", TINY, "--operator", "n*", "--json")
+    keys = [row["key"] for row in json.loads(result.stdout)["values"]]
+    assert "operator.numbers.count" in keys
+    assert all(key.startswith("operator.numbers.") for key in keys)
+
+
+def test_a_specification_is_written_without_configuration(ridgeline_command, config):
+    file = config("c.yaml", "operator.total.vcores: 2")
+    result = ridgeline_command("plan", TINY, "--spec", "out.yaml", "--conf-file", file)
+    assert result.exit_code == 2
+    assert "leave `-D`, `--attribute` and `--conf-file` out" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1, 2]",
+        "5",
+        "a: &a [*a]",
+        "operator: !!python/object:os.system {}",
+        "operator: " + "[" * 5_000,
+        "\x00",
+    ],
+)
+def test_documents_that_are_none(ridgeline_command, config, text):
+    result = ridgeline_command("validate", TINY, "--conf-file", config("c.yaml", text))
+    assert result.exit_code == 2
+    assert "c.yaml" in result.stderr
