@@ -86,7 +86,12 @@ def environment():
     """The environment of a process that imports the same Ridgeline, wherever it runs."""
     home = str(Path(ridgeline.__file__).parent.parent)
     variables = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "FORCE_COLOR"}}
-    return {**variables, "PYTHONPATH": os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))}
+    options = f"{variables.get('SPARK_SUBMIT_OPTS', '')} -Dspark.ridgeline.slots.patience=10m"
+    return {
+        **variables,
+        "PYTHONPATH": os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")])),
+        "SPARK_SUBMIT_OPTS": options.strip(),  # on a slow machine no run warns that Spark is slow
+    }
 
 
 @pytest.fixture

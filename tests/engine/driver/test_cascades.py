@@ -1,14 +1,11 @@
 """Cascades of unifiers and codecs in slots that are real processes, and on Spark."""
 
-import os
-import signal
-
 import pytest
 
 from ridgeline.measure.events import SlotJoined
 from ridgeline.testing import run_local
 from support.engine.on_spark import run_on_spark
-from support.engine.slot_platform import run_in_processes
+from support.engine.slot_platform import kill, run_in_processes
 from support.plan.words import JsonCounts, application
 
 WINDOWS = [[chr(97 + number * step % 7) for number in range(5 + step)] for step in range(40)]
@@ -32,13 +29,13 @@ def words(**options):
 def test_kills_with_cascades_in_flight_change_nothing(tmp_path, *, single):
     killed = []
 
-    def kill(found, event):
+    def kill_next(found, event):
         if event.window_id in {2, 9, 25}:
             slots = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
             killed.append(slots[len(killed) % len(slots)])
-            os.kill(killed[-1], signal.SIGKILL)
+            kill(killed[-1])
 
-    found = run_in_processes(words(single=single), tmp_path / "checkpoint", places=3, each=kill)
+    found = run_in_processes(words(single=single), tmp_path / "checkpoint", places=3, each=kill_next)
     assert len(killed) == 3
     assert results(found) == results(run_local(application(WINDOWS)))
 

@@ -1,7 +1,5 @@
 """Windows in slots that are real processes, over real sockets; only Spark is not there."""
 
-import os
-import signal
 import threading
 
 import pytest
@@ -11,7 +9,7 @@ from ridgeline.measure.events import SlotJoined, SlotLost, SlotMisplaced, SlotsR
 from ridgeline.testing import run_local
 from support.engine.applications import FailingSum, Sum, payments_application, sum_application
 from support.engine.in_slots import BabblingSum, DyingSum, NotedSum, notes, two_stages
-from support.engine.slot_platform import ProcessSlots, run_in_processes
+from support.engine.slot_platform import ProcessSlots, kill, run_in_processes
 
 
 @pytest.fixture
@@ -50,13 +48,13 @@ def test_an_operator_is_set_up_once_and_lives_in_one_process_and_thread(run, tmp
 def test_killed_slots_cost_nothing_but_attempts(run):
     killed = []
 
-    def kill(found, event):
+    def kill_next(found, event):
         if event.window_id in {3, 40, 90}:
             slots = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
             killed.append(slots[len(killed) % len(slots)])
-            os.kill(killed[-1], signal.SIGKILL)
+            kill(killed[-1])
 
-    found = run(two_stages(Sum(), count=2_000), each=kill)
+    found = run(two_stages(Sum(), count=2_000), each=kill_next)
     assert [event.pid for event in found.of_type(SlotLost)] == killed
     assert len([event for event in found.of_type(SlotJoined) if event.again]) == 3
     assert found.ids == list(range(200))
@@ -64,12 +62,11 @@ def test_killed_slots_cost_nothing_but_attempts(run):
 
 
 def test_all_slots_killed_at_once_cost_one_attempt(run):
-    def kill(found, event):
+    def kill_all(found, event):
         if event.window_id == 5:
-            for joined in found.of_type(SlotJoined)[:2]:
-                os.kill(joined.pid, signal.SIGKILL)
+            kill(*(joined.pid for joined in found.of_type(SlotJoined)[:2]))
 
-    found = run(two_stages(Sum(), recovery_attempts=1), each=kill)
+    found = run(two_stages(Sum(), recovery_attempts=1), each=kill_all)
     assert len(found.of_type(SlotLost)) == 2
     assert everything(found, "store") == everything(run_local(two_stages(Sum())), "store")
 
@@ -77,14 +74,14 @@ def test_all_slots_killed_at_once_cost_one_attempt(run):
 def test_a_slot_that_is_lost_between_windows_is_back_before_the_next_one(run):
     stop = threading.Event()
 
-    def kill(found, _event):
-        os.kill(found.of_type(SlotJoined)[0].pid, signal.SIGKILL)
+    def kill_first(found, _event):
+        kill(found.of_type(SlotJoined)[0].pid)
 
     def stop_once_it_is_back(_found, event):
         if isinstance(event, SlotJoined) and event.again:
             stop.set()
 
-    found = run(sum_application(), window="600s", each=kill, seen=stop_once_it_is_back, stop=stop)
+    found = run(sum_application(), window="600s", each=kill_first, seen=stop_once_it_is_back, stop=stop)
     assert found.ids == [0]
     assert not found.retries
 
@@ -155,7 +152,7 @@ def test_a_slot_that_cannot_make_its_containers_fails_the_application_with_the_r
         if event.window_id == 3:
             for plan in (tmp_path / "checkpoint" / "plans").iterdir():
                 plan.unlink()
-            os.kill(found.of_type(SlotJoined)[0].pid, signal.SIGKILL)
+            kill(found.of_type(SlotJoined)[0].pid)
 
     once = dict.fromkeys(["numbers.recovery_attempts", "store.recovery_attempts"], 1)
     app = two_stages(Sum(), recovery_attempts=1)
@@ -170,9 +167,7 @@ def test_the_containers_of_a_host_that_is_gone_for_good_go_on_in_the_slots_that_
     def lose(found, event):
         if event.window_id == 5:
             found.platform.lose(len(lost))
-            for joined in found.of_type(SlotJoined):
-                if joined.slot in lost:
-                    os.kill(joined.pid, signal.SIGKILL)
+            kill(*(joined.pid for joined in found.of_type(SlotJoined) if joined.slot in lost))
 
     found = run(two_stages(Sum()), places=3, each=lose)
     assert [(event.slots, event.before) for event in found.of_type(SlotsReduced)] == [(3 - len(lost), 3)]
@@ -186,7 +181,7 @@ def test_a_core_that_sparks_own_jobs_need_is_given_back_by_a_slot(run):
     def lose(found, event):
         if event.window_id == 5:
             found.platform.places -= 1  # its slot finds another core, the last one
-            os.kill(found.of_type(SlotJoined)[0].pid, signal.SIGKILL)
+            kill(found.of_type(SlotJoined)[0].pid)
         if found.of_type(SlotsReduced):
             stop.set()
 
@@ -217,7 +212,7 @@ def test_a_run_that_is_stopped_while_a_slot_is_gone_ends(run):
 
     def kill_and_stop(found, event):
         if event.window_id == 3:
-            os.kill(found.of_type(SlotJoined)[0].pid, signal.SIGKILL)
+            kill(found.of_type(SlotJoined)[0].pid)
             stop.set()
 
     found = run(two_stages(Sum(), count=10_000), each=kill_and_stop, stop=stop)

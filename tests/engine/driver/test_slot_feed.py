@@ -7,7 +7,7 @@ import pytest
 
 from ridgeline.api.errors import OperatorError
 from ridgeline.measure.events import SlotJoined
-from support.engine.fed_slots import Batch, fed_application, of_numbers
+from support.engine.fed_slots import Batch, UntilNext, fed_application, of_numbers
 from support.engine.slot_platform import run_in_processes
 
 
@@ -50,7 +50,8 @@ def test_tasks_that_spark_runs_twice_at_once_count_once(tmp_path):
 
 
 def test_a_slot_that_is_killed_while_it_is_fed(tmp_path):
-    killed = []
+    killed, notes = [], tmp_path / "killed"
+    notes.mkdir()
 
     def kill(feed, task, _attempt):
         if task == 1 and len(killed) < 2:
@@ -58,12 +59,13 @@ def test_a_slot_that_is_killed_while_it_is_fed(tmp_path):
             pids = {event.slot: event.pid for event in found[0].of_type(SlotJoined)}
             killed.append(pids[len(killed) % 2])
             os.kill(killed[-1], signal.SIGKILL)
+            (notes / f"{len(killed)}").touch()
 
-    found = []
-    rows = [[of_numbers(1), 0.3, of_numbers(2)], [0.3, of_numbers(3), 0.3]]
+    found, until_killed = [], UntilNext(notes, 2)
+    rows = [[of_numbers(1), until_killed, of_numbers(2)], [until_killed, of_numbers(3)]]
     run = run_in_processes(
         fed_application(2),
-        tmp_path,
+        tmp_path / "checkpoint",
         batches=[Batch([[of_numbers(0)]]), Batch(rows, kill), Batch([[of_numbers(4)]])],
         started=found.append,
     )

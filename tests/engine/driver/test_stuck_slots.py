@@ -10,6 +10,7 @@ import pytest
 from ridgeline.api.errors import OperatorError
 from ridgeline.measure.events import SlotLost
 from ridgeline.stram import overdue
+from ridgeline.stram.overdue import Overdue
 from ridgeline.testing import run_local
 from support.engine.applications import Number, Sum
 from support.engine.in_slots import two_stages
@@ -48,35 +49,30 @@ class StuckSum(Sum):
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """`run(times)`: a slot has patience, however slow the machine is, until one of them does hang."""
+    """`run(times)`: no slot is called stuck, however slow the machine is, but the one that does hang."""
     folder = tmp_path / "notes"
     folder.mkdir()
-    lost, over, turn = [], threading.Event(), threading.Lock()
+    look, lost = Overdue.look, []
 
-    def set_patience():
-        with turn:
-            hangs = len(list(folder.iterdir())) > len(lost)
-            monkeypatch.setattr(overdue, "LEAST_SECONDS", 0.5 if hangs else 1_000.0)
+    def look_once_it_is_alone(self, now, since):
+        """Look while one hangs, once the other sum, the second stage's, has ended its window."""
+        awaited = self._awaited.get(min(self._awaited, default=-1), ())
+        sums = [container for container in awaited if self._stages[container] == 1]
+        alone = len(list(folder.iterdir())) > len(lost) and len(sums) == 1
+        return look(self, now, since) if alone else None
 
-    def patience():
-        while not over.wait(0.05):
-            set_patience()
+    monkeypatch.setattr(Overdue, "look", look_once_it_is_alone)
+    monkeypatch.setattr(overdue, "LEAST_SECONDS", 0.5)
 
     def see(_found, event):
         if isinstance(event, SlotLost):
-            with turn:
-                lost.append(event)
-            set_patience()
+            lost.append(event)
 
     def run(times, **options):
         app = two_stages(StuckSum(folder=str(folder), times=times), count=100, recovery_attempts=1)
         return run_in_processes(app, tmp_path / "checkpoint", seen=see, **options)
 
-    thread = threading.Thread(target=patience)
-    thread.start()
-    yield run
-    over.set()
-    thread.join()
+    return run
 
 
 def test_a_slot_that_is_stuck_is_replaced_and_its_windows_run_again(run):

@@ -4,6 +4,7 @@ import itertools
 import threading
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -52,6 +53,19 @@ class Batch:
     attempts: list = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class UntilNext:
+    """Among a task's record batches: wait until there is one more file in the folder, or `most`."""
+
+    folder: Path
+    most: int
+
+    def wait(self):
+        before = len(list(self.folder.iterdir()))
+        while (count := len(list(self.folder.iterdir()))) == before and count < self.most:
+            SystemClock().wait(0.01)
+
+
 def _feed(text, index, messages, run, attempt, results=None):
     """One run of a task: a number among the messages is a pause."""
     clock = SystemClock()
@@ -60,6 +74,8 @@ def _feed(text, index, messages, run, attempt, results=None):
         for message in messages:
             if isinstance(message, float):
                 clock.wait(message)
+            elif isinstance(message, UntilNext):
+                message.wait()
             else:
                 yield message
 
@@ -84,7 +100,9 @@ class ProcessFeed:
             if isinstance(one.operator, SparkSource):
                 by_name.setdefault(one.name, []).append(home[one.id])
         self.sources = tuple(tuple(found) for found in by_name.values())
-        first = next((one for task in batch.tasks for one in task if not isinstance(one, float)), None)
+        first = next(
+            (one for task in batch.tasks for one in task if not isinstance(one, float | UntilNext)), None
+        )
         self.schema = b"" if first is None else first.schema.serialize().to_pybytes()
         self.processes = {}
         self._batch = batch
@@ -111,7 +129,7 @@ class ProcessFeed:
 
     def _run(self, text, index):
         messages = [
-            one if isinstance(one, float) else one.serialize().to_pybytes()
+            one if isinstance(one, float | UntilNext) else one.serialize().to_pybytes()
             for one in self._batch.tasks[index]
         ]
         if self._batch.act is None:

@@ -1,7 +1,10 @@
 """Slots as processes of this host: all of the engine but Spark, which these stand in for."""
 
+import os
+import signal
 import threading
 from collections import deque
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -23,6 +26,7 @@ from ridgeline.stram.placement import Offer
 from support.engine.fed_slots import MicroBatches, ProcessFeed
 from support.engine.forked_slots import PROCESSES, no_slot, slot
 from support.engine.on_spark import SparkRun, raises
+from support.waiting import wait_until
 
 _TRIES = 4
 """As Spark tries a task."""
@@ -97,6 +101,22 @@ class ProcessJobs:
         for thread in self._threads:
             thread.join(seconds)
         assert not any(thread.is_alive() for thread in self._threads)
+
+
+def kill(*pids):
+    """SIGKILL to slots; all are dead when it returns, so that the run learns of all at once."""
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not any(map(_lives, pids)), "the slots to be dead")
+
+
+def _lives(pid):
+    """True unless all threads of a process are gone, and so are its connections."""
+    try:
+        found = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return found[0] not in "ZX" or len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
+    except OSError:
+        return False
 
 
 class NoSharing:
