@@ -112,6 +112,58 @@ def test_contradictions_name_the_rules(
     assert [str(found) for found in find_faults(chain(*rules, localities=localities))] == [fault]
 
 
+@pytest.mark.guide("002", "Specifying Affinity Rules")
+def test_operators_of_different_hosts_share_no_container() -> None:
+    on_alpha = AffinityRule("AFFINITY", ["source", "check"], hosts=["alpha"])
+    app = chain(on_alpha, locality_host="beta")
+    assert [box & {"source", "check", "balances"} for box in containers(app)][:2] == [
+        {"source", "check"},
+        {"balances"},
+    ]
+    text = describe(plan_application(app))
+    assert "rule `affinity 1` (AFFINITY NODE_LOCAL of `source`, `check` to host `alpha`) is kept" in text
+    assert "rule `balances.locality_host` (AFFINITY NODE_LOCAL of `balances` to host `beta`) is kept" in text
+
+
+HOSTLESS: list[tuple[list[AffinityRule], dict[str, Any], str]] = [
+    (
+        [AffinityRule("AFFINITY", ["balances"], hosts=["a"])],
+        {"locality_host": "b"},
+        "leave nowhere for `balances`",
+    ),
+    ([AffinityRule("ANTI_AFFINITY", ["balances"], hosts=["b"])], {"locality_host": "b"}, "leave nowhere"),
+    (
+        [AffinityRule("AFFINITY", ["check", "balances"]), AffinityRule("AFFINITY", ["check"], hosts=["a"])],
+        {"locality_host": "b"},
+        "leave nowhere for `check`, `balances`",
+    ),
+    (
+        [AffinityRule("ANTI_AFFINITY", ["balances", "balances"])],
+        {"locality_host": "b", "partitions": 2},
+        "leave too few places for `balances`",
+    ),
+    (
+        [AffinityRule("ANTI_AFFINITY", ["log", "balances"]), AffinityRule("AFFINITY", ["log"], hosts=["b"])],
+        {"locality_host": "b"},
+        "leave too few places for `log`, `balances`",
+    ),
+    (
+        [AffinityRule("AFFINITY", ["balances"], hosts=["r"], locality="RACK_LOCAL")],
+        {"locality_rack": "s"},
+        "leave nowhere",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rules", "attributes", "what"), HOSTLESS)
+def test_hosts_that_contradict_are_faults(
+    rules: list[AffinityRule], attributes: dict[str, Any], what: str
+) -> None:
+    (fault,) = find_faults(chain(*rules, **attributes))
+    assert what in str(fault)
+    assert "; leave one of them out, or name other hosts" in str(fault)
+
+
 def test_a_relaxed_rule_that_cannot_be_kept_is_given_up_and_the_plan_says_so() -> None:
     rule = AffinityRule("ANTI_AFFINITY", ["check", "log"], locality="CONTAINER_LOCAL", relax=True)
     plan = plan_application(chain(rule, localities={"rejected": "THREAD_LOCAL"}))
@@ -131,11 +183,13 @@ def test_faulty_rules_are_all_told_at_once() -> None:
         AffinityRule("AFFINITY", ["source", "check"], locality="HOST"),  # type: ignore[arg-type]
         AffinityRule("AFFINITY", ["balances", "balances"], locality="CONTAINER_LOCAL"),
         AffinityRule("AFFINITY", ["balances", "store"], locality="CONTAINER_LOCAL"),
+        AffinityRule("AFFINITY", ["source"], hosts=["a", 5]),  # type: ignore[list-item]
+        AffinityRule("AFFINITY", ["source"], hosts=["a"], locality="CONTAINER_LOCAL"),
         "together",
     ]
     faults = find_faults(chain(*rules, partitions=2))
-    assert {fault.where for fault in faults} == {f"affinity {number}" for number in range(1, 12)}
-    assert len(faults) == 11
+    assert {fault.where for fault in faults} == {f"affinity {number}" for number in range(1, 14)}
+    assert len(faults) == 13
     assert "did you mean `check`?" in str(faults[1])
 
 

@@ -1,5 +1,7 @@
 """How many slots there are, what lives in them, and where they should run."""
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from ridgeline import AffinityRule, Application
 from ridgeline.api.errors import RidgelineError
 from ridgeline.plan.planner import plan_application
+from ridgeline.stram.hosts import Unit, choose_hosts
 from ridgeline.stram.placement import Offer, Wish, broken_rules, count_slots, place, wishes
 from support.stram.plans import Counter, Source, plan
 
@@ -152,7 +155,16 @@ def test_rules_choose_hosts_and_racks():
     apart = AffinityRule("ANTI_AFFINITY", ["source0", "step0"])
     spread = AffinityRule("ANTI_AFFINITY", ["step1", "step1"])
     racks = AffinityRule("ANTI_AFFINITY", ["source0", "source1"], locality="RACK_LOCAL")
-    for rules, slots in (((together, apart), 4), ((spread, apart), 4), ((racks, spread), 4), ((apart,), 2)):
+    there = AffinityRule("AFFINITY", ["step0", "source1"], hosts=["b", "c"])
+    elsewhere = AffinityRule("ANTI_AFFINITY", ["source0"], hosts=["1"], locality="RACK_LOCAL")
+    for rules, slots in (
+        ((together, apart), 4),
+        ((spread, apart), 4),
+        ((racks, spread), 4),
+        ((apart,), 2),
+        ((there, elsewhere), 4),
+        ((there, spread, elsewhere), 6),
+    ):
         found = ruled(*rules)
         placement = place(found, slots)
         wished = wishes(found, placement, HOSTS)
@@ -165,6 +177,9 @@ def test_rules_choose_hosts_and_racks():
             assert len(set(at["step1"])) == 2
         if racks in rules:
             assert {HOSTS[host].rack for host in (*at["source0"], *at["source1"])} == {"1", "2"}
+        if there in rules:
+            assert {*at["step0"], *at["source1"]} <= {"b", "c"}
+            assert HOSTS[at["source0"][0]].rack == "2"
         assert not broken_rules(found, placement, wished, HOSTS)
 
 
@@ -218,3 +233,31 @@ def test_every_rule_is_kept_or_told(rules, slots):
         elif rule.name not in told:
             assert sum(map(len, hosts)) == len(set().union(*hosts))
             assert all(len(set(at[name])) == len(at[name]) for name in rule.spread)
+
+
+def test_a_host_that_is_not_there_is_told_and_the_slot_runs_anywhere():
+    found = ruled(
+        AffinityRule("AFFINITY", ["source0"], hosts=["z"]), AffinityRule("AFFINITY", ["step0"], hosts=["a"])
+    )
+    placement = place(found, 6)
+    wished = wishes(found, placement, HOSTS)
+    assert [rule.name for rule in broken_rules(found, placement, wished, HOSTS)] == ["affinity 1"]
+    assert {*hosts_of(found, placement, wished)["step0"]} == {"a"}
+
+
+def test_choosing_hosts_comes_to_an_end_where_there_is_no_solution():
+    count = 40
+    pairs = list(itertools.combinations(range(count), 2))
+    free = dict.fromkeys(map(str, range(count - 1)), 1)
+    units = [Unit(1, list(free))] * count
+    assert choose_hosts(units, free, dict.fromkeys(free, ""), pairs, []) is None
+    chosen = choose_hosts(units[1:], free, dict.fromkeys(free, ""), [(0, 1)], [])
+    assert chosen is not None
+    assert chosen[0] != chosen[1]
+
+
+def test_units_of_one_rack_group_get_hosts_of_one_rack_though_places_are_elsewhere():
+    free = {"a1": 1, "b1": 5, "b2": 0}
+    racks = {"a1": "a", "b1": "b", "b2": "b"}
+    units = [Unit(1, list(free), rack_group=0)] * 2
+    assert {*(choose_hosts(units, free, racks, [(0, 1)], []) or ())} == {"b1", "b2"}

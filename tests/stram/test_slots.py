@@ -1,11 +1,16 @@
 """Stories of slots: what joins, what is lost, what follows."""
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline.stram.placement import Offer, Wish
+from ridgeline import AffinityRule, Application
+from ridgeline.plan.planner import plan_application
+from ridgeline.stram.placement import Offer, Wish, place
+from ridgeline.stram.rules import PlanRules, Rules, describe_given_up
 from ridgeline.stram.slots import (
     AskHosts,
+    GiveUpRule,
     GiveUpSlot,
     Introduce,
     Member,
@@ -15,6 +20,7 @@ from ridgeline.stram.slots import (
     Slots,
     StartSlot,
 )
+from support.stram.plans import Counter, Source
 
 
 def member(number):
@@ -116,13 +122,23 @@ def on(host, number=0):
     return Member(host, 100 + number, "address", host)
 
 
+class Wished(Rules):
+    """Wishes of a function of the hosts, and no other rules."""
+
+    def __init__(self, wish):
+        self._wish = wish
+
+    def wishes(self, placement, offers, stay):
+        return self._wish(offers)
+
+
 def near_slots():
     """Two slots that must be on one host: alpha, or the first one that is there."""
 
-    def wish(_placement, offers):
+    def wish(offers):
         return dict.fromkeys((0, 1), Wish(tuple(sorted(offers))[:1], binding=True)) if offers else {}
 
-    slots = Slots(((0,), (1,)), 1, wish, TWO_HOSTS)
+    slots = Slots(((0,), (1,)), 1, Wished(wish), TWO_HOSTS)
     assert list(slots.start()) == [StartSlot(0, 0, ("alpha",)), StartSlot(1, 0, ("alpha",))]
     return slots
 
@@ -162,7 +178,7 @@ def test_slots_of_a_host_that_is_gone_may_be_on_another_one():
 
 
 def test_a_slot_stays_where_it_is():
-    slots = Slots(((0,), (1,)), 1, lambda _placement, _offers: {0: Wish(("alpha",))}, TWO_HOSTS)
+    slots = Slots(((0,), (1,)), 1, Wished(lambda _offers: {0: Wish(("alpha",))}), TWO_HOSTS)
     assert list(slots.start()) == [StartSlot(0, 0, ("alpha",)), StartSlot(1, 0)]
     slots.joined(0, on("beta"))
     assert slots.joined(1, on("alpha")) == (Introduce(),)
@@ -171,10 +187,159 @@ def test_a_slot_stays_where_it_is():
 
 
 def test_hosts_that_come_later_are_known_to_wishes():
-    def wish(_placement, offers):
+    def wish(offers):
         return dict.fromkeys((0, 1), Wish(("alpha",), binding=True)) if len(offers) > 1 else {}
 
-    slots = Slots(((0,), (1,)), 1, wish, {"alpha": Offer(1)})
+    slots = Slots(((0,), (1,)), 1, Wished(wish), {"alpha": Offer(1)})
     slots.joined(0, on("alpha"))
     assert slots.joined(1, on("beta")) == (AskHosts(),)
     assert slots.offered(TWO_HOSTS) == [MoveSlot(1, ("alpha",))]
+
+
+def ruled_slots(*rules, slots, hosts, partitions=3):
+    """Slots of a source and a step in partitions, under rules, as if on a cluster with these hosts."""
+    app = Application("app")
+    source = app.add_operator("source", Source())
+    step = app.add_operator("step", Counter(), partitions=partitions)
+    app.add_stream("items", source.out, step.data)
+    for rule in rules:
+        app.add_affinity(rule)
+    plan = plan_application(app)
+    offers = {host: Offer(4) for host in hosts}
+    found = Slots(place(plan, slots), 9, PlanRules(plan), offers)
+    asked = found.start()
+    assert all(one.hosts for one in asked)
+    where = {one.slot: one.hosts[0] for one in asked}
+    for slot, host in where.items():
+        last = found.joined(slot, on(host, slot))
+    assert last == (Introduce(),)
+    return found, where, plan
+
+
+def homes(found, plan, where):
+    """The hosts of the step's partitions, and of the source."""
+    slot_of = {box: slot for slot, hosted in enumerate(found.placement) for box in hosted}
+    names = {op.id: op.name for op in plan.physical.operators}
+    at = {"source": [], "step": []}
+    for box in plan.execution.containers:
+        for one in box.operators:
+            at[names[one]].append(where[slot_of[box.id]])
+    return at
+
+
+SPREAD = AffinityRule("ANTI_AFFINITY", ["step", "step"])
+APART = AffinityRule("ANTI_AFFINITY", ["source", "step"])
+
+
+def test_a_host_that_is_lost_has_its_slots_where_strict_rules_let_them_be():
+    slots, where, plan = ruled_slots(SPREAD, slots=3, hosts=["a", "b", "c", "d"])
+    lost = next(slot for slot, host in where.items() if host == homes(slots, plan, where)["step"][0])
+    left = {host: Offer(4) for host in "abcd" if host != where[lost]}
+    slots.job_ended(lost, "host gone")
+    wrong = next(host for slot, host in where.items() if slot != lost)
+    assert slots.joined(lost, on(wrong, 9)) == (AskHosts(),)
+    (moved,) = slots.offered(left)
+    assert set(moved.hosts).isdisjoint({*where.values()})  # the fourth host
+    slots.job_ended(lost, "moved")
+    assert slots.joined(lost, on(moved.hosts[0], 10)) == (Introduce(),)
+
+
+@pytest.mark.guide("002", "Affinity Rules")
+@pytest.mark.parametrize("relax", [False, True])
+def test_a_rule_that_no_host_is_left_for_is_the_end_if_it_is_strict_and_else_is_told_once(relax):
+    rule = AffinityRule("ANTI_AFFINITY", ["source", "step"], relax=relax)
+    slots, where, _ = ruled_slots(rule, slots=2, hosts=["a", "b"], partitions=1)
+    for _ in range(0 if relax else 3):
+        slots.job_ended(0, "host gone")
+        assert slots.joined(0, on(where[1], 9)) == (AskHosts(),)
+        assert slots.offered({where[1]: Offer(4)}) == [MoveSlot(0, (where[0],))]  # it may come back
+    slots.job_ended(0, "host gone")
+    found = slots.joined(0, on(where[1], 9))
+    if relax:
+        assert found == (AskHosts(),)
+        found = slots.offered({where[1]: Offer(4)})
+    (given_up,) = [one for one in found if isinstance(one, GiveUpRule)]
+    assert given_up.hosts == (where[1],)
+    text = describe_given_up(given_up.rule, given_up.hosts, given_up.slots)
+    assert "rule `affinity 1` (ANTI_AFFINITY NODE_LOCAL of `source`, `step`)" in text
+    assert f"there are 2 slots on host `{where[1]}`" in text
+    assert ("give Spark more hosts" in text) is not relax
+    assert (Introduce() in found) is relax
+    if relax:
+        slots.lost(1, "killed")
+        assert slots.joined(1, on(where[1], 11)) == (Introduce(),)
+
+
+def test_fewer_slots_keep_strict_rules_or_the_application_ends():
+    slots, where, plan = ruled_slots(APART, slots=4, hosts=["a", "b"])
+    before = homes(slots, plan, where)
+    alone = next(slot for slot, hosted in enumerate(slots.placement) if where[slot] == before["source"][0])
+    for slot in {0, 1, 2, 3} - {alone}:
+        slots.lost(slot, "no core")
+    found = slots.make_do(2)  # the source's slot and one beside the steps
+    assert not any(isinstance(one, GiveUpRule) for one in found)
+    after = homes(slots, plan, where)
+    assert set(after["source"]).isdisjoint(after["step"])
+    assert [one.rule.name for one in slots.make_do(1)] == ["affinity 1"]
+    assert len(slots.active) == 2  # nothing has changed
+
+
+def follow(slots, todo, offers, choose):
+    """Carry instructions out on these hosts, each time on one that `choose` takes; the rules given up."""
+    todo, given_up = list(todo), []
+    while todo:
+        match todo.pop(0):
+            case GiveUpRule(rule):
+                given_up.append(rule)
+            case AskHosts():
+                todo += slots.offered(offers)
+            case MoveSlot(slot, hosts):
+                slots.job_ended(slot, "moved")
+                todo += slots.joined(
+                    slot, on(choose(sorted(offers.keys() & {*hosts}) or sorted(offers)), slot)
+                )
+    return given_up
+
+
+def test_a_rule_of_hosts_is_kept_where_slots_are_fewer():
+    on_b = AffinityRule("AFFINITY", ["source"], hosts=["b"])
+    slots, where, plan = ruled_slots(on_b, slots=3, hosts=["a", "b"])
+    assert homes(slots, plan, where)["source"] == ["b"]
+    for slot, host in where.items():
+        if host == "b":
+            slots.lost(slot, "no core")
+    assert not follow(slots, slots.make_do(2), {"a": Offer(4), "b": Offer(4)}, lambda hosts: hosts[0])
+    at = {slot: member.node for slot, member in slots.members.items()}
+    assert homes(slots, plan, at)["source"] == ["b"]
+
+
+TOGETHER = AffinityRule("AFFINITY", ["source", "step"])
+ON_TWO = AffinityRule("AFFINITY", ["step"], hosts=["a", "b"])
+NOT_ON_A = AffinityRule("ANTI_AFFINITY", ["source"], hosts=["a"])
+PREFER_C = AffinityRule("AFFINITY", ["source"], hosts=["c"], relax=True)
+SETS = [[], [SPREAD], [APART], [TOGETHER, ON_TWO], [SPREAD, NOT_ON_A], [APART, PREFER_C], [ON_TWO, NOT_ON_A]]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(SETS), st.integers(2, 3), st.data())
+def test_strict_rules_are_kept_or_the_application_ends_whatever_comes_and_goes(rules, number, data):
+    slots, _, plan = ruled_slots(*rules, slots=number, hosts="abcd", partitions=2)
+
+    def choose(hosts):
+        return data.draw(st.sampled_from(hosts))
+
+    for _ in range(data.draw(st.integers(1, 8))):
+        alive = sorted(data.draw(st.sets(st.sampled_from("abcd"), min_size=1)))
+        offers = {host: Offer(4) for host in alive}
+        todo = list(slots.make_do(data.draw(st.integers(1, 3))))
+        for slot in slots.active:
+            if slot not in slots.members or slots.members[slot].node not in alive:
+                slots.lost(slot, "gone")
+                todo += slots.joined(slot, on(choose(alive), slot))
+        given_up = follow(slots, todo, offers, choose)
+        if any(not rule.relax for rule in given_up):
+            return
+        boxes = sorted(box for hosted in slots.placement for box in hosted)
+        assert boxes == [box.id for box in plan.execution.containers]
+        at = {slot: member.node for slot, member in slots.members.items()}
+        assert all(rule.relax for rule in PlanRules(plan).broken(slots.placement, at, offers))

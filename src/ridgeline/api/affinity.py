@@ -33,7 +33,8 @@ class AffinityRule:
     `operators`: two or more, by name or as added. The same one twice means its partitions. A module's name
     means all of its operators. `pattern`: a regular expression for whole names, in place of `operators`.
     `locality`: what they share, or do not: a container, a host or a rack. `relax`: True gives the rule up
-    where it cannot be kept; the plan says so.
+    where it cannot be kept; the plan says so. `hosts`: names of hosts, or of racks if `locality` is
+    RACK_LOCAL. The operators run on these hosts only, or on none of them. One operator is enough then.
 
     In a container, partition 0 is with partition 0, and so on. On a host or a rack all partitions are
     together; apart means that no partition of one is where a partition of another is.
@@ -43,6 +44,7 @@ class AffinityRule:
         >>> apart = AffinityRule("ANTI_AFFINITY", pattern="store.*", locality="CONTAINER_LOCAL")
         >>> apart.relax
         False
+        >>> near_the_disks = AffinityRule("AFFINITY", ["store"], hosts=["alpha", "beta"])
     """
 
     type: AffinityType | Literal["AFFINITY", "ANTI_AFFINITY", "affinity", "anti_affinity"]
@@ -50,6 +52,7 @@ class AffinityRule:
     pattern: str | None = None
     locality: Locality | LocalityName = "NODE_LOCAL"
     relax: bool = False
+    hosts: Sequence[str] = ()
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> AffinityRule:

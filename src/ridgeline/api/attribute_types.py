@@ -76,6 +76,8 @@ class OperatorAttributes(TypedDict, total=False):
     memory_mb: int | None
     vcores: int | None
     gpus: int | None
+    locality_host: str | None
+    locality_rack: str | None
 
 
 class ApplicationAttributes(TypedDict, total=False):

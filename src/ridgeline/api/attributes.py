@@ -241,6 +241,21 @@ _ALL = (
         1024,
     ),
     Attribute(
+        "locality_host",
+        _OPERATOR,
+        str,
+        None,
+        "in slots: the host where its partitions run if Spark can start them there, as Spark names it; "
+        "an `AffinityRule(..., hosts=[...])` is strict",
+    ),
+    Attribute(
+        "locality_rack",
+        _OPERATOR,
+        str,
+        None,
+        "in slots: as `locality_host`, any host of this rack; where Hadoop names racks, as on YARN",
+    ),
+    Attribute(
         "locality",
         _scopes(Scope.STREAM),
         Locality,

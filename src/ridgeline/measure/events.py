@@ -411,7 +411,7 @@ class SlotsReduced:
 
 @dataclass(frozen=True, slots=True)
 class SlotMisplaced:
-    """A slot is not on one of `hosts`, where a stream's locality asks for it: Spark is asked again.
+    """A slot is not on one of `hosts`, where a locality or a rule asks for it: Spark is asked again.
 
     `host`: Spark was asked often enough, and the slot goes on here; "" before.
     """
@@ -426,10 +426,10 @@ class SlotMisplaced:
         """For people."""
         wanted = " or ".join(f"`{host}`" for host in self.hosts)
         if not self.host:
-            return f"slot {self.slot} is asked for again: its streams' locality needs it on {wanted}"
+            return f"slot {self.slot} is asked for again: a locality or a rule needs it on {wanted}"
         return (
             f"slot {self.slot} stays on `{self.host}`: Spark did not start it on {wanted}, "
-            "where its streams' locality needs it; has that host a free core?"
+            "where a locality or a rule needs it; has that host a free core?"
         )
 
 

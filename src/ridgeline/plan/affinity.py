@@ -4,43 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import Fault
 from ridgeline.plan.colocation import Edge, Groups, Join, Node, find_groups, one_to_one
 from ridgeline.plan.draft import listed
+from ridgeline.plan.placement_rule import PlacementRule, find_homeless
 from ridgeline.plan.topology import find_path, successors
-
-
-@dataclass(frozen=True, slots=True)
-class PlacementRule:
-    """An affinity rule with the full names of its operators; one that is named twice means its partitions.
-
-    `name`: which of the rules it is, for errors. `apart`: the operators run apart.
-    """
-
-    name: str
-    apart: bool
-    operators: tuple[str, ...]
-    locality: Locality
-    relax: bool
-
-    @property
-    def title(self) -> str:
-        """The rule as errors and plans show it."""
-        kind = "ANTI_AFFINITY" if self.apart else "AFFINITY"
-        return f"`{self.name}` ({kind} {self.locality} of {listed(list(self.operators))})"
-
-    @property
-    def spread(self) -> tuple[str, ...]:
-        """The operators whose own partitions are meant."""
-        return tuple(name for name in dict.fromkeys(self.operators) if self.operators.count(name) > 1)
-
-    @property
-    def pairs(self) -> list[tuple[str, str]]:
-        """The pairs of different operators that are apart."""
-        return list(combinations(dict.fromkeys(self.operators), 2)) if self.apart else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +57,13 @@ def find_contradiction(
     groups = find_groups(nodes, edges, joins_of(rules, nodes))
     if groups.faults:
         return Fault(last.name, groups.faults[0].what, "leave the rule out, or a locality; or `relax=True`")
-    return next(_kept_together(nodes, edges, rules, groups), None)
+    return next(_contradictions(nodes, edges, rules, groups), None)
 
 
-def _kept_together(
+def _contradictions(
     nodes: Sequence[Node], edges: Sequence[Edge], rules: Sequence[PlacementRule], groups: Groups
 ) -> Iterator[Fault]:
-    """A fault for each rule that wants apart what other rules and streams put together."""
+    """A fault for each rule that wants apart what is together, and for operators without a host."""
     numbers = {node.name: number for number, node in enumerate(nodes)}
     ties = {
         Locality.CONTAINER_LOCAL: _ties(nodes, edges, rules, groups, ()),
@@ -113,6 +84,12 @@ def _kept_together(
             number = numbers[name]
             if len(set(home[number])) < len(home[number]):
                 yield _contradiction(nodes, rules, rule, ties[level], (number, number))
+    if any(rule.hosts for rule in rules):
+        by_name = {
+            level: {node.name: homes[level][number] for number, node in enumerate(nodes)}
+            for level in (Locality.NODE_LOCAL, Locality.RACK_LOCAL)
+        }
+        yield from find_homeless(rules, by_name)
 
 
 def _ties(
@@ -136,7 +113,7 @@ def _ties(
             label = f"stream `{edge.stream}` ({edge.locality})"
             found.append(_Tie(edge.source, edge.sink, label, every=not one_to_one(nodes, edge)))
     for rule in rules:
-        if not rule.apart and rule.locality in localities:
+        if rule.near and rule.locality in localities:
             members = [numbers[name] for name in rule.operators]
             found += [_Tie(first, second, rule.title, every=True) for first, second in pairwise(members)]
     return found

@@ -10,11 +10,14 @@ from ridgeline.api.application import Application
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.patterns import Pattern
-from ridgeline.plan.affinity import PlacementRule, find_contradiction
+from ridgeline.plan.affinity import find_contradiction
 from ridgeline.plan.colocation import Edge, Node, find_groups
 from ridgeline.plan.draft import Draft, listed
+from ridgeline.plan.placement_rule import PlacementRule
 
 _LEAST = 2
+_BY_ATTRIBUTE = {"locality_host": Locality.NODE_LOCAL, "locality_rack": Locality.RACK_LOCAL}
+"""The attributes of operators that name a host or a rack."""
 
 
 def read_affinity(draft: Draft, app: Application) -> list[PlacementRule]:
@@ -29,6 +32,21 @@ def read_affinity(draft: Draft, app: Application) -> list[PlacementRule]:
             read = _read(draft, f"{module.name}.affinity {position}", f"{module.name}.", rule)
             if read is not None:
                 rules.append(read)
+    for attribute, locality in _BY_ATTRIBUTE.items():
+        for operator in draft.operators:
+            host = operator.attributes[attribute]
+            if host is not None and attribute not in operator.doubtful:
+                name = f"{operator.name}.{attribute}"
+                wanted = PlacementRule(
+                    name,
+                    apart=False,
+                    operators=(operator.name,),
+                    locality=locality,
+                    relax=True,
+                    hosts=(host,),
+                    declared=True,
+                )
+                rules.append(wanted)
     return rules
 
 
@@ -56,15 +74,33 @@ def _read(draft: Draft, where: str, prefix: str, rule: Any) -> PlacementRule | N
     names = (
         _named(draft, where, prefix, rule) if rule.pattern is None else _matched(draft, where, prefix, rule)
     )
+    hosts = _hosts(draft, where, rule, locality)
     if len(draft.faults) > before:
         return None
-    if len(names) < _LEAST:
+    if len(names) < (1 if hosts else _LEAST):
         what = f"a rule needs two operators; found {listed(names) or 'none'}"
         draft.fault(where, what, "name two, or one twice for its partitions")
         return None
     return PlacementRule(
-        where, AffinityType[kind] is AffinityType.ANTI_AFFINITY, tuple(names), Locality[locality], rule.relax
+        where,
+        AffinityType[kind] is AffinityType.ANTI_AFFINITY,
+        tuple(names),
+        Locality[locality],
+        rule.relax,
+        hosts,
     )
+
+
+def _hosts(draft: Draft, where: str, rule: AffinityRule, locality: str) -> tuple[str, ...]:
+    """The hosts or racks that a rule names; adds a fault if they are none."""
+    given = [rule.hosts] if isinstance(rule.hosts, str) else rule.hosts
+    if not isinstance(given, (list, tuple)) or not all(isinstance(one, str) and one for one in given):
+        draft.fault(where, f"`hosts` is {shorten(rule.hosts)}", "give a list of names of hosts")
+        return ()
+    if given and locality in (Locality.THREAD_LOCAL, Locality.CONTAINER_LOCAL):
+        remedy = "leave the locality out for hosts, or give RACK_LOCAL for racks"
+        draft.fault(where, f"a rule that names hosts has locality {locality}", remedy)
+    return tuple(dict.fromkeys(given))
 
 
 def _named(draft: Draft, where: str, prefix: str, rule: AffinityRule) -> list[str]:
@@ -107,7 +143,7 @@ def check_affinity(draft: Draft, nodes: Sequence[Node], edges: Sequence[Edge]) -
         found = find_contradiction(nodes, edges, [*kept, rule])
         if found is None:
             kept.append(rule)
-        elif rule.relax:
+        elif rule.relax and not rule.declared:
             draft.given_up.append((rule, found.what))
         else:
             draft.faults.append(found)

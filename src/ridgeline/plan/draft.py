@@ -13,8 +13,8 @@ from ridgeline.api.partitioner import Partition
 from ridgeline.api.schema import Schema
 
 if TYPE_CHECKING:
-    from ridgeline.plan.affinity import PlacementRule
     from ridgeline.plan.modules import DraftModule
+    from ridgeline.plan.placement_rule import PlacementRule
 
 
 FAULTY: Any = type("Faulty", (), {"__repr__": lambda _self: "<faulty>"})()

@@ -12,6 +12,7 @@ from ridgeline.plan.execution import Container, ExecutionPlan, Stage
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.partitioning import parallel_ports
 from ridgeline.plan.physical import PhysicalPlan
+from ridgeline.plan.placement_rule import limits_of
 
 
 def build_execution(logical: LogicalPlan, physical: PhysicalPlan) -> ExecutionPlan:
@@ -78,6 +79,9 @@ class _Planner:
         for first, second in (pair for rule in logical.affinity for pair in rule.pairs):
             self.strangers[first].add(second)
             self.strangers[second].add(first)
+        limits = limits_of(logical.affinity)
+        for name, limit in limits.items():
+            self.strangers[name] |= {other for other, of_other in limits.items() if of_other != limit}
 
     def place(self, group: tuple[int, ...]) -> None:
         """Put the partitions of a group, and the unifiers before and behind them, into containers."""

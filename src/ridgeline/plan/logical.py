@@ -12,7 +12,7 @@ from ridgeline.api.partitioner import Partition
 from ridgeline.api.schema import Schema
 
 if TYPE_CHECKING:
-    from ridgeline.plan.affinity import PlacementRule
+    from ridgeline.plan.placement_rule import PlacementRule
 
 
 @dataclass(frozen=True, slots=True)

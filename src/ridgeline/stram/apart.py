@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations, product
 
 from ridgeline.api.attributes import Locality
-from ridgeline.plan.affinity import PlacementRule
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.placement_rule import PlacementRule
 
 Pairs = frozenset[tuple[int, int]]
 """Pairs of containers, or of what holds them, the lower number first."""
@@ -36,11 +36,10 @@ def apart_by(plan: Plan, rule: PlacementRule) -> Pairs:
     return frozenset((min(pair), max(pair)) for pair in pairs)
 
 
-def containers_apart(plan: Plan, localities: Collection[Locality], *, relaxed: bool = True) -> Pairs:
-    """The containers that rules of these localities want apart; with relaxed rules, or strict ones only."""
-    kept = [rule for rule in plan.logical.affinity if relaxed or not rule.relax]
-    rules = [rule for rule in kept if rule.locality in localities]
-    return frozenset(pair for rule in rules for pair in apart_by(plan, rule))
+def containers_apart(plan: Plan, localities: Collection[Locality], rules: Iterable[PlacementRule]) -> Pairs:
+    """The containers that those of the rules want apart that have these localities."""
+    chosen = [rule for rule in rules if rule.locality in localities]
+    return frozenset(pair for rule in chosen for pair in apart_by(plan, rule))
 
 
 def lifted(pairs: Pairs, groups: Sequence[Sequence[int]]) -> Pairs:
@@ -63,32 +62,43 @@ def colours(count: int, pairs: Pairs) -> Sequence[int]:
     return [found[node] for node in range(count)]
 
 
-def broken(plan: Plan, where: Mapping[int, str], racks: Mapping[str, str]) -> Sequence[PlacementRule]:
-    """The rules that are not kept where containers are on these hosts. `racks`: of the hosts."""
-    found = []
-    for rule in plan.logical.affinity:
-        of_racks = rule.locality is Locality.RACK_LOCAL
-        place = {box: racks.get(host, "") if of_racks else host for box, host in where.items()}
-        if any(place[one] == place[other] for one, other in apart_by(plan, rule)):
-            found.append(rule)
+def allowed_hosts(
+    plan: Plan, racks: Mapping[str, str], rules: Iterable[PlacementRule]
+) -> Mapping[int, frozenset[str]]:
+    """The hosts where each container may run that rules of hosts name. `racks`: of all hosts."""
+    homes, found = containers_of(plan), dict[int, frozenset[str]]()
+    for rule in rules:
+        if rule.hosts:
+            allowed = frozenset(host for host, rack in racks.items() if rule.allows(host, rack))
+            for container in (one for name in rule.operators for one in homes[name]):
+                found[container] = found.get(container, allowed) & allowed
     return found
 
 
-def hosts_for(
-    sizes: Sequence[int],
-    free: Mapping[str, int],
-    racks: Mapping[str, str],
-    by_rack: Iterable[tuple[int, int]],
-) -> Sequence[str]:
-    """A host for each colour: each another one where there are enough, the largest on the freest host.
+def broken(plan: Plan, where: Mapping[int, str], racks: Mapping[str, str]) -> Sequence[PlacementRule]:
+    """The rules that are not kept where containers are on these hosts. `racks`: of the hosts.
 
-    `sizes`: how many slots of each colour; `by_rack`: pairs of colours that must be on different racks.
+    Containers that are in no place are left out.
     """
-    foes = {pair for one, other in by_rack for pair in ((one, other), (other, one))}
-    chosen: dict[int, str] = {}
-    for colour in sorted(range(len(sizes)), key=lambda colour: (-sizes[colour], colour)):
-        barred = {racks[host] for other, host in chosen.items() if (colour, other) in foes}
-        fresh = [host for host in free if host not in chosen.values()]
-        fitting = [host for host in fresh if racks[host] not in barred] or fresh or list(free)
-        chosen[colour] = min(fitting, key=lambda host: (-free[host], host))
-    return [chosen[colour] for colour in range(len(sizes))]
+    homes, found = containers_of(plan), []
+    for rule in plan.logical.affinity:
+        of_racks = rule.locality is Locality.RACK_LOCAL
+        places = {
+            name: [
+                racks.get(where[box], "") if of_racks else where[box] for box in homes[name] if box in where
+            ]
+            for name in rule.operators
+        }
+        if rule.hosts:
+            hosts = [where[box] for name in rule.operators for box in homes[name] if box in where]
+            kept = all(rule.allows(host, racks.get(host, "")) for host in hosts)
+        elif rule.near:
+            kept = len({place for some in places.values() for place in some}) <= 1
+        elif rule.apart and not rule.locality.together:
+            spread = all(len(set(places[name])) == len(places[name]) for name in rule.spread)
+            kept = spread and all(set(places[one]).isdisjoint(places[two]) for one, two in rule.pairs)
+        else:
+            kept = True
+        if not kept:
+            found.append(rule)
+    return found

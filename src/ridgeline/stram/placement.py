@@ -8,12 +8,23 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from types import MappingProxyType
 
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import RidgelineError
-from ridgeline.plan.affinity import PlacementRule
 from ridgeline.plan.execution import Plan
-from ridgeline.stram.apart import broken, colours, containers_apart, containers_of, hosts_for, lifted
+from ridgeline.plan.placement_rule import PlacementRule, limits_of
+from ridgeline.stram.apart import (
+    Pairs,
+    allowed_hosts,
+    broken,
+    colours,
+    containers_apart,
+    containers_of,
+    lifted,
+)
+from ridgeline.stram.hosts import Unit, choose_hosts
 
 RESERVED_CORES = 1
 """Cores that slots leave at least to Spark's own jobs: what publishers write, checks at the start."""
@@ -21,6 +32,7 @@ RESERVED_CORES = 1
 Placement = tuple[tuple[int, ...], ...]
 """The containers of each slot, by slot number."""
 
+_NOBODY: Mapping[int, str] = MappingProxyType({})
 _ONE_HOST = frozenset({Locality.NODE_LOCAL})
 _ONE_RACK = frozenset({Locality.NODE_LOCAL, Locality.RACK_LOCAL})
 
@@ -39,7 +51,7 @@ Offers = Mapping[str, Offer]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The hosts where a slot should run; none: anywhere. `binding`: a stream's locality asks for it."""
+    """The hosts where a slot should run; none: anywhere. `binding`: a locality or a rule asks for it."""
 
     hosts: tuple[str, ...] = ()
     binding: bool = False
@@ -96,10 +108,11 @@ def _classes(plan: Plan, groups: list[list[int]], slots: int) -> list[list[list[
 
     Groups that no rule names fill the class with the fewest containers.
     """
-    pairs = lifted(containers_apart(plan, _ONE_RACK), groups)
+    rules = plan.logical.affinity
+    pairs = _not_in_one_slot(plan, groups, rules)
     found = colours(len(groups), pairs)
     if max(found, default=0) >= slots:
-        pairs = lifted(containers_apart(plan, _ONE_RACK, relaxed=False), groups)
+        pairs = _not_in_one_slot(plan, groups, [rule for rule in rules if not rule.relax])
         found = colours(len(groups), pairs)
     count = max(found, default=0) + 1
     if count == 1 or count > slots:
@@ -110,6 +123,18 @@ def _classes(plan: Plan, groups: list[list[int]], slots: int) -> list[list[list[
         fewest = min(classes, key=lambda members: sum(len(groups[member]) for member in members))
         (classes[found[number]] if number in named else fewest).append(number)
     return [[groups[number] for number in sorted(members)] for members in classes]
+
+
+def _not_in_one_slot(plan: Plan, groups: list[list[int]], rules: Sequence[PlacementRule]) -> Pairs:
+    """The pairs of groups that rules want on different hosts, or that may run on different hosts."""
+    homes, of_container = containers_of(plan), dict[int, frozenset[object]]()
+    for name, limit in limits_of(rules).items():
+        for container in homes[name]:
+            of_container[container] = of_container.get(container, frozenset()) | limit
+    limits = [frozenset[object]().union(*(of_container.get(one, ()) for one in group)) for group in groups]
+    limited = [number for number, limit in enumerate(limits) if limit]
+    unlike = {(one, other) for one, other in combinations(limited, 2) if limits[one] != limits[other]}
+    return lifted(containers_apart(plan, _ONE_RACK, rules), groups) | unlike
 
 
 def _slots_of(classes: Sequence[Sequence[Sequence[int]]], slots: int) -> Sequence[int]:
@@ -138,18 +163,21 @@ def _cut(groups: Sequence[Sequence[int]], slots: int) -> Placement:
     return tuple(tuple(sorted(containers[bounds[slot] : bounds[slot + 1]])) for slot in range(slots))
 
 
-def wishes(plan: Plan, placement: Placement, offers: Offers) -> Mapping[int, Wish]:
+def wishes(
+    plan: Plan, placement: Placement, offers: Offers, stay: Mapping[int, str] = _NOBODY
+) -> Mapping[int, Wish]:
     """On which host each slot should run.
 
     Slots whose containers a NODE_LOCAL stream joins get one host, those of a RACK_LOCAL stream one rack. All
-    others are spread evenly; slots that follow each other share a host where that is possible.
+    others are spread evenly; slots that follow each other share a host where that is possible. `stay`: the
+    hosts of slots that are not to move, if that breaks no rule.
     """
     if len(offers) < 2:  # noqa: PLR2004  there is nothing to choose
         return {}
     slots = [slot for slot, hosted in enumerate(placement) if hosted]
     hosts = _slots_on_one(_ONE_HOST, plan, placement)
     free = {host: offer.places for host, offer in offers.items()}
-    found: dict[int, Wish] = dict(_apart(plan, placement, offers, free))
+    found: dict[int, Wish] = dict(_ruled(plan, placement, offers, free, stay))
     for rack_group in sorted(
         _slots_on_one(_ONE_RACK, plan, placement), key=lambda group: (-len(group), group)
     ):
@@ -170,29 +198,70 @@ def wishes(plan: Plan, placement: Placement, offers: Offers) -> Mapping[int, Wis
     return found
 
 
-def _apart(plan: Plan, placement: Placement, offers: Offers, free: dict[str, int]) -> Mapping[int, Wish]:
-    """The hosts of slots that rules want apart, and of those that must be on one host with them.
+def _ruled(
+    plan: Plan, placement: Placement, offers: Offers, free: dict[str, int], stay: Mapping[int, str]
+) -> Mapping[int, Wish]:
+    """The hosts of slots that rules are about, and of those that must be on one host with them.
 
-    Takes their places from `free`. Slots of one colour share a host; see `apart.colours`.
+    Takes their places from `free`. If all rules cannot be kept, strict ones come first.
     """
+    rules = sorted(plan.logical.affinity, key=lambda rule: rule.relax)
+    found = _keep(plan, placement, offers, free, rules, stay)
+    if found is None:
+        kept: list[PlacementRule] = []
+        found = {}
+        for rule in rules:
+            more = _keep(plan, placement, offers, free, [*kept, rule], stay)
+            if more is not None:
+                kept, found = [*kept, rule], more
+    for wish in found.values():
+        free[wish.hosts[0]] -= 1
+    return found
+
+
+def _keep(
+    plan: Plan,
+    placement: Placement,
+    offers: Offers,
+    free: Mapping[str, int],
+    rules: Sequence[PlacementRule],
+    stay: Mapping[int, str],
+) -> Mapping[int, Wish] | None:
+    """Hosts with which rules are kept, of the slots that they are about; None if there are none."""
     units = _slots_on_one(_ONE_HOST, plan, placement)
-    slots = [[container for slot in unit for container in placement[slot]] for unit in units]
-    pairs = lifted(containers_apart(plan, _ONE_RACK), slots)
-    colour = colours(len(units), pairs)
-    relaxed = max(colour) < len(offers)
-    if not relaxed:
-        pairs = lifted(containers_apart(plan, _ONE_RACK, relaxed=False), slots)
-        colour = colours(len(units), pairs)
-    by_rack = lifted(containers_apart(plan, (Locality.RACK_LOCAL,), relaxed=relaxed), slots)
-    named = sorted({number for pair in pairs for number in pair})
-    sizes = [sum(len(units[one]) for one in named if colour[one] == each) for each in range(max(colour) + 1)]
+    inside = [[container for slot in unit for container in placement[slot]] for unit in units]
+    apart = lifted(containers_apart(plan, _ONE_RACK, rules), inside)
+    by_rack = lifted(containers_apart(plan, (Locality.RACK_LOCAL,), rules), inside)
     racks = {host: offer.rack for host, offer in offers.items()}
-    hosts = hosts_for(sizes, free, racks, [(colour[one], colour[other]) for one, other in by_rack])
+    allowed = allowed_hosts(plan, racks, rules)
+    groups = _containers_on_one(_ONE_RACK, plan, rules)
+    group_of = {one: number for number, group in enumerate(groups) for one in group if len(group) > 1}
+    asked: list[Unit] = []
+    numbers: list[int] = []
+    for number, unit in enumerate(units):
+        hosts = [allowed[one] for one in inside[number] if one in allowed]
+        at = [frozenset({stay[slot]}) for slot in unit if stay.get(slot) in offers]
+        if hosts or at or any(number in pair for pair in apart):
+            possible = frozenset(offers).intersection(*hosts, *at)
+            near = {group_of[one] for one in inside[number] if one in group_of}
+            asked.append(Unit(len(unit), possible, min(near, default=-1)))
+            numbers.append(number)
+    place_of = {number: place for place, number in enumerate(numbers)}
+    chosen = choose_hosts(
+        asked,
+        free,
+        racks,
+        [(place_of[one], place_of[other]) for one, other in apart],
+        [(place_of[one], place_of[other]) for one, other in by_rack],
+    )
+    if chosen is None:
+        return None
+    bound = {number for pair in apart for number in pair}
     found = {}
-    for number in named:
-        host = hosts[colour[number]]
-        free[host] -= len(units[number])
-        found.update(dict.fromkeys(units[number], Wish((host,), binding=True)))
+    for number, one, host in zip(numbers, asked, chosen, strict=True):
+        free_to_choose = number not in bound and one.rack_group < 0 and len(units[number]) == 1
+        others = sorted(set(one.allowed) - {host}) if free_to_choose else ()
+        found.update(dict.fromkeys(units[number], Wish((host, *others), binding=True)))
     return found
 
 
@@ -206,7 +275,7 @@ def broken_rules(
         for container in hosted
     }
     if len(offers) < 2:  # noqa: PLR2004  one host has all
-        where = dict.fromkeys(where, "")
+        where = dict.fromkeys(where, next(iter(offers), ""))
     return broken(plan, where, {host: offer.rack for host, offer in offers.items()})
 
 
@@ -237,8 +306,10 @@ def _shares(slots: int, free: Mapping[str, int]) -> Sequence[str]:
     return sorted(taken)
 
 
-def _containers_on_one(localities: frozenset[Locality], plan: Plan) -> list[list[int]]:
-    """Groups of containers that streams of these localities join; most are of one container."""
+def _containers_on_one(
+    localities: frozenset[Locality], plan: Plan, rules: Iterable[PlacementRule] | None = None
+) -> list[list[int]]:
+    """Groups of containers that streams of these localities, and rules, join; most are of one container."""
     wanted = {
         (stream.name, sink.operator)
         for stream in plan.logical.streams
@@ -256,8 +327,8 @@ def _containers_on_one(localities: frozenset[Locality], plan: Plan) -> list[list
             if any((stream.name, name) in wanted for name in readers[stream.sink])
         ]
     homes = containers_of(plan)
-    for rule in plan.logical.affinity:
-        if not rule.apart and rule.locality in localities:
+    for rule in plan.logical.affinity if rules is None else rules:
+        if rule.near and rule.locality in localities:
             together = [container for name in rule.operators for container in homes[name]]
             edges += [(together[0], container) for container in together[1:]]
     return _components(len(containers), edges)

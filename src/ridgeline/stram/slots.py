@@ -5,12 +5,16 @@ A slot is a long Spark task that hosts containers. No Spark, no sockets, no cloc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.stram.placement import Offers, Placement, Wish
+from ridgeline.stram.rules import Rules
 
+_NO_RULES = Rules()
 _ASKS = 3
 """How often Spark is asked again for a slot on another host."""
 
@@ -72,7 +76,21 @@ class RetireSlot:
     slot: int
 
 
-SlotInstruction = StartSlot | Introduce | GiveUpSlot | RetireSlot | AskHosts | MoveSlot | Misplaced
+@dataclass(frozen=True, slots=True)
+class GiveUpRule:
+    """A rule is not kept from now on. If it is strict, the application has failed.
+
+    `hosts`: where slots are, or could be.
+    """
+
+    rule: PlacementRule
+    hosts: tuple[str, ...]
+    slots: int
+
+
+SlotInstruction = (
+    StartSlot | Introduce | GiveUpSlot | RetireSlot | AskHosts | MoveSlot | Misplaced | GiveUpRule
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +117,23 @@ class Slots:
     gets until all have run a window. A slot that comes back should be on the host where it was, so that its
     containers find their state in the caches there.
 
-    `wish(placement, offers)` says where slots should run, see `placement.wishes`; `offers`: what hosts have.
+    `rules` say where slots should run; `offers`: what hosts have. A slot on the wrong host is asked for again
+    a few times. Then strict rules that are broken are the end of the application, see `GiveUpRule`.
     """
 
     def __init__(
         self,
         placement: Placement,
         recovery_attempts: int,
-        wish: Callable[[Placement, Offers], Mapping[int, Wish]] = lambda _placement, _offers: {},
+        rules: Rules = _NO_RULES,
         offers: Offers = MappingProxyType({}),
     ) -> None:
         self.placement = placement
-        self._wish = wish
-        self._wishes = dict(wish(placement, offers))
+        self._rules = rules
+        self._offers = offers
+        self._wishes = dict(rules.wishes(placement, offers, {}))
+        self._told: set[str] = set()
+        """The relaxed rules that were given up."""
         self._asks = [0] * len(placement)
         self._moving: set[int] = set()
         self._misplaced: set[int] = set()
@@ -147,6 +169,10 @@ class Slots:
         """A process has joined as this slot; it replaces one that was there."""
         self._members[slot] = member
         self._ever_joined.add(slot)
+        return self._go_on()
+
+    def _go_on(self) -> Sequence[SlotInstruction]:
+        """What follows once all slots are there, if they are."""
         if self.missing:
             return ()
         asked = [slot for slot in self._strays() if self._asks[slot] < _ASKS]
@@ -159,11 +185,10 @@ class Slots:
 
         Slots that are on the wrong host are moved, unless Spark was asked often enough.
         """
-        wishes = self._wish(self.placement, offers)
-        for slot in self.active:
-            wish = self._wishes.get(slot)
-            if wish is None or (wish.binding and not offers.keys() & set(wish.hosts)):
-                self._wishes[slot] = wishes.get(slot, Wish())
+        self._offers = offers
+        homeless = [slot for slot in self.active if self._is_homeless(slot)]
+        if homeless:
+            self._wish_again(homeless)
         self._known.update(offers, (member.node for member in self._members.values()))
         moved = [slot for slot in self._strays() if self._asks[slot] < _ASKS]
         for slot in moved:
@@ -174,20 +199,81 @@ class Slots:
             return [MoveSlot(slot, self._wishes[slot].hosts) for slot in moved]
         return () if self.missing else self._introduce()
 
+    def _is_homeless(self, slot: int) -> bool:
+        """True if a slot has no wish, or must be on hosts that are all gone."""
+        wish = self._wishes.get(slot)
+        return wish is None or (wish.binding and not self._offers.keys() & set(wish.hosts))
+
+    def _wish_again(self, homeless: Sequence[int]) -> None:
+        """Wishes for slots without a host; if strict rules need it, for all. If nothing helps, they wait."""
+        others = [slot for slot in self.active if slot not in homeless and slot in self._wishes]
+        stay = {slot: self._host_of(slot) for slot in others if self._wishes[slot].binding}
+        near = self._rules.wishes(self.placement, self._offers, stay)
+        for new, moved in (
+            (near, homeless),
+            (self._rules.wishes(self.placement, self._offers, {}), self.active),
+        ):
+            wanted = {**self._wishes, **{slot: new.get(slot, Wish()) for slot in moved}}
+            if not self._strict(self.placement, self._hosts_of(wanted)):
+                self._wishes = wanted
+                return
+        for slot in homeless:
+            if slot not in self._wishes or self._asks[slot] >= _ASKS:
+                self._wishes[slot] = near.get(slot, Wish())
+
+    def _hosts_of(self, wishes: Mapping[int, Wish]) -> Mapping[int, str]:
+        """The hosts that slots would be on; the only one that there is, or unlike all others, if unknown."""
+        only = next(iter(self._offers)) if len(self._offers) == 1 else ""
+        at = {slot: wishes[slot].hosts if slot in wishes else () for slot in self.active}
+        return {slot: next(iter(hosts), only or f"slot {slot}") for slot, hosts in at.items()}
+
+    def _host_of(self, slot: int) -> str:
+        """The host of a slot that must be on some: where it is, if that is one of them."""
+        member, hosts = self._members.get(slot), self._wishes[slot].hosts
+        return member.node if member is not None and member.node in hosts else hosts[0]
+
+    def _strict(self, placement: Placement, where: Mapping[int, str]) -> Sequence[PlacementRule]:
+        """The strict rules that are broken where slots are on these hosts; none on a single machine."""
+        if not self._offers:
+            return ()
+        return [one for one in self._rules.broken(placement, where, self._offers) if not one.relax]
+
     def _strays(self) -> Sequence[int]:
         """The slots that are on another host than they must be."""
         wishes = ((slot, member, self._wishes.get(slot, Wish())) for slot, member in self._members.items())
         return [slot for slot, member, wish in wishes if wish.binding and member.node not in wish.hosts]
 
     def _introduce(self) -> Sequence[SlotInstruction]:
-        """All slots are there. Those without a wish stay where they are; strays are told of once."""
+        """All slots are there. Those without a wish stay where they are; strays are told of once.
+
+        A strict rule that is broken now is the end; relaxed ones are told of once.
+        """
+        given_up = self._give_up()
+        if any(not one.rule.relax for one in given_up):
+            return given_up
         for slot, member in self._members.items():
             if member.node and not self._wishes.get(slot, Wish()).binding:
                 self._wishes[slot] = Wish((member.node,))
-        told = [slot for slot in self._strays() if slot not in self._misplaced]
+        strays = self._strays()
+        told = [slot for slot in strays if slot not in self._misplaced]
         self._misplaced.update(told)
+        for slot in self._members.keys() - set(strays):
+            self._asks[slot] = 0
         misplaced = [Misplaced(slot, self._members[slot].host, self._wishes[slot].hosts) for slot in told]
-        return *misplaced, Introduce()
+        return *misplaced, *given_up, Introduce()
+
+    def _give_up(self) -> Sequence[GiveUpRule]:
+        """What follows from rules that are broken where slots are: strict ones alone, or relaxed ones."""
+        where = {slot: member.node for slot, member in self._members.items() if member.node}
+        broken = [
+            rule
+            for rule in self._rules.broken(self.placement, where, self._offers)
+            if rule.name not in self._told
+        ]
+        broken = [rule for rule in broken if not rule.relax] or broken
+        self._told.update(rule.name for rule in broken)
+        hosts = tuple(sorted(set(where.values())))
+        return [GiveUpRule(rule, hosts, len(self.active)) for rule in broken]
 
     def has_joined_before(self, slot: int) -> bool:
         """True if the slot was there before: it is a restart."""
@@ -225,19 +311,48 @@ class Slots:
         """Spark has had no more than so many places for slots for long: go on with these.
 
         The slots that are there stay, as far as there are places. Each container of a retired slot goes to
-        the slot that hosts the fewest. Nothing follows if there are places for all slots, or none at all.
+        the slot that hosts the fewest, of those where it breaks no rule. If strict rules cannot be kept so,
+        all containers get other slots; if that does not help either, the application has failed. Nothing
+        follows if there are places for all slots, or none at all.
         """
         if not 0 < places < len(self.active):
             return ()
-        order = sorted(self.active, key=lambda slot: slot not in self._members)
-        kept, retired = sorted(order[:places]), sorted(order[places:])
-        hosted = {slot: list(self.placement[slot]) for slot in kept}
-        for container in sorted(number for slot in retired for number in self.placement[slot]):
-            min(hosted.values(), key=len).append(container)
-        self.placement = tuple(tuple(sorted(hosted.get(slot, ()))) for slot in range(len(self.placement)))
+        strict: Sequence[PlacementRule] = ()
+        for placement, wishes in self._arrangements(places):
+            at = {slot: host for slot, host in self._hosts_of(wishes).items() if placement[slot]}
+            strict = self._strict(placement, at)
+            if not strict:
+                break
+        else:
+            return [GiveUpRule(rule, tuple(sorted(self._offers)), places) for rule in strict]
+        retired = [slot for slot in self.active if not placement[slot]]
+        self.placement, self._wishes = placement, dict(wishes)
         for slot in retired:
             self._members.pop(slot, None)
-        return *map(RetireSlot, retired), *(() if self.missing else self._introduce())
+        return *map(RetireSlot, retired), *self._go_on()
+
+    def _arrangements(self, places: int) -> Iterator[tuple[Placement, Mapping[int, Wish]]]:
+        """Placements in so many slots, with the hosts of these: first those that move the fewest."""
+        wishes = dict(self._wishes)
+        for slot, member in self._members.items():
+            if member.node:
+                binding = self._wishes.get(slot, Wish()).binding
+                wishes[slot] = Wish((member.node,), binding=binding)
+        where = self._hosts_of(wishes)
+        order = sorted(self.active, key=lambda slot: slot not in self._members)
+        yield self._rules.move(self.placement, sorted(order[:places]), where), wishes
+        of_host = Counter[str]()
+        turns = {}
+        for slot in order:
+            turns[slot] = of_host[where[slot]]
+            of_host[where[slot]] += 1
+        spread = sorted(order, key=lambda slot: (slot not in self._members, turns[slot]))
+        yield self._rules.move(self.placement, sorted(spread[:places]), where), wishes
+        fresh = self._rules.place(places)
+        if fresh is not None:
+            of_slot = dict(zip(sorted(order[:places]), fresh, strict=True))
+            placement = tuple(of_slot.get(slot, ()) for slot in range(len(self.placement)))
+            yield placement, self._rules.wishes(placement, self._offers, {})
 
     def window_ran(self) -> None:
         """All containers have run a window: no slot has failed in a row."""

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError
@@ -19,6 +18,7 @@ from ridgeline.engine.driver.slot_feed import FeedError, Feeds
 from ridgeline.engine.driver.slot_group import (
     AllThere,
     GroupEvent,
+    RuleGivenUp,
     Said,
     SlotCame,
     SlotElsewhere,
@@ -54,7 +54,8 @@ from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEv
 from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.needs import Need, needs_of, not_given, place_within
 from ridgeline.stram.placement import Placement, broken_rules, most_slots, place, wishes
-from ridgeline.stram.slots import Member, Slots
+from ridgeline.stram.rules import PlanRules, describe_given_up
+from ridgeline.stram.slots import Member, RetireSlot, Slots
 
 _HOST = socket.gethostname()
 _LOOKS_AT_THE_START = 3
@@ -216,8 +217,7 @@ class SlotExecutor:
         placement = self._place(len(fed))
         self._home = _homes(placement)
         attempts = max(one.attributes["recovery_attempts"] for one in self._plan.logical.operators)
-        wish = partial(wishes, self._plan)
-        self._slots = Slots(placement, int(attempts), wish, self._platform.offers())
+        self._slots = Slots(placement, int(attempts), PlanRules(self._plan), self._platform.offers())
         self._plan_files = self._distribute(placement)
         self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
         self._group = SlotGroup(
@@ -261,12 +261,9 @@ class SlotExecutor:
         rules = broken_rules(self._plan, placement, wishes(self._plan, placement, offers), offers)
         strict = [rule for rule in rules if not rule.relax]
         if strict and offers:
-            what = f"affinity rule {strict[0].title} cannot be kept"
-            found = f"Spark has {len(placement)} places for slots on {len(offers)} hosts"
-            msg = f"{what}; {found}; give Spark more hosts or cores, or the rule `relax=True`"
-            raise RidgelineError(msg)
+            raise RidgelineError(describe_given_up(strict[0], sorted(offers), len(placement)))
         for rule in rules:
-            text = f"affinity rule {rule.title} is not kept: there are too few hosts or slots"
+            text = describe_given_up(rule, sorted(offers), len(placement))
             self._observe(StateWarning(self._clock.wall(), -1, text))
 
     def _distribute(self, placement: Placement) -> Sequence[plan_distribution.PlanFile]:
@@ -376,6 +373,13 @@ class SlotExecutor:
                 what = f"slot {slot} was lost {jobs} times in a row, the last time so: {reason}"
                 where = f"slot {slot} ({self._names(slot)})"
                 self._given_up = Failure(self._application, "", 0, self._flight.oldest, where, what)
+            case RuleGivenUp(rule, hosts, slots):
+                text = describe_given_up(rule, hosts, slots)
+                if rule.relax:
+                    self._observe(StateWarning(self._clock.wall(), -1, text))
+                else:
+                    oldest = self._flight.oldest
+                    self._given_up = Failure(self._application, "", 0, oldest, "the slots", text)
 
     def _hear(self, group: SlotGroup, slot: int, message: FromSlot) -> None:
         """Take a message of a slot in. Raises OperatorError if a `committed` failed."""
@@ -482,7 +486,7 @@ class SlotExecutor:
         taken, before = {slot: self._needs[slot].vcores for slot in active}, len(active)
         places = before if cores >= sum(taken.values()) else cores // max(taken.values())
         instructions = self._slots.make_do(places) if self._looks_left <= 0 else ()
-        if instructions:
+        if any(isinstance(one, RetireSlot) for one in instructions):
             self._platform.release(sum(taken[slot] for slot in taken.keys() - set(self._slots.active)))
             self._needs = needs_of(self._plan, self._slots.placement, self._platform.given)
             self._home = _homes(self._slots.placement)
@@ -490,6 +494,7 @@ class SlotExecutor:
             self._observe(SlotsReduced(self._clock.wall(), places, before))
             what = f"its containers live in {places} of {before} slots now, since Spark has no more cores"
             self._fail(Failure(self._application, "", 0, -1, "the slots", what))
+        if instructions:
             for event in group.follow(instructions):
                 self._take(group, event)
         elif not group.complete and not self._warned:

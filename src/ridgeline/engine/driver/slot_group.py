@@ -28,9 +28,11 @@ from ridgeline.engine.worker.messages import (
     decode,
     encode,
 )
+from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.stram.needs import Need
 from ridgeline.stram.slots import (
     AskHosts,
+    GiveUpRule,
     GiveUpSlot,
     Introduce,
     Member,
@@ -102,6 +104,15 @@ class SlotGivenUp:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleGivenUp:
+    """An affinity rule is not kept any more; if it is strict, nothing can go on. As `GiveUpRule`."""
+
+    rule: PlacementRule
+    hosts: Sequence[str]
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
 class Said:
     """A message of a slot that is there."""
 
@@ -109,7 +120,9 @@ class Said:
     message: FromSlot
 
 
-GroupEvent: TypeAlias = AllThere | SlotCame | SlotGone | SlotMoved | SlotElsewhere | SlotGivenUp | Said
+GroupEvent: TypeAlias = (
+    AllThere | SlotCame | SlotGone | SlotMoved | SlotElsewhere | SlotGivenUp | RuleGivenUp | Said
+)
 
 
 class SlotGroup:
@@ -260,6 +273,8 @@ class SlotGroup:
                     events.append(SlotMoved(slot, hosts))
                 case Misplaced(slot, host, hosts):
                     events.append(SlotElsewhere(slot, host, hosts))
+                case GiveUpRule(rule, hosts, slots):
+                    events.append(RuleGivenUp(rule, hosts, slots))
                 case Introduce():
                     self._introduce()
                     events.append(AllThere())

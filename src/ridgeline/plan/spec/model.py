@@ -86,6 +86,9 @@ class AffinitySpec(_Section):
     )
     locality: str = Field(default="NODE_LOCAL", description="What they share, or do not.")
     relax: bool = Field(default=False, description="True gives the rule up where it cannot be kept.")
+    hosts: list[str] = Field(
+        default=[], description="Hosts, or racks if the locality is RACK_LOCAL, that the rule is about."
+    )
 
 
 class Specification(_Section):

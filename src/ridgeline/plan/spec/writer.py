@@ -140,6 +140,8 @@ class _Writer:
 
     def _rule(self, rule: AffinityRule) -> Document:
         found: Document = {"type": _name(rule.type), "locality": _name(rule.locality), "relax": rule.relax}
+        if rule.hosts:
+            found["hosts"] = [rule.hosts] if isinstance(rule.hosts, str) else list(rule.hosts)
         if rule.pattern is not None:
             return {**found, "pattern": rule.pattern}
         named = [one if isinstance(one, str) else self._names[id(one)] for one in rule.operators]

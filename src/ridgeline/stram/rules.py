@@ -1,0 +1,132 @@
+"""What slots ask a plan while they run: where they should be, which rules are broken, who takes containers.
+
+No Spark, no clock, no threads.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from ridgeline.api.attributes import Locality
+from ridgeline.plan.draft import listed
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.placement_rule import PlacementRule
+from ridgeline.stram.apart import broken, containers_apart, containers_of
+from ridgeline.stram.placement import Offers, Placement, Wish, place, wishes
+
+_HOSTS = (Locality.NODE_LOCAL, Locality.RACK_LOCAL)
+
+
+class Rules:
+    """No rules at all."""
+
+    def wishes(
+        self, placement: Placement, offers: Offers, stay: Mapping[int, str]
+    ) -> Mapping[int, Wish]:  # one signature for all rules
+        """Where slots should run; see `placement.wishes`."""
+        del placement, offers, stay
+        return {}
+
+    def broken(
+        self, placement: Placement, where: Mapping[int, str], offers: Offers
+    ) -> Sequence[PlacementRule]:
+        """The rules that are not kept where slots are on these hosts; slots that are left out are unknown."""
+        del placement, where, offers
+        return ()
+
+    def move(self, placement: Placement, kept: Sequence[int], where: Mapping[int, str]) -> Placement:
+        """The containers of all slots in those that are kept: each goes to the slot with the fewest."""
+        del where
+        hosted = {slot: list(placement[slot]) for slot in kept}
+        for container in _orphans(placement, kept):
+            min(hosted.values(), key=len).append(container)
+        return _filled(placement, hosted)
+
+    def place(self, slots: int) -> Placement | None:
+        """A placement in so many slots that has nothing to do with another one; None: there is no need."""
+        del slots
+        return None
+
+
+class PlanRules(Rules):
+    """The affinity rules and localities of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def wishes(self, placement: Placement, offers: Offers, stay: Mapping[int, str]) -> Mapping[int, Wish]:
+        """As `Rules.wishes`."""
+        return wishes(self._plan, placement, offers, stay)
+
+    def broken(
+        self, placement: Placement, where: Mapping[int, str], offers: Offers
+    ) -> Sequence[PlacementRule]:
+        """As `Rules.broken`."""
+        if not self._plan.logical.affinity:
+            return ()
+        hosts = {box: where[slot] for slot, hosted in enumerate(placement) if slot in where for box in hosted}
+        return broken(self._plan, hosts, {host: offer.rack for host, offer in offers.items()})
+
+    def move(self, placement: Placement, kept: Sequence[int], where: Mapping[int, str]) -> Placement:
+        """As `Rules.move`; of several slots one on a host where the container breaks the fewest rules."""
+        rules = self._plan.logical.affinity
+        if not rules:
+            return super().move(placement, kept, where)
+        foes: dict[int, Counter[int]] = {}
+        for weight, relaxed in ((1_000, False), (1, True)):
+            some = [rule for rule in rules if rule.relax is relaxed]
+            for one, other in containers_apart(self._plan, _HOSTS, some):
+                foes.setdefault(one, Counter())[other] += weight
+                foes.setdefault(other, Counter())[one] += weight
+        hosted = {slot: list(placement[slot]) for slot in kept}
+        at = {slot: where.get(slot, f"slot {slot}") for slot in kept}
+        orphans = _orphans(placement, kept)
+        for container in sorted(orphans, key=lambda one: (-sum(foes.get(one, Counter()).values()), one)):
+            beside: Counter[str] = Counter()
+            for slot, inside in hosted.items():
+                beside[at[slot]] += (
+                    sum(foes[container][other] for other in inside) if container in foes else 0
+                )
+            for host in beside:
+                beside[host] += self._unfit(container, host)
+            best = min(hosted, key=lambda slot: (beside[at[slot]], len(hosted[slot])))
+            hosted[best].append(container)
+        return _filled(placement, hosted)
+
+    def _unfit(self, container: int, host: str) -> int:
+        """How much rules of hosts speak against a container on a host; those of racks are left out."""
+        homes = containers_of(self._plan)
+        return sum(
+            1 if rule.relax else 1_000
+            for rule in self._plan.logical.affinity
+            if rule.hosts and rule.locality is Locality.NODE_LOCAL and not rule.allows(host, "")
+            for name in rule.operators
+            if container in homes[name]
+        )
+
+    def place(self, slots: int) -> Placement | None:
+        """As `Rules.place`."""
+        return place(self._plan, slots) if self._plan.logical.affinity else None
+
+
+def describe_given_up(rule: PlacementRule, hosts: Sequence[str], slots: int) -> str:
+    """What is said of a rule that cannot be kept with slots on these hosts; none: on one machine."""
+    noun = "host" if len(hosts) == 1 else "hosts"
+    where = f"on {noun} {listed(list(hosts))}" if hosts else "on one machine"
+    number = "is 1 slot" if slots == 1 else f"are {slots} slots"
+    found = f"affinity rule {rule.title} {{}}; there {number} {where}"
+    if rule.relax:
+        return found.format("is not kept")
+    remedy = "give Spark more hosts or cores, or the rule `relax=True`"
+    return f"{found.format('cannot be kept' if hosts else 'is not kept')}; {remedy}"
+
+
+def _orphans(placement: Placement, kept: Sequence[int]) -> list[int]:
+    """The containers of slots that are not kept."""
+    return sorted(one for slot, hosted in enumerate(placement) if slot not in kept for one in hosted)
+
+
+def _filled(placement: Placement, hosted: Mapping[int, Sequence[int]]) -> Placement:
+    """A placement of as many slots, those that are not hosted empty."""
+    return tuple(tuple(sorted(hosted.get(slot, ()))) for slot in range(len(placement)))
