@@ -25,7 +25,7 @@ from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain
 from ridgeline.measure.latency.critical_path import PathHistory, critical_path, slack
 from ridgeline.measure.latency.operator_latency import OperatorLatency, logical_latencies, operator_latencies
 from ridgeline.measure.latency.totals import LatencyTotals
-from ridgeline.measure.latency.window import Stages, WindowTimes, tasks_by_stage
+from ridgeline.measure.latency.window import Stages, WindowTimes, in_slots, tasks_by_stage
 from ridgeline.measure.rounding import as_ms
 from ridgeline.measure.topology import Topology
 
@@ -111,7 +111,7 @@ class LatencyFold:
         if topology is not self._last:
             self._adopt(topology)
         topology = self._last or topology
-        stages = tasks_by_stage(topology, times)
+        stages = None if in_slots(times) else tasks_by_stage(topology, times)
         latencies = operator_latencies(
             topology,
             times,
@@ -154,7 +154,7 @@ class LatencyFold:
         topology: Topology,
         times: WindowTimes,
         latencies: Mapping[int, OperatorLatency],
-        stages: Stages,
+        stages: Stages | None,
     ) -> _Record:
         """What is kept of a window."""
         found = [latencies.get(node.id, _MISSING) for node in topology.operators]

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ridgeline.measure.events import OperatorWindow
-from ridgeline.measure.latency.window import Stages, WindowTimes, tasks_by_stage
+from ridgeline.measure.latency.window import Stages, WindowTimes, in_slots, tasks_by_stage
 from ridgeline.measure.topology import Topology, for_neighbours
 
 _NONE_BEHIND: Mapping[int, int] = MappingProxyType({})
@@ -69,12 +69,20 @@ def operator_latencies(
     reported are left out; if none has, or the operator is more than `lag` windows behind, it is
     `behind[operator] * window_seconds`, estimated.
 
-    The time from the slowest upstream's end to the operator's turn has two parts. Launch, shuffle, restoring
+    In slots a container waits for its producers, then for its slot. The time from the slowest upstream's end
+    to the operator's turn has two parts. Launch, shuffle, restoring
     state and decoding blocks are transfer. The rest is wait: for the stage before, for a slot with other
     containers or earlier windows, for siblings. `stages`: its `tasks_by_stage`, where they are known.
     """
     ended = {operator: found.ended for operator, found in times.operators.items()}
-    pieces = _transfer_pieces(topology, times, stages or tasks_by_stage(topology, times))
+    pieces: Mapping[int, _Pieces]
+    if in_slots(times):
+        pieces = {
+            container: ((-math.inf, found.ready), _own_transfer(topology, times, container))
+            for container, found in times.containers.items()
+        }
+    else:
+        pieces = _transfer_pieces(topology, times, stages or tasks_by_stage(topology, times))
 
     def slowest_of(sources: tuple[int, ...]) -> int | None:
         return max((source for source in sources if source in ended), key=ended.__getitem__, default=None)
@@ -169,7 +177,7 @@ def _measured(
 
 
 def _transfer_pieces(topology: Topology, times: WindowTimes, stages: Stages) -> dict[int, _Pieces]:
-    """For each container: the intervals spent moving tuples or state before its first operator starts."""
+    """For each container of a job: the intervals spent moving tuples or state before its operators start."""
     pieces: dict[int, _Pieces] = {}
     barrier: float | None = None
     for tasks in stages:
@@ -179,20 +187,20 @@ def _transfer_pieces(topology: Topology, times: WindowTimes, stages: Stages) -> 
                 (task.entered, task.began),
             )
             for container in task.containers:
-                found = times.containers[container]
-                if found.ready:  # it waits for its producers only, then for its slot
-                    reading = ((-math.inf, found.ready),)
-                turns = [
-                    times.operators[operator].began
-                    for operator in topology.containers[container]
-                    if operator in times.operators
-                ]
-                pieces[container] = (
-                    *reading,
-                    (found.began, max(found.restored, min(turns, default=found.restored))),
-                )
+                pieces[container] = (*reading, _own_transfer(topology, times, container))
         barrier = max(task.ended for task in tasks)
     return pieces
+
+
+def _own_transfer(topology: Topology, times: WindowTimes, container: int) -> tuple[float, float]:
+    """From a container's turn to that of its first operator: state is restored, blocks are decoded."""
+    found = times.containers[container]
+    turns = [
+        times.operators[operator].began
+        for operator in topology.containers[container]
+        if operator in times.operators
+    ]
+    return found.began, max(found.restored, min(turns, default=found.restored))
 
 
 def _length_within(pieces: Iterable[tuple[float, float]], begin: float, end: float) -> float:

@@ -7,8 +7,8 @@ from itertools import zip_longest
 
 from ridgeline.measure.events import ContainerWindow
 from ridgeline.measure.latency.blame import spark_phases
-from ridgeline.measure.latency.slot_path import in_slots, slot_path
-from ridgeline.measure.latency.window import TaskTimes, WindowTimes, tasks_by_stage
+from ridgeline.measure.latency.slot_path import slot_path
+from ridgeline.measure.latency.window import TaskTimes, WindowTimes, in_slots, tasks_by_stage
 from ridgeline.measure.topology import Topology
 
 UNEXPLAINED = "unexplained"

@@ -9,11 +9,6 @@ from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Topology
 
 
-def in_slots(times: WindowTimes) -> bool:
-    """True if the containers of a window lived in slots: each waited for its own producers only."""
-    return bool(times.containers) and all(found.ready for found in times.containers.values())
-
-
 def slot_path(topology: Topology, times: WindowTimes) -> tuple[int, ...]:
     """The container that ended last, then of its producers the last, and so on to one without producers.
 

@@ -127,6 +127,11 @@ def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffse
     )
 
 
+def in_slots(times: WindowTimes) -> bool:
+    """True if the containers of a window lived in slots: each waited for its own producers only."""
+    return bool(times.containers) and all(found.ready for found in times.containers.values())
+
+
 def tasks_by_stage(topology: Topology, times: WindowTimes) -> Stages:
     """The Spark tasks of each stage that reported, stages in order: `Stages`.
 
