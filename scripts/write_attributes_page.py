@@ -20,6 +20,9 @@ A duration is a number of seconds, or a text such as `"500ms"`, `"1s"`, `"5m"`: 
 What is not given to an operator is taken from its application, where that has the attribute. A port takes it
 from its operator, and a unifier from its operator or application. Whatever would have no effect is a fault.
 
+The ports and streams of modules are named from outside as those of operators are: `clean.port.quotes.NAME`,
+`stream.clean.raw.NAME`.
+
 Operators read theirs: `self.context.attributes["partitions"]`, `self.context.port_attributes["data"]`.
 """
 HOW = {
@@ -32,7 +35,8 @@ HOW = {
     "`--attribute OPERATOR.port.PORT.NAME=VALUE`",
     Scope.UNIFIER: "`app.set_attribute(operator.port, unifier=True, NAME=VALUE)`, "
     "`--attribute OPERATOR.unifier.PORT.NAME=VALUE`",
-    Scope.STREAM: "`add_stream(name, source, sink, NAME=VALUE)`",
+    Scope.STREAM: "`add_stream(name, source, sink, NAME=VALUE)`, `app.set_attribute(stream, NAME=VALUE)`,\n"
+    "`--attribute stream.STREAM.NAME=VALUE`",
 }
 APEX = """
 ## All attributes of Apache Apex

@@ -23,8 +23,9 @@ def test_all_attributes_are_listed():
 
 @pytest.mark.parametrize("scope", Scope)
 def test_those_of_a_scope(scope):
-    listed = json.loads(shown("--json", "--scope", scope.replace(" ", "-")))
-    assert [one["name"] for one in listed] == sorted(attributes_of(scope))
+    for written in (scope.replace(" ", "-"), scope.replace(" ", "_"), str(scope), scope.upper()):
+        listed = json.loads(shown("--json", "--scope", written))
+        assert [one["name"] for one in listed] == sorted(attributes_of(scope))
 
 
 def test_an_unknown_scope():

@@ -120,7 +120,7 @@ def test_all_faults_of_ports_at_once() -> None:
         ),
         (
             "`attributes`: `set_attribute` was given 'top', which is no operator and no port of one; give an"
-            " operator that was added, or a port of it such as `balances.payments`"
+            " operator or a stream that was added, or a port such as `balances.payments`"
         ),
         (
             "`attributes`: `set_attribute` was given the port `payments` of a class, not of an operator; "

@@ -13,6 +13,7 @@ from ridgeline.api.attribute_types import (
     InputPortAttributes,
     OperatorAttributes,
     OutputPortAttributes,
+    StreamAttributes,
     UnifierAttributes,
 )
 from ridgeline.api.attributes import Locality
@@ -144,13 +145,15 @@ class Application:
         | LocalityName
         | Mapping[InputPoint[T] | InputProxy[T], Locality | LocalityName]
         | None = None,
-    ) -> None:
+    ) -> AddedStream:
         """Join one output port to one or more input ports: `add_stream("words", split.words, count.words)`.
 
         `locality`: where the operators of the stream run; default: the planner decides. A mapping gives some
-        of the sinks a locality of their own: `locality={count.words: "CONTAINER_LOCAL"}`.
+        of the sinks a locality of their own: `locality={count.words: "CONTAINER_LOCAL"}`. Returns the stream,
+        for `set_attribute`.
         """
         self.streams.append(AddedStream(name, source, sinks, locality))
+        return self.streams[-1]
 
     @overload
     def set_attribute(self, target: Operator | Module, **attributes: Unpack[OperatorAttributes]) -> None: ...
@@ -171,14 +174,21 @@ class Application:
         **attributes: Unpack[UnifierAttributes],
     ) -> None: ...
 
+    @overload
+    def set_attribute(self, target: AddedStream, **attributes: Unpack[StreamAttributes]) -> None: ...
+
     def set_attribute(self, target: object, *, unifier: bool = False, **attributes: Any) -> None:
-        """Set attributes of an operator, a port, or the unifiers of an output port.
+        """Set attributes of an operator, a port, the unifiers of an output port, or a stream.
 
         `app.set_attribute(sum.data, partition_parallel=True)`,
         `app.set_attribute(sum.total, unifier=True, memory_mb=512)`. A later call wins over an earlier one,
         and over what `add_operator` was given. Those of a module hold for its operators that do not say
         otherwise; those of a module's port for the ports that it leads to.
         """
+        if isinstance(target, AddedStream) and not unifier and any(target is one for one in self.streams):
+            target.locality = attributes.pop("locality", target.locality)
+            if not attributes:
+                return
         self.attributes_set.append(AddedAttributes(target, attributes, unifier))
 
     def start(  # noqa: PLR0913  the options of a run
@@ -195,6 +205,7 @@ class Application:
         execution: Literal["slots", "jobs"] | None = None,
         quiet: bool = False,
         context: SparkContext | None = None,
+        reset_properties: bool = False,
     ) -> Handle:
         """Run the application on Spark, in a thread of this process.
 
@@ -206,13 +217,14 @@ class Application:
             checkpoint: The checkpoint folder; a run that it holds is resumed. Default: a fresh one.
             windows: Stop after this many windows. Default: when all inputs have finished, or at `stop()`.
             conf: Settings of Spark.
-            properties: Properties of operators, as `-D`: `{"range.count": "5"}`.
+            properties: Properties of operators, as `-D`: `{"range.count": "5"}`. The checkpoint keeps them.
             attributes: Attributes, as `--attribute`: `{"sum.partitions": "2"}`.
             port: Of the web service; 0: a free one, None: no web service.
             event_log: A file ending in `.jsonl` or `.parquet` for all events.
             execution: What runs windows, as `--execution`: slots by default, or jobs of Spark.
             quiet: Console outputs print nothing.
             context: A SparkContext to use, with its own master and settings. It is not stopped.
+            reset_properties: Forget the properties that the checkpoint keeps from runs before.
 
         Returns:
             The handle: metrics as tables, `wait()`, `stop()`.
@@ -232,6 +244,13 @@ class Application:
             "execution": execution,
         }
         handle: Handle = service.start(
-            self, master, **options, port=port, event_log=event_log, quiet=quiet, context=context
+            self,
+            master,
+            **options,
+            port=port,
+            event_log=event_log,
+            quiet=quiet,
+            context=context,
+            reset_properties=reset_properties,
         )
         return handle

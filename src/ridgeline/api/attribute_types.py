@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
-from ridgeline.api.attributes import OnError, ProcessingMode, RecordingLevel
+from ridgeline.api.attributes import Locality, OnError, ProcessingMode, RecordingLevel
 from ridgeline.api.codec import StreamCodec
 from ridgeline.api.partitioner import Partitioner
 
@@ -52,6 +52,16 @@ class UnifierAttributes(TypedDict, total=False):
     memory_mb: int | None
     vcores: int | None
     gpus: int | None
+
+
+class StreamAttributes(TypedDict, total=False):
+    """What the platform does with a stream: `app.set_attribute(words, locality="CONTAINER_LOCAL")`.
+
+    Example:
+        >>> together: StreamAttributes = {"locality": "CONTAINER_LOCAL"}
+    """
+
+    locality: Locality | Literal["THREAD_LOCAL", "CONTAINER_LOCAL", "NODE_LOCAL", "RACK_LOCAL"] | None
 
 
 class OperatorAttributes(TypedDict, total=False):

@@ -32,6 +32,7 @@ def list_attributes(
         from ridgeline.api.errors import RidgelineError, did_you_mean
 
         names = {one.replace(" ", "-"): one for one in Scope}
+        scope = None if scope is None else scope.lower().replace("_", "-").replace(" ", "-")
         if scope is not None and scope not in names:
             msg = f"there is no scope `{scope}`; {did_you_mean(scope, names)}"
             raise RidgelineError(msg)

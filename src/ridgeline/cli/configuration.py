@@ -33,7 +33,7 @@ ConfFiles = Annotated[
 ]
 NoConfig = Annotated[bool, typer.Option("--no-config", help="Leave out the configuration of site and user.")]
 _KEY = "ridgeline.configuration"
-_NOT_CONFIGURED = {"target", "properties", "attributes", "conf_file", "no_config"}
+_NOT_CONFIGURED = {"target", "properties", "attributes", "conf_file", "no_config", "reset_properties"}
 
 
 @dataclass(slots=True)

@@ -148,6 +148,14 @@ def run(  # noqa: PLR0913, PLR0917  options
             show_default=False,
         ),
     ] = None,
+    reset_properties: Annotated[
+        bool,
+        typer.Option(
+            "--reset-properties",
+            help="Forget the properties that `-D` gave to runs before, which the checkpoint keeps: take the "
+            "application's own.",
+        ),
+    ] = False,
     properties: Properties = None,
     attributes: Attributes = None,
     windows: Annotated[
@@ -294,12 +302,20 @@ def run(  # noqa: PLR0913, PLR0917  options
             spark=spark,
             conf_files=conf_file or (),
             no_config=no_config,
+            reset_properties=options.check_reset(reset_properties, checkpoint),
         )
-        plan = load_configured(context, target, properties, attributes).plan()
+        application = load_configured(context, target, properties, attributes)
         from ridgeline.cli.running.run_command import Run
+        from ridgeline.engine.driver.planning import Planner
         from ridgeline.engine.worker.log_channel import open_channel
 
-        going = Run(plan, settings)
+        planner = Planner(
+            application.plan,
+            options.properties(settings.properties),
+            known=lambda: application.resolve().properties,
+            reset=reset_properties,
+        )
+        going = Run(planner, planner.first(checkpoint, application.app.name), settings)
         with reporting_errors(going.print_how_to_continue), open_channel(settings.log):
             going.run()
 

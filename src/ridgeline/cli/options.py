@@ -72,6 +72,14 @@ def check_master(master: str) -> str:
     return master
 
 
+def check_reset(reset: bool, checkpoint: str | None) -> bool:
+    """`--reset-properties`. Raises CommandError without a checkpoint, which alone keeps properties."""
+    if reset and checkpoint is None:
+        msg = "`--reset-properties` has no checkpoint to act on; give `--checkpoint` too, or leave it out"
+        raise CommandError(msg)
+    return reset
+
+
 def log_settings(level: LogLevel | None, file: str | None, form: LogFormat) -> LogSettings | None:
     """What `--log-level`, `--log-file` and `--log-format` ask for; None for no log.
 

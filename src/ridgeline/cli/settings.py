@@ -22,6 +22,7 @@ RUN_OPTIONS = (
     "--tls-cert",
     "--tls-key",
     "--checkpoint",
+    "--reset-properties",
     "--attribute",
     "--windows",
     "--quiet",
@@ -92,6 +93,7 @@ class RunSettings:
     spark: Mapping[str, str] = field(default_factory=dict)
     conf_files: Sequence[str] = ()
     no_config: bool = False
+    reset_properties: bool = False
 
     def command(self, checkpoint: str) -> str:
         """The same command, continuing from a checkpoint.
@@ -118,6 +120,7 @@ class RunSettings:
         ):
             for value in values:
                 words += [option, _masked(value)]
+        words += ["--reset-properties"] * self.reset_properties
         if self.windows is not None:
             words += ["--windows", str(self.windows)]
         if self.quiet:

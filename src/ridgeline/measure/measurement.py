@@ -439,6 +439,7 @@ class Measurement:
             "version": plan.info.get("version"),
             "checkpoint": plan.info.get("checkpoint"),
             "master": plan.info.get("master"),
+            "propertiesKept": dict(plan.info.get("properties_kept", {})),
             "startTime": self._started,
             "elapsedTime": max(0.0, moment.now - self._started),
             "state": "RUNNING" if over is None else _STATES.get(over.outcome, "FAILED"),

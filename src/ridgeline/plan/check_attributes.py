@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ridgeline.api.absent_attributes import unknown_attribute
-from ridgeline.api.application import AddedAttributes, Application
+from ridgeline.api.application import AddedAttributes, AddedStream, Application
 from ridgeline.api.attribute import Scope
 from ridgeline.api.attributes import ATTRIBUTES, attributes_of
 from ridgeline.api.errors import did_you_mean, shorten
@@ -107,6 +107,8 @@ def attributes_of_operators(draft: Draft, app: Application) -> dict[int, dict[st
             found.setdefault(id(added.target), {}).update(added.attributes)
             if id(added.target) not in known:
                 _refuse_stranger(draft, f"a `{type(added.target).__name__}`")
+        elif isinstance(added.target, AddedStream) and not added.unifier:
+            _refuse_of_stream(draft, added.target, added.attributes)
         elif not isinstance(added.target, OutputPoint if added.unifier else (InputPoint, OutputPoint)):
             _refuse(draft, added)
     return found
@@ -116,8 +118,8 @@ def _refuse(draft: Draft, added: AddedAttributes) -> None:
     """Add the fault for attributes of something that has none."""
     target = added.target
     what = f"`set_attribute` was given {shorten(target)}, which is no operator and no port of one"
-    remedy = "give an operator that was added, or a port of it such as `balances.payments`"
-    if added.unifier and isinstance(target, (Operator, InputPoint)):
+    remedy = "give an operator or a stream that was added, or a port such as `balances.payments`"
+    if added.unifier and isinstance(target, (Operator, InputPoint, AddedStream)):
         what = f"`set_attribute(..., unifier=True)` was given {_noun(target)}, which has no unifier"
         remedy = "give the output port whose partitions it merges, such as `balances.balances`"
     elif isinstance(target, Port):
@@ -128,13 +130,23 @@ def _refuse(draft: Draft, added: AddedAttributes) -> None:
     draft.fault("attributes", what, remedy)
 
 
+def _refuse_of_stream(draft: Draft, stream: AddedStream, given: Mapping[str, object]) -> None:
+    """Add the faults for attributes that no stream has, or of a stream of another application."""
+    if "locality" in given:
+        what = f"`set_attribute` was given the stream `{stream.name}`, which was added elsewhere"
+        draft.fault("attributes", what, "set it where `add_stream` was called")
+    check_attributes(draft, str(stream.name), Scope.STREAM, given, {})
+
+
 def _refuse_stranger(draft: Draft, target: str) -> None:
     """Add the fault for attributes of an operator that was not added, or of a port of it."""
     what = f"`set_attribute` was given {target} that is not in the application"
     draft.fault("attributes", what, "add it with `app.add_operator(name, operator)`")
 
 
-def _noun(target: Operator | InputPoint[Any]) -> str:
+def _noun(target: Operator | InputPoint[Any] | AddedStream) -> str:
+    if isinstance(target, AddedStream):
+        return f"the stream `{target.name}`"
     kind = type(target.operator if isinstance(target, InputPoint) else target).__name__
     return f"input port `{target.name}` of a `{kind}`" if isinstance(target, InputPoint) else f"a `{kind}`"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +69,8 @@ class LogicalModule:
     """A module; its operators are those whose names begin with `name` and a dot.
 
     `kind`: its class, with its Python module. `properties`: as shown, secrets masked. `inputs`: for each port
-    the ports of operators that it leads to; `outputs`: the port that it stands for.
+    the ports of operators that it leads to; `outputs`: the port that it stands for. `secrets`: the properties
+    that hold secrets.
     """
 
     name: str
@@ -77,6 +78,7 @@ class LogicalModule:
     properties: Mapping[str, object]
     inputs: Mapping[str, tuple[PortRef, ...]]
     outputs: Mapping[str, PortRef]
+    secrets: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

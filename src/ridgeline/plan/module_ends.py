@@ -8,14 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ridgeline.api.application import AddedAttributes, AddedStream, Application
-from ridgeline.api.errors import shorten
+from ridgeline.api.attribute import Scope as Scopes
+from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import Operator
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.plan.check_application import check_name
+from ridgeline.plan.check_attributes import check_attributes
 from ridgeline.plan.draft import FAULTY, Draft, Through, listed
 from ridgeline.plan.logical import LogicalModule, PortRef
 from ridgeline.plan.modules import DraftModule, Expanded, Scope
+from ridgeline.plan.secret_properties import secret_names
 from ridgeline.plan.to_json import shown_properties
 
 
@@ -43,12 +46,17 @@ class _Reached:
 def flatten(draft: Draft, app: Application, expanded: Expanded) -> Application:
     """A copy of the application without modules, with what they were expanded to; adds faults to the draft.
 
+    What was said of modules' ports from outside is added to `expanded.attributes`, by operator.
     Ends of streams are ports of operators, `Through` for those that a module's port leads to, and `FAULTY`.
     """
     flat = copy.copy(app)
     joiner = _Joiner(draft, expanded)
     flat.operators, flat.modules = expanded.operators, []
     flat.streams = _streams(joiner, expanded)
+    joiner.port_overrides(expanded)
+    for name in expanded.streams.keys() - joiner.streams:
+        what = f"there is no stream `{name}` to set an attribute of"
+        draft.fault(f"stream.{name}", what, did_you_mean(name, joiner.streams))
     flat.attributes_set = [
         given for scope in reversed(expanded.scopes) for given in joiner.attributes(scope)
     ]  # what is said outside of a module counts more
@@ -83,6 +91,9 @@ class _Joiner:
     def __init__(self, draft: Draft, expanded: Expanded) -> None:
         self.draft = draft
         self.modules = expanded.modules
+        self.streams: set[str] = set()
+        """The full names of all streams."""
+        self.outside = expanded.streams
         self.homes = {identity: scope for scope in expanded.scopes for identity in scope.operators}
 
     # The ports of modules -----------------------------------------------------------------------------------
@@ -201,6 +212,30 @@ class _Joiner:
         owner = home.inner(names[0]) if home and names else type(end.operator).__name__
         return f"{owner}.{end.name}"
 
+    def port_overrides(self, expanded: Expanded) -> None:
+        """What was said of modules' ports from outside, for the ports inside that they lead to.
+
+        What is said of a port inside counts before.
+        """
+        modules = {module.name: module for module in self.modules.values() if not module.failed}
+        names = {id(added.operator): added.name for added in expanded.operators}
+        for (owner, path), value in sorted(expanded.ports.items(), key=lambda given: -given[0][0].count(".")):
+            kind, _, rest = path.partition(".")
+            port, _, attribute = rest.rpartition(".")
+            if owner not in modules:
+                continue
+            declared = modules[owner].declared
+            known = [*declared.outputs, *(declared.inputs if kind == "port" else ())]
+            if port not in known:
+                noun = "output port" if kind == "unifier" else "port"
+                what = f"module `{owner}` has no {noun} `{port}` to set an attribute of"
+                self.draft.fault(f"{owner}.{kind}.{port}", what, did_you_mean(port, known))
+                continue
+            for end in modules[owner].ends.get(port, ()):
+                if isinstance(end.point, (InputPoint, OutputPoint)):
+                    inside = f"{names[id(end.point.operator)]}.{kind}.{end.point.name}.{attribute}"
+                    expanded.attributes.setdefault(inside, value)
+
     # Streams ------------------------------------------------------------------------------------------------
 
     def stream(self, scope: Scope, added: AddedStream, position: int) -> _Joined:
@@ -209,6 +244,7 @@ class _Joiner:
         if scope.name:
             name = check_name(self.draft, "stream", name, position, scope.name)
         where = name if isinstance(name, str) else f"stream {position}"
+        added = self.with_override(where, added)
         swapped = isinstance(added.source, InputPoint) and all(
             isinstance(sink, OutputPoint) for sink in added.sinks
         )
@@ -229,6 +265,15 @@ class _Joiner:
             locality = localities | rest
         joined = AddedStream(name, source.point, tuple(sinks), locality, scope.name)
         return _Joined(added.source, source, joined)
+
+    def with_override(self, name: str, added: AddedStream) -> AddedStream:
+        """The stream, with what was said of it from outside."""
+        self.streams.add(name)
+        given = self.outside.get(name, {})
+        values, doubtful = check_attributes(self.draft, f"stream.{name}", Scopes.STREAM, given, {})
+        if "locality" in given and "locality" not in doubtful:
+            return replace(added, locality=values["locality"])
+        return added
 
     def attributes(self, scope: Scope) -> Iterator[AddedAttributes]:
         """What `set_attribute` was given in a scope; for ports of modules, of the ports that they lead to."""
@@ -329,6 +374,7 @@ def logical_modules(draft: Draft) -> tuple[LogicalModule, ...]:
             shown_properties(module.module),
             {port: refs(module, port) for port in module.declared.inputs},
             {port: refs(module, port)[0] for port in module.declared.outputs},
+            secret_names(module.module),
         )
         for module in draft.modules
     )

@@ -23,7 +23,7 @@ from ridgeline.plan.check_application import check_name
 from ridgeline.plan.check_ports import declared_schema
 from ridgeline.plan.check_properties import check_properties
 from ridgeline.plan.draft import Draft, listed
-from ridgeline.plan.overrides import key_splitter
+from ridgeline.plan.overrides import divide_stream_attributes, key_splitter
 
 _DEEPEST = 16
 """More modules inside each other are taken for one that contains itself."""
@@ -90,6 +90,7 @@ class Expanded:
 
     `scopes`: the application and all modules, each after what it is in. `modules`: by the `id` of the
     instance that was added. `properties` and `attributes`: the overrides that are left for operators.
+    `streams`: attributes of streams, by name. `ports`: attributes of modules' ports, by module and path.
     """
 
     operators: list[AddedOperator]
@@ -97,6 +98,8 @@ class Expanded:
     modules: dict[int, DraftModule]
     properties: dict[str, object]
     attributes: dict[str, object]
+    streams: dict[str, dict[str, object]] = field(default_factory=dict)
+    ports: dict[tuple[str, str], object] = field(default_factory=dict)
 
 
 def expand(
@@ -110,8 +113,11 @@ def expand(
     expander = _Expander(draft, app, properties)
     expander.walk(Scope("", app), {}, [])
     left = dict(expander.left(properties))
-    spread = _spread(attributes, expander.operators, [module.name for module in expander.modules.values()])
-    return Expanded(expander.operators, expander.scopes, expander.modules, left, spread)
+    modules = [module.name for module in expander.modules.values()]
+    named = {*modules, *(str(added.name) for added in expander.operators)}
+    streams, others = divide_stream_attributes(attributes, named)
+    spread, ports = _spread(others, expander.operators, modules)
+    return Expanded(expander.operators, expander.scopes, expander.modules, left, spread, streams, ports)
 
 
 class _Expander:
@@ -326,15 +332,21 @@ def _copied(module: Module) -> Module:
 
 def _spread(
     attributes: Mapping[str, object], operators: list[AddedOperator], modules: list[str]
-) -> dict[str, object]:
-    """Overrides of attributes by operator. What is said of an operator counts before what of its module."""
+) -> tuple[dict[str, object], dict[tuple[str, str], object]]:
+    """Overrides of attributes by operator, and those of modules' ports.
+
+    What is said of an operator counts before what of its module.
+    """
     names = [str(added.name) for added in operators]
     split = key_splitter({*names, *modules})
     spread: dict[str, object] = {}
     of_modules: list[tuple[str, str, object]] = []
+    of_ports: dict[tuple[str, str], object] = {}
     for key, value in attributes.items():
         owner, rest = split(key)
-        if "." in key and owner in modules and owner not in names:
+        if "." in key and owner in modules and owner not in names and rest.startswith(("port.", "unifier.")):
+            of_ports[owner, rest] = value
+        elif "." in key and owner in modules and owner not in names:
             of_modules.append((owner, rest, value))
         else:
             spread[key] = value
@@ -344,7 +356,7 @@ def _spread(
             spread.setdefault(f"{name}.{rest}", value)
         if not inside:
             spread[f"{owner}.{rest}"] = value
-    return spread
+    return spread, of_ports
 
 
 def _fresh(app: Application, name: str) -> object:

@@ -62,6 +62,28 @@ def read_overrides(
     return found
 
 
+def divide_stream_attributes(
+    attributes: Mapping[str, object], operators: Collection[str]
+) -> tuple[dict[str, dict[str, object]], dict[str, object]]:
+    """Attributes of streams, `stream.NAME.locality`, by the stream's name, and all others.
+
+    An operator or module that is called `stream` takes them all.
+
+    >>> divide_stream_attributes({"stream.clean.raw.locality": "NODE_LOCAL", "sum.partitions": 2}, ["sum"])
+    ({'clean.raw': {'locality': 'NODE_LOCAL'}}, {'sum.partitions': 2})
+    """
+    streams: dict[str, dict[str, object]] = {}
+    others: dict[str, object] = {}
+    for key, value in attributes.items():
+        kind, _, path = key.partition(".")
+        name, _, attribute = path.rpartition(".")
+        if kind == "stream" and name and kind not in operators:
+            streams.setdefault(name, {})[attribute] = value
+        else:
+            others[key] = value
+    return streams, others
+
+
 def key_splitter(names: Collection[str]) -> Callable[[str], tuple[str, str]]:
     """A function that splits `operator.property` after the longest operator name that fits.
 

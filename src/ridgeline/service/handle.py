@@ -16,6 +16,7 @@ from ridgeline.api.errors import OperatorError
 from ridgeline.api.frames import users_line
 from ridgeline.engine.driver.execution_kind import named_execution
 from ridgeline.engine.driver.launch import Options, Outcome
+from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.spark.submitted import chosen_master
 from ridgeline.engine.worker.tails import ports_of_stream
 from ridgeline.plan.execution import Plan
@@ -47,14 +48,18 @@ def start(  # noqa: PLR0913  the options of a run
     execution: str | None,
     quiet: bool,
     context: Any,
+    reset_properties: bool,
 ) -> Handle:
     """What `Application.start` does, which says what the arguments are and has their defaults."""
-    plan = plan_application(app, properties or {}, attributes or {})
+    given = dict(properties or {})
+    planner = Planner(
+        lambda kept: plan_application(app, {**kept, **given}, attributes or {}), given, reset=reset_properties
+    )
+    plan = planner.first(checkpoint, app.name)
     kind = None if execution is None else named_execution(execution, "execution")
     options = Options(chosen_master(master, conf or {}), conf or {}, checkpoint, windows, kind)
-    handle = Handle(
-        plan, options, ServiceOptions(port=port, event_log=event_log), Console(quiet=quiet), context
-    )
+    service = ServiceOptions(port=port, event_log=event_log)
+    handle = Handle(plan, options, service, Console(quiet=quiet), context, planner)
     handle.wait_until_started()
     return handle
 
@@ -67,10 +72,18 @@ class Handle(MetricTables):
     """
 
     def __init__(
-        self, plan: Plan, options: Options, service: ServiceOptions, console: Console, context: Any = None
+        self,
+        plan: Plan,
+        options: Options,
+        service: ServiceOptions,
+        console: Console,
+        context: Any = None,
+        planner: Planner | None = None,
     ) -> None:
         self.name = plan.logical.application
         self._plan = plan
+        self._console = console
+        self._planner = planner
         self._stop = threading.Event()
         self._settled = threading.Event()
         self._run: ApplicationRun | None = None
@@ -89,6 +102,7 @@ class Handle(MetricTables):
                     console=console,
                     context=context,
                     started=self._started,
+                    planner=planner,
                 )
             except BaseException as error:  # noqa: BLE001  raised in the thread that waits
                 self._error = error
@@ -103,7 +117,9 @@ class Handle(MetricTables):
         self._thread.start()
 
     def _started(self, run: ApplicationRun, watch: Watch, url: str | None) -> None:
-        self._run, self._watch, self._url = run, watch, url
+        self._plan, self._run, self._watch, self._url = run.plan, run, watch, url
+        if self._planner is not None and self._planner.going_on:
+            self._console.print(self._planner.going_on, markup=False, highlight=False, soft_wrap=True)
         self._settled.set()
 
     def wait_until_started(self) -> None:

@@ -17,6 +17,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.masking import printable
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.launch import Options, Outcome, launch
+from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.measure.events import ApplicationEnded, RunEvent, SlotMisplaced, SlotsReduced, StateWarning
 from ridgeline.plan.execution import Plan
@@ -28,6 +29,8 @@ from ridgeline.stram.topology import planned_event
 from ridgeline.stram.watch import Subscriber, Watch
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
     from ridgeline.service.http.server import WebServer
 
 _log = logging.getLogger(__name__)
@@ -63,6 +66,7 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
     clock: Clock | None = None,
     context: Any = None,
     started: Started | None = None,
+    planner: Planner | None = None,
 ) -> Outcome:
     """Run a plan as `ridgeline.engine.driver.launch.launch`, watched; blocks until it has ended.
 
@@ -74,7 +78,9 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
         RidgelineError: As `launch`. Before Spark is started: the event log cannot be written, a port is in
             use, or OpenTelemetry is missing to send metrics.
     """
-    run = _Measured(plan, options, service or ServiceOptions(), console or Console(), clock or SystemClock())
+    run = _Measured(
+        plan, options, service or ServiceOptions(), console or Console(), clock or SystemClock(), planner
+    )
     if observe is not None:
         run.watch.subscribe(observe)
     return run.launch(stop, context, started)
@@ -84,11 +90,18 @@ class _Measured:
     """One run and its surroundings."""
 
     def __init__(
-        self, plan: Plan, options: Options, service: ServiceOptions, console: Console, clock: Clock
+        self,
+        plan: Plan,
+        options: Options,
+        service: ServiceOptions,
+        console: Console,
+        clock: Clock,
+        planner: Planner | None,
     ) -> None:
         self.watch = Watch(clock.wall, own_host())
         self.watch.subscribe(EventLines().apply)
         self._plan = plan
+        self._planner = planner
         self._options = options
         self._service = service
         self._console = console
@@ -96,6 +109,7 @@ class _Measured:
         self._master = options.master
         self._planned = False
         self._broken = False
+        self._app: Starlette | None = None
 
     def launch(self, stop: threading.Event | None, context: Any, started: Started | None) -> Outcome:
         """Start what watches the run, run it, and close all of it in the reverse order."""
@@ -132,6 +146,7 @@ class _Measured:
                     started=before_first_window,
                     heartbeats=heartbeats,
                     settle=self.watch.settle,
+                    planner=self._planner,
                 )
                 end.append("finished" if outcome.ended else "stopped")
             return outcome
@@ -143,16 +158,20 @@ class _Measured:
         from ridgeline.service.http.server import WebServer  # who wants no web service need not wait for it
         from ridgeline.service.http.web import create_app
 
-        app = create_app(self.watch, self._plan, token=self._service.token, stack_of=heartbeats.stack_of)
+        self._app = app = create_app(
+            self.watch, self._plan, token=self._service.token, stack_of=heartbeats.stack_of
+        )
         return WebServer(app, self._service.host, self._service.port, self._service.allowed_hosts)
 
     def _begin(
         self, run: ApplicationRun, server: WebServer | None, surroundings: contextlib.ExitStack
     ) -> None:
         """Report the plan; register the application for this user's other commands."""
-        uri = run.checkpoint.storage.uri
+        self._plan, uri = run.plan, run.checkpoint.storage.uri
         at, number = self._clock.wall(), f"{run.checkpoint.run_id}-{run.checkpoint.epoch}"
-        info = run_info(self._master, uri)
+        if self._app is not None:
+            self._app.state.plan = self._plan
+        info = run_info(self._master, uri, {} if self._planner is None else self._planner.shown)
         self._observe(planned_event(self._plan, at=at, application_id=number, info=info))
         self.watch.settle()  # what is made of the plan is there before `short_pauses`
         self._planned = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
@@ -11,12 +12,15 @@ from typing import TypedDict
 
 from ridgeline.api.masking import mask_text
 
+_NONE: Mapping[str, str] = {}
+
 
 class RunInfo(TypedDict):
     """What the event `ApplicationPlanned` says of a run beside its plan.
 
     `user`: who started it. `host`: where STRAM runs. `version`: of Ridgeline. `master`: Spark's, or
-    `in process`. `checkpoint`: the folder's URI, without secrets.
+    `in process`. `checkpoint`: the folder's URI, without secrets. `properties_kept`: the properties of the
+    run before that this one goes on with.
     """
 
     user: str
@@ -24,6 +28,7 @@ class RunInfo(TypedDict):
     version: str
     master: str
     checkpoint: str
+    properties_kept: Mapping[str, str]
 
 
 @cache
@@ -32,7 +37,7 @@ def own_host() -> str:
     return socket.gethostname()
 
 
-def run_info(master: str, checkpoint: str) -> RunInfo:
+def run_info(master: str, checkpoint: str, properties_kept: Mapping[str, str] = _NONE) -> RunInfo:
     """Collect what is known of a run on this host. Secrets in the checkpoint's URI are masked."""
     return RunInfo(
         user=_user(),
@@ -40,6 +45,7 @@ def run_info(master: str, checkpoint: str) -> RunInfo:
         version=version(),
         master=master,
         checkpoint=mask_text(checkpoint),
+        properties_kept=dict(properties_kept),
     )
 
 

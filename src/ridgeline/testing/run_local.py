@@ -27,6 +27,7 @@ from ridgeline.api.files import is_local
 from ridgeline.api.operator import InputOperator, SparkSource, operator_type, port_schema
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.state.storage import DriverStorage, LocalStorage, MemoryStorage, Storage
@@ -315,13 +316,15 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     console: Console | None = None,
     container_clock: ContainerClock | None = None,
     interleave: int | None = None,
+    reset_properties: bool = False,
 ) -> LocalRun:
     """Run an application in process until its inputs have finished, or for `windows` windows.
 
     `clock` (default: a SteppingClock) is advanced by the window's width before each window but the first.
     `properties` and `attributes` are as `-D` and `--attribute`. `inputs` replaces input operators, by name,
     with lists; Spark sources can only run so. `checkpoint` (a path or a storage; default: memory): a run that
-    it holds is continued. `container_clock` returns host and clock of a container, for tests of clock skew.
+    it holds is continued, with the properties that it keeps, unless `reset_properties`. `container_clock`
+    returns host and clock of a container, for tests of clock skew.
     `interleave`: a seed. `windows_in_flight` windows are under way then, as in slots. Their containers run in
     an order that is drawn from it. Raises ValidationError, OperatorError, CheckpointError.
 
@@ -343,16 +346,23 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
         >>> run_local(app, inputs={"numbers": [(50,)]}).collected("sink")
         [Number(value=100)]
     """
-    plan = plan_application(_replace_inputs(app, inputs or {}), properties or {}, attributes or {})
-    _refuse_spark_sources(plan)
     clock = clock or SteppingClock()
     storage = (
         _local(os.fspath(checkpoint))
         if isinstance(checkpoint, (str, os.PathLike))
         else checkpoint or MemoryStorage()
     )
-    result = LocalRun(plan, clock)
+    given, replaced = dict(properties or {}), _replace_inputs(app, inputs or {})
+    planner = Planner(
+        lambda kept: plan_application(replaced, {**kept, **given}, attributes or {}),
+        given,
+        reset=reset_properties,
+    )
+    plan = planner.first(storage, app.name)
+    _refuse_spark_sources(plan)
     owned = Checkpoint(storage, plan.logical.application)
+    plan = planner.settled(owned.properties())
+    result = LocalRun(plan, clock)
     executor = LocalExecutor(plan, storage, clock, owned.run_id, container_clock, interleave)
     console = console or Console()
 
@@ -378,11 +388,15 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     try:
         observe(
             planned_event(
-                plan, at=clock.wall(), application_id=owned.run_id, info=run_info("in process", storage.uri)
+                plan,
+                at=clock.wall(),
+                application_id=owned.run_id,
+                info=run_info("in process", storage.uri, planner.shown),
             )
         )
         committer = None if interleave is None else CommitLater(Random(interleave))  # noqa: S311  no secret
         run = ApplicationRun(plan, owned, executor, clock, publisher_context, observe, committer=committer)
+        run.properties = planner.kept
         result.collectors = {
             name: publisher for name, publisher in run.publishers.items() if isinstance(publisher, Collector)
         }

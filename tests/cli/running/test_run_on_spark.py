@@ -85,10 +85,12 @@ def test_a_run_that_finishes_and_is_replayed(ridgeline_process, ridgeline_comman
 
 
 def test_windows_and_going_on_from_the_checkpoint(ridgeline_process, tmp_path):
-    stdout, _ = ended(ridgeline_process(*RUN, "--checkpoint", "state", "--windows", "2"), 0)
+    given = ("-D", "total.fail_at=-1")
+    stdout, _ = ended(ridgeline_process(*RUN, *given, "--checkpoint", "state", "--windows", "2"), 0)
     assert "stopped after 2 windows" in stdout
     assert (
-        f"  ridgeline run {TINY} --master 'local[2]' --windows 2 --checkpoint {tmp_path / 'state'}" in stdout
+        f"  ridgeline run {TINY} --master 'local[2]' -D total.fail_at=-1 --windows 2 --checkpoint "
+        f"{tmp_path / 'state'}" in stdout
     )
     assert written(tmp_path) == TOTALS[:2]
 
@@ -99,6 +101,10 @@ def test_windows_and_going_on_from_the_checkpoint(ridgeline_process, tmp_path):
     stdout, _ = ended(ridgeline_process(*RUN, "--checkpoint", "state"), 0)
     assert "nothing to do: all inputs had finished with window 4" in stdout
     assert written(tmp_path)[: len(TOTALS)] == TOTALS  # in slots, later windows had begun too
+    assert (
+        "goes on with properties of the run before: total.fail_at=-1 (`--reset-properties` takes the "
+        "application's own)"
+    ) in stdout.splitlines()
 
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])

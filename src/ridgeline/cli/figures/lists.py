@@ -54,6 +54,7 @@ def info_lines(info: InfoAnswer, width: int) -> list[RenderableType]:
         "user": info.get("user"),
         "master": info.get("master"),
         "checkpoint": info.get("checkpoint"),
+        "kept": ", ".join(f"{name}={value}" for name, value in info.get("propertiesKept", {}).items()),
         "version": info.get("version"),
         "started": f"{time_of_day(started, started + elapsed)}, {duration(elapsed)} ago" if started else None,
         "windows": f"{duration(info['windowSeconds'])} wide"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from ridgeline.api.clock import SystemClock
 from ridgeline.cli.errors import make_console
 from ridgeline.cli.output import Output, OutputGoneError
@@ -23,6 +25,7 @@ from ridgeline.stram.topology import topology_of
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.launch import Outcome
+    from ridgeline.engine.driver.planning import Planner
     from ridgeline.engine.driver.run import ApplicationRun
     from ridgeline.service.measured import ServiceOptions
     from ridgeline.stram.watch import Watch
@@ -33,14 +36,15 @@ _WIDE = 160
 class Run:
     """One run with its view."""
 
-    def __init__(self, plan: Plan, settings: RunSettings) -> None:
+    def __init__(self, planner: Planner, plan: Plan, settings: RunSettings) -> None:
+        self._planner = planner
         self._plan = plan
         self._settings = settings
         self._clock = SystemClock()
         self._console = Output(self._nobody_reads, highlight=False, emoji=False)
         if not self._console.is_terminal:
             self._console.width = _WIDE  # nothing to wrap for
-        self._profile = self._make_profile()
+        self._profile = self._make_profile(plan)
         self._watch: Watch | None = None
         self._view = self._make_view()
         self._stopper = Stopper(self._view.stopping, self._killed)
@@ -108,14 +112,15 @@ class Run:
             console=self._console,
             clock=self._clock,
             started=self._started,
+            planner=self._planner,
         )
 
-    def _make_profile(self) -> Profile | None:
+    def _make_profile(self, plan: Plan) -> Profile | None:
         profile = self._settings.profile
         if profile is None:
             return None
-        seconds = self._plan.logical.window_seconds
-        return Profile(topology_of(self._plan), seconds, Path(profile.folder), profile.seconds, own_host())
+        seconds = plan.logical.window_seconds
+        return Profile(topology_of(plan), seconds, Path(profile.folder), profile.seconds, own_host())
 
     def _print_profile(self) -> None:
         if self._profile is not None:
@@ -131,13 +136,18 @@ class Run:
         return PlainView(self._console, self._clock, application, self._settings)
 
     def _started(self, run: ApplicationRun, watch: Watch, url: str | None) -> None:
+        """Show where the run begins and what it goes on with; `run_measured` calls it."""
         self._checkpoint = run.checkpoint.storage.uri
         self._watch = watch
         if self._profile is not None:
+            if run.plan is not self._plan:  # made anew with what a checkpoint keeps that only Spark can read
+                self._profile = self._make_profile(run.plan) or self._profile
             watch.subscribe(self._profile.apply)
         watch.subscribe(self._show)  # by itself: a view that fails must not stop the counting
         service = "" if url is None else service_line(url)
         self._view.started(self._checkpoint, run.next_window, service, watch)
+        if self._planner.going_on and not self._settings.quiet:
+            self._console.print(Text(self._planner.going_on), soft_wrap=True)
         self._print_where_output_goes()
 
     def _print_where_output_goes(self) -> None:

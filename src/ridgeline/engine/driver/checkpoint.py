@@ -23,6 +23,7 @@ from types import MappingProxyType
 from ridgeline.api.errors import CheckpointError, FencedError
 from ridgeline.engine.driver import journal, witness
 from ridgeline.engine.driver.journal import Journal
+from ridgeline.engine.driver.kept_properties import NOTHING_KEPT, KeptProperties
 from ridgeline.engine.driver.manifest import Manifest
 from ridgeline.engine.driver.retention import Retention
 from ridgeline.engine.driver.run_description import identify
@@ -133,6 +134,11 @@ class Checkpoint:
     def last(self) -> Manifest | None:
         """The last committed window, None before the first."""
         return self._written.last
+
+    def properties(self) -> KeptProperties:
+        """What the last committed window keeps of what the application was given from outside."""
+        last = self.last()
+        return NOTHING_KEPT if last is None else last.properties
 
     def kept(self) -> Iterator[Manifest]:
         """The windows that are kept and can be read, newest first. Raises OSError."""

@@ -27,6 +27,7 @@ from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.execution_kind import Execution, choose_execution
 from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
 from ridgeline.engine.driver.job_errors import SparkGoneError, gone, has_ended
+from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.run import ApplicationRun, Observe
 from ridgeline.engine.driver.temporary import remove_temporary, temporary_checkpoint
 from ridgeline.engine.spark.s3 import s3_settings
@@ -87,22 +88,21 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
     started: Callable[[ApplicationRun], None] | None = None,
     heartbeats: Heartbeats | None = None,
     settle: Callable[[], bool] | None = None,
+    planner: Planner | None = None,
 ) -> Outcome:
     """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
 
     `observe` gets every event, `started(run)` is called before the first window. `context` is a
     SparkContext to use (it stays); else that of this process is shared, or one started and stopped.
     `heartbeats`: takes what containers send while a window takes long (nothing at recording level OFF); the
-    watchdog needs it. `settle`: as for `ApplicationRun`. Raises RidgelineError and its subclasses; what was
-    committed stays, and a run with the same checkpoint continues.
+    watchdog needs it. `settle`: as for `ApplicationRun`. `planner`: has made the plan, and makes it anew if
+    the checkpoint keeps other properties than it had found; without one the run keeps none. Raises
+    RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint continues.
     """
     clock = clock or SystemClock()
     stop = stop or threading.Event()
     console = console or Console()
-    in_slots = choose_execution(options.execution, plan) is Execution.SLOTS
-    what = "containers live in slots" if in_slots else "each window is a Spark job"
-    _log.info("%s", what, extra={"application": plan.logical.application})
-    streaming = any(isinstance(operator.operator, SparkSource) for operator in plan.logical.operators)
+    _is_in_slots(plan, options)  # refused before anything else
     uri = options.checkpoint or temporary_checkpoint(plan.logical.application)
     uri = local_path(uri) if is_local(uri) else uri
     own_context = context is None
@@ -112,8 +112,9 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
     try:
         if is_local(uri):  # refused before Spark is started for it
             checkpoint = Checkpoint(LocalStorage(uri), plan.logical.application, beside=True)
+            plan = _settled(planner, plan, checkpoint)
         if context is None:
-            context = _start_spark(plan, options, in_slots=in_slots, streaming=streaming, uri=uri)
+            context = _start_spark(plan, options, uri)
         check = (
             None
             if _is_on_driver(context)
@@ -122,9 +123,12 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
         use_s3(s3_settings(context))
         if checkpoint is None:
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
-        make = _slot_executor if in_slots else _job_executor
+            plan = _settled(planner, plan, checkpoint)
+        make = _slot_executor if _is_in_slots(plan, options) else _job_executor
         executor = make(context, plan, checkpoint, clock, observe, heartbeats)
         run = _open_run(plan, checkpoint, context, clock, console, observe, executor, settle)
+        if planner is not None:
+            run.properties = planner.kept
         first = run.next_window
         if check is not None:
             check.wait(stop)
@@ -151,16 +155,31 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
                 remove_temporary(uri)
 
 
-def _start_spark(plan: Plan, options: Options, *, in_slots: bool, streaming: bool, uri: str) -> SparkContext:
+def _is_in_slots(plan: Plan, options: Options) -> bool:
+    """Whether containers live in slots. Raises RidgelineError."""
+    return choose_execution(options.execution, plan) is Execution.SLOTS
+
+
+def _settled(planner: Planner | None, plan: Plan, checkpoint: Checkpoint) -> Plan:
+    """The plan with the properties that the checkpoint, which is owned now, keeps. Raises RidgelineError."""
+    if planner is None:
+        return plan
+    plan = planner.settled(checkpoint.properties())
+    if planner.going_on:
+        _log.info("%s", planner.going_on, extra={"application": plan.logical.application})
+    return plan
+
+
+def _start_spark(plan: Plan, options: Options, uri: str) -> SparkContext:
     """The SparkContext of this process, or a new one as the plan needs it. Raises RidgelineError."""
     conf = {f"spark.executorEnv.{PRELOAD}": ",".join(installed_modules(plan)), **options.conf}
-    slots = most_slots(plan) if in_slots else 0
+    slots = most_slots(plan) if _is_in_slots(plan, options) else 0
     start = partial(
         start_context,
         plan.logical.application,
         options.master,
         conf,
-        streaming=streaming,
+        streaming=any(isinstance(operator.operator, SparkSource) for operator in plan.logical.operators),
         local_checkpoint=is_local(uri),
         widest=slots + RESERVED_CORES
         if slots
@@ -230,6 +249,7 @@ def _job_executor(
     from ridgeline.engine.driver.job import SparkExecutor
     from ridgeline.engine.driver.slot_spark import SparkSlots
 
+    _log.info("each window is a Spark job", extra={"application": plan.logical.application})
     seconds, port = heartbeat_seconds(plan), None
     if heartbeats is not None and seconds is not None:
         secret = secrets.token_bytes(_SECRET_BYTES)
@@ -250,6 +270,7 @@ def _slot_executor(
     from ridgeline.engine.driver.slot_executor import SlotExecutor
     from ridgeline.engine.driver.slot_spark import SparkSlots
 
+    _log.info("containers live in slots", extra={"application": plan.logical.application})
     return SlotExecutor(
         SparkSlots(context, checkpoint.epoch, clock),
         plan,

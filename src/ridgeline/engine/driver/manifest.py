@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ridgeline.engine.driver.kept_properties import NOTHING_KEPT, KeptProperties
 from ridgeline.plan.protocol import StateVersion, WindowReport
 
 
@@ -34,7 +35,7 @@ class Manifest:
     `states`: names of state files by state key. `finished`: state keys of inputs that have finished.
     `publishers`: the publishers' states by operator name, as JSON. `ended`: the application has come to its
     end. `reports`: a digest of the containers' reports. `offsets`: where the window's Spark sources ended,
-    None without one.
+    None without one. `properties`: what the application was given from outside for this window.
     """
 
     window_id: int
@@ -46,10 +47,12 @@ class Manifest:
     ended: bool
     reports: str
     offsets: SourceOffsets | None = None
+    properties: KeptProperties = NOTHING_KEPT
 
     def picture(self) -> dict[str, Any]:
         """As JSON values. Versions are shared, not copied."""
-        return {
+        kept = {"properties": self.properties.picture()} if self.properties else {}
+        return kept | {
             "window_id": self.window_id,
             "epoch": self.epoch,
             "plan_version": self.plan_version,
@@ -64,13 +67,14 @@ class Manifest:
     @classmethod
     def of(cls, picture: Mapping[str, Any]) -> Manifest:
         """From what `picture` gave. Raises TypeError or LookupError if it is another thing."""
-        offsets = picture["offsets"]
+        offsets, kept = picture["offsets"], picture.get("properties", {})
         states = {key: tuple(names) for key, names in picture["states"].items()}
         return cls(
             **{
                 **picture,
                 "states": states,
                 "offsets": None if offsets is None else SourceOffsets(**offsets),
+                "properties": KeptProperties.of(kept),
             }
         )
 

@@ -16,6 +16,7 @@ from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.committing import CommitHere, Committer
 from ridgeline.engine.driver.compactions import Compactions
 from ridgeline.engine.driver.execution import WindowExecutor
+from ridgeline.engine.driver.kept_properties import NOTHING_KEPT
 from ridgeline.engine.driver.manifest import Manifest, SourceOffsets, digest
 from ridgeline.engine.driver.outputs import Outputs
 from ridgeline.engine.driver.state_repair import StateRepair
@@ -136,6 +137,8 @@ class ApplicationRun:
         """Since when windows wait for their commit in which nothing moved."""
         self._windows: dict[int, _Window] = {}
         self._committer = committer or CommitHere()
+        self.properties = NOTHING_KEPT
+        """What windows that are committed from now on keep of what the application was given from outside."""
         self._outputs = Outputs(plan, clock)
         self._state_keys = {operator.id: operator.state_key for operator in plan.physical.operators}
         last = checkpoint.last()
@@ -364,6 +367,7 @@ class ApplicationRun:
             ended=commit.ends,
             reports=digest(last.reports),
             offsets=last.offsets,
+            properties=self.properties,
         )
 
         def write() -> ManifestWritten:

@@ -34,9 +34,21 @@ def identify(storage: DriverStorage, application: str) -> str:
     created = found is None and storage.create(NAME, seal("run", NAME, run))
     if not created:
         storage.settle([NAME])  # who made it may have died before a power cut could not undo that
-    found = found or storage.read(NAME)
+    return _run_id(storage, application, found or storage.read(NAME))
+
+
+def described(storage: DriverStorage, application: str) -> str | None:
+    """The id of the run that a folder holds, None of a folder that is described as no run's.
+
+    Raises as `identify`.
+    """
+    found = _read(storage)
+    return None if found is None else _run_id(storage, application, found)
+
+
+def _run_id(storage: DriverStorage, application: str, found: bytes) -> str:
     try:
-        run = unseal("run", NAME, found, what, _FORMAT)
+        run = unseal("run", NAME, found, f"`{storage.uri}/{NAME}`", _FORMAT)
     except CheckpointError as error:
         msg = f"{error}, or give another `--checkpoint`"
         raise CheckpointError(msg) from None

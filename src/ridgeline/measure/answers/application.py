@@ -52,6 +52,7 @@ class InfoAnswer(TypedDict):
     version: Annotated[str | None, "Version of Ridgeline."]
     checkpoint: Annotated[str | None, "The checkpoint folder."]
     master: Annotated[str | None, "The Spark master."]
+    propertiesKept: Annotated[dict[str, str], "Properties of the run before that it goes on with, by name."]
     startTime: Annotated[float, "When the run began."]
     elapsedTime: Annotated[float, "Seconds since then, up to its end."]
     state: Annotated[

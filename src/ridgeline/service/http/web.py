@@ -65,7 +65,7 @@ def create_app(
 
     Args:
         watch: The figures.
-        plan: The plan that runs.
+        plan: The plan that runs; `app.state.plan` may be set to another one before the first window.
         token: If given, requests need `Authorization: Bearer TOKEN`, but for `/healthz`. `app.state.token`
             may be set later, and `app.state.hosts` (a `Hosts`), outside of which no request is answered.
         stack_of: Where the thread of a process (host, pid) is now, or None if that cannot be had; may take a
@@ -99,7 +99,7 @@ def create_app(
         return Response(exposition.render(), headers={"content-type": MEDIA_TYPE})
 
     routes = [
-        _route(endpoint, endpoint.handler, watch, plan, stack_of)
+        _route(endpoint, endpoint.handler, watch, stack_of)
         for endpoint in answering
         if endpoint.handler is not None
     ]
@@ -114,14 +114,16 @@ def create_app(
             Exception: _server_error,
         },
     )
+    app.state.plan = plan
     app.state.token = token
     app.state.hosts = None
     app.state.frames = frames
     return app
 
 
-def _route(endpoint: Endpoint, handler: Handler, watch: Watch, plan: Plan, stack_of: StackOf | None) -> Route:
+def _route(endpoint: Endpoint, handler: Handler, watch: Watch, stack_of: StackOf | None) -> Route:
     def answer(request: Request) -> Response:
+        plan = request.app.state.plan
         return _json(handler(Call(watch, plan, endpoint.parse(request), stack_of)))
 
     return Route(endpoint.path, answer)

@@ -1,0 +1,59 @@
+"""Which properties from outside hold secrets: by their names, by what is in them, by their declared types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ridgeline.api.masking import MASK, mask
+from ridgeline.api.operator import operator_type
+from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.overrides import key_splitter
+
+
+def holds_secret(logical: LogicalPlan, key: str, value: object) -> bool:
+    """True if `value`, given to `operator.property` or an entry of it, is shown masked somewhere.
+
+    Where an object does not show its parts, all of it counts.
+
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import RandomEventGenerator
+        >>> from ridgeline.plan import plan_application
+        >>> from ridgeline.testing import CollectorSink
+        >>> app = Application("dice")
+        >>> dice = app.add_operator("dice", RandomEventGenerator(maximum=6))
+        >>> sink = app.add_operator("sink", CollectorSink())
+        >>> app.add_stream("rolls", dice.integer_data, sink.input)
+        >>> logical = plan_application(app).logical
+        >>> holds_secret(logical, "dice.maximum", "9"), holds_secret(logical, "dice.token", "9")
+        (False, True)
+    """
+    operators = {operator.name: vars(operator.operator) for operator in logical.operators}
+    secrets = {module.name: module.secrets for module in logical.modules}
+    owner, path = key_splitter({*operators, *secrets})(key)
+    name, _, entry = path.partition(".")
+    if _is_masked(mask(name, {entry: value} if entry else value)) or name in secrets.get(owner, ()):
+        return True
+    own = operators.get(owner, {}).get(name)
+    return _is_masked(_part(mask(name, own), entry))
+
+
+def secret_names(component: object) -> tuple[str, ...]:
+    """The properties of an operator or a module that hold secrets."""
+    values = vars(component)
+    names = sorted(operator_type(type(component)).properties)
+    return tuple(name for name in names if name in values and _is_masked(mask(name, values[name])))
+
+
+def _part(shown: object, path: str) -> object:
+    """What is shown of an entry; of the whole value where its parts are not shown."""
+    while path and isinstance(shown, Mapping):
+        if path in shown:
+            return shown[path]
+        first, _, path = path.partition(".")
+        shown = shown.get(first)
+    return shown
+
+
+def _is_masked(shown: object) -> bool:
+    return MASK in str(shown)

@@ -1,0 +1,150 @@
+"""Attributes of streams, and of the ports of modules, in code and from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ridgeline import Application, Locality
+from ridgeline.operators import Filter
+from ridgeline.plan import plan_application, validate
+from ridgeline.plan.spec.form import Form
+from ridgeline.plan.spec.writer import write_specification
+from ridgeline.plan.validation import find_faults
+from support.plan.module_parts import Checked, Totals, around
+from support.plan.parts import payments_app
+
+
+def localities(app: Application, attributes: dict[str, Any]) -> dict[str, Locality | None]:
+    return {stream.name: stream.locality for stream in validate(app, {}, attributes).streams}
+
+
+def faults(app: Application, attributes: dict[str, Any] | None = None) -> list[str]:
+    return [str(fault) for fault in find_faults(app, {}, attributes or {})]
+
+
+@pytest.mark.guide("002", "Attributes")
+def test_a_stream_has_its_locality_from_outside() -> None:
+    app = around(Checked(limit=1))
+    assert localities(app, {}) == {"in": None, "m.to0": None, "out": None}
+    found = localities(app, {"stream.m.to0.locality": "container_local", "stream.in.locality": "NODE_LOCAL"})
+    assert found == {"in": Locality.NODE_LOCAL, "m.to0": Locality.CONTAINER_LOCAL, "out": None}
+
+
+def test_the_outside_wins_over_the_code_and_containers_show_it() -> None:
+    def containers(locality: str | None, outside: dict[str, str]) -> int:
+        app = around(Checked(limit=1))
+        app.set_attribute(app.streams[0], locality=locality)  # type: ignore[call-overload]
+        return len(plan_application(app, {}, outside).execution.stages)
+
+    together, apart = containers("CONTAINER_LOCAL", {}), containers("NODE_LOCAL", {})
+    assert apart == together + 1
+    assert containers("CONTAINER_LOCAL", {"stream.in.locality": "NODE_LOCAL"}) == apart
+    assert containers("NODE_LOCAL", {"stream.in.locality": "THREAD_LOCAL"}) == together
+    assert containers(None, {}) == together
+
+
+def test_what_add_stream_returns_takes_attributes_and_a_specification_has_them() -> None:
+    app = around(Checked())
+    checked: Any = app.modules[0].module
+    other = app.add_operator("other", Filter(predicate=bool))
+    stream = app.add_stream("rejected", checked.rejected, other.data)
+    app.set_attribute(stream, locality="CONTAINER_LOCAL")
+    assert stream.locality == "CONTAINER_LOCAL"
+    assert app.attributes_set == []
+    for other_stream in payments_app().streams:
+        assert other_stream.locality is None
+    app = payments_app()
+    app.set_attribute(app.streams[0], locality="CONTAINER_LOCAL")
+    assert "locality: CONTAINER_LOCAL" in write_specification(app, Form.YAML)
+
+
+def test_faults_of_streams() -> None:
+    app, foreign = payments_app(), payments_app()
+    stream, stranger = app.streams[0], foreign.streams[0]
+    app.set_attribute(stream, partitions=2)  # type: ignore[call-overload]
+    app.set_attribute(stream, unifier=True, locality="NODE_LOCAL")  # type: ignore[call-overload]
+    app.set_attribute(stranger, locality="NODE_LOCAL")
+    name = stream.name
+    assert faults(app) == [
+        (
+            f"`{name}.partitions`: there is no attribute `partitions` of streams; it belongs to an operator: "
+            "`add_operator(name, operator, partitions=...)`"
+        ),
+        (
+            f"`attributes`: `set_attribute(..., unifier=True)` was given the stream `{name}`, which has no "
+            "unifier; "
+            "give the output port whose partitions it merges, such as `balances.balances`"
+        ),
+        (
+            f"`attributes`: `set_attribute` was given the stream `{stranger.name}`, which was added "
+            "elsewhere; set it where `add_stream` was called"
+        ),
+    ]
+    assert stranger.locality is None
+    outside = {
+        f"stream.{name}.locality": "EVERYWHERE",
+        f"stream.{name}.partitions": "2",
+        f"stream.{name}x.locality": "NODE_LOCAL",
+    }
+    found = faults(payments_app(), outside)
+    assert found[0].startswith(f"`stream.{name}.locality`: attribute `locality` must be one of THREAD_LOCAL")
+    assert found[1].startswith(f"`stream.{name}.partitions`: there is no attribute `partitions` of streams; ")
+    assert found[2:] == [
+        f"`stream.{name}x`: there is no stream `{name}x` to set an attribute of; did you mean `{name}`?"
+    ]
+
+
+def test_an_operator_called_stream_keeps_its_attributes() -> None:
+    app = around(Checked())
+    app.operators[0].name = "stream"
+    assert (
+        validate(app, {}, {"stream.recovery_attempts": "9"})
+        .operator("stream")
+        .attributes["recovery_attempts"]
+        == 9
+    )
+    assert "`stream.in.locality`" in faults(app, {"stream.in.locality": "NODE_LOCAL"})[0]
+
+
+def test_ports_of_modules_from_outside_are_those_that_they_lead_to() -> None:
+    app = around(Totals())
+    logical = validate(
+        app,
+        {},
+        {
+            "m.port.payments.queue_capacity": "7",
+            "m.checked.port.payments.queue_capacity": "8",
+            "m.port.balances.buffer_memory_mb": "3",
+            "m.unifier.balances.vcores": "2",
+        },
+    )
+    assert logical.operator("m.checked.check").ports["payments"]["queue_capacity"] == 8, "the inner one wins"
+    assert logical.operator("m.log").ports["input"]["queue_capacity"] == 7
+    assert logical.operator("m.balances").ports["balances"]["buffer_memory_mb"] == 3
+    assert logical.operator("m.balances").unifier_attributes["balances"]["vcores"] == 2
+    own = {"m.port.payments.queue_capacity": "7", "m.checked.check.port.payments.queue_capacity": "9"}
+    assert validate(app, {}, own).operator("m.checked.check").ports["payments"]["queue_capacity"] == 9, (
+        "the operator's own wins"
+    )
+
+
+def test_faults_of_ports_of_modules() -> None:
+    outside = {
+        "m.port.paymnts.queue_capacity": "7",
+        "m.unifier.payments.vcores": "2",
+        "m.port.payments.unifier_limit": "2",
+    }
+    found = faults(around(Totals()), outside)
+    assert found[:2] == [
+        "`m.port.paymnts`: module `m` has no port `paymnts` to set an attribute of; did you mean `payments`?",
+        (
+            "`m.unifier.payments`: module `m` has no output port `payments` to set an attribute of; "
+            "known are `balances`"
+        ),
+    ]
+    assert [fault.partition(":")[0] for fault in found[2:]] == [
+        "`m.checked.check.port.payments.unifier_limit`",
+        "`m.log.port.input.unifier_limit`",
+    ]

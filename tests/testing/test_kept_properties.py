@@ -1,0 +1,325 @@
+"""Properties given from outside are kept in the checkpoint: a restart without them goes on with them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any, NamedTuple
+
+import pytest
+from pydantic import BaseModel, SecretStr
+
+from ridgeline import (
+    Application,
+    CheckpointError,
+    InputPort,
+    Module,
+    Operator,
+    OutputPort,
+    ValidationError,
+)
+from ridgeline.engine.driver.journal import Journal
+from ridgeline.engine.driver.kept_properties import NOTHING_KEPT
+from ridgeline.engine.driver.planning import read_kept
+from ridgeline.engine.state.storage import LocalStorage, MemoryStorage
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+
+
+class Number(NamedTuple):
+    value: int
+
+
+class Login(BaseModel):
+    user: str = "ann"
+    pin: SecretStr = SecretStr("0")
+
+
+class Limited(Operator):
+    """Emits its own limit, its options and who logs in, for each tuple."""
+
+    data = InputPort(Number)
+    output = OutputPort(object)
+
+    limit: int = 1
+    options: dict[str, str] = {}  # noqa: RUF012  a property's default
+    code: SecretStr = SecretStr("none")
+    login: Login = Login()
+
+    @data.process
+    def process(self, _number: Number) -> None:
+        self.output.emit((self.limit, dict(self.options), self.code.get_secret_value(), self.login.user))
+
+
+class Inside(Module):
+    data = InputPort(Number)
+    output = OutputPort(object)
+
+    limit: int = 1
+    code: SecretStr = SecretStr("none")
+
+    def populate(self, app: Application) -> None:
+        limited = app.add_operator("limited", Limited(limit=self.limit, code=self.code))
+        self.data.connect(limited.data)
+        self.output.connect(limited.output)
+
+
+def application(limited: Any = None, **properties: Any) -> Application:
+    app = Application("limits", window="1s")
+    source = app.add_operator("source", ListInput(Number, [Number(1), END_WINDOW] * 40))
+    if isinstance(limited, Module):
+        app.add_module("sum", limited)
+    else:
+        limited = app.add_operator("sum", limited or Limited(**properties))
+    app.add_stream("in", source.output, limited.data)
+    app.add_stream("out", limited.output, app.add_operator("sink", CollectorSink(object)).input)
+    return app
+
+
+def seen(storage: Any, app: Application | None = None, windows: int = 1, **given: Any) -> Any:
+    """What the operator saw in the last window of a run of the checkpoint."""
+    return run_local(app or application(), checkpoint=storage, windows=windows, **given).collected("sink")[-1]
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    return MemoryStorage()
+
+
+@pytest.mark.guide("002", "Properties")
+@pytest.mark.parametrize("kind", ["memory", "local"])
+def test_a_restart_goes_on_with_what_the_run_before_was_given(kind: str, tmp_path: Any) -> None:
+    storage = MemoryStorage() if kind == "memory" else LocalStorage(str(tmp_path))
+    assert seen(storage, properties={"sum.limit": "5"})[0] == 5
+    assert seen(storage)[0] == 5
+    assert seen(storage, application(limit=2), windows=20)[0] == 5, "they win over the application's own"
+    assert seen(storage, properties={"sum.limit": "6"})[0] == 6
+    assert seen(storage)[0] == 6
+    assert seen(storage, reset_properties=True)[0] == 1
+    assert seen(storage)[0] == 1, "they are forgotten"
+
+
+def test_figures_say_what_it_goes_on_with(storage: Any) -> None:
+    seen(storage, properties={"sum.limit": "5", "sum.options.topic": "a" * 100})
+    run = run_local(application(), checkpoint=storage, windows=1, properties={"sum.options.topic": "b"})
+    assert run.watch.info()["propertiesKept"] == {"sum.limit": "5"}
+    run = run_local(application(), checkpoint=storage, windows=1, reset_properties=True)
+    assert run.watch.info()["propertiesKept"] == {}
+
+
+def test_a_run_that_commits_nothing_keeps_and_forgets_nothing(storage: Any) -> None:
+    run_local(application(), checkpoint=storage, windows=0, properties={"sum.limit": "5"})
+    assert seen(storage)[0] == 1
+    seen(storage, properties={"sum.limit": "5"})
+    run_local(application(), checkpoint=storage, windows=0, reset_properties=True)
+    assert seen(storage)[0] == 5
+
+
+def test_entries_are_kept_one_by_one_and_go_with_a_whole_property(storage: Any) -> None:
+    seen(storage, properties={"sum.options": '{"a": "1"}', "sum.options.b.c": "2"})
+    assert seen(storage)[1] == {"a": "1", "b.c": "2"}
+    assert seen(storage, properties={"sum.options.a": "3"})[1] == {"a": "3", "b.c": "2"}
+    assert seen(storage)[1] == {"a": "3", "b.c": "2"}
+    assert seen(storage, properties={"sum.options": '{"d": "4"}'})[1] == {"d": "4"}
+    assert seen(storage)[1] == {"d": "4"}
+
+
+def test_properties_of_modules_are_kept(storage: Any) -> None:
+    assert seen(storage, application(Inside()), properties={"sum.limit": "5"})[0] == 5
+    assert seen(storage, application(Inside()))[0] == 5
+    assert seen(storage, application(Inside()), properties={"sum.limited.limit": "6"})[0] == 6
+    assert seen(storage, application(Inside()))[0] == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "at"),
+    [
+        ("sum.code", "hush", 2),
+        ("sum.options.password", "hush", 1),
+        ("sum.options", '{"password": "hush"}', 1),
+        ("sum.options.url", "https://ann:hush@host/", 1),
+        ("sum.login.pin", "hush", 3),
+        ("sum.login", '{"user": "bob", "pin": "hush"}', 3),
+    ],
+)
+def test_a_secret_is_never_kept_and_must_be_given_anew(name: str, value: str, at: int, tmp_path: Any) -> None:
+    storage = LocalStorage(str(tmp_path))
+    first = seen(storage, properties={name: value, "sum.limit": "5"}, windows=3)
+    assert not any(b"hush" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    with pytest.raises(CheckpointError) as error:
+        seen(storage)
+    assert str(error.value) == (
+        f"`{name}`: a secret, or no JSON value, which the run before was given and the checkpoint does not "
+        f"keep; give it anew (`-D {name}=...`), or `--reset-properties` takes the application's own"
+    )
+    assert seen(storage, properties={name: value})[at] == first[at]
+    assert seen(storage, properties={name: value})[0] == 5
+    assert seen(storage, reset_properties=True)[0] == 1
+    assert seen(storage)[at] != first[at] or name == "sum.login.pin"
+
+
+def test_a_harmless_entry_beside_a_secret_is_kept(storage: Any) -> None:
+    seen(
+        storage, properties={"sum.options.password": "hush", "sum.options.topic": "a", "sum.login.user": "b"}
+    )
+    found = read_kept(storage, "limits")
+    assert (dict(found.values), found.withheld) == (
+        {"sum.options.topic": "a"},
+        ("sum.options.password", "sum.login.user"),
+    ), "a model that holds a secret does not show its parts"
+
+
+def test_a_secret_of_a_module_is_never_kept(storage: Any) -> None:
+    seen(storage, application(Inside()), properties={"sum.code": "hush"})
+    with pytest.raises(CheckpointError, match=r"`sum\.code`: a secret"):
+        seen(storage, application(Inside()))
+
+
+@pytest.mark.parametrize("value", [7, 7.5, True, ["a"], {"a": [1, None]}, "\udc80", "5\n", "", "***"])
+def test_values_of_any_json_type_come_back_as_they_were(value: Any, storage: Any) -> None:
+    class Taking(Limited):
+        any: object = None
+
+        @Limited.data.process
+        def process(self, _number: Number) -> None:
+            self.output.emit((self.any,))
+
+    given = {"sum.any": value}
+    first = seen(storage, application(Taking()), properties=given)
+    if value == "***":  # as a secret is shown: better given anew than kept
+        assert read_kept(storage, "limits").withheld == ("sum.any",)
+    else:
+        assert seen(storage, application(Taking())) == first == (value,)
+
+
+@pytest.mark.parametrize("value", [object(), {1: "a"}, {"a": {1, 2}}])
+def test_what_has_no_json_form_must_be_given_anew(value: Any) -> None:
+    class Taking(Limited):
+        any: object = None
+
+    storage = MemoryStorage()
+    seen(storage, application(Taking()), properties={"sum.any": value})
+    with pytest.raises(CheckpointError, match=r"`sum\.any`: a secret, or no JSON value"):
+        seen(storage, application(Taking()))
+
+
+def test_a_kept_property_that_fits_no_more_is_a_fault_that_says_so(storage: Any) -> None:
+    class Other(Operator):
+        data = InputPort(Number)
+        output = OutputPort(object)
+        limit: str = "none"
+        needed: int
+
+        @data.process
+        def process(self, _number: Number) -> None: ...
+
+    seen(storage, properties={"sum.limit": "5", "sum.options.topic": "a"})
+    with pytest.raises(ValidationError) as error:
+        seen(storage, application(Other()))  # type: ignore[call-arg]
+    own, kept = sorted(error.value.faults, key=lambda fault: fault.where)
+    remedy = (
+        "; the checkpoint keeps it from the run before: `-D` gives another value, "
+        "`--reset-properties` takes the application's own"
+    )
+    assert own.where == "sum.needed"
+    assert not own.remedy.endswith(remedy)
+    assert (kept.where, kept.remedy.endswith(remedy)) == ("sum.options.topic", True)
+    assert seen(storage)[0] == 5, "nothing is lost by the attempt"
+
+
+def test_a_required_property_may_come_from_the_checkpoint_alone(storage: Any) -> None:
+    class Needing(Limited):
+        needed: int
+
+        @Limited.data.process
+        def process(self, _number: Number) -> None:
+            self.output.emit((self.needed,))
+
+    def app() -> Application:
+        return application(Needing())  # type: ignore[call-arg]
+
+    assert seen(storage, app(), properties={"sum.needed": "3"}) == (3,)
+    assert seen(storage, app()) == (3,)
+    with pytest.raises(ValidationError, match=r"`sum\.needed`.*required"):
+        seen(storage, app(), reset_properties=True)
+
+
+def test_a_checkpoint_from_before_keeps_nothing(storage: Any) -> None:
+    seen(storage)
+    journal = [storage.read(f"journal/{name}") for name in storage.names("journal")]
+    assert journal
+    assert not any(b"properties" in data for data in journal)
+    assert read_kept(storage, "limits") == NOTHING_KEPT
+
+
+def test_a_damaged_checkpoint_is_reported_before_anything_is_planned(tmp_path: Any) -> None:
+    storage = LocalStorage(str(tmp_path))
+    seen(storage, properties={"sum.limit": "5"})
+    for damaged in ("run.json", f"journal/{storage.names('journal')[-1]}"):
+        data = storage.read(damaged)
+        (tmp_path / damaged).write_bytes(data[:20] + b"?" + data[21:])
+        with pytest.raises(CheckpointError, match=damaged.replace(".", r"\.")):
+            seen(storage)
+        (tmp_path / damaged).write_bytes(data)
+    with pytest.raises(CheckpointError, match="belongs to application `limits`; this is `other`"):
+        read_kept(storage, "other")
+    assert seen(storage)[0] == 5
+
+
+def test_it_is_read_without_a_trace(tmp_path: Any) -> None:
+    assert read_kept(LocalStorage(str(tmp_path / "none")), "limits") == NOTHING_KEPT
+    assert not (tmp_path / "none").exists()
+    storage = LocalStorage(str(tmp_path))
+    seen(storage, properties={"sum.limit": "5"})
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    assert read_kept(storage, "limits").values == {"sum.limit": "5"}
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+class Dying(MemoryStorage):
+    """Dies at a file operation that changes something: it, and none after it, is done, or not."""
+
+    def __init__(self, at: int, *, done: bool) -> None:
+        super().__init__()
+        self.left, self.done, self.armed = at, done, False
+
+    def _step(self) -> bool:
+        """True if this operation is carried out before the death."""
+        if not self.armed:
+            return False
+        self.left -= 1
+        if self.left < 0:
+            message = "dead"
+            raise OSError(message)
+        return self.left == 0
+
+    def write(self, name: str, data: bytes) -> None:
+        last = self._step()
+        if not last or self.done:
+            super().write(name, data)
+        if last:
+            self._step()
+
+    def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
+        last = self._step()
+        made = super().create(name, data, settled=settled) if not last or self.done else False
+        if last:
+            self._step()
+        return made
+
+
+@pytest.mark.parametrize("done", [True, False])
+@pytest.mark.parametrize("at", range(1, 9))
+@pytest.mark.parametrize("given", [{"properties": {"sum.limit": "6"}}, {"reset_properties": True}])
+def test_a_death_at_any_file_operation_leaves_what_the_last_window_was_computed_with(
+    given: dict[str, Any], at: int, done: bool
+) -> None:
+    storage = Dying(at, done=done)
+    seen(storage, properties={"sum.limit": "5"}, windows=2)
+    storage.armed = True
+    with contextlib.suppress(CheckpointError):
+        seen(storage, windows=3, **given)
+    storage.armed = False
+    last = Journal(storage, json.loads(storage.read("run.json"))["run"]["run_id"], appends=False).last
+    assert last is not None
+    expected = 5 if last.window_id == 1 else 6 if "properties" in given else 1
+    assert seen(storage)[0] == expected
