@@ -47,8 +47,9 @@ def merge(hand, number=1):
 
 
 def stopped(pid):
-    """True once a process is stopped by a signal."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    """True once a signal has stopped a process with all its threads: one could still read what comes."""
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
 def unread(pid):
@@ -101,8 +102,10 @@ def test_killed_in_a_merge_it_says_so(hand, compactor, wait_until):
     wait_until(lambda: stopped(pid), "the compactor to stop")
     with ThreadPoolExecutor(1) as pool:
         merging = pool.submit(compactor.compact, merge(hand, 2))
-        wait_until(lambda: unread(pid), "the request to be in its pipe")
-        os.kill(pid, signal.SIGKILL)
+        try:
+            wait_until(lambda: unread(pid), "the request to be in its pipe")
+        finally:
+            os.kill(pid, signal.SIGKILL)
         with pytest.raises(RidgelineError, match=r"^the compactor process ended with signal 9$"):
             merging.result()
 

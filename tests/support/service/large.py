@@ -64,7 +64,7 @@ def window(events, window_id, rng):
 
 
 def fed(app, windows, every=None):
-    """A watch that has seen so many windows; `every` is called after each."""
+    """A watch that has seen so many windows; `every(watch, number)` is called after each."""
     plan, begin, events = template(app)
     now, rng = Now(), random.Random(7)
     watch = Watch(now)
@@ -72,5 +72,5 @@ def fed(app, windows, every=None):
     for window_id in range(windows):
         feed(watch, now, *window(events, window_id, rng))
         if every is not None:
-            every(watch)
+            every(watch, window_id + 1)
     return watch, plan, now, events
