@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Clock
+from ridgeline.api.times import EARLIEST, NO_TIME, Microseconds, Times
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -23,6 +26,7 @@ class OperatorContext:
         window_id: The streaming window that runs; -1 before the first.
         window_seconds: The width of a streaming window.
         clock: The source of all times.
+        watermark: No record older than it is still to come, but for late ones; see there.
         attempt: How many attempts at this window were made before.
         container_attempt: A text that is unique to the attempt.
         run_id: The same for all runs on one checkpoint.
@@ -85,12 +89,46 @@ class OperatorContext:
         self.attempt = 0
         self.container_attempt = ""
         self._handed_over: list[object] = []
+        self._watermark = EARLIEST
+        self.watermark_delay = 0
+        """Microseconds by which records that the operator emits may be older than its watermark."""
+        self.record_times: Callable[[], Times | None] | None = None
+        """The times of the batch being processed; set by the engine for operators with a watermark."""
         self.on_expected: Callable[[str, float], None] | None = None
         """Called by `expect_outputs`; set by the engine."""
         self.awake = False
         """`wake` was called and the operator has not been asked since."""
         self.on_wake: Callable[[], None] | None = None
         """Called by `wake`, by whatever thread; set by the engine."""
+
+    @property
+    def watermark(self) -> datetime:
+        """No record older than it is still to come, but for late ones, as the inputs' `lateness` promises.
+
+        It is the least of all inputs and partitions that declare a `lateness` and are not idle. While tuples
+        are processed it is that of the window before; in `end_window` it covers this window. It never goes
+        back, and is the same in an attempt that is made again. About the year 1000 before any record has
+        come, about the year 9000 once all inputs have finished. In UTC.
+        """
+        return _EPOCH + timedelta(microseconds=self._watermark)
+
+    @property
+    def watermark_microseconds(self) -> int:
+        """`watermark` as microseconds since 1970."""
+        return self._watermark
+
+    def set_watermark(self, microseconds: int) -> None:
+        """Set the watermark; the engine calls it."""
+        self._watermark = microseconds
+
+    def batch_times(self) -> Microseconds | None:
+        """The times of the records in the batch that `process_batch` gets, in microseconds since 1970.
+
+        `NO_TIME` of `ridgeline.api.times` for a record that has none. None if no record has one, or if no
+        input declares a `lateness`. Do not change the array.
+        """
+        times = None if self.record_times is None else self.record_times()
+        return None if times is None or (times.newest == NO_TIME).all() else times.newest
 
     @property
     def processing_mode(self) -> ProcessingMode:

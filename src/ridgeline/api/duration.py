@@ -31,3 +31,20 @@ def parse_duration(value: object) -> float:
         msg = f"{value!r} is less than 0; give {FORMS}"
         raise ValueError(msg)
     return seconds
+
+
+def duration_faults(holder: object, *names: str) -> list[tuple[str, object, str]]:
+    """The faults of those of its attributes `names` that are neither a duration nor None, as properties have.
+
+    >>> from types import SimpleNamespace
+    >>> duration_faults(SimpleNamespace(gap="soon", lateness=None), "gap", "lateness")
+    [('gap', 'soon', 'must be a number of seconds, or a text such as "200ms", "1s", "5m" or "1h"')]
+    """
+    faults: list[tuple[str, object, str]] = []
+    for name in names:
+        value = getattr(holder, name)
+        try:
+            _ = value is None or parse_duration(value)
+        except ValueError:
+            faults.append((name, value, f"must be {FORMS}"))
+    return faults

@@ -126,6 +126,15 @@ def state_cells(operator: Operator) -> dict[str, StateCell]:
     return {name: cell_of(operator, declaration) for name, declaration in states.items()}
 
 
+def lateness_seconds(operator: Operator) -> float | None:
+    """The greatest lateness that an input operator declares on its ports; None if it has no watermark."""
+    if not isinstance(operator, InputOperator):
+        return None
+    ports = operator_type(type(operator)).outputs
+    found = [operator.lateness_of(name) for name, port in ports.items() if not port.error]
+    return max((seconds for seconds in found if seconds is not None), default=None)
+
+
 def is_stateless(operator: Operator) -> bool:
     """True if the operator's class declares no state."""
     return not operator_type(type(operator)).states
@@ -289,6 +298,13 @@ class Operator:
         """
         return operator_type(type(self)).outputs[port].timestamp
 
+    def lateness_of(self, port: str) -> float | None:
+        """The `lateness` on an output port in seconds, None if nothing is promised; what the port declares.
+
+        Override it if it depends on properties.
+        """
+        return operator_type(type(self)).outputs[port].lateness_seconds
+
     # What the platform uses ---------------------------------------------------------------------------------
 
     def declare_schema(self, port: str, schema: object) -> None:
@@ -386,6 +402,13 @@ class InputOperator(Operator):
         When all inputs have finished, the application ends by itself.
         """
         self.__dict__["_finished"] = True
+
+    def idle_seconds(self) -> float | None:
+        """Seconds without a record after which a partition holds no watermark up; None: it always does.
+
+        Override it. Asked in each window.
+        """
+        return None
 
     def progress(self) -> tuple[float, float | None] | None:
         """Progress after the window, in `progress_unit`: (work consumed, work remaining or None if unknown).

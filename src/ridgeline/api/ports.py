@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar
 import typing_extensions
 
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
+from ridgeline.api.duration import parse_duration
 from ridgeline.api.order import Order, OrderName
 from ridgeline.api.per_instance import PerInstance
 from ridgeline.api.points import InputPoint, OutputPoint
@@ -205,8 +206,14 @@ class OutputPort(Port, Generic[T]):
     `"self"` for an operator that merges its own results; default: they pass through. `optional=False`: must
     be connected. `optional=True`: need not be. None: at least one of the operator's outputs must be, unless
     all are optional. `error`: an error port; its tuples are counted as errors. `timestamp`: the column that
-    holds the tuples' times. `divided_by`: the columns by which an input operator divides what its partitions
-    read. It is a promise: tuples with equal values come from one partition. `Order.KEPT` downstream needs it.
+    holds the tuples' times.
+
+    `lateness`, of an input operator, promises that no record is older by more than the newest before it.
+    Seconds, or a text such as "5s". Watermarks follow from it: see `OperatorContext.watermark`. Raises
+    ValueError for what is no duration.
+
+    `divided_by`: the columns by which an input operator divides what its partitions read. It is a promise:
+    tuples with equal values come from one partition. `Order.KEPT` downstream needs it.
 
     Example:
         >>> from typing import NamedTuple
@@ -231,6 +238,7 @@ class OutputPort(Port, Generic[T]):
         optional: bool | None = None,
         error: bool = False,
         timestamp: str | None = None,
+        lateness: float | str | None = None,
         divided_by: str | Sequence[str] = (),
     ) -> None: ...
     @overload
@@ -242,6 +250,7 @@ class OutputPort(Port, Generic[T]):
         optional: bool | None = None,
         error: bool = False,
         timestamp: str | None = None,
+        lateness: float | str | None = None,
         divided_by: str | Sequence[str] = (),
     ) -> None: ...
     @overload
@@ -253,6 +262,7 @@ class OutputPort(Port, Generic[T]):
         optional: bool | None = None,
         error: bool = False,
         timestamp: str | None = None,
+        lateness: float | str | None = None,
         divided_by: str | Sequence[str] = (),
     ) -> None: ...
     def __init__(
@@ -263,6 +273,7 @@ class OutputPort(Port, Generic[T]):
         optional: bool | None = None,
         error: bool = False,
         timestamp: str | None = None,
+        lateness: float | str | None = None,
         divided_by: str | Sequence[str] = (),
     ) -> None:
         super().__init__(schema, optional=bool(optional))
@@ -270,6 +281,7 @@ class OutputPort(Port, Generic[T]):
         self.unifier = unifier
         self.error = error
         self.timestamp = timestamp
+        self.lateness_seconds = None if lateness is None else parse_duration(lateness)
         self.divided_by = (divided_by,) if isinstance(divided_by, str) else tuple(divided_by)
 
     if TYPE_CHECKING:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ridgeline.api.operator import Operator
 
 __all__ = [
+    "WATERMARK",
     "Change",
     "Declaration",
     "KeyedCell",
@@ -42,6 +43,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+WATERMARK = "_watermark"
+"""The name under which the watermark of an operator is kept beside its declared states."""
 
 
 class State(Declaration, Generic[T]):

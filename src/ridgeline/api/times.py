@@ -38,6 +38,11 @@ Positions = npt.NDArray[np.int64]
 NO_TIME: int = np.iinfo(np.int64).min
 """The time of a record that has none; Arrow's and numpy's `NaT`."""
 
+_YEAR = 31_556_952 * 1_000_000
+EARLIEST = -970 * _YEAR
+"""The watermark before any record has come: about the year 1000, in microseconds since 1970."""
+LATEST = 7030 * _YEAR
+"""The watermark once all inputs have finished: about the year 9000."""
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000}
 
 

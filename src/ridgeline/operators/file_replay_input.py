@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 
 from ridgeline.api.cache import Cache
 from ridgeline.api.context import OperatorContext
+from ridgeline.api.duration import duration_faults, parse_duration
 from ridgeline.api.errors import SchemaError
 from ridgeline.api.files import is_local, local_path
 from ridgeline.api.operator import InputOperator, port_schema
@@ -73,8 +74,11 @@ class FileReplayInput(InputOperator, Generic[T]):
     does a column that is missing or doubled, and a file whose size has changed since the first window. With
     `jsonl` the first 256 KiB of a file are searched for a misspelt name of an optional field.
 
-    A time without a zone is UTC. `timestamp` names the column that holds the records' times, a `datetime`. At
-    most one of these sets the pace; without any, 65,536 rows a window are emitted as fast as possible:
+    A time without a zone is UTC. `timestamp` names the column that holds the records' times, a `datetime`.
+    `lateness` ("5s", or seconds) promises that no record is older by more than the newest before it in its
+    partition: watermarks follow from it. A partition without a record for `idle_after` holds no watermark up.
+
+    At most one of these sets the pace; without any, 65,536 rows a window are emitted as fast as possible:
 
     - `rows_per_window`: this number of rows a window, over all partitions;
     - `rows_per_second`: rows become due by the clock;
@@ -121,6 +125,8 @@ class FileReplayInput(InputOperator, Generic[T]):
     delimiter: str = Field(default=",", min_length=1, max_length=1)
     null_values: list[str] = Field(default=["", "NA"])
     timestamp: str | None = None
+    lateness: float | str | None = None
+    idle_after: float | str | None = None
 
     files = State("")
     position = State(Position())
@@ -134,7 +140,11 @@ class FileReplayInput(InputOperator, Generic[T]):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse more than one pace, and a schema that the format cannot hold."""
-        faults: list[tuple[str, object, str]] = []
+        faults = duration_faults(self, "lateness", "idle_after")
+        if self.lateness is not None and self.timestamp is None:
+            faults.append(
+                ("lateness", self.lateness, "needs `timestamp`, the column with the records' times")
+            )
         paces = [
             name
             for name in ("rows_per_window", "rows_per_second", "event_time")
@@ -195,6 +205,14 @@ class FileReplayInput(InputOperator, Generic[T]):
     def timestamp_of(self, port: str) -> str | None:
         """The column that `timestamp` names."""
         return self.timestamp
+
+    def lateness_of(self, port: str) -> float | None:
+        """The `lateness` in seconds."""
+        return None if self.lateness is None else parse_duration(self.lateness)
+
+    def idle_seconds(self) -> float | None:
+        """`idle_after` in seconds."""
+        return None if self.idle_after is None else parse_duration(self.idle_after)
 
     def settle_properties(self) -> None:
         """Make relative paths absolute."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ridgeline.api.attributes import RecordingLevel
-from ridgeline.api.operator import Operator
+from ridgeline.api.operator import Operator, lateness_seconds
 from ridgeline.api.pickling import pickled_by_values
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.schema import Schema
@@ -58,6 +58,8 @@ class ContainerSpec:
     """Whether records carry times and where their ages are taken."""
     window_seconds: float = 1.0
     """The width of a streaming window."""
+    watermarks: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Its operators that have a watermark, each with the operators whose watermarks it follows."""
 
     @property
     def consumers(self) -> frozenset[int]:
@@ -107,6 +109,7 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
                 stream.encoding,
             )
         )
+    watermarks = _watermarks(plan)
     return tuple(
         ContainerSpec(
             application=plan.logical.application,
@@ -117,10 +120,30 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
             producers=frozenset(producer for producer, _ in incoming[container.id]),
             incoming=incoming[container.id],
             window_seconds=plan.logical.window_seconds,
+            watermarks={one: watermarks[one] for one in container.operators if one in watermarks},
             recording_level=plan.logical.attributes["metrics_recording_level"],
         )
         for container in containers
     )
+
+
+def _watermarks(plan: Plan) -> dict[int, tuple[int, ...]]:
+    """The operators that have a watermark: inputs that promise a lateness, and all downstream of them."""
+    found: dict[int, tuple[int, ...]] = {
+        operator.id: ()
+        for operator in plan.physical.operators
+        if lateness_seconds(operator.operator) is not None
+    }
+    reached = list(found)
+    entering: dict[int, dict[int, None]] = {}
+    for producer in reached:  # grows
+        for stream in plan.physical.streams:
+            if stream.source == producer:
+                if stream.sink not in found:
+                    found[stream.sink] = ()
+                    reached.append(stream.sink)
+                entering.setdefault(stream.sink, {})[producer] = None
+    return {operator: tuple(entering.get(operator, ())) for operator in found}
 
 
 def _incoming(stream: PhysicalStream) -> Incoming:

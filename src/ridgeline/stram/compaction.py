@@ -170,8 +170,8 @@ class CompactionScheduler:
     def count_deltas(self, reports: Iterable[OperatorReport]) -> None:
         """Count the deltas that a committed window has added to the versions."""
         for report in reports:
-            if report.window.state_bytes:
-                growth = self._growth[report.window.operator]
+            growth = self._growth.get(report.window.operator)
+            if report.window.state_bytes and growth is not None:  # else a watermark alone, replaced each time
                 if report.replaces:
                     growth.compacted, growth.delta_bytes = (), 0
                 growth.delta_bytes += report.window.state_bytes

@@ -8,6 +8,7 @@ from typing import Any, Generic
 import pyarrow as pa
 from typing_extensions import TypeVar
 
+from ridgeline.api.duration import duration_faults, parse_duration
 from ridgeline.api.errors import ContainerAbortError, SchemaError, shorten
 from ridgeline.api.operator import InputOperator
 from ridgeline.api.ports import OutputPort
@@ -70,7 +71,8 @@ class ListInput(InputOperator, Generic[T]):
 
     Items are tuples of `schema` or plain tuples with its values. `END_WINDOW` ends a window, `ABORT` kills
     the container once, so that its window is replayed, and `EOF` ends the input. `timestamp` names the column
-    that holds the records' times. Partition p of n emits every n-th item. Raises SchemaError for a plain
+    that holds the records' times. `lateness` and `idle_after` are as of `FileReplayInput`. Partition p of n
+    emits every n-th item. Raises SchemaError for a plain
     tuple of the wrong length.
 
     Example:
@@ -95,11 +97,20 @@ class ListInput(InputOperator, Generic[T]):
     output = OutputPort[T](Any)
 
     timestamp: str | None = None
+    lateness: float | str | None = None
+    idle_after: float | str | None = None
 
     position = State(0)
 
-    def __init__(self, schema: SchemaType[T], items: Iterable[Any], timestamp: str | None = None) -> None:
-        super().__init__(timestamp=timestamp)
+    def __init__(
+        self,
+        schema: SchemaType[T],
+        items: Iterable[Any],
+        timestamp: str | None = None,
+        lateness: float | str | None = None,
+        idle_after: float | str | None = None,
+    ) -> None:
+        super().__init__(timestamp=timestamp, lateness=lateness, idle_after=idle_after)
         self.declare_schema("output", schema)
         make = _maker(schema)
         self.items = [_made(make, item, schema) if make and type(item) is tuple else item for item in items]
@@ -107,6 +118,18 @@ class ListInput(InputOperator, Generic[T]):
     def timestamp_of(self, port: str) -> str | None:
         """The column that `timestamp` names."""
         return self.timestamp
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse durations that are none."""
+        return duration_faults(self, "lateness", "idle_after")
+
+    def lateness_of(self, port: str) -> float | None:
+        """The `lateness` in seconds."""
+        return None if self.lateness is None else parse_duration(self.lateness)
+
+    def idle_seconds(self) -> float | None:
+        """`idle_after` in seconds."""
+        return None if self.idle_after is None else parse_duration(self.idle_after)
 
     def emit_tuples(self) -> None:
         """Emit the items of one window."""

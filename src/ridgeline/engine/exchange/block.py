@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -59,13 +59,15 @@ class Block(NamedTuple):
 class Message(NamedTuple):
     """The blocks of one container for another in one window. A message without blocks names the producer.
 
-    `part` counts the messages that one was divided into.
+    `part` counts the messages that one was divided into. `marks`: the watermarks of the producer's operators,
+    and whether they are idle.
     """
 
     producer: int
     tag: str
     blocks: Sequence[Block]
     part: int = 0
+    marks: Mapping[int, tuple[int, bool]] = {}
 
     def divided(self) -> Iterator[Message]:
         """Divide it into messages of about `PIECE_BYTES` by value: Spark carries them faster than one."""

@@ -102,16 +102,18 @@ class Outgoing:
             return self._writer.pack(tuples, encoded)
         return encode(tuples) if encoded is None else encoded, encode_times(tuples)
 
-    def messages(self, tag: str, *, to_all: bool) -> dict[int, Message]:
+    def messages(
+        self, tag: str, marks: Mapping[int, tuple[int, bool]] = {}, *, to_all: bool
+    ) -> dict[int, Message]:
         """A message for each consumer that gets blocks, by the id of its container, or for each consumer.
 
-        The blocks are complete.
+        The blocks are complete. `marks`: as of a `Message`; each consumer gets them.
         """
         if self._writer:
             self._writer.close()
-        consumers = self._routes.consumers if to_all else self._blocks.keys()
+        consumers = self._routes.consumers if to_all or marks else self._blocks.keys()
         return {
-            consumer: Message(self._routes.container, tag, self._blocks.get(consumer, ()))
+            consumer: Message(self._routes.container, tag, self._blocks.get(consumer, ()), marks=marks)
             for consumer in consumers
         }
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ridgeline.api.cell import Change, StateCell
 from ridgeline.api.operator import operator_type
-from ridgeline.api.state import KeyedCell
+from ridgeline.api.state import WATERMARK, KeyedCell, ValueCell
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.keyed_segments import Segment, compact
 from ridgeline.engine.state.segment_files import SegmentFiles
@@ -58,11 +58,14 @@ class StateCompactor:
         Raises StateError for a file that cannot be read, OSError, and what pickle raises.
         """
         operator = self._operators[job.operator]
-        cells = {
+        cells: dict[str, StateCell] = {
             name: declaration.cell()
             for name, declaration in operator_type(type(operator.operator)).states.items()
         }
+        cells[WATERMARK] = ValueCell(None)
         restore(self._files, operator, cells, job.version)
+        if cells[WATERMARK].snapshot() == (None,):
+            del cells[WATERMARK]  # it has none
         numbers = count()
 
         def write(parts: Callable[[str], Iterable[bytes]]) -> str:

@@ -35,6 +35,7 @@ from ridgeline.engine.worker.relay import Chain, Ran, Relay, chains
 from ridgeline.engine.worker.runtime import Inspect, OperatorRuntime
 from ridgeline.engine.worker.skipping import Skips
 from ridgeline.engine.worker.tails import last_tuples
+from ridgeline.engine.worker.watermarks import Marks, Watermark, marks_to_send
 from ridgeline.engine.worker.worker_output import CurrentOperator, enter_operator, leave_operator
 from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow, OperatorWindow
 from ridgeline.plan.container_spec import ContainerSpec, has_committed
@@ -88,6 +89,9 @@ class Container:
         self._operators: dict[int, OperatorRuntime] = {}
         self._turns: dict[int, CurrentOperator] = {}
         self._routes = Routes(spec)
+        self._marks: Marks = {}
+        """The watermarks of the window that runs, of own operators and of those that send to them."""
+        self._read_by_others = {route.source for route in spec.routes if route.container != spec.id}
         self._now: tuple[int, int, float] | None = None
         self.on_turn: Callable[[WindowRequest, int], None] = _nobody
         """Called with the operator in turn (physical id) before its callbacks; quick, and raises nothing."""
@@ -110,7 +114,12 @@ class Container:
                 port_attributes=operator.ports,
             )
             context.on_wake = self._wake
-            self._operators[operator.id] = OperatorRuntime(operator, context, spec.recording_level, inspect)
+            watermark = None
+            if operator.id in spec.watermarks:
+                watermark = Watermark(operator.id, spec.watermarks[operator.id], self._marks)
+            self._operators[operator.id] = OperatorRuntime(
+                operator, context, spec.recording_level, inspect, watermark
+            )
             name = operator.title.removesuffix(f"[{operator.partition}]")
             self._turns[operator.id] = CurrentOperator(name, context)
             self._versions[operator.id] = ()
@@ -161,7 +170,8 @@ class Container:
         self._held = request.window_id
         if finished := {one.window.operator for one in report.operators if one.window.finished}:
             self._finished |= finished
-        return outgoing.messages(tag, to_all=not ended), report
+        marks = marks_to_send(self._marks, self._read_by_others)
+        return outgoing.messages(tag, marks, to_all=not ended), report
 
     def _continued(self, request: WindowRequest) -> WindowRequest:
         """Check that it can go on from here; returns the request with all inputs that have finished.
@@ -221,6 +231,9 @@ class Container:
         }
         window.restored = timeline.now()
         delivered = receive(self.spec, messages, request.window_id)
+        self._marks.clear()
+        for message in messages:
+            self._marks.update(message.marks)
         changes: dict[int, state_files.CellChanges] = {}
         for runtime in self._operators.values():
             runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"

@@ -36,7 +36,7 @@ from ridgeline.api.per_instance import OWN
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.ports import InputPort
 from ridgeline.api.push_input import PushInput
-from ridgeline.api.state import Change
+from ridgeline.api.state import WATERMARK, Change
 from ridgeline.api.times import Processing, Span, joined_spans
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange.outgoing import Emitted, Outgoing
@@ -50,6 +50,7 @@ from ridgeline.engine.worker.pauses import collect_after
 from ridgeline.engine.worker.running import Handler, Running
 from ridgeline.engine.worker.skipping import Delivery, Skips
 from ridgeline.engine.worker.time_order import in_time_order
+from ridgeline.engine.worker.watermarks import Watermark
 from ridgeline.measure.events import AgeSample, OperatorWindow, SourceProgress
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, WindowRequest
@@ -93,6 +94,7 @@ class OperatorRuntime:
         context: OperatorContext,
         level: RecordingLevel = RecordingLevel.INFO,
         inspect: Inspect | None = None,
+        watermark: Watermark | None = None,
     ) -> None:
         self.spec = spec
         self.context = context
@@ -102,6 +104,9 @@ class OperatorRuntime:
         states = operator_type(type(self.operator)).states
         self._of_window = [cell for name, cell in self.cells.items() if states[name].scope == "window"]
         """The cells that live no longer than an application window."""
+        self.watermark = watermark
+        if watermark is not None:
+            self.cells[WATERMARK] = watermark.cell
         self.window_count: int = spec.attributes["application_window_count"]
         declared = operator_type(type(self.operator))
         self.outputs: dict[str, OutputPoint] = {
@@ -130,7 +135,7 @@ class OperatorRuntime:
         self._timed_outputs = {
             name
             for name in self.outputs
-            if level is not RecordingLevel.OFF and (source or name in spec.outputs)
+            if (level is not RecordingLevel.OFF or watermark is not None) and (source or name in spec.outputs)
         }
         self._gathers = gathers(self.operator, self.window_count)
         self._spans: dict[int, Span | None] = {}
@@ -274,6 +279,8 @@ class OperatorRuntime:
             cell.begin(application_window)
         if self._gathers or self._by_time:
             inputs = self._arranged(request, there(inputs), application_window)
+        if self.watermark is not None:
+            self.watermark.begin(context)
         self.running.begin(there(inputs))
         self._idle = False
         vars(operator)["_finished"] = self.spec.id in request.finished
@@ -308,22 +315,24 @@ class OperatorRuntime:
         report.idle = self._idle
         report.handed_over = context.take_handed_over()
         if isinstance(operator, InputOperator):
-            self._meter.emitted(
-                [
-                    part
-                    for name, parts in emitted.items()
-                    if not self.outputs[name].port.error
-                    for part in parts
-                ],
-                read,
-            )
-            if (work := self._call("progress", operator.progress)) is not None:
-                consumed, remaining = work
-                report.source = SourceProgress(
-                    0.0, window_id, self.spec.id, consumed, remaining, operator.progress_unit
-                )
+            self._report_source(operator, report, emitted, read)
         window.compute_seconds, window.end_seconds = self.running.compute_seconds, self.running.end_seconds
         return report, emitted
+
+    def _report_source(
+        self, source: InputOperator, report: OperatorReport, emitted: Mapping[str, list[Tuples]], read: float
+    ) -> None:
+        """Note the ages of what an input operator has emitted by then, its watermark and its progress."""
+        ports = [name for name in emitted if not self.outputs[name].port.error]
+        parts = [part for name in ports for part in emitted[name]]
+        self._meter.emitted(parts, read)
+        if self.watermark is not None:
+            self.watermark.emitted(source, parts, self.context.clock, finished=report.window.finished)
+        if (work := self._call("progress", source.progress)) is not None:
+            consumed, remaining = work
+            report.source = SourceProgress(
+                0.0, report.window.window_id, self.spec.id, consumed, remaining, source.progress_unit
+            )
 
     def route(self, outgoing: Outgoing, emitted: Mapping[str, Sequence[Tuples]], delivered: Emitted) -> None:
         """Route what the window just run emitted.
@@ -358,8 +367,11 @@ class OperatorRuntime:
         """The window of an operator that may lose it is lost; its cells must be at the window before."""
         for cell in self.cells.values():
             cell.begin(request.window_id - request.window_id % self.window_count)
-        if self._ends(request):
+        ends = self._ends(request)
+        if ends:
             self._end_states()
+        if self.watermark is not None:
+            self.watermark.lost(self.context, ends=ends)
         return OperatorReport.begun(request, self.spec.id)
 
     def arrived(self, port: str, tuples: Tuples) -> None:
@@ -440,6 +452,8 @@ class OperatorRuntime:
                 if spanning and (times := tuples.times) is not None:
                     span = joined_spans(span, times.span())
                 yield
+        if self.watermark is not None:
+            self.watermark.advance(self.context, ends=ends, gathers=self._gathers)
         if ends:
             with inheriting_times(
                 spanning, Processing(partial(span.of_each, 1) if span is not None else nothing_timed)
@@ -487,6 +501,8 @@ class OperatorRuntime:
         """Hand a run of tuples to a `process_batch` method. Raises OperatorError."""
         batch = tuples.batch
         processing = Processing(lambda: tuples.times, len(tuples))
+        if self.watermark is not None:
+            self.context.record_times = processing.times
         with inheriting_times(inheriting, processing), self.running.part(port, len(tuples), None):
             try:
                 handler(batch)
@@ -520,7 +536,7 @@ class OperatorRuntime:
     @property
     def is_clean(self) -> bool:
         """True if a tuple leaves traces only in the output: no state, and nothing was set in the window."""
-        return not self.cells and not self._set_in_window()
+        return not self.cells.keys() - {WATERMARK} and not self._set_in_window()
 
     def _set_in_window(self) -> list[str]:
         values = vars(self.operator)
