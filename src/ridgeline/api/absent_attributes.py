@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 
 from ridgeline.api.apex_attributes import APPLICATION, OPERATOR, PORT
 from ridgeline.api.attribute import Scope
 from ridgeline.api.attributes import attributes_of
+from ridgeline.api.errors import nearest
 
 _OWN: Mapping[str, str] = {"window": 'the application\'s: `Application(name, window="1s")`'}
 
@@ -18,9 +18,9 @@ def unknown_attribute(name: str, scope: Scope) -> str:
     if instead:
         nothing, _, why = instead.partition(": ")
         return f"leave it out: {why}" if nothing.startswith("nothing") else f"use instead: {instead}"
-    close = difflib.get_close_matches(name.lower(), attributes_of(scope), n=1)
-    if close:
-        return f"did you mean `{close[0]}`?"
+    close = nearest(name.lower(), attributes_of(scope))
+    if close is not None:
+        return f"did you mean `{close}`?"
     return f"`ridgeline list-attributes --scope {scope.replace(' ', '-')}` shows all"
 
 

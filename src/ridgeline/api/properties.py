@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import typing
 import warnings
+import weakref
 from typing import Any
 
 import pydantic
@@ -24,6 +25,32 @@ def property_types(cls: type[Operator]) -> dict[str, Any]:
     return {name: hints[name] for name in names}
 
 
+_MODELS: weakref.WeakKeyDictionary[type, tuple[dict[str, Any], type[pydantic.BaseModel]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _model(cls: type[Operator]) -> tuple[dict[str, Any], type[pydantic.BaseModel]]:
+    """The types of an operator's properties, and the model that checks them. Computed once per class.
+
+    Raises NameError for a type that cannot be resolved.
+    """
+    if cls not in _MODELS:
+        declared = operator_type(cls).properties
+        hints = property_types(cls)
+        fields: dict[str, Any] = {
+            name: (kind, ... if declared[name] is REQUIRED else declared[name])
+            for name, kind in hints.items()
+        }
+        config = pydantic.ConfigDict(arbitrary_types_allowed=True, protected_namespaces=())
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "Field name .* shadows", UserWarning
+            )  # `schema` and the like are good names of properties
+            _MODELS[cls] = hints, pydantic.create_model(cls.__name__, __config__=config, **fields)
+    return _MODELS[cls]
+
+
 def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str, object, str]]]:
     """Validate all properties: their values, and faults as (property, value, rule).
 
@@ -41,21 +68,11 @@ def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str
         for name, value in given.items()
         if name not in declared.properties and name != "context"
     ]
-    fields: dict[str, Any] = {}
     try:
-        hints = property_types(type(operator))
+        hints, model = _model(type(operator))
     except NameError as error:
         return {}, [*faults, ("", None, f"the types of its properties cannot be resolved: {error}")]
-    for name, kind in hints.items():
-        default = declared.properties[name]
-        fields[name] = (kind, ... if default is REQUIRED else default)
-    config = pydantic.ConfigDict(arbitrary_types_allowed=True, protected_namespaces=())
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Field name .* shadows", UserWarning
-        )  # `schema` and the like are good names of properties
-        model = pydantic.create_model(type(operator).__name__, __config__=config, **fields)
-    current = {name: values[name] for name in fields if name in values}
+    current = {name: values[name] for name in hints if name in values}
     try:
         checked = model(**current)
     except pydantic.ValidationError as error:
@@ -73,7 +90,7 @@ def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str
                     )
                 )
         return {}, faults
-    validated = {name: getattr(checked, name) for name in fields}
+    validated = {name: getattr(checked, name) for name in hints}
     probe = copy.copy(operator)
     vars(probe).update(validated)
     return validated, [*faults, *probe.property_faults()]

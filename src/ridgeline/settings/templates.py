@@ -53,17 +53,18 @@ class Templates:
             before = said.get((name, _MATCHES[key]))
             if before is None or before[0] < rank:
                 said[name, _MATCHES[key]] = rank, setting
+        matching: set[str] = set()
         for (name, what), (_, setting) in said.items():
+            matching.add(name)
+            if len(matching) > _MOST:
+                several = f"more than {_MOST} templates have expressions"
+                faults.append(setting.fault(several, "use fewer, or name them in operators"))
+                break
             try:
                 found[name].matches[what] = _pattern(setting.value)
             except ValueError as error:
                 faults.append(setting.fault(str(error), "mend it; it must match the whole name"))
                 found[name].matches.clear()
-        matching = [name for name in found if found[name].matches]
-        for name in matching[_MOST:]:
-            setting = next(setting for (other, _), (_, setting) in said.items() if other == name)
-            faults.append(setting.fault(f"more than {_MOST} templates have expressions", "use fewer"))
-            found[name].matches.clear()
         return cls(found)
 
     def names(self, setting: Setting, faults: list[Fault]) -> Sequence[str]:
