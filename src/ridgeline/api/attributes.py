@@ -218,7 +218,7 @@ _ALL = (
         _OPERATORS_AND_UNIFIERS,
         int,
         None,
-        "memory of a partition's Python process in MB, which its slot asks the cluster for; "
+        "in slots: memory of a partition's Python process in MB, which its slot asks the cluster for; "
         "with dynamic allocation only",
         1,
     ),
@@ -227,7 +227,8 @@ _ALL = (
         _OPERATORS_AND_UNIFIERS,
         int,
         None,
-        "cores that its slot takes on a cluster, for operators with threads of their own; default: 1",
+        "in slots: cores that its slot takes on a cluster, for operators with threads of their own; "
+        "default: 1",
         1,
         1024,
     ),
@@ -236,7 +237,7 @@ _ALL = (
         _ALSO_UNIFIERS,
         int,
         None,
-        "GPUs of a partition, which its slot takes on a cluster",
+        "in slots: GPUs of a partition, which its slot takes on a cluster",
         1,
         1024,
     ),
@@ -260,7 +261,8 @@ _ALL = (
         _scopes(Scope.STREAM),
         Locality,
         None,
-        "where the operators of the stream run; default: the planner decides",
+        "where the operators of the stream run: in one container, or in separate ones, which in slots share "
+        "a host or rack; default: the planner decides",
     ),
     Attribute(
         "containers_max_count",
@@ -303,7 +305,7 @@ _ALL = (
         _APPLICATION,
         int,
         4,
-        "windows that may be under way at the same time, where containers live in slots",
+        "in slots: windows that may be under way at the same time",
         1,
         64,
     ),

@@ -53,7 +53,8 @@ def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]
     hosts = [
         Note(
             rule.operators[0],
-            f"rule {rule.title} is kept in slots on several hosts; not with `--execution jobs`",
+            f"rule {rule.title} is kept in slots on several hosts; `--execution jobs` "
+            + ("does not keep it" if rule.relax else "refuses it"),
         )
         for rule in logical.affinity
         if not rule.locality.together

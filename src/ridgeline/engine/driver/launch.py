@@ -24,7 +24,7 @@ from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.committing import CommitBeside
 from ridgeline.engine.driver.compactions import Compactions
 from ridgeline.engine.driver.execution import WindowExecutor
-from ridgeline.engine.driver.execution_kind import Execution, choose_execution
+from ridgeline.engine.driver.execution_kind import Execution, choose_execution, without_effect_in_jobs
 from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
 from ridgeline.engine.driver.job_errors import SparkGoneError, gone, has_ended
 from ridgeline.engine.driver.planning import Planner
@@ -127,8 +127,7 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
         make = _slot_executor if _is_in_slots(plan, options) else _job_executor
         executor = make(context, plan, checkpoint, clock, observe, heartbeats)
         run = _open_run(plan, checkpoint, context, clock, console, observe, executor, settle)
-        if planner is not None:
-            run.properties = planner.kept
+        _prepare(run, plan, options, planner)
         first = run.next_window
         if check is not None:
             check.wait(stop)
@@ -211,6 +210,15 @@ def _end(
         finally:
             if stops:
                 give_back(context)
+
+
+def _prepare(run: ApplicationRun, plan: Plan, options: Options, planner: Planner | None) -> None:
+    """Say what has no effect, and what the windows of the run keep."""
+    ignored = "" if _is_in_slots(plan, options) else without_effect_in_jobs(plan)
+    if ignored:
+        run.warn(-1, ignored)
+    if planner is not None:
+        run.properties = planner.kept
 
 
 def _is_on_driver(context: SparkContext) -> bool:
