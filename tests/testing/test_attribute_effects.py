@@ -1,0 +1,337 @@
+"""Each attribute has an effect: what is seen without it, and what with it. No attribute is left out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+
+from ridgeline import (
+    Application,
+    InputPort,
+    KeyedState,
+    Operator,
+    OperatorError,
+    OutputPort,
+    RoundRobinPartitioner,
+    State,
+)
+from ridgeline.api import apex_attributes
+from ridgeline.api.attribute import Scope
+from ridgeline.api.attributes import ATTRIBUTES
+from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.heartbeats import heartbeat_seconds
+from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.measure.events import StateCompacted, WindowCommitted, WindowStarted
+from ridgeline.plan import describe, plan_application, to_dict, validate
+from ridgeline.plan.execution import Plan
+from ridgeline.stram.needs import NEEDS, needs_of
+from ridgeline.stram.overdue import Overdue
+from ridgeline.stram.placement import most_slots, place
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.paths import ROOT
+from support.plan.parts import payments_app
+
+
+class Number(NamedTuple):
+    value: int
+
+
+FAILED: list[int] = []
+
+
+class Sum(Operator):
+    """Adds up; fails on negative numbers, and notes in `FAILED` how often it saw one."""
+
+    numbers = InputPort(Number)
+    sums = OutputPort(Number)
+
+    total = State(0)
+    seen = KeyedState(int)
+
+    @numbers.process
+    def add(self, number: Number) -> None:
+        if number.value < 0:
+            FAILED.append(number.value)
+            message = "negative"
+            raise ValueError(message)
+        self.total += number.value
+        self.seen[number.value] = self.total
+
+    def end_window(self) -> None:
+        self.sums.emit(Number(self.total))
+
+
+def ran(attributes: Mapping[str, Any], numbers: list[Any], **options: Any) -> Any:
+    """A run of numbers -> sum -> sink in windows of a second."""
+    app = Application("sums", window="1s")
+    source = app.add_operator("numbers", ListInput(Number, numbers))
+    total = app.add_operator("sum", Sum())
+    app.add_stream("numbers", source.output, total.numbers)
+    app.add_stream("sums", total.sums, app.add_operator("sink", CollectorSink(Number)).input)
+    FAILED.clear()
+    return run_local(app, attributes=attributes, **options)
+
+
+ONES = [Number(1), END_WINDOW] * 12
+NEGATIVE = [Number(1), END_WINDOW, Number(-1), Number(-2), Number(-3), Number(2), END_WINDOW, Number(3)]
+
+
+def results(numbers: list[Any], attributes: Mapping[str, Any]) -> Any:
+    """How many tuples the sink got; "failed" if the run did."""
+    try:
+        return len(ran(attributes, numbers).collected("sink"))
+    except OperatorError:
+        return "failed"
+
+
+def tries(attributes: Mapping[str, Any]) -> int:
+    """How often the operator saw the tuple on which it fails."""
+    with pytest.raises(OperatorError):
+        ran({"sum.on_error": "RETRY", **attributes}, NEGATIVE)
+    return len(FAILED)
+
+
+def error_tuples(attributes: Mapping[str, Any]) -> int:
+    return len(ran({"sum.on_error": "SKIP", **attributes}, NEGATIVE).watch.summary()["errorTuples"])
+
+
+def windows_kept(attributes: Mapping[str, Any]) -> bool:
+    storage = MemoryStorage()
+    ran(attributes, ONES * 5, checkpoint=storage)
+    return len(list(Checkpoint(storage, "sums").kept())) >= 40
+
+
+def compactions(attributes: Mapping[str, Any]) -> bool:
+    return any(isinstance(event, StateCompacted) for event in ran(attributes, ONES).events)
+
+
+def several_in_flight(attributes: Mapping[str, Any]) -> bool:
+    """Whether several windows were under way at a time."""
+    apart = {"stream.numbers.locality": "NODE_LOCAL"}
+    most = 0
+    for seed in range(3):
+        running: set[int] = set()
+        for event in ran({**apart, **attributes}, ONES, interleave=seed).events:
+            if isinstance(event, WindowStarted):
+                running.add(event.window_id)
+            elif isinstance(event, WindowCommitted):
+                running.discard(event.window_id)
+            most = max(most, len(running))
+    return most > 1
+
+
+def rate(attributes: Mapping[str, Any]) -> float:
+    """Tuples per second at the end: a hundred in the first window, and none in ten more."""
+    many = [Number(1)] * 100 + [END_WINDOW] * 11
+    return round(ran(attributes, many).watch.info()["stats"]["tuplesProcessedPSMA"])
+
+
+def of_plan(see: Callable[[Plan], Any], attributes: Mapping[str, Any]) -> Any:
+    return see(plan_application(payments_app(), {}, attributes))
+
+
+def count(plan: Plan, name: str, *, unifier: bool = False) -> int:
+    return sum(one.name == name and one.unifier is unifier for one in plan.physical.operators)
+
+
+def need(plan: Plan) -> Any:
+    needs = needs_of(plan, place(plan, most_slots(plan)), NEEDS)
+    return max((one.memory_mb, one.vcores, one.gpus) for one in needs)
+
+
+def link(name: str, plan: Plan) -> Any:
+    logical: Any = to_dict(plan)["logical"]
+    return logical["attributes"].get(name)
+
+
+def late_seconds(plan: Plan) -> float:
+    """The least limit of all containers."""
+    overdue = Overdue(plan)
+    overdue.begin(0, 0.0)
+    late = overdue.look(10_000.0, 0.0)
+    assert late is not None
+    return late.limit_seconds
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What `see` gives without and with some attributes."""
+
+    given: Mapping[str, Any]
+    see: Callable[[Mapping[str, Any]], Any]
+    without: Any
+    seen: Any
+
+
+def planned(given: Mapping[str, Any], see: Callable[[Plan], Any], without: Any, seen: Any) -> Effect:
+    return Effect(given, partial(of_plan, see), without, seen)
+
+
+EFFECTS: dict[str, Effect] = {
+    "partitions": planned({"top.partitions": "4"}, lambda plan: count(plan, "top"), 2, 4),
+    "partitioner": planned(
+        {"balances.partitioner": RoundRobinPartitioner()},
+        lambda plan: {
+            port for one in plan.physical.operators if one.name == "balances" for port in one.round_robin
+        },
+        set(),
+        {"payments"},
+    ),
+    "partition_parallel": planned(
+        {"check.partition_parallel": "true"}, lambda plan: count(plan, "check"), 1, 2
+    ),
+    "unifier_limit": planned(
+        {"balances.unifier_limit": "2"}, lambda plan: count(plan, "balances", unifier=True), 3, 4
+    ),
+    "unifier_single_final": planned(
+        {"balances.port.balances.unifier_single_final": "true"},
+        lambda plan: count(plan, "balances", unifier=True),
+        3,
+        1,
+    ),
+    "locality": planned(
+        {"stream.rejected.locality": "NODE_LOCAL"},
+        lambda plan: any(
+            {"check", "rejected_store"}
+            <= {one.name for one in plan.physical.operators if one.id in container.operators}
+            for container in plan.execution.containers
+        ),
+        True,
+        False,
+    ),
+    "memory_mb": planned({"check.memory_mb": "70"}, need, (0, 1, 0), (70, 1, 0)),
+    "vcores": planned({"check.vcores": "3"}, need, (0, 1, 0), (0, 3, 0)),
+    "gpus": planned({"check.gpus": "2"}, need, (0, 1, 0), (0, 1, 2)),
+    "locality_host": planned(
+        {"check.locality_host": "alpha"}, lambda plan: "to host `alpha`" in describe(plan), False, True
+    ),
+    "locality_rack": planned(
+        {"check.locality_rack": "r1"}, lambda plan: "to rack `r1`" in describe(plan), False, True
+    ),
+    "containers_max_count": planned(
+        {"containers_max_count": "2"}, lambda plan: most_slots(plan) <= 2, False, True
+    ),
+    "doc_link": planned({"doc_link": "https://docs"}, partial(link, "doc_link"), None, "https://docs"),
+    "data_link": planned({"data_link": "https://data"}, partial(link, "data_link"), None, "https://data"),
+    "heartbeat_interval": planned({"heartbeat_interval": "2s"}, heartbeat_seconds, 1.0, 2.0),
+    "metrics_recording_level": planned({"metrics_recording_level": "OFF"}, heartbeat_seconds, 1.0, None),
+    "timeout_window_count": planned(
+        {"window": "1s", "timeout_window_count": "300"}, late_seconds, 120.0, 300.0
+    ),
+    "application_window_count": Effect({"sum.application_window_count": "4"}, partial(results, ONES), 12, 3),
+    "application_window": Effect({"sum.application_window": "4s"}, partial(results, ONES), 12, 3),
+    "on_error": Effect({"sum.on_error": "SKIP"}, partial(results, NEGATIVE), "failed", 3),
+    "processing_mode": Effect(
+        {"sum.processing_mode": "AT_MOST_ONCE", "sink.processing_mode": "AT_MOST_ONCE"},
+        partial(results, NEGATIVE),
+        "failed",
+        2,
+    ),
+    "recovery_attempts": Effect({"sum.recovery_attempts": "1"}, tries, 4, 2),
+    "error_tuples_kept": Effect({"sum.error_tuples_kept": "3"}, error_tuples, 1, 3),
+    "windows_kept": Effect({"windows_kept": "40"}, windows_kept, False, True),
+    "snapshot_interval": Effect({"snapshot_interval": "3"}, compactions, False, True),
+    "windows_in_flight": Effect({"windows_in_flight": "1"}, several_in_flight, True, False),
+    "throughput_calculation_interval": Effect({"throughput_calculation_interval": "100s"}, rate, 1, 10),
+}
+ELSEWHERE = {
+    "stream_codec": "engine/worker/test_stream_codecs.py::test_only_what_goes_to_the_port_is_serialised_and_"
+    "only_between_containers",
+    "queue_capacity": "stram/test_waiting.py::test_what_waits_is_bounded",
+    "buffer_memory_mb": "stram/test_waiting.py::test_what_waits_is_bounded",
+    "callback_timeout": "engine/driver/test_watchdog.py::test_a_callback_that_does_nothing_is_found_after_"
+    "its_timeout",
+    "heartbeat_timeout": "engine/driver/test_watchdog.py::test_a_silent_worker_is_found_once_the_window_has_"
+    "run_for_as_long",
+    "stats_max_allowable_windows_lag": "measure/latency/test_latency_lag.py::test_an_operator_further_behind_"
+    "than_windows_are_kept_is_as_late_as_that",
+}
+"""Effects that need a clock or messages by hand: the tests that show them."""
+
+
+def test_each_attribute_has_a_row() -> None:
+    assert sorted([*EFFECTS, *ELSEWHERE]) == sorted(ATTRIBUTES), "an attribute without effect, or a row twice"
+
+
+@pytest.mark.guide("002", "Attributes")
+@pytest.mark.guide("004", "Operator Attributes")
+@pytest.mark.parametrize("name", EFFECTS)
+def test_it_has_its_effect(name: str) -> None:
+    effect = EFFECTS[name]
+    assert any(key.rpartition(".")[2] == name for key in effect.given)
+    others = {key: value for key, value in effect.given.items() if key == "window"}
+    assert (effect.see(others), effect.see(effect.given)) == (effect.without, effect.seen)
+    assert effect.without != effect.seen
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_the_test_that_shows_its_effect_is_there(name: str) -> None:
+    file, _, test = ELSEWHERE[name].partition("::")
+    source = (ROOT / "tests" / file).read_text()
+    assert test in [one.name for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)]
+    assert name in source
+
+
+def test_what_apex_has_and_is_here_has_an_effect() -> None:
+    names = {
+        name.lower()
+        for known in (apex_attributes.APPLICATION, apex_attributes.OPERATOR, apex_attributes.PORT)
+        for name, instead in known.items()
+        if not instead
+    }
+    assert names
+    assert names <= {*EFFECTS, *ELSEWHERE}
+
+
+PLACES = {
+    Scope.APPLICATION: "",
+    Scope.OPERATOR: "balances.",
+    Scope.INPUT_PORT: "balances.port.payments.",
+    Scope.OUTPUT_PORT: "balances.port.balances.",
+    Scope.UNIFIER: "balances.unifier.balances.",
+}
+TEXTS = {"stream_codec": None, "queue_capacity": "7", "buffer_memory_mb": "7", "callback_timeout": "5s"}
+TEXTS |= {"heartbeat_timeout": "9s", "stats_max_allowable_windows_lag": "20"}
+
+
+def given_from_outside() -> Iterator[tuple[Scope, str, Any]]:
+    """A value for each attribute in each of its scopes."""
+    for name, attribute in ATTRIBUTES.items():
+        texts = (
+            [value for key, value in EFFECTS[name].given.items() if key.endswith(name)]
+            if (name in EFFECTS)
+            else [TEXTS[name]]
+        )
+        for scope in PLACES:
+            if texts[0] is not None and scope in attribute.scopes:
+                yield scope, name, texts[0]
+
+
+@pytest.mark.parametrize(("scope", "name", "value"), [*given_from_outside()])
+def test_the_outside_gives_it_in_each_of_its_scopes(scope: Scope, name: str, value: Any) -> None:
+    more = {"window": "1s", "heartbeat_interval": "1s"} if name != "heartbeat_interval" else {"window": "1s"}
+    if name == "on_error" and scope is Scope.APPLICATION:
+        value = "RETRY"  # the sources have no tuples to leave out
+    if name == "processing_mode":
+        value = "EXACTLY_ONCE"
+    if name == "error_tuples_kept" and scope is Scope.OPERATOR:
+        more["balances.on_error"] = "SKIP"
+    if name == "partition_parallel":
+        more |= {"balances.partitions": "1"}
+    logical = validate(payments_app(), {}, {**more, f"{PLACES[scope]}{name}": value})
+    operator = logical.operator("balances")
+    found = {
+        Scope.APPLICATION: logical.attributes,
+        Scope.OPERATOR: operator.attributes,
+        Scope.INPUT_PORT: operator.ports["payments"],
+        Scope.OUTPUT_PORT: operator.ports["balances"],
+        Scope.UNIFIER: operator.unifier_attributes["balances"],
+    }[scope]
+    checked, rule = ATTRIBUTES[name].check(value)
+    assert rule is None
+    assert found[name] == checked
