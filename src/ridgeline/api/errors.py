@@ -114,6 +114,10 @@ class UntrustedError(RidgelineError):
     """A file or folder that would be run as code could have been written by another user."""
 
 
+class PackageError(RidgelineError):
+    """A package of applications cannot be used: it is damaged, would do harm, or does not fit here."""
+
+
 class FencedError(CheckpointError):
     """Another driver has taken over the checkpoint folder; this one must not write any more."""
 

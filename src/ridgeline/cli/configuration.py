@@ -33,7 +33,16 @@ ConfFiles = Annotated[
 ]
 NoConfig = Annotated[bool, typer.Option("--no-config", help="Leave out the configuration of site and user.")]
 _KEY = "ridgeline.configuration"
-_NOT_CONFIGURED = {"target", "properties", "attributes", "conf_file", "no_config", "reset_properties"}
+_NOT_CONFIGURED = {
+    "target",
+    "properties",
+    "attributes",
+    "conf_file",
+    "no_config",
+    "app_name",
+    "conf_set",
+    "reset_properties",
+}
 
 
 @dataclass(slots=True)
@@ -116,11 +125,14 @@ def load_configured(
     Raises what `load_application` raises.
     """
     from ridgeline.cli.load import load_application
+    from ridgeline.cli.packages import layers_of
     from ridgeline.settings.files import command_layers
 
     above = command_layers(options.properties(properties or ()), options.attributes(attributes or ()))
     read = configuration(context)
-    return Configured(load_application(target, context.args), read.layers, above, read.faults)
+    app = load_application(target, context.args, context.params.get("app_name"))
+    packaged = layers_of(target, context.params.get("conf_set"))
+    return Configured(app, [*packaged, *read.layers], above, read.faults)
 
 
 def configuration(context: typer.Context) -> Configuration:

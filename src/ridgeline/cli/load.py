@@ -1,4 +1,4 @@
-"""From the command's APP to an `Application`: a file, `file:name`, `module:attribute`, a specification."""
+"""From the command's APP to an `Application`: a file, `module:attribute`, a specification, a package."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from ridgeline.api.frames import last_frames
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.options import COMMAND_OPTIONS, application_arguments
 from ridgeline.cli.output import OutputGoneError, discard, unread
+from ridgeline.cli.packages import is_package, unpack_application
 from ridgeline.plan.spec.form import form_of
 
 _FUNCTION = "application"
 _FORMS = (
-    "give a file (`app.py`), a file and a name (`app.py:second`), `module:attribute`, or a specification "
-    "(`app.yaml`)"
+    "give a file (`app.py`), a file and a name (`app.py:second`), `module:attribute`, a specification "
+    "(`app.yaml`), or a package (`app.whl`)"
 )
 
 
-def load_application(target: str, options: Sequence[str] = ()) -> Application:
+def load_application(target: str, options: Sequence[str] = (), name: str | None = None) -> Application:
     """The application that APP names, made with the options that the command did not know.
+
+    `name`: which one of a package's, by `--app`.
 
     Raises CommandError if there is none or its code fails, and any RidgelineError that its code raises.
     """
@@ -39,8 +42,7 @@ def load_application(target: str, options: Sequence[str] = ()) -> Application:
             f"{hint if hint.startswith('did') else 'options of the application come after APP'}"
         )
         raise CommandError(msg)
-    path, name = _split(target)
-    found = _specified(path, name) if path is not None and form_of(path.name) else _found(target, path, name)
+    found = _found(target, name)
     if isinstance(found, Application):
         if options:
             option = options[0].partition("=")[0]
@@ -52,8 +54,27 @@ def load_application(target: str, options: Sequence[str] = ()) -> Application:
     return _call(target, found, application_arguments(target, found, options))
 
 
-def _found(target: str, path: Path | None, name: str) -> Any:
-    return _find(path, name) if path is not None else _import_attribute(target)
+def _found(target: str, app: str | None) -> Any:
+    """The application, or the function that makes it. `app`: given by `--app`."""
+    path, name = _split(target)
+    if path is not None and is_package(path.name):
+        return _packaged(path, app or name or None)
+    if app is not None:
+        msg = f"`--app {app}` names an application of a package, which `{target}` is not; leave it out"
+        raise CommandError(msg)
+    if path is None:
+        return _import_attribute(target)
+    return _specified(path, name) if form_of(path.name) else _find(path, name)
+
+
+def _packaged(path: Path, name: str | None) -> Any:
+    """What an entry point of a package names."""
+    application, folder = unpack_application(path, name)
+    if application.file is not None:
+        return _read_specification(folder / application.file)
+    where = f"{path}, {application.module}"
+    module = _guarded(where, lambda: importlib.import_module(application.module))
+    return _attribute(module, application.object, where)
 
 
 def _specified(path: Path, name: str) -> Application:
@@ -61,11 +82,16 @@ def _specified(path: Path, name: str) -> Application:
     if name:
         msg = f"`{path}` is a specification, which has one application; leave `:{name}` out"
         raise CommandError(msg)
+    return _read_specification(path, on_path=path.resolve().parent)
+
+
+def _read_specification(path: Path, on_path: Path | None = None) -> Application:
     from ridgeline.plan.spec.reader import read_specification
     from ridgeline.settings.documents import read_with_includes
 
     document = read_with_includes(path)
-    _put_on_path(path.resolve().parent)
+    if on_path is not None:
+        _put_on_path(on_path)
     return read_specification(document, path.stem, os.environ)
 
 
@@ -81,7 +107,7 @@ def _split(target: str) -> tuple[Path | None, str]:
         scripts = ", ".join(f"`{file / script.name}`" for script in sorted(file.glob("*.py"))[:10])
         msg = f"`{target}` is a folder; give one of its files" + (f": {scripts}" if scripts else "")
         raise CommandError(msg)
-    if file.suffix == ".py" or "/" in target or form_of(target) is not None:
+    if file.suffix == ".py" or "/" in target or form_of(target) is not None or is_package(file.name):
         near = [str(file.with_name(script.name)) for script in file.parent.glob(f"*{file.suffix or '.py'}")]
         msg = f"there is no file `{file}`; {did_you_mean(str(file), near) if near else _FORMS}"
         raise CommandError(msg)

@@ -13,6 +13,7 @@ from ridgeline.cli.attributes import list_attributes
 from ridgeline.cli.configuration import ConfFiles, ConfiguredCommand, NoConfig, configuration, load_configured
 from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.output import finish, write
+from ridgeline.cli.packages import get_package_info, list_applications
 from ridgeline.cli.settings import (
     DEFAULT_HOST,
     DEFAULT_PROFILE,
@@ -45,9 +46,18 @@ App = Annotated[
     typer.Argument(
         metavar="APP",
         help="A file (its one Application, or its function `application()`), `file.py:name`, "
-        "`module:attribute`, or a specification (`.json`, `.yaml`, `.toml`, `.properties`).",
+        "`module:attribute`, a specification (`.json`, `.yaml`, `.toml`, `.properties`), or a package "
+        "(`.whl`, `.zip`).",
         show_default=False,
     ),
+]
+AppName = Annotated[
+    str | None,
+    typer.Option("--app", metavar="NAME", help="Which application of a package.", show_default=False),
+]
+ConfSet = Annotated[
+    str | None,
+    typer.Option("--conf-set", metavar="NAME", help="A configuration set of a package.", show_default=False),
 ]
 Properties = Annotated[
     list[str] | None,
@@ -100,6 +110,8 @@ def _ridgeline(
 def run(  # noqa: PLR0913, PLR0917  options
     context: typer.Context,
     target: App,
+    app_name: AppName = None,
+    conf_set: ConfSet = None,
     master: Annotated[
         str | None,
         typer.Option(
@@ -303,6 +315,8 @@ def run(  # noqa: PLR0913, PLR0917  options
             conf_files=conf_file or (),
             no_config=no_config,
             reset_properties=options.check_reset(reset_properties, checkpoint),
+            app_name=app_name,
+            conf_set=conf_set,
         )
         application = load_configured(context, target, properties, attributes)
         from ridgeline.cli.running.run_command import Run
@@ -324,6 +338,8 @@ def run(  # noqa: PLR0913, PLR0917  options
 def plan(  # noqa: PLR0913, PLR0917  options
     context: typer.Context,
     target: App,
+    app_name: AppName = None,
+    conf_set: ConfSet = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     unfold: Annotated[bool, typer.Option("--unfold", help="Show what modules are made of.")] = False,
     spec: Annotated[
@@ -355,7 +371,14 @@ def plan(  # noqa: PLR0913, PLR0917  options
             from ridgeline.cli.load import load_application
             from ridgeline.cli.specifications import write_as_file
 
-            write_as_file(load_application(target, context.args), spec, properties, attributes, conf_file)
+            write_as_file(
+                load_application(target, context.args, app_name),
+                spec,
+                properties,
+                attributes,
+                conf_file,
+                conf_set,
+            )
             return
         made = load_configured(context, target, properties, attributes).plan()
         write(json.dumps(to_dict(made), indent=2) if as_json else describe(made, unfold=unfold))
@@ -365,6 +388,8 @@ def plan(  # noqa: PLR0913, PLR0917  options
 def validate(
     context: typer.Context,
     target: App,
+    app_name: AppName = None,  # noqa: ARG001  read by `load_configured`
+    conf_set: ConfSet = None,  # noqa: ARG001  as `app_name`
     properties: Properties = None,
     attributes: Attributes = None,
     conf_file: ConfFiles = None,  # noqa: ARG001  read by `ConfiguredCommand`
@@ -392,6 +417,8 @@ def validate(
 def dump_config(  # noqa: PLR0913, PLR0917  options
     context: typer.Context,
     target: App,
+    app_name: AppName = None,  # noqa: ARG001  read by `load_configured`
+    conf_set: ConfSet = None,  # noqa: ARG001  as `app_name`
     operator: Annotated[
         str | None,
         typer.Option(
@@ -451,6 +478,8 @@ def replay(
         replay_log(file, window, as_json=as_json)
 
 
+app.command()(list_applications)
+app.command()(get_package_info)
 app.command()(list_attributes)
 commands.register(app)
 

@@ -16,6 +16,9 @@ DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PROFILE = "profile"
 DEFAULT_PROFILE_SECONDS = 30
 RUN_OPTIONS = (
+    "--app",
+    "--conf-set",
+    "--archives",
     "--master",
     "--conf",
     "--execution",
@@ -94,6 +97,9 @@ class RunSettings:
     conf_files: Sequence[str] = ()
     no_config: bool = False
     reset_properties: bool = False
+    app_name: str | None = None
+    conf_set: str | None = None
+    archives: str | None = None
 
     def command(self, checkpoint: str) -> str:
         """The same command, continuing from a checkpoint.
@@ -102,13 +108,17 @@ class RunSettings:
         event log and the profile, which exist already.
         """
         words = ["ridgeline", "run", self.target]
-        if self.master != DEFAULT_MASTER:
-            words += ["--master", self.master]
-        if self.execution is not None:
-            words += ["--execution", self.execution]
-        for option, file in (("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key)):
-            if file is not None:
-                words += [option, file]
+        for option, given in (
+            ("--app", self.app_name),
+            ("--conf-set", self.conf_set),
+            ("--master", self.master if self.master != DEFAULT_MASTER else None),
+            ("--execution", self.execution),
+            ("--archives", self.archives),
+            ("--tls-cert", self.tls_cert),
+            ("--tls-key", self.tls_key),
+        ):
+            if given is not None:
+                words += [option, given]
         for file in self.conf_files:
             words += ["--conf-file", file]
         if self.no_config:

@@ -26,7 +26,7 @@ def write_as_file(app: Application, file: str, *configuration: Sequence[str] | N
         msg = f"`--spec {file}` names no form; end it in {forms}"
         raise CommandError(msg)
     if any(configuration):
-        options = "`-D`, `--attribute` and `--conf-file`"
+        options = "`-D`, `--attribute`, `--conf-file` and `--conf-set`"
         msg = f"`--spec` writes what the application says itself; leave {options} out"
         raise CommandError(msg)
     validate(app)

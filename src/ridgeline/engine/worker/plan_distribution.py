@@ -27,6 +27,8 @@ from ridgeline.api.errors import RidgelineError, UntrustedError
 from ridgeline.api.masking import secrets_in, shown
 from ridgeline.engine.state import trust
 from ridgeline.engine.state.storage import DriverStorage, Storage
+from ridgeline.engine.worker import shipped_packages
+from ridgeline.engine.worker.shipped_packages import ShippedPackage
 from ridgeline.engine.worker.user_modules import user_sources
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.execution import Plan
@@ -40,12 +42,13 @@ Sources = Mapping[str, tuple[str, str]]
 class PlanFile:
     """What workers need to read the plan: the file's name, which is its digest, and the secrets beside it.
 
-    `owner`: the user id of the driver, whose files the workers trust.
+    `owner`: the user id of the driver, whose files the workers trust. `packages`: what its modules come from.
     """
 
     name: str
     secrets: tuple[str | bytes, ...] = field(default=(), repr=False)
     owner: int = 0
+    packages: tuple[ShippedPackage, ...] = ()
 
 
 def distribute(
@@ -69,7 +72,7 @@ def distribute(
     data = zlib.compress(cloudpickle.dumps((sources or user_sources(), _pickled(specs, numbers)), 5), 1)
     name = f"{FOLDER}/{hashlib.sha256(data).hexdigest()}"
     storage.create(name, data)
-    return PlanFile(name, secrets, os.geteuid())
+    return PlanFile(name, secrets, os.geteuid(), shipped_packages.ship(storage))
 
 
 class _Pickler(cloudpickle.Pickler):
@@ -132,7 +135,7 @@ def _can_be_pickled(value: object) -> bool:
 def receive(storage: Storage, shipped: PlanFile) -> tuple[ContainerSpec, ...]:
     """Read what `ship` wrote, making the user's modules importable first.
 
-    Raises OSError, ImportError, UntrustedError if it is not what the driver wrote.
+    Raises OSError, ImportError, PackageError, UntrustedError if it is not what the driver wrote.
     """
     trust.trust_owner(shipped.owner)
     data = storage.read(shipped.name)
@@ -141,6 +144,7 @@ def receive(storage: Storage, shipped: PlanFile) -> tuple[ContainerSpec, ...]:
         what = f"{where} is not what the driver wrote: its digest differs ({len(data)} bytes)"
         msg = f"{what}; remove it and start the application again"
         raise UntrustedError(msg)
+    shipped_packages.receive(storage, shipped.packages)
     sources, specs = pickle.loads(zlib.decompress(data))
     PlanFinder.install(sources)
     received: tuple[ContainerSpec, ...] = _Unpickler(specs, shipped.secrets).load()
@@ -151,7 +155,11 @@ def installed_modules(plan: Plan) -> list[str]:
     """The modules of the plan's operators that workers can import without being sent anything."""
     shipped = user_sources()
     names = {type(operator.operator).__module__ for operator in plan.physical.operators}
-    return sorted(name for name in names if name != "__main__" and name not in shipped)
+    return sorted(
+        name
+        for name in names
+        if name != "__main__" and name not in shipped and not shipped_packages.has(sys.modules.get(name))
+    )
 
 
 class PlanFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):

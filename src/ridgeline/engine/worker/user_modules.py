@@ -3,7 +3,7 @@
 What a function imports is found by its `import` statements, without running anything. A name is resolved as
 in the importing file's own folder, whichever folder the command runs in. First come its neighbours (and the
 packages above it), then the path. Installed packages and Python's own modules are not the user's; modules
-that are found by a computed name, and data files, are not seen.
+that are found by a computed name, and data files, are not seen. Those of a package travel with it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
 from pathlib import Path
 
 import ridgeline
+from ridgeline.engine.worker import shipped_packages
 
 _IMPORTERS = frozenset({"import_module", "__import__"})
 
@@ -169,7 +170,9 @@ def _installed_folders() -> tuple[str, ...]:
         sysconfig.get_path("stdlib"),
         sysconfig.get_path("platstdlib"),
     ]
-    return tuple(f"{Path(folder).resolve()}/" for folder in [*folders, str(Path(ridgeline.__file__).parent)])
+    ours = str(Path(ridgeline.__file__).parent)
+    resolved = (f"{Path(folder).resolve()}/" for folder in [*folders, ours])
+    return (*resolved, *shipped_packages.folders())
 
 
 def _loaded(installed: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,170 @@
+"""Packages in the command: an application of one, and the commands that show what a package has."""
+
+from __future__ import annotations
+
+import atexit
+import json
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ridgeline.cli.errors import CommandError, reporting_errors
+from ridgeline.cli.output import write
+
+if TYPE_CHECKING:
+    from ridgeline.packages.applications import PackagedApplication
+    from ridgeline.packages.package import Package
+    from ridgeline.settings.layers import Layer
+
+File = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE", help="A wheel (`.whl`), or a zip file with its content.", show_default=False
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+_SUFFIXES = (".whl", ".zip")
+
+
+def is_package(path: str) -> bool:
+    """True for the name of a package's file."""
+    return path.lower().endswith(_SUFFIXES)
+
+
+# Loading ----------------------------------------------------------------------------------------------------
+
+
+def unpack_application(path: Path, name: str | None) -> tuple[PackagedApplication, Path]:
+    """The application of a package, and where the package is unpacked and imported from until the end.
+
+    Raises PackageError for a package that cannot be used here, before any code of it has run.
+    """
+    package, folder = _in_use(path.resolve())
+    return package.application(name), folder
+
+
+def layers_of(target: str, conf_set: str | None) -> list[Layer]:
+    """What the package that APP names says itself, lowest first: its defaults, then a configuration set.
+
+    Nothing for what is no package. Raises CommandError, PackageError if there is no such set, ValidationError.
+    """
+    from ridgeline.settings.documents import read_included_first
+    from ridgeline.settings.files import document_layer
+
+    file = Path(target) if Path(target).is_file() else Path(target.rpartition(":")[0])
+    if not is_package(file.name):
+        if conf_set is not None:
+            msg = f"`--conf-set {conf_set}` names a part of a package, which `{target}` is not; leave it out"
+            raise CommandError(msg)
+        return []
+    package, folder = _in_use(file.resolve())
+    several = len(package.applications) > 1  # then a part of it may be for another one
+    found = []
+    for name in package.configuration_sets(conf_set):
+        for path, document in read_included_first(folder / name):
+            origin = f"{file.name}/{path.relative_to(folder.resolve())}"
+            found.append(document_layer("package", origin, document, strict=not several, path=path))
+            if key := next((key for key in found[-1].values if key.startswith("run.")), None):
+                what = f"package {package.title} says `{key}` in `{origin}`, which is for who runs it"
+                msg = f"{what}; put it into a file for `--conf-file`"
+                raise CommandError(msg)
+    return found
+
+
+@cache
+def _in_use(path: Path) -> tuple[Package, Path]:
+    """Check a package and unpack it, once a process."""
+    from ridgeline.engine.worker import shipped_packages
+    from ridgeline.packages.package import open_package
+    from ridgeline.packages.unpacked import UnpackedPackage
+
+    package = open_package(path)
+    package.check_fit()
+    unpacked = UnpackedPackage(path, package.sha256)
+    atexit.register(unpacked.close)
+    shipped_packages.use(package.sha256, unpacked.file, unpacked.files)
+    return package, unpacked.files
+
+
+# Commands ---------------------------------------------------------------------------------------------------
+
+
+def list_applications(file: File, as_json: AsJson = False) -> None:
+    """List the applications of a package. No code of it runs.
+
+    Example: `ridgeline list-applications shop-1.2-py3-none-any.whl`
+
+    Exit codes: 0 done, 2 the package cannot be read.
+    """
+    with reporting_errors():
+        found = [_shown(one) for one in _opened(file).applications.values()]
+        if as_json:
+            write(json.dumps(found, indent=2))
+            return
+        for one in found:
+            write(_line(one["name"], one["doc"]))
+
+
+def get_package_info(file: File, as_json: AsJson = False) -> None:
+    """Show what a package is, what it has, and whether what it requires is met here. No code of it runs.
+
+    Example: `ridgeline get-package-info shop-1.2-py3-none-any.whl`
+
+    Exit codes: 0 done, 2 the package cannot be read.
+    """
+    with reporting_errors():
+        from ridgeline.packages.requirements import needs
+
+        package = _opened(file)
+        required = list(needs(package.requirements, package.extras))
+        info: dict[str, Any] = {
+            "name": package.name,
+            "version": package.version,
+            "summary": package.summary or None,
+            "file": str(package.path),
+            "bytes": package.size_bytes,
+            "sha256": package.sha256,
+            "applications": [_shown(one) for one in package.applications.values()],
+            "configurationSets": list(package.configurations),
+            "requirements": [
+                {"requirement": one.requirement, "installed": one.found, "met": one.met} for one in required
+            ],
+            "misfits": list(package.misfits()),
+        }
+        write(json.dumps(info, indent=2) if as_json else _text(info))
+
+
+def _opened(file: str) -> Package:
+    from ridgeline.packages.package import open_package
+
+    if not is_package(file):
+        msg = f"`{file}` is no package; give a wheel (`.whl`), or a zip file with its content"
+        raise CommandError(msg)
+    return open_package(Path(file))
+
+
+def _shown(application: PackagedApplication) -> dict[str, str]:
+    where = f"{application.module}:{application.object}"
+    return {"name": application.name, "from": where, "doc": application.doc}
+
+
+def _text(info: dict[str, Any]) -> str:
+    """What `get-package-info` prints, from its JSON."""
+    lines = [f"{info['name']} {info['version']}" + (f": {info['summary']}" if info["summary"] else "")]
+    lines += [f"file: {info['file']}, {info['bytes']:,} bytes", f"sha256: {info['sha256']}", "applications:"]
+    lines += [f"  {_line(one['name'], one['doc'])}" for one in info["applications"]]
+    if info["configurationSets"]:
+        lines.append("configuration sets: " + ", ".join(info["configurationSets"]))
+    if info["requirements"]:
+        lines.append("requirements:")
+    for one in info["requirements"]:
+        found = "not installed" if one["installed"] is None else f"{one['installed']} is installed"
+        lines.append(f"  {one['requirement']}: {'met' if one['met'] else 'NOT MET'}, {found}")
+    lines += [f"does not fit: {why}" for why in info["misfits"]]
+    return "\n".join(lines)
+
+
+def _line(name: str, doc: str) -> str:
+    return f"{name}: {doc}" if doc else name

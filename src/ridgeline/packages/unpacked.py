@@ -1,0 +1,87 @@
+"""Packages that are unpacked on this host, in private folders that go with the process."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from ridgeline.api.errors import PackageError
+from ridgeline.packages.targets import unpacked_paths
+from ridgeline.packages.zipped import ZippedFiles, fault
+
+_PREFIX = "ridgeline-package-"
+_LOCK = "lock"
+_COPY = "package"
+FILES = "files"
+"""The folder in the private one that has the package's files, and is put on the path."""
+
+
+class UnpackedPackage:
+    """A package in a private folder: `file`, a copy of it that nobody changes, and `files`, what is in it.
+
+    The folder is removed by `close`. One that is left by a process that was killed is removed by the next.
+    """
+
+    def __init__(self, path: Path, sha256: str) -> None:
+        """Copy and unpack. Raises PackageError, also if the file is not the one that has this digest."""
+        _remove_left()
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        except OSError as error:
+            remedy = "free some space, or let TMPDIR name another folder"
+            raise fault(path, f"cannot be unpacked: {error.strerror or error}", remedy) from None
+        self.file = self._folder / _COPY
+        self.files = self._folder / FILES
+        self._lock: IO[str] | None = None
+        try:
+            self._lock = _locked(self._folder)
+            shutil.copyfile(path, self.file)
+            unpack(self.file, sha256, self.files)
+        except OSError as error:
+            self.close()
+            remedy = "free some space, or let TMPDIR name another folder"
+            raise fault(path, f"cannot be unpacked: {error.strerror or error}", remedy) from None
+        except PackageError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._lock is not None:
+            self._lock.close()
+
+
+def unpack(file: Path, sha256: str, folder: Path) -> None:
+    """Unpack a package into a folder, which is made. Raises PackageError, OSError."""
+    with file.open("rb") as opened:
+        if hashlib.file_digest(opened, "sha256").hexdigest() != sha256:
+            raise fault(file, "is not what it was: its digest differs", "start again")
+    folder.mkdir(mode=0o700)
+    with ZippedFiles(file) as files:
+        files.unpack(folder, unpacked_paths(files))
+
+
+def _locked(folder: Path) -> IO[str] | None:
+    """Lock a folder for as long as this process lives; None on file systems without locks."""
+    lock = (folder / _LOCK).open("w")
+    with contextlib.suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return lock
+
+
+def _remove_left() -> None:
+    """Remove this user's folders that no process holds any more."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
+        with contextlib.suppress(OSError):
+            if path.parent.is_symlink() or path.lstat().st_uid != os.geteuid():
+                continue
+            with path.open("r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path.parent, ignore_errors=True)

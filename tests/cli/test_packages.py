@@ -1,0 +1,120 @@
+"""Applications in packages: shown without running code of theirs, and used wherever APP is."""
+
+import json
+import sys
+import tempfile
+
+import pytest
+
+from ridgeline.cli import packages
+from ridgeline.engine.worker import shipped_packages
+from ridgeline.packages.unpacked import UnpackedPackage
+from support.docs import pages
+from support.packages.wheels import FILES, build_shop, write_wheel
+from support.paths import ROOT
+
+
+@pytest.fixture(autouse=True)
+def _own_process(tmp_path, monkeypatch):
+    """What a test uses is unpacked in its own folder, and forgotten."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(shipped_packages, "_here", {})
+    monkeypatch.setattr(UnpackedPackage, "__del__", UnpackedPackage.close, raising=False)
+    yield
+    packages._in_use.cache_clear()
+
+
+@pytest.mark.guide("002", "Running an application")
+def test_applications_and_what_a_package_is(ridgeline_command, tmp_path):
+    shop = build_shop(tmp_path)
+    listed = ridgeline_command("list-applications", shop)
+    assert listed.stdout.splitlines() == [
+        "orders: Write orders to files, as they come.",
+        "turnover: Add up what is ordered in each country, in euros.",
+    ]
+    assert {
+        one["name"]: one["from"]
+        for one in json.loads(ridgeline_command("list-applications", shop, "--json").stdout)
+    } == {
+        "orders": "shop:orders.yaml",
+        "turnover": "shop.turnover:application",
+    }
+    shown = ridgeline_command("get-package-info", shop).stdout
+    assert shown.startswith("shop 1.2: Turnover of a shop in euros\n")
+    assert "\n  ridgeline>=0.1: met, " in shown
+    info = json.loads(ridgeline_command("get-package-info", shop, "--json").stdout)
+    assert info["configurationSets"] == ["defaults", "production"]
+    assert (info["bytes"], len(info["sha256"]), info["misfits"]) == (shop.stat().st_size, 64, [])
+
+
+def test_showing_a_package_runs_no_code_of_it_and_says_what_does_not_fit(ridgeline_command, tmp_path):
+    ran = tmp_path / "ran"
+    evil = f"open({str(ran)!r}, 'w')\n"
+    files = {"casino/__init__.py": evil, "casino/app.py": evil}
+    package = write_wheel(tmp_path, files, metadata="Requires-Python: <3\nRequires-Dist: no-such-thing\n")
+    assert ridgeline_command("list-applications", package).stdout == "dice\n"
+    shown = ridgeline_command("get-package-info", package)
+    assert "  no-such-thing: NOT MET, not installed\ndoes not fit: it needs Python <3; here" in shown.stdout
+    assert ridgeline_command("validate", package).exit_code == 2
+    assert not ran.exists()
+    assert not any(name.startswith("casino") for name in sys.modules)
+
+
+@pytest.mark.guide("002", "Creating New Project")
+def test_an_application_of_a_package_is_used_as_any_other(ridgeline_command, tmp_path):
+    shop = build_shop(tmp_path)
+    done = ridgeline_command("validate", shop, "--app", "turnover")
+    assert (done.stdout, done.exit_code) == ("application turnover is valid: 3 operators, 2 streams\n", 0)
+    assert "application orders is valid: 2" in ridgeline_command("validate", f"{shop}:orders").stdout
+    planned = ridgeline_command("plan", shop, "--app", "turnover", "--output", "elsewhere", "--json").stdout
+    assert json.loads(planned)["application"] == "turnover"
+
+
+def test_the_only_application_needs_no_name_and_takes_options(ridgeline_command, tmp_path):
+    package = write_wheel(tmp_path)
+    assert "application dice is valid" in ridgeline_command("validate", package, "--count", "5").stdout
+    done = ridgeline_command("validate", package, "--cuont", "5")
+    assert "did you mean `--count`?" in done.stderr
+
+
+def test_the_page_of_the_guide(tmp_path):
+    build_shop(tmp_path)
+    pages.run(ROOT / "docs" / "guide" / "packages.md", having=("package",))
+
+
+def test_the_command_to_continue_names_the_application(tmp_path):
+    from ridgeline.cli.settings import RunSettings
+
+    command = RunSettings("shop.whl", "local[2]", app_name="turnover").command("state")
+    assert command.startswith("ridgeline run shop.whl --app turnover ")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["{shop}"], "package `shop` 1.2 has 2 applications; give `--app`: `orders`, `turnover`"),
+        (["{shop}", "--app", "turnovr"], "has no application `turnovr`; did you mean `turnover`?"),
+        (["gone.whl"], "there is no file `gone.whl`; "),
+        (["app.py", "--app", "x"], "`--app x` names an application of a package, which `app.py` is not"),
+        (["fails.zip"], "`fails.zip, casino.app` failed while it was loaded: ZeroDivisionError"),
+        (["lacks.zip"], "`lacks.zip, casino.app` has no `application`; "),
+    ],
+)
+def test_what_is_wrong_is_said(ridgeline_command, tmp_path, words, expected):
+    shop = build_shop(tmp_path)
+    (tmp_path / "app.py").write_text("")
+    for name, text in (("fails", "1 / 0"), ("lacks", "")):
+        made = write_wheel(tmp_path, {**FILES, "casino/app.py": text}, suffix="zip")
+        made.rename(tmp_path / f"{name}.zip")
+    done = ridgeline_command("validate", *[word.format(shop=shop) for word in words])
+    assert done.exit_code == 2
+    assert expected in done.stderr
+
+
+def test_a_list_of_a_file_that_is_no_package(ridgeline_command, tmp_path):
+    (tmp_path / "app.py").write_text("")
+    done = ridgeline_command("list-applications", "app.py")
+    assert (done.exit_code, "`app.py` is no package; give a wheel" in done.stderr) == (2, True)
+    (tmp_path / "app.whl").write_text("")
+    assert "package `app.whl` is no zip file" in ridgeline_command("get-package-info", "app.whl").stderr
