@@ -206,7 +206,7 @@ def test_a_specification_is_written_without_configuration(ridgeline_command, con
     file = config("c.yaml", "operator.total.vcores: 2")
     result = ridgeline_command("plan", TINY, "--spec", "out.yaml", "--conf-file", file)
     assert result.exit_code == 2
-    assert "leave `-D`, `--attribute` and `--conf-file` out" in result.stderr
+    assert "leave `-D`, `--attribute`, `--conf-file` and `--conf-set` out" in result.stderr
 
 
 @pytest.mark.parametrize(

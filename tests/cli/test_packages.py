@@ -1,6 +1,7 @@
 """Applications in packages: shown without running code of theirs, and used wherever APP is."""
 
 import json
+import re
 import sys
 import tempfile
 
@@ -78,6 +79,29 @@ def test_the_only_application_needs_no_name_and_takes_options(ridgeline_command,
     assert "did you mean `--count`?" in done.stderr
 
 
+def test_configuration_of_a_package_lies_below_all_from_outside(ridgeline_command, tmp_path):
+    shop = build_shop(tmp_path)
+    (tmp_path / "more.yaml").write_text("operator: {orders: {count: 7}}")
+
+    def count(*words):
+        shown = ridgeline_command("dump-config", shop, "--app", "turnover", "--no-config", *words).stdout
+        return re.search(r"^operator\.orders\.count = (\d+) ", shown, re.MULTILINE)[1]
+
+    assert count() == "500"
+    assert count("--conf-set", "production") == "100000"
+    assert count("--conf-set", "production", "--conf-file", "more.yaml") == "7"
+    assert count("--conf-set", "production", "-D", "orders.count=8") == "8"
+    assert "has no configuration set `defaults`; known are `production`" in (
+        ridgeline_command("validate", shop, "--app", "turnover", "--conf-set", "defaults").stderr
+    )
+
+
+def test_a_package_does_not_say_how_it_is_run(ridgeline_command, tmp_path):
+    shop = build_shop(tmp_path, **{"shop/defaults.yaml": "run: {master: yarn}"})
+    done = ridgeline_command("validate", shop, "--app", "turnover")
+    assert (done.exit_code, "`run.master`" in done.stderr) == (2, True)
+
+
 def test_the_page_of_the_guide(tmp_path):
     build_shop(tmp_path)
     pages.run(ROOT / "docs" / "guide" / "packages.md", having=("package",))
@@ -95,6 +119,7 @@ def test_the_command_to_continue_names_the_application(tmp_path):
     [
         (["{shop}"], "package `shop` 1.2 has 2 applications; give `--app`: `orders`, `turnover`"),
         (["{shop}", "--app", "turnovr"], "has no application `turnovr`; did you mean `turnover`?"),
+        (["app.py", "--conf-set", "x"], "`--conf-set x` names a part of a package, which `app.py` is not"),
         (["gone.whl"], "there is no file `gone.whl`; "),
         (["app.py", "--app", "x"], "`--app x` names an application of a package, which `app.py` is not"),
         (["fails.zip"], "`fails.zip, casino.app` failed while it was loaded: ZeroDivisionError"),
@@ -103,7 +128,7 @@ def test_the_command_to_continue_names_the_application(tmp_path):
 )
 def test_what_is_wrong_is_said(ridgeline_command, tmp_path, words, expected):
     shop = build_shop(tmp_path)
-    (tmp_path / "app.py").write_text("")
+    (tmp_path / "app.py").write_text("from ridgeline import Application\napp = Application('a')\n")
     for name, text in (("fails", "1 / 0"), ("lacks", "")):
         made = write_wheel(tmp_path, {**FILES, "casino/app.py": text}, suffix="zip")
         made.rename(tmp_path / f"{name}.zip")

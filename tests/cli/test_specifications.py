@@ -63,7 +63,7 @@ def test_a_property_from_the_command_line_wins(ridgeline_command, specification)
         (["plan", "sub/app.yaml", "--spec", "no/a.json"], "`no/a.json` cannot be written: No such file"),
         (
             ["plan", "sub/app.yaml", "--spec", "a.json", "-D", "numbers.count=1"],
-            "leave `-D`, `--attribute` and `--conf-file` out",
+            "leave `-D`, `--attribute`, `--conf-file` and `--conf-set` out",
         ),
         (
             ["validate", "sub/app.yaml:name"],

@@ -48,7 +48,7 @@ def unpack_application(path: Path, name: str | None) -> tuple[PackagedApplicatio
 def layers_of(target: str, conf_set: str | None) -> list[Layer]:
     """What the package that APP names says itself, lowest first: its defaults, then a configuration set.
 
-    Nothing for what is no package. Raises CommandError, PackageError if there is no such set, ValidationError.
+    Nothing for what is no package. Raises CommandError, ValidationError; PackageError for no such set.
     """
     from ridgeline.settings.documents import read_included_first
     from ridgeline.settings.files import document_layer
