@@ -27,8 +27,10 @@ def pytest_configure():
     os.environ["RIDGELINE_NO_CONFIG"] = "1"
     for name in [name for name in os.environ if name.startswith("RIDGELINE__")]:
         del os.environ[name]
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
+    of_executors = f'"-Dspark.executor.defaultJavaOptions={JAVA_OPTIONS}"'
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{JAVA_OPTIONS} {of_executors}")
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA_OPTIONS)
+    os.environ.setdefault("SPARK_DAEMON_JAVA_OPTS", JAVA_OPTIONS)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,7 +4,6 @@ Executors are processes of their own, in folders of their own. They find Ridgeli
 the plans.
 """
 
-import os
 import sys
 import time
 import traceback
@@ -22,7 +21,6 @@ def main(folder):
     settings = {
         "spark.local.dir": f"{folder}/spark",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
-        "spark.executor.defaultJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", ""),  # as the driver's
     }
     began = time.monotonic()
     context = start_context(

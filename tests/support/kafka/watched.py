@@ -134,7 +134,7 @@ class _Watch:
             time.monotonic() - self._turned,
         )
         self._samples.append(sample)
-        time.sleep(0.25)
+        time.sleep(0.5)
         return sample
 
     def _resting(self):
