@@ -35,7 +35,7 @@ HOW = {
     "`--attribute OPERATOR.port.PORT.NAME=VALUE`",
     Scope.UNIFIER: "`app.set_attribute(operator.port, unifier=True, NAME=VALUE)`, "
     "`--attribute OPERATOR.unifier.PORT.NAME=VALUE`",
-    Scope.STREAM: "`add_stream(name, source, sink, NAME=VALUE)`, `app.set_attribute(stream, NAME=VALUE)`,\n"
+    Scope.STREAM: '`add_stream(name, source, sink, NAME=VALUE)`, `app.set_attribute("name", NAME=VALUE)`,\n'
     "`--attribute stream.STREAM.NAME=VALUE`",
 }
 APEX = """

@@ -92,7 +92,7 @@ def test_all_faults_of_ports_at_once() -> None:
     app.set_attribute(top.top, partition_parallel=True)  # type: ignore[call-overload]
     app.set_attribute(top, unifier=True, memory_mb=1)  # type: ignore[call-overload]
     app.set_attribute(top.balances, unifier=True, memory_mb=1)  # type: ignore[call-overload]
-    app.set_attribute("top", partitions=3)  # type: ignore[call-overload]
+    app.set_attribute("tip", partitions=3)  # type: ignore[call-overload]
     app.set_attribute(Balances.payments, partition_parallel=True)
     app.set_attribute(Store().input, partition_parallel=True)
     app.set_attribute(Store(), partitions=2)
@@ -119,8 +119,8 @@ def test_all_faults_of_ports_at_once() -> None:
             "`balances.balances`"
         ),
         (
-            "`attributes`: `set_attribute` was given 'top', which is no operator and no port of one; give an"
-            " operator or a stream that was added, or a port such as `balances.payments`"
+            "`attributes`: `set_attribute` was given 'tip', which is no operator, port or stream of it; give "
+            "an operator that was added, a port such as `balances.payments`, or a stream's name"
         ),
         (
             "`attributes`: `set_attribute` was given the port `payments` of a class, not of an operator; "

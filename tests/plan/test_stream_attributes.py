@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ridgeline import Application, Locality
-from ridgeline.operators import Filter
 from ridgeline.plan import plan_application, validate
 from ridgeline.plan.spec.form import Form
 from ridgeline.plan.spec.writer import write_specification
@@ -35,7 +34,7 @@ def test_a_stream_has_its_locality_from_outside() -> None:
 def test_the_outside_wins_over_the_code_and_containers_show_it() -> None:
     def containers(locality: str | None, outside: dict[str, str]) -> int:
         app = around(Checked(limit=1))
-        app.set_attribute(app.streams[0], locality=locality)  # type: ignore[call-overload]
+        app.set_attribute("in", locality=locality)  # type: ignore[call-overload]
         return len(plan_application(app, {}, outside).execution.stages)
 
     together, apart = containers("CONTAINER_LOCAL", {}), containers("NODE_LOCAL", {})
@@ -45,28 +44,18 @@ def test_the_outside_wins_over_the_code_and_containers_show_it() -> None:
     assert containers(None, {}) == together
 
 
-def test_what_add_stream_returns_takes_attributes_and_a_specification_has_them() -> None:
-    app = around(Checked())
-    checked: Any = app.modules[0].module
-    other = app.add_operator("other", Filter(predicate=bool))
-    stream = app.add_stream("rejected", checked.rejected, other.data)
-    app.set_attribute(stream, locality="CONTAINER_LOCAL")
-    assert stream.locality == "CONTAINER_LOCAL"
-    assert app.attributes_set == []
-    for other_stream in payments_app().streams:
-        assert other_stream.locality is None
+def test_a_specification_has_what_was_set() -> None:
     app = payments_app()
-    app.set_attribute(app.streams[0], locality="CONTAINER_LOCAL")
+    app.set_attribute("payments", locality="CONTAINER_LOCAL")
+    assert [stream.locality for stream in app.streams] == ["CONTAINER_LOCAL", None, None, None, None]
     assert "locality: CONTAINER_LOCAL" in write_specification(app, Form.YAML)
 
 
 def test_faults_of_streams() -> None:
-    app, foreign = payments_app(), payments_app()
-    stream, stranger = app.streams[0], foreign.streams[0]
-    app.set_attribute(stream, partitions=2)  # type: ignore[call-overload]
-    app.set_attribute(stream, unifier=True, locality="NODE_LOCAL")  # type: ignore[call-overload]
-    app.set_attribute(stranger, locality="NODE_LOCAL")
-    name = stream.name
+    app, name = payments_app(), "payments"
+    app.set_attribute(name, partitions=2)  # type: ignore[call-overload]
+    app.set_attribute(name, unifier=True, locality="NODE_LOCAL")  # type: ignore[call-overload]
+    app.set_attribute("paymnts", locality="NODE_LOCAL")
     assert faults(app) == [
         (
             f"`{name}.partitions`: there is no attribute `partitions` of streams; it belongs to an operator: "
@@ -78,11 +67,10 @@ def test_faults_of_streams() -> None:
             "give the output port whose partitions it merges, such as `balances.balances`"
         ),
         (
-            f"`attributes`: `set_attribute` was given the stream `{stranger.name}`, which was added "
-            "elsewhere; set it where `add_stream` was called"
+            "`attributes`: `set_attribute` was given 'paymnts', which is no operator, port or stream of it; "
+            "give an operator that was added, a port such as `balances.payments`, or a stream's name"
         ),
     ]
-    assert stranger.locality is None
     outside = {
         f"stream.{name}.locality": "EVERYWHERE",
         f"stream.{name}.partitions": "2",

@@ -145,15 +145,13 @@ class Application:
         | LocalityName
         | Mapping[InputPoint[T] | InputProxy[T], Locality | LocalityName]
         | None = None,
-    ) -> AddedStream:
+    ) -> None:
         """Join one output port to one or more input ports: `add_stream("words", split.words, count.words)`.
 
         `locality`: where the operators of the stream run; default: the planner decides. A mapping gives some
-        of the sinks a locality of their own: `locality={count.words: "CONTAINER_LOCAL"}`. Returns the stream,
-        for `set_attribute`.
+        of the sinks a locality of their own: `locality={count.words: "CONTAINER_LOCAL"}`.
         """
         self.streams.append(AddedStream(name, source, sinks, locality))
-        return self.streams[-1]
 
     @overload
     def set_attribute(self, target: Operator | Module, **attributes: Unpack[OperatorAttributes]) -> None: ...
@@ -175,20 +173,23 @@ class Application:
     ) -> None: ...
 
     @overload
-    def set_attribute(self, target: AddedStream, **attributes: Unpack[StreamAttributes]) -> None: ...
+    def set_attribute(self, target: str, **attributes: Unpack[StreamAttributes]) -> None: ...
 
     def set_attribute(self, target: object, *, unifier: bool = False, **attributes: Any) -> None:
-        """Set attributes of an operator, a port, the unifiers of an output port, or a stream.
+        """Set attributes of an operator, a port, the unifiers of an output port, or a stream, by its name.
 
         `app.set_attribute(sum.data, partition_parallel=True)`,
         `app.set_attribute(sum.total, unifier=True, memory_mb=512)`. A later call wins over an earlier one,
         and over what `add_operator` was given. Those of a module hold for its operators that do not say
         otherwise; those of a module's port for the ports that it leads to.
         """
-        if isinstance(target, AddedStream) and not unifier and any(target is one for one in self.streams):
-            target.locality = attributes.pop("locality", target.locality)
-            if not attributes:
-                return
+        stream = next((one for one in self.streams if one.name == target), None)
+        if stream is not None:
+            target = stream
+            if not unifier and "locality" in attributes:
+                stream.locality = attributes.pop("locality")
+                if not attributes:
+                    return
         self.attributes_set.append(AddedAttributes(target, attributes, unifier))
 
     def start(  # noqa: PLR0913  the options of a run

@@ -108,7 +108,7 @@ def attributes_of_operators(draft: Draft, app: Application) -> dict[int, dict[st
             if id(added.target) not in known:
                 _refuse_stranger(draft, f"a `{type(added.target).__name__}`")
         elif isinstance(added.target, AddedStream) and not added.unifier:
-            _refuse_of_stream(draft, added.target, added.attributes)
+            check_attributes(draft, str(added.target.name), Scope.STREAM, added.attributes, {})
         elif not isinstance(added.target, OutputPoint if added.unifier else (InputPoint, OutputPoint)):
             _refuse(draft, added)
     return found
@@ -117,8 +117,8 @@ def attributes_of_operators(draft: Draft, app: Application) -> dict[int, dict[st
 def _refuse(draft: Draft, added: AddedAttributes) -> None:
     """Add the fault for attributes of something that has none."""
     target = added.target
-    what = f"`set_attribute` was given {shorten(target)}, which is no operator and no port of one"
-    remedy = "give an operator or a stream that was added, or a port such as `balances.payments`"
+    what = f"`set_attribute` was given {shorten(target)}, which is no operator, port or stream of it"
+    remedy = "give an operator that was added, a port such as `balances.payments`, or a stream's name"
     if added.unifier and isinstance(target, (Operator, InputPoint, AddedStream)):
         what = f"`set_attribute(..., unifier=True)` was given {_noun(target)}, which has no unifier"
         remedy = "give the output port whose partitions it merges, such as `balances.balances`"
@@ -128,14 +128,6 @@ def _refuse(draft: Draft, added: AddedAttributes) -> None:
     elif isinstance(target, Application):
         remedy = "give attributes of the application to it: `Application(name, windows_kept=3)`"
     draft.fault("attributes", what, remedy)
-
-
-def _refuse_of_stream(draft: Draft, stream: AddedStream, given: Mapping[str, object]) -> None:
-    """Add the faults for attributes that no stream has, or of a stream of another application."""
-    if "locality" in given:
-        what = f"`set_attribute` was given the stream `{stream.name}`, which was added elsewhere"
-        draft.fault("attributes", what, "set it where `add_stream` was called")
-    check_attributes(draft, str(stream.name), Scope.STREAM, given, {})
 
 
 def _refuse_stranger(draft: Draft, target: str) -> None:

@@ -44,7 +44,7 @@ def test_push_inputs_need_slots(monkeypatch):
 def test_strict_rules_on_hosts_need_slots(monkeypatch):
     def plan(**options):
         app = sum_application()
-        app.set_attribute(app.streams[0], locality=None)
+        app.set_attribute("numbers", locality=None)
         first, second = (added.name for added in app.operators[:2])
         app.add_affinity(AffinityRule("ANTI_AFFINITY", [first, second], locality="NODE_LOCAL", **options))
         return plan_application(app)
