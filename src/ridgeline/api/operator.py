@@ -305,6 +305,14 @@ class Operator:
         """
         return operator_type(type(self)).outputs[port].lateness_seconds
 
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """The schema of an output port declared as `typing.Any`, which depends on those of the `inputs`.
+
+        None: that of the first input. Called when the application is validated; no I/O. Raises SchemaError
+        for inputs that do not fit.
+        """
+        return None
+
     # What the platform uses ---------------------------------------------------------------------------------
 
     def declare_schema(self, port: str, schema: object) -> None:

@@ -1,5 +1,7 @@
 """The library of operators."""
 
+from ridgeline.operators import aggregate
+from ridgeline.operators._windows import Session, Sliding, session, sliding, tumbling
 from ridgeline.operators.console_output import ConsoleOutput
 from ridgeline.operators.consolidator_key_val import ConsolidatorKeyVal
 from ridgeline.operators.file_output import FileOutput
@@ -14,6 +16,7 @@ from ridgeline.operators.spark_input import SparkInput
 from ridgeline.operators.spark_output import SparkOutput
 from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
 from ridgeline.operators.top_n import TopN, TopNUnifier
+from ridgeline.operators.windowed import Windowed
 
 __all__ = [
     "ConsoleOutput",
@@ -27,11 +30,18 @@ __all__ = [
     "RangeKeyVal",
     "RangeUnifier",
     "RoundRobinHashMap",
+    "Session",
     "SimpleMovingAverage",
+    "Sliding",
     "SparkInput",
     "SparkOutput",
     "SumKeyVal",
     "SumUnifier",
     "TopN",
     "TopNUnifier",
+    "Windowed",
+    "aggregate",
+    "session",
+    "sliding",
+    "tumbling",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ridgeline.api.attributes import ProcessingMode
+from ridgeline.api.errors import SchemaError
 from ridgeline.api.schema import Schema
 from ridgeline.plan.check_ports import declared_schema
 from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, listed
@@ -45,7 +46,7 @@ def resolve_schemas(draft: Draft) -> None:
         for name in operator.declared.outputs:
             sound, schema = declared_schema(draft, operator.port(name), operator.operator, name)
             if sound and schema is None:
-                schema = _passed_on(draft, operator, name, open_inputs)
+                schema = _derived(draft, operator, name) or _passed_on(draft, operator, name, open_inputs)
             if schema is not None:
                 operator.outputs[name] = schema
         for stream in draft.streams:
@@ -71,6 +72,16 @@ def _compare(draft: Draft, stream: DraftStream, source: End, sink: End) -> None:
             return
         if taken is not None:
             given, giver = taken, taker
+
+
+def _derived(draft: Draft, operator: DraftOperator, name: str) -> Schema | None:
+    """The schema that the operator makes of those of its inputs, for an output declared as `Any`."""
+    try:
+        made = operator.operator.derived_schema(name, operator.inputs)
+    except SchemaError as error:
+        draft.fault(operator.port(name), str(error), "change that, or the operator before it")
+        return None
+    return None if made is None else Schema(made)
 
 
 def _passed_on(draft: Draft, operator: DraftOperator, name: str, open_inputs: list[str]) -> Schema | None:

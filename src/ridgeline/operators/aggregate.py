@@ -1,0 +1,148 @@
+"""What `Windowed` computes of the records of a window: `values={"clicks": aggregate.count()}`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+Kind = Literal["count", "sum", "mean", "min", "max", "first", "last", "window_start", "window_end"]
+Part = Any
+"""An aggregate of some records of a window; None of no value. Two parts merge into one."""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregate of a column; None for all records, or for the window itself.
+
+    Example:
+        >>> from ridgeline.operators import aggregate
+        >>> aggregate.max("price")
+        Aggregate(kind='max', column='price')
+    """
+
+    kind: Kind
+    column: str | None = None
+
+    def type_of(self, columns: pa.Schema) -> pa.Field:
+        """The field of the results, without its name; for records with these columns.
+
+        Raises ValueError that says what is wrong.
+        """
+        if self.kind in ("window_start", "window_end"):
+            return pa.field("", pa.timestamp("us", "UTC"), nullable=False)
+        if self.column is None:
+            return pa.field("", pa.int64(), nullable=False)
+        if self.column not in columns.names:
+            msg = f"there is no column `{self.column}`; the stream has {', '.join(columns.names)}"
+            raise ValueError(msg)
+        field = columns.field(self.column)
+        kind = field.type
+        if self.kind == "count":
+            return pa.field("", pa.int64(), nullable=False)
+        if self.kind in ("sum", "mean"):
+            known = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+            if not known and not pa.types.is_boolean(kind):
+                msg = f"column `{self.column}` is {kind}, which has no {self.kind}; give one of numbers"
+                raise ValueError(msg)
+            whole = self.kind == "sum" and not pa.types.is_floating(kind)
+            kind = pa.int64() if whole else pa.float64()
+        return pa.field("", kind, nullable=field.nullable)
+
+
+def count(column: str | None = None) -> Aggregate:
+    """How many records there are; of a column, how many are not null."""
+    return Aggregate("count", column)
+
+
+def sum(column: str) -> Aggregate:  # noqa: A001  read as `aggregate.sum`
+    """The sum of a column of numbers; of integers exact."""
+    return Aggregate("sum", column)
+
+
+def mean(column: str) -> Aggregate:
+    """The mean of a column of numbers."""
+    return Aggregate("mean", column)
+
+
+def min(column: str) -> Aggregate:  # noqa: A001  read as `aggregate.min`
+    """The least value of a column."""
+    return Aggregate("min", column)
+
+
+def max(column: str) -> Aggregate:  # noqa: A001  read as `aggregate.max`
+    """The greatest value of a column."""
+    return Aggregate("max", column)
+
+
+def first(column: str) -> Aggregate:
+    """The value of the oldest record; of records of one time, that which came first."""
+    return Aggregate("first", column)
+
+
+def last(column: str) -> Aggregate:
+    """The value of the newest record; of records of one time, that which came last."""
+    return Aggregate("last", column)
+
+
+def window_start() -> Aggregate:
+    """When the window begins; of a session, the time of its oldest record."""
+    return Aggregate("window_start")
+
+
+def window_end() -> Aggregate:
+    """When the window ends, exclusively; of a session, the time of its newest record and the gap."""
+    return Aggregate("window_end")
+
+
+def _earlier(one: tuple[int, Any], other: tuple[int, Any]) -> tuple[int, Any]:
+    return one if one[0] <= other[0] else other
+
+
+def _later(one: tuple[int, Any], other: tuple[int, Any]) -> tuple[int, Any]:
+    return other if other[0] >= one[0] else one
+
+
+def _less(one: Any, other: Any) -> Any:
+    return other if other < one else one  # noqa: FURB136  `min` is an aggregate here
+
+
+def _more(one: Any, other: Any) -> Any:
+    return other if other > one else one  # noqa: FURB136  as above
+
+
+def _added(one: Any, other: Any) -> Any:
+    return one + other
+
+
+def _both_added(one: tuple[Any, int], other: tuple[Any, int]) -> tuple[Any, int]:
+    return one[0] + other[0], one[1] + other[1]
+
+
+_MERGES: Mapping[str, Callable[[Any, Any], Any]] = {
+    "count": _added,
+    "sum": _added,
+    "mean": _both_added,
+    "min": _less,
+    "max": _more,
+    "first": _earlier,
+    "last": _later,
+}
+
+
+def merge(kind: str, one: Part, other: Part) -> Part:
+    """The part of the records of both; those of `one` came before."""
+    if one is None or other is None:
+        return other if one is None else one
+    return _MERGES[kind](one, other)
+
+
+def result(kind: str, part: Part) -> Any:
+    """The aggregate of a part that is whole."""
+    if part is None:
+        return None
+    if kind == "mean":
+        return part[0] / part[1]
+    return part[1] if kind in ("first", "last") else part
