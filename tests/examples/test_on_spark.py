@@ -6,6 +6,8 @@ from support.examples.on_spark import EXAMPLES, ROUND_ROBIN, prove
 
 pytestmark = pytest.mark.spark
 LONG = {"flights", "yahoo_finance"}
+ONCE = {"quotes_module": 3}
+"""Examples that one number of partitions is enough for."""
 
 
 def cases(names, *partitions):
@@ -14,6 +16,7 @@ def cases(names, *partitions):
         pytest.param(name, count, marks=[pytest.mark.slow] if name in LONG and count != 2 else [])
         for name in names
         for count in partitions
+        if ONCE.get(name, count) == count
     ]
 
 

@@ -9,13 +9,17 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.fusing import build_execution
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.physical_builder import build_physical
+from ridgeline.plan.replacing import Replace
 from ridgeline.plan.validation import validate
 
 _NONE: Mapping[str, object] = {}
 
 
 def plan_application(
-    app: Application, properties: Mapping[str, object] = _NONE, attributes: Mapping[str, object] = _NONE
+    app: Application,
+    properties: Mapping[str, object] = _NONE,
+    attributes: Mapping[str, object] = _NONE,
+    replaced: Replace | None = None,
 ) -> Plan:
     """Validate an application and build its three plans.
 
@@ -39,7 +43,7 @@ def plan_application(
         >>> [operator.title for operator in plan.physical.operators]
         ['trades', 'volumes[0]', 'volumes[1]', 'volumes.sum#unifier', 'sink']
     """
-    return plan_logical(validate(app, properties, attributes))
+    return plan_logical(validate(app, properties, attributes, replaced))
 
 
 def plan_logical(logical: LogicalPlan, version: int = 0) -> Plan:

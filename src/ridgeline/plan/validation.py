@@ -21,19 +21,24 @@ from ridgeline.plan.module_ends import flatten, logical_modules
 from ridgeline.plan.modules import expand
 from ridgeline.plan.overrides import read_overrides
 from ridgeline.plan.properties import settle
+from ridgeline.plan.replacing import Replace, replace_operators
 
 _NONE: Mapping[str, object] = {}
 
 
 def validate(
-    app: Application, properties: Mapping[str, object] = _NONE, attributes: Mapping[str, object] = _NONE
+    app: Application,
+    properties: Mapping[str, object] = _NONE,
+    attributes: Mapping[str, object] = _NONE,
+    replaced: Replace | None = None,
 ) -> LogicalPlan:
     """Return the logical plan of an application. Raises ValidationError with all faults.
 
     `properties` (`{"operator.property": value}`) and `attributes` (`{"operator.name": value}`) override what
     the application says; texts are converted. Attributes of a port have the key `operator.port.PORT.name`,
     those of its unifiers `operator.unifier.PORT.name`, those of the application `name` and `window`.
-    The author's operators are not changed: the plan contains copies.
+    The author's operators are not changed: the plan contains copies. `replaced` chooses operators that others
+    take the place of, also those in modules.
 
     Example:
         >>> from ridgeline import Application
@@ -46,7 +51,7 @@ def validate(
         >>> validate(app, {"dice.maximum": "20"}).operator("dice").operator.maximum
         20
     """
-    draft = _examine(app, properties, attributes)
+    draft = _examine(app, properties, attributes, replaced)
     if draft.faults:
         raise ValidationError(draft.application, draft.faults)
     return _logical_plan(draft)
@@ -69,15 +74,22 @@ def find_faults(
         ...     print(fault)
         `dice.maximun`: `RandomEventGenerator` has no property `maximun`; did you mean `maximum`?
     """
-    return _examine(app, properties, attributes).faults
+    return _examine(app, properties, attributes, None).faults
 
 
-def _examine(app: Application, properties: Mapping[str, object], attributes: Mapping[str, object]) -> Draft:
+def _examine(
+    app: Application,
+    properties: Mapping[str, object],
+    attributes: Mapping[str, object],
+    replaced: Replace | None,
+) -> Draft:
     """Run all checks on a draft of the application. Later checks use what earlier ones added to the draft."""
     draft = Draft(str(app.name))
     expanded = expand(draft, app, properties, attributes)
     draft.modules = list(dict.fromkeys(expanded.modules.values()))
     app = flatten(draft, app, expanded)
+    if replaced is not None:
+        app = replace_operators(draft, app, replaced)
     overrides = read_overrides(draft, app, expanded.properties, expanded.attributes)
     check_application(draft, app, overrides)
     draft.owners = read_operators(draft, app, overrides)

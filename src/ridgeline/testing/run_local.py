@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -24,7 +22,7 @@ from ridgeline.api.errors import (
     RidgelineError,
 )
 from ridgeline.api.files import is_local
-from ridgeline.api.operator import InputOperator, SparkSource, operator_type, port_schema
+from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type, port_schema
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.planning import Planner
@@ -45,6 +43,7 @@ from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import StateVersion, WindowRequest
+from ridgeline.plan.replacing import Replace
 from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, ManifestWritten
 from ridgeline.stram.event_lines import EventLines
 from ridgeline.stram.identity import own_host, run_info
@@ -321,10 +320,10 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     """Run an application in process until its inputs have finished, or for `windows` windows.
 
     `clock` (default: a SteppingClock) is advanced by the window's width before each window but the first.
-    `properties` and `attributes` are as `-D` and `--attribute`. `inputs` replaces input operators, by name,
-    with lists; Spark sources can only run so. `checkpoint` (a path or a storage; default: memory): a run that
-    it holds is continued, with the properties that it keeps, unless `reset_properties`. `container_clock`
-    returns host and clock of a container, for tests of clock skew.
+    `properties` and `attributes` are as `-D` and `--attribute`. `inputs` replaces input operators, by name
+    (`outer.inner` in a module), with lists; Spark sources can only run so. `checkpoint` (a path or a storage;
+    default: memory): a run that it holds is continued, with the properties that it keeps, unless
+    `reset_properties`. `container_clock` returns host and clock of a container, for tests of clock skew.
     `interleave`: a seed. `windows_in_flight` windows are under way then, as in slots. Their containers run in
     an order that is drawn from it. Raises ValidationError, OperatorError, CheckpointError.
 
@@ -352,9 +351,10 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
         if isinstance(checkpoint, (str, os.PathLike))
         else checkpoint or MemoryStorage()
     )
-    given, replaced = dict(properties or {}), _replace_inputs(app, inputs or {})
+    given = dict(properties or {})
+    by_lists = _by_lists(app.name, inputs) if inputs else None
     planner = Planner(
-        lambda kept: plan_application(replaced, {**kept, **given}, attributes or {}),
+        lambda kept: plan_application(app, {**kept, **given}, attributes or {}, by_lists),
         given,
         reset=reset_properties,
     )
@@ -446,39 +446,25 @@ def _no_spark() -> Any:
     raise RidgelineError(msg)
 
 
-def _replace_inputs(app: Application, inputs: Mapping[str, Iterable[object]]) -> Application:
-    """A copy of the application with a ListInput in place of each named operator. Raises RidgelineError."""
-    if not inputs:
-        return app
-    names = {added.name for added in app.operators}
-    unknown = sorted(set(inputs) - names)
-    if unknown:
-        msg = (
-            f"`inputs` names `{unknown[0]}`, which is not an operator of `{app.name}`; "
-            f"there are {sorted(names)}"
-        )
-        raise RidgelineError(msg)
-    played = copy.copy(app)
-    played.operators, played.streams = list(app.operators), list(app.streams)
-    replaced: dict[int, ListInput] = {}
-    for number, added in enumerate(app.operators):
-        if added.name in inputs:
-            schema, timestamp = _played_by_list(added.name, added.operator)
-            by_list = ListInput(schema, inputs[added.name], timestamp=timestamp)
-            replaced[id(added.operator)] = by_list
-            played.operators[number] = replace(added, operator=by_list)
-    for number, stream in enumerate(app.streams):
-        by = replaced.get(id(getattr(stream.source, "operator", None)))
-        if by is not None:
-            played.streams[number] = replace(stream, source=by.output)
-    played.attributes_set = list(app.attributes_set)
-    for number, given in enumerate(app.attributes_set):
-        owner = getattr(given.target, "operator", given.target)
-        by = replaced.get(id(owner))
-        if by is not None:
-            target = by if owner is given.target else by.output
-            played.attributes_set[number] = replace(given, target=target)
-    return played
+def _by_lists(name: str, inputs: Mapping[str, Iterable[object]]) -> Replace:
+    """What puts a ListInput in the place of each named operator. It raises RidgelineError for unknown names.
+
+    `name`: of the application.
+    """
+
+    def replaced(operators: Mapping[str, Operator]) -> Mapping[str, Operator]:
+        unknown = sorted(set(inputs) - set(operators))
+        if unknown:
+            what = f"`inputs` names `{unknown[0]}`, which is not an operator of `{name}`"
+            msg = f"{what}; there are {sorted(operators)}"
+            raise RidgelineError(msg)
+        found = {}
+        for one, tuples in inputs.items():
+            schema, timestamp = _played_by_list(one, operators[one])
+            found[one] = ListInput(schema, tuples, timestamp=timestamp)
+        return found
+
+    return replaced
 
 
 def _played_by_list(name: str, operator: Any) -> tuple[Any, str | None]:

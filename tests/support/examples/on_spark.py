@@ -1,4 +1,4 @@
-"""All six examples on Spark: which there are, and how one is run and checked on a SparkContext."""
+"""All examples on Spark: which there are, and how one is run and checked on a SparkContext."""
 
 import io
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from support.examples import (
     flights_case,
     payments_case,
     pi_case,
+    quotes_module_case,
     rate_case,
     word_count_case,
     yahoo_finance_case,
@@ -57,6 +58,11 @@ EXAMPLES = {
         lambda partitions, folder: word_count_case.build(partitions, folder, per_window=20),
         lambda partitions, folder, printed: word_count_case.check(folder, per_window=20),
         windows=11,
+    ),
+    "quotes_module": Example(
+        lambda partitions, folder: quotes_module_case.build(partitions),
+        lambda partitions, folder, printed: quotes_module_case.check(printed),
+        windows=quotes_module_case.windows(),
     ),
     "rate": Example(
         lambda partitions, folder: rate_case.build(partitions),
