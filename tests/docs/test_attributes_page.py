@@ -1,14 +1,8 @@
 """docs/attributes.md says what the code says."""
 
-import importlib.util
-
-from support.paths import ROOT
-
-SCRIPT = ROOT / "scripts" / "write_attributes_page.py"
+from support.scripts import script
 
 
 def test_the_page_is_up_to_date():
-    spec = importlib.util.spec_from_file_location("write_attributes_page", SCRIPT)
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    assert script.PAGE.read_text() == script.render(), "run `python scripts/write_attributes_page.py`"
+    writes = script("write_attributes_page")
+    assert writes.PAGE.read_text() == writes.render(), "run `python scripts/write_attributes_page.py`"

@@ -1,14 +1,8 @@
 """docs/cli.md says what the commands' help says."""
 
-import importlib.util
-
-from support.paths import ROOT
-
-SCRIPT = ROOT / "scripts" / "write_cli_page.py"
+from support.scripts import script
 
 
 def test_the_page_is_up_to_date():
-    spec = importlib.util.spec_from_file_location("write_cli_page", SCRIPT)
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    assert script.PAGE.read_text() == script.render(), "run `python scripts/write_cli_page.py`"
+    writes = script("write_cli_page")
+    assert writes.PAGE.read_text() == writes.render(), "run `python scripts/write_cli_page.py`"

@@ -1,20 +1,15 @@
 """docs/guides.md says of each heading of the guides what works, and which tests show it."""
 
-import importlib.util
 import tomllib
 
 import pytest
 
-from support.paths import ROOT
+from support import scripts
 
 
 @pytest.fixture(scope="module")
 def script():
-    path = ROOT / "scripts" / "write_guides_page.py"
-    spec = importlib.util.spec_from_file_location("write_guides_page", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return scripts.script("write_guides_page")
 
 
 def test_the_page_is_up_to_date(script):

@@ -1,20 +1,13 @@
 """docs/metrics.md and the Grafana dashboard say what the registry says."""
 
-import importlib.util
-
 import pytest
 
-from support.paths import ROOT
-
-SCRIPT = ROOT / "scripts" / "write_metrics_page.py"
+from support import scripts
 
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("write_metrics_page", SCRIPT)
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    return script
+    return scripts.script("write_metrics_page")
 
 
 def test_the_page_is_up_to_date(script):

@@ -1,14 +1,8 @@
 """docs/guide/reference.md says what the code says."""
 
-import importlib.util
-
-from support.paths import ROOT
-
-SCRIPT = ROOT / "scripts" / "write_reference_page.py"
+from support.scripts import script
 
 
 def test_the_page_is_up_to_date():
-    spec = importlib.util.spec_from_file_location("write_reference_page", SCRIPT)
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    assert script.PAGE.read_text() == script.render(), "run `python scripts/write_reference_page.py`"
+    writes = script("write_reference_page")
+    assert writes.PAGE.read_text() == writes.render(), "run `python scripts/write_reference_page.py`"

@@ -1,22 +1,13 @@
 """scripts/check_sentences.py finds sentences of more than 25 words, and nothing else."""
 
-import importlib.util
-import sys
-
 import pytest
 
-from support.paths import ROOT
+from support import scripts
 
 
 @pytest.fixture(scope="module")
 def script():
-    """The script as a module."""
-    spec = importlib.util.spec_from_file_location("check_sentences", ROOT / "scripts" / "check_sentences.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclass looks itself up there
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return scripts.script("check_sentences")
 
 
 @pytest.fixture

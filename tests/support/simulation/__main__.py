@@ -18,22 +18,32 @@ _SHOWN = 10
 
 def run_seeds(begin: int, end: int) -> list[tuple[int, str]]:
     """The seeds that fail, and what they violate. Does not look again at what was there before."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()
+    _freeze()
     try:
-        violated = [(seed, failure(Case.of(seed))) for seed in range(begin, end)]
+        return _run_piece(begin, end)
     finally:
         gc.enable()
         gc.unfreeze()
+
+
+def _freeze() -> None:
+    """Let collections look at nothing that is there now, and begin only when they are called."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+def _run_piece(begin: int, end: int) -> list[tuple[int, str]]:
+    violated = [(seed, failure(Case.of(seed))) for seed in range(begin, end)]
+    gc.collect()
     return [(seed, what) for seed, what in violated if what]
 
 
 def run_many(begin: int, end: int, processes: int = 2) -> list[tuple[int, str]]:
     """As `run_seeds`, in several processes."""
     begins = range(begin, end, PIECE)
-    with ProcessPoolExecutor(processes) as pool:
-        pieces = pool.map(run_seeds, begins, [min(first + PIECE, end) for first in begins])
+    with ProcessPoolExecutor(processes, initializer=_freeze) as pool:
+        pieces = pool.map(_run_piece, begins, [min(first + PIECE, end) for first in begins])
         return [failed for piece in pieces for failed in piece]
 
 
