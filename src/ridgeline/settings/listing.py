@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
 from ridgeline.api.application import Application
 from ridgeline.api.attribute import Scope
 from ridgeline.api.attributes import attributes_of
@@ -116,19 +118,19 @@ class _Lister:
         kinds = property_types(type(component))
         shown = shown_properties(component)
         known = attributes_of(Scope.OPERATOR)
-        given = {one: value for one, value in written.items() if value is not vars(type(component)).get(one)}
         defaults = operator_type(type(component)).properties
+        passed = written.get("_given", {})
         for one, value in shown.items():
             key = f"{name}.{one}"
             in_file = f"operator.{name}.prop.{one}" if one in known else f"operator.{key}"
-            is_given = one in given and given[one] != defaults.get(one)
+            is_given = one in passed or (one in written and written[one] != _default(defaults[one]))
             secret = is_secret_type(kinds[one])
             yield self._row(
                 in_file,
                 "property",
                 key,
                 MASK if secret and value is not None else value,
-                given if is_given else {},
+                {one: written[one]} if is_given and one in written else {},
                 operator=name,
                 secret=secret,
             )
@@ -175,6 +177,11 @@ class _Lister:
     def _is_said(self, name: str) -> bool:
         """True if an attribute of the application was said by anybody."""
         return name in self._app.attributes or ("attribute", name) in self._resolved.choices
+
+
+def _default(declared: object) -> object:
+    """The default of a property as its class declares it."""
+    return declared.get_default(call_default_factory=True) if isinstance(declared, FieldInfo) else declared
 
 
 def _said(setting: Setting, name: str, *, secret: bool = False) -> Said:
