@@ -364,3 +364,30 @@ def test_random_layers_against_a_naive_model(layers):
     assert not resolved.faults
     found = {name: resolved.attributes.get(f"{name}.memory_mb") for name in NAMES}
     assert found == expected
+
+
+def test_a_package_cannot_say_how_it_is_run():
+    (fault,) = faults(dice(), layer({"run.master": "local"}, "package"))
+    assert "a package cannot say how it is run" in fault
+
+
+def test_ten_thousand_keys_that_are_wrong_come_as_as_many_faults():
+    values = {f"operator.keep.memory_mb{number}": 1 for number in range(10_000)}
+    resolved = resolve(dice(), [layer(values)], {})
+    assert len(resolved.faults) == 10_000
+    assert resolved.faults[7].remedy == "did you mean `memory_mb`?"
+
+
+def test_more_templates_with_expressions_than_are_matched():
+    values = {f"template.t{number}.match_name": "k.*" for number in range(10_000)}
+    (fault,) = faults(dice(), layer(values))
+    assert "more than 200 templates have expressions" in fault
+
+
+def test_expressions_and_wildcards_that_would_backtrack():
+    values = {"template.t": {"match_name": "(a|a)*(a|a)*b", "vcores": 1}, f"operator.{'*a' * 200}b.vcores": 1}
+    app = Application("long")
+    source = app.add_operator("a" * 5_000, RandomEventGenerator())
+    out = app.add_operator("out", ConsoleOutput())
+    app.add_stream("numbers", source.integer_data, out.input)
+    assert resolve(app, [layer(values, strict=False)], {}).attributes == {}

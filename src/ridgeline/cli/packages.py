@@ -52,6 +52,7 @@ def layers_of(target: str, conf_set: str | None) -> list[Layer]:
     """
     from ridgeline.settings.documents import read_included_first
     from ridgeline.settings.files import document_layer
+    from ridgeline.settings.layers import PACKAGE
 
     file = Path(target) if Path(target).is_file() else Path(target.rpartition(":")[0])
     if not is_package(file.name):
@@ -65,7 +66,7 @@ def layers_of(target: str, conf_set: str | None) -> list[Layer]:
     for name in package.configuration_sets(conf_set):
         for path, document in read_included_first(folder / name):
             origin = f"{file.name}/{path.relative_to(folder.resolve())}"
-            found.append(document_layer("package", origin, document, strict=not several, path=path))
+            found.append(document_layer(PACKAGE, origin, document, strict=not several, path=path))
             if key := next((key for key in found[-1].values if key.startswith("run.")), None):
                 what = f"package {package.title} says `{key}` in `{origin}`, which is for who runs it"
                 msg = f"{what}; put it into a file for `--conf-file`"

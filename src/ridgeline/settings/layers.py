@@ -9,6 +9,8 @@ from typing import Any, Literal
 from ridgeline.api.errors import Fault, did_you_mean
 
 Only = Literal["", "property", "attribute"]
+PACKAGE = "package"
+"""The layer of what a package brings."""
 SECTIONS = ("application", "operator", "run", "stream", "template")
 _GUIDE = ("apex.", "dt.")
 _WITH_NAMES = ("operator", "stream", "template")

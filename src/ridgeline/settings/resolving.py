@@ -19,7 +19,7 @@ from ridgeline.api.attributes import attributes_of
 from ridgeline.api.errors import Fault, ValidationError, did_you_mean
 from ridgeline.plan.spec.values import ValueFaultError
 from ridgeline.settings.environment import read_variables
-from ridgeline.settings.layers import Layer, Setting, read_layers
+from ridgeline.settings.layers import PACKAGE, Layer, Setting, read_layers
 from ridgeline.settings.targets import TEMPLATE, AmbiguousError, Target, Targets, is_wild, matching, meaning
 from ridgeline.settings.templates import Templates
 from ridgeline.settings.values import configured_value
@@ -136,6 +136,9 @@ class _Resolver:
                 self._choose("attribute", setting.path, setting, _NAMED)
             elif setting.section == "stream":
                 self._stream(setting)
+            elif setting.section == "run" and setting.layer.name == PACKAGE:
+                what = "a package cannot say how it is run, since options are read before APP"
+                self._found.faults.append(setting.fault(what, "say it in a file of site or user"))
         self._templates()
         self._take()
         return self._found
