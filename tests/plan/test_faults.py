@@ -64,8 +64,8 @@ def test_every_fault_names_a_place_and_a_remedy(case: Faulty) -> None:
         assert not fault.what[0].isupper() or fault.what.startswith(("None", "Given", "Keyed", "Sticky"))
 
 
-def test_at_least_thirty_applications() -> None:
-    assert len(CASES) >= 30
+def test_at_least_eighty_applications() -> None:
+    assert len(CASES) >= 80
     assert sum(len(case.faults) > 1 for case in CASES) >= 10
 
 

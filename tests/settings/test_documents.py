@@ -3,6 +3,8 @@
 import pytest
 
 from ridgeline.api.errors import ValidationError
+from ridgeline.cli.load import load_application
+from ridgeline.plan import find_faults
 from ridgeline.settings.documents import read_file, read_with_includes
 
 
@@ -22,7 +24,7 @@ def test_what_includes_wins(tmp_path):
     (tmp_path / "app.yaml").write_text(
         "include: [common/more.yaml]\napplication: app\noperators: {b: {class: x.Other}, c: {class: x.C}}\n"
     )
-    assert read_with_includes(tmp_path / "app.yaml") == {
+    assert read_with_includes(tmp_path / "app.yaml")[0] == {
         "application": "app",
         "window": "1s",
         "attributes": {"windows_kept": 3},
@@ -66,3 +68,26 @@ def test_a_file_that_cannot_be_read(tmp_path, name, data, text):
 def test_a_folder_is_no_file(tmp_path):
     (tmp_path / "a.yaml").mkdir()
     assert "Is a directory" in fault(tmp_path / "a.yaml", read_file)
+
+
+def test_faults_of_what_was_included_name_the_file(tmp_path):
+    common = tmp_path / "common.yaml"
+    common.write_text(
+        "operators:\n"
+        "  source: {class: ridgeline.operators.RandomEventGenerator, properties: {minimun: 1}}\n"
+        "  sink: {class: ridgeline.operators.ConsoleOutput}\n"
+        "  bad: {class: ridgeline.operators.Nothing}\n"
+        "attributes: {windows_kpt: 3}\n"
+    )
+    app = tmp_path / "app.yaml"
+    streams = "streams: {s: {from: source.integer_data, to: sink.inputt}}\n"
+    app.write_text("include: common.yaml\n" + streams + "operators: {own: {class: 5}}\n")
+    with pytest.raises(ValidationError) as error:
+        load_application(str(app))
+    inside = {fault.where for fault in error.value.faults if f"(in `{common}`)" in fault.what}
+    assert inside == {"operators.bad.class", "source.minimun", "windows_kpt"}
+    assert {fault.where for fault in error.value.faults} - inside == {"operators.own.class", "streams.s.to"}
+    common.write_text(common.read_text().replace("  bad: {class: ridgeline.operators.Nothing}\n", ""))
+    app.write_text("include: common.yaml\n" + streams.replace("inputt", "input"))
+    found = find_faults(load_application(str(app)))
+    assert [str(common) in fault.what for fault in found] == [True, True]

@@ -110,6 +110,8 @@ class Application:
         self.attributes_set: list[AddedAttributes] = []
         self.modules: list[AddedModule] = []
         self.affinity: list[AffinityRule] = []
+        self.origins: Mapping[str, str] = {}
+        """The files that parts of a specification were included from, by section and name, for errors."""
         self.attributes = attributes
 
     def add_operator(self, name: str, operator: Op, **attributes: Unpack[OperatorAttributes]) -> Op:

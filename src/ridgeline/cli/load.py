@@ -89,10 +89,10 @@ def _read_specification(path: Path, on_path: Path | None = None) -> Application:
     from ridgeline.plan.spec.reader import read_specification
     from ridgeline.settings.documents import read_with_includes
 
-    document = read_with_includes(path)
+    document, origins = read_with_includes(path)
     if on_path is not None:
         _put_on_path(on_path)
-    return read_specification(document, path.stem, os.environ)
+    return read_specification(document, path.stem, os.environ, origins)
 
 
 def _split(target: str) -> tuple[Path | None, str]:

@@ -19,6 +19,7 @@ from ridgeline.plan.draft import Draft, DraftOperator
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
 from ridgeline.plan.module_ends import flatten, logical_modules
 from ridgeline.plan.modules import expand
+from ridgeline.plan.origins import with_origins
 from ridgeline.plan.overrides import read_overrides
 from ridgeline.plan.properties import settle
 from ridgeline.plan.replacing import Replace, replace_operators
@@ -53,7 +54,7 @@ def validate(
     """
     draft = _examine(app, properties, attributes, replaced)
     if draft.faults:
-        raise ValidationError(draft.application, draft.faults)
+        raise ValidationError(draft.application, with_origins(draft.faults, app.origins))
     return _logical_plan(draft)
 
 
@@ -74,7 +75,7 @@ def find_faults(
         ...     print(fault)
         `dice.maximun`: `RandomEventGenerator` has no property `maximun`; did you mean `maximum`?
     """
-    return _examine(app, properties, attributes, None).faults
+    return with_origins(_examine(app, properties, attributes, None).faults, app.origins)
 
 
 def _examine(

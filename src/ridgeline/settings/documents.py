@@ -41,13 +41,22 @@ def read_file(path: Path, *, pairs: bool = False) -> Document:
         raise _error(path, error.line, error.what, error.remedy) from None
 
 
-def read_with_includes(path: Path) -> Document:
-    """The document of a specification, with all that it includes.
+def read_with_includes(path: Path) -> tuple[Document, dict[str, str]]:
+    """The document of a specification, with all that it includes, and the files of what was included.
+
+    The files are by section and name: `operators.sum`, or a key of the document.
 
     What the including file says wins over what is included, and a later include over an earlier one. Single
     values are replaced, and each operator, module, stream and attribute as a whole. Raises ValidationError.
     """
-    return reduce(_merged, (document for _, document in _Including().read(path, ())))
+    read = list(_Including().read(path, ()))
+    origins: dict[str, str] = {}
+    for file, document in read:
+        for part in _parts(document):
+            origins[part] = str(file)
+            if file == path:
+                del origins[part]
+    return reduce(_merged, (document for _, document in read)), origins
 
 
 def read_included_first(path: Path) -> list[tuple[Path, Document]]:
@@ -98,6 +107,19 @@ def _merged(below: Document, above: Document) -> Document:
         elif section in below and section in above and isinstance(first, list) and isinstance(second, list):
             found[section] = [*first, *second]
     return found
+
+
+def _parts(document: Document) -> Iterator[str]:
+    """The parts of a document that an including one replaces: `operators.sum`, `window`."""
+    for section, inside in document.items():
+        if section not in _SECTIONS:
+            yield section
+        elif isinstance(inside, dict):
+            yield from (f"{section}.{name}" for name in inside)
+        elif isinstance(inside, list):
+            yield from (
+                f"{section}.{one['name']}" for one in inside if isinstance(one, dict) and "name" in one
+            )
 
 
 def _error(path: Path, line: int | None, what: str, remedy: str) -> ValidationError:

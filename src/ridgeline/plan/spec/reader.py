@@ -10,6 +10,7 @@ from ridgeline.api.application import AddedAttributes, Application
 from ridgeline.api.errors import Fault, ValidationError, described, did_you_mean
 from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator, operator_type
+from ridgeline.plan.origins import with_origins
 from ridgeline.plan.properties import decoded
 from ridgeline.plan.spec.form import Document
 from ridgeline.plan.spec.guide_form import from_guide
@@ -25,16 +26,20 @@ from ridgeline.plan.spec.model import (
 from ridgeline.plan.spec.values import ValueFaultError, read_value
 from ridgeline.plan.validation import find_faults
 
-_NO_ENVIRONMENT: Mapping[str, str] = {}
+_NOTHING: Mapping[str, str] = {}
 
 
 def read_specification(
-    document: Document, name: str, environment: Mapping[str, str] = _NO_ENVIRONMENT
+    document: Document,
+    name: str,
+    environment: Mapping[str, str] = _NOTHING,
+    origins: Mapping[str, str] = _NOTHING,
 ) -> Application:
     """Make the application that a document specifies.
 
-    `name`: the application's, if the document does not say it. `environment`: what `$env` reads. The modules
-    of the classes that it names are imported, and the classes called with their properties.
+    `name`: the application's, if the document does not say it. `environment`: what `$env` reads.
+    `origins`: the files of included parts, by section and name (`operators.sum`), which faults name. The
+    modules of the classes that the document names are imported, and the classes called with their properties.
 
     Raises ValidationError with all faults: of the document's form, its classes, values and ends of streams.
     Where there are such faults, those of the properties and attributes that could be read are added.
@@ -61,11 +66,12 @@ def read_specification(
         specification, _ = check_document(sound(document, faults))
     title = document["application"] if isinstance(document["application"], str) else name
     if specification is None:
-        raise ValidationError(title, faults)
+        raise ValidationError(title, with_origins(faults, origins))
     reader = _Reader(specification, environment, faults, texts=texts)
     app = reader.read()
+    app.origins = origins
     if faults:
-        raise ValidationError(title, [*faults, *reader.further_faults()])
+        raise ValidationError(title, [*with_origins(faults, origins), *reader.further_faults()])
     return app
 
 
