@@ -235,6 +235,13 @@ def test_a_higher_layer_may_say_it_of_the_whole_module():
     assert logical.operator("twice.keep0").attributes["vcores"] == 1
 
 
+def test_the_command_line_says_it_of_a_port_of_a_module():
+    given = {"operator.twice.port.data.queue_capacity": "7", "stream.numbers.locality": "NODE_LOCAL"}
+    logical = settled(nested(), Layer("command line", "--attribute", given, only="attribute"))[1]
+    assert logical.operator("twice.keep0").ports["data"]["queue_capacity"] == 7
+    assert next(one for one in logical.streams if one.name == "numbers").locality == "NODE_LOCAL"
+
+
 # What names nothing -----------------------------------------------------------------------------------------
 
 NOTHING = {

@@ -153,7 +153,8 @@ class _Resolver:
         name, key = self._targets.named(setting.path)
         if setting.layer.only:  # the plan says what is wrong with it
             kind = setting.layer.only
-            inside = self._targets.targets[name].inside if name and kind == "attribute" else ()
+            spread = name and kind == "attribute" and not key.startswith(("port.", "unifier."))
+            inside = self._targets.targets[name].inside if spread else ()
             for one in inside or (name,):
                 self._choose(kind, f"{one}.{key}" if one else key, setting, _NAMED, name.count("."))
         elif name:
