@@ -164,6 +164,13 @@ def test_hosts_that_contradict_are_faults(
     assert "; leave one of them out, or name other hosts" in str(fault)
 
 
+def test_an_attribute_wins_over_a_relaxed_rule_of_hosts() -> None:
+    rule = AffinityRule("AFFINITY", ["balances"], hosts=["a"], relax=True)
+    plan = plan_application(chain(rule, locality_host="b"))
+    assert [kept.name for kept in plan.logical.affinity] == ["balances.locality_host"]
+    assert "is not kept: `balances.locality_host` (AFFINITY" in describe(plan)
+
+
 def test_a_relaxed_rule_that_cannot_be_kept_is_given_up_and_the_plan_says_so() -> None:
     rule = AffinityRule("ANTI_AFFINITY", ["check", "log"], locality="CONTAINER_LOCAL", relax=True)
     plan = plan_application(chain(rule, localities={"rejected": "THREAD_LOCAL"}))
@@ -202,6 +209,8 @@ def test_a_pattern_that_backtracks_does_not_hang() -> None:
 def test_rules_from_mappings() -> None:
     rule = AffinityRule.from_mapping({"type": "anti_affinity", "operators": ["a", "b"], "relax": True})
     assert rule == AffinityRule("anti_affinity", ["a", "b"], relax=True)
+    on_hosts = AffinityRule.from_mapping({"type": "affinity", "operators": ["a"], "hosts": ["alpha"]})
+    assert on_hosts == AffinityRule("affinity", ["a"], hosts=["alpha"])
     with pytest.raises(ValueError, match="has no `operator`; did you mean `operators`"):
         AffinityRule.from_mapping({"type": "affinity", "operator": "a"})
     with pytest.raises(ValueError, match="has no `type`"):

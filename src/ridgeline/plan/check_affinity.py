@@ -139,7 +139,7 @@ def check_affinity(draft: Draft, nodes: Sequence[Node], edges: Sequence[Edge]) -
     if any(node.partitions is None for node in nodes) or find_groups(nodes, edges).faults:
         return
     kept: list[PlacementRule] = []
-    for rule in sorted(draft.affinity, key=lambda rule: rule.relax):
+    for rule in sorted(draft.affinity, key=lambda rule: rule.relax and not rule.declared):
         found = find_contradiction(nodes, edges, [*kept, rule])
         if found is None:
             kept.append(rule)
