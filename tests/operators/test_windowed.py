@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, OperatorError, ValidationError
@@ -154,7 +154,7 @@ def streams(draw: st.DrawFn) -> tuple[list[list[Click]], float]:
 KINDS: list[Any] = [(tumbling("1m"), 60, 60), (tumbling("1h"), 3600, 3600), (sliding("1m", "20s"), 60, 20)]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(
     streams(),
     st.sampled_from([*KINDS, (session("10s"), 10, 0), (session("15m"), 900, 0)]),
