@@ -95,3 +95,18 @@ def test_a_run_that_a_dead_driver_has_described_outlives_a_power_cut(disk):
     run_id = identify(SimulatedDisk(disk, Process(Quiet(), "second")), "app")
     disk.lose_power()
     assert identify(SimulatedDisk(disk, Process(Quiet(), "third")), "app") == run_id
+
+
+def test_seed_1428():  # a connection that was being made anew broke at one end only: nobody went on
+    faults = (
+        Fault(139, "cut", 46883),
+        Fault(173, "cut", 23747),
+        Fault(214, "raise", 2264),
+        Fault(219, "cut", 28338),
+        Fault(226, "cut", 1939),
+    )
+    case = Case(
+        seed=1428, sources=2, partitions=3, slots=3, in_flight=5, burst=8, total=7, large=1.0, interval=2,
+        kept=2, segment_bytes=1000, real=False, forgets=True, faults=faults,
+    )  # fmt: skip
+    assert failure(case) == ""

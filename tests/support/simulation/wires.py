@@ -25,7 +25,10 @@ from support.simulation.process import Process
 class Way:
     """One direction of a connection: what is on its way to `target`, from `source`."""
 
-    __slots__ = ("coming", "cut", "held", "source", "target")
+    __slots__ = ("coming", "cut", "held", "reverse", "source", "target")
+
+    reverse: Way
+    """The other direction."""
 
     def __init__(self, source: Endpoint, target: Endpoint) -> None:
         self.source = source
@@ -79,14 +82,14 @@ class Wires:
             if older is not None and older is not way:
                 self._forget(older)
                 target.events.append(Lost(peer, REPLACED))
-                reverse = older.source.back[older]
+                reverse = older.reverse
                 if not reverse.cut:  # this end has closed the older connection
                     reverse.cut = True
                     self.push(reverse, Lost(target.me, BROKEN))
                 target.outward.pop(peer, None)
             target.inward[peer] = way
             if peer not in target.outward:
-                target.outward[peer] = way.source.back[way]
+                target.outward[peer] = way.reverse
         elif isinstance(event, Lost):
             if target.inward.get(peer) is way:
                 del target.inward[peer]
@@ -107,19 +110,22 @@ class Wires:
             self._break(one, one.outward[peer].target, lost=lost)
 
     def _break(self, one: Endpoint, other: Endpoint, *, reason: str = BROKEN, lost: int = 0) -> None:
-        """Break a connection: each end learns of it after what still arrives; `lost` last frames do not."""
-        for source, target in ((one, other), (other, one)):
-            way = source.outward.get(target.me)
-            if way is None:
-                way = target.inward.get(source.me)
-            if way is None or way.cut:
+        """Break all connections of two: each end learns of it after what still arrives.
+
+        The `lost` last frames do not arrive.
+        """
+        known = [one.outward.get(other.me), other.outward.get(one.me)]
+        known += [one.inward.get(other.me), other.inward.get(one.me)]
+        ways = [way for way in known if way is not None]
+        for way in dict.fromkeys([*ways, *(way.reverse for way in ways)]):
+            if way.cut:
                 continue
             way.cut = True
             for _ in range(min(lost, len(way.coming))):
                 if isinstance(way.coming[-1], Opened):
                     break
                 way.coming.pop()
-            self.push(way, Lost(source.me, reason))
+            self.push(way, Lost(way.source.me, reason))
 
     def kill(self, endpoint: Endpoint, lost: int) -> None:
         """A process is gone: all others see its connections break."""
@@ -141,8 +147,6 @@ class Endpoint:
         self.events: deque[Event] = deque()
         self.outward: dict[Peer, Way] = {}
         self.inward: dict[Peer, Way] = {}
-        self.back: dict[Way, Way] = {}
-        """The other direction of each connection that this end has made, by the way there."""
         self.refuses = 0
         """So many of the next calls are not answered."""
         self._wires = wires
@@ -159,7 +163,7 @@ class Endpoint:
             self.events.append(Lost(peer, LATE if self.refuses % 2 else UNREACHABLE))
             return
         there, here = Way(self, other), Way(other, self)
-        self.back[there], other.back[here] = here, there
+        there.reverse, here.reverse = here, there
         self.outward[peer], self.inward[peer] = there, here
         self._wires.push(there, Opened(self.me))
         self._wires.push(here, Opened(peer))
