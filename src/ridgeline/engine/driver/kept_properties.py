@@ -22,8 +22,8 @@ class KeptProperties:
     withheld: Sequence[str] = ()
 
     def picture(self) -> dict[str, Any]:
-        """As JSON values; empty for none."""
-        return {"values": dict(self.values), "withheld": list(self.withheld)} if self else {}
+        """As JSON values; empty for none. What is kept is shared, not copied."""
+        return {"values": self.values, "withheld": list(self.withheld)} if self else {}
 
     @classmethod
     def of(cls, picture: Mapping[str, Any]) -> KeptProperties:
