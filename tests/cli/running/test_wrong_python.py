@@ -26,7 +26,7 @@ def test_there_is_no_such_python(master, tmp_path, environment):
         r"unset PYSP",
         done.stderr,
     )
-    assert "window 0" not in done.stdout
+    assert "window 0: " not in done.stdout  # it may have run for long, but was not committed
 
 
 def test_its_python_has_no_ridgeline(tmp_path, environment):
