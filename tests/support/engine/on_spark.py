@@ -72,15 +72,19 @@ def run_on_spark(
     expect=None,
     heartbeats=None,
     execution=None,
+    planner=None,
 ):
     """Run an application; `each(run, committed)` follows each commit; `expect`: the error that must end it.
 
     `seen(run, event)` follows each event. `heartbeats`: what takes those of workers. `execution`: jobs or
-    slots.
+    slots. `planner`: makes the plan.
 
     Returns the run; with `expect`, the run and the error.
     """
-    plan = plan_application(app, properties or {}, attributes or {})
+    if planner is None:
+        plan = plan_application(app, properties or {}, attributes or {})
+    else:
+        plan = planner.first(str(checkpoint), app.name)
     run = SparkRun(plan)
 
     def observe(event):
@@ -100,6 +104,7 @@ def run_on_spark(
             stop=stop,
             started=run.started,
             heartbeats=heartbeats,
+            planner=planner,
         )
     return (run, caught.value) if expect else run
 

@@ -92,15 +92,22 @@ def create(context, uri, rounds):
 def run(context, uri, windows):
     """An application of five containers that all change, run twice on the same checkpoint.
 
-    One window is in flight, so that each has a commit of its own. Returns what it collected.
+    One window is in flight, so that each has a commit of its own. How far it counts is a property that the
+    first run is given, and the checkpoint keeps. Returns what it collected.
     """
+    from ridgeline.engine.driver.planning import Planner
+    from ridgeline.plan import plan_application
     from support.engine.applications import sum_application
     from support.engine.on_spark import run_on_spark
 
     collected = []
-    for _ in range(2):
-        app = sum_application(count=100_000)
-        ran = run_on_spark(app, context, uri, windows=windows, attributes={"windows_in_flight": "1"})
+    for given in ({"numbers.count": "100000"}, {}):
+        app = sum_application(count=1)
+
+        def make(kept, app=app, given=given):
+            return plan_application(app, {**kept, **given}, {"windows_in_flight": "1"})
+
+        ran = run_on_spark(app, context, uri, windows=windows, planner=Planner(make, given))
         collected += [number.value for number in ran.collected("store")]
     return collected
 
