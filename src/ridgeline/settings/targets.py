@@ -102,16 +102,14 @@ class Targets:
 
 
 def _target(name: str, thing: object, inside: tuple[str, ...] | None = None) -> Target:
-    """An operator, or a module with the operators `inside`, whose ports lead to theirs."""
+    """An operator, or a module with the operators `inside`."""
     kind = type(thing)
     declared = operator_type(kind)
     path = path_of(kind)
     classes = {kind.__name__, f"{kind.__module__}.{kind.__qualname__}", *([path] if path else [])}
     properties = frozenset(declared.properties) - {"context"}
-    of_operator = inside is None
-    inputs = frozenset(declared.inputs if of_operator else ())
-    outputs = frozenset(declared.outputs if of_operator else ())
-    return Target(name, properties, inputs, outputs, tuple(sorted(classes)), inside or (name,))
+    ports = frozenset(declared.inputs), frozenset(declared.outputs)
+    return Target(name, properties, *ports, tuple(sorted(classes)), inside or (name,))
 
 
 def is_wild(text: str) -> bool:

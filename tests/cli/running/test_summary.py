@@ -130,6 +130,13 @@ def test_the_summary_of_a_run_without_windows():
     assert printed(Outcome(0, -1, False, "s"), [])[:4] == ["", "stopped after 0 windows", "", "go on with:"]
 
 
+def test_the_command_to_continue_reads_the_same_configuration():
+    settings = RunSettings("app.py", conf_files=["low.yaml", "high one.toml"], no_config=True)
+    assert settings.command("s") == (
+        "ridgeline run app.py --conf-file low.yaml --conf-file 'high one.toml' --no-config --checkpoint s"
+    )
+
+
 def test_options_that_the_command_would_take_stay_behind_a_double_dash():
     settings = RunSettings("app.py", options=["--windows", "3"])
     assert settings.command("s") == "ridgeline run app.py --checkpoint s -- --windows 3"
