@@ -18,7 +18,6 @@ DEFAULT_PROFILE_SECONDS = 30
 RUN_OPTIONS = (
     "--app",
     "--conf-set",
-    "--archives",
     "--master",
     "--conf",
     "--execution",
@@ -99,7 +98,6 @@ class RunSettings:
     reset_properties: bool = False
     app_name: str | None = None
     conf_set: str | None = None
-    archives: str | None = None
 
     def command(self, checkpoint: str) -> str:
         """The same command, continuing from a checkpoint.
@@ -113,7 +111,6 @@ class RunSettings:
             ("--conf-set", self.conf_set),
             ("--master", self.master if self.master != DEFAULT_MASTER else None),
             ("--execution", self.execution),
-            ("--archives", self.archives),
             ("--tls-cert", self.tls_cert),
             ("--tls-key", self.tls_key),
         ):
