@@ -23,7 +23,11 @@ def microseconds(value: Duration, what: str) -> int:
 
 @dataclass(frozen=True)
 class Sliding:
-    """Windows of `size` that begin every `slide`; both in microseconds, from 1970-01-01 UTC on."""
+    """Windows of `size` that begin every `slide`; both in microseconds, from 1970-01-01 UTC on.
+
+    >>> sliding("1h", "15m").slide
+    900000000
+    """
 
     size: int
     slide: int
@@ -31,7 +35,11 @@ class Sliding:
 
 @dataclass(frozen=True)
 class Session:
-    """Windows of a key that end when no record has come for `gap` microseconds."""
+    """Windows of a key that end when no record has come for `gap` microseconds.
+
+    >>> session("30s").gap
+    30000000
+    """
 
     gap: int
 
