@@ -19,6 +19,7 @@ SECONDS = {
     "tests/examples/test_yahoo_finance.py": 160,
     "tests/cli/running/test_temporary_checkpoint.py": 125,
     "tests/cli/running/test_wrong_python.py": 120,
+    "tests/crash/test_packed_environment.py": 120,
     "tests/operators/test_file_output_s3.py": 110,
     "tests/crash/test_kill_slots.py": 105,
     "tests/cli/running/test_spark_submit.py": 100,

@@ -96,7 +96,7 @@ APPLICATION: Mapping[str, str] = {
     "PRINCIPAL": "`--conf spark.kerberos.principal=...`",
     "KEY_TAB_FILE": "`--conf spark.kerberos.keytab=...`",
     "TOKEN_REFRESH_ANTICIPATORY_FACTOR": _HADOOP_TOKENS,
-    "ARCHIVES": "`--conf spark.archives=...`",
+    "ARCHIVES": "`--archives FILE`, or `--conf spark.archives=...`",
     "FILES": "`--conf spark.files=...`",
     "IS_CONNECTED_TO_DELAY_OPERATOR": "nothing to set: there are no delay operators yet",
 }

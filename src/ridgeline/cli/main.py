@@ -129,6 +129,15 @@ def run(  # noqa: PLR0913, PLR0917  options
             show_default=False,
         ),
     ] = None,
+    archives: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE[#FOLDER]",
+            help="A packed environment (`venv-pack`, `conda-pack`) for workers of a cluster: it is unpacked "
+            "beside each executor, and its Python runs them.",
+            show_default=False,
+        ),
+    ] = None,
     execution: Annotated[
         Execution | None,
         typer.Option(
@@ -293,9 +302,14 @@ def run(  # noqa: PLR0913, PLR0917  options
 
         configured = configuration(context)
         spark = configured.run.conf | options.settings(conf or ())
+        master = options.check_master(chosen_master(master, spark))
+        if archives is not None:
+            from ridgeline.engine.spark.archives import archive_settings
+
+            spark |= archive_settings(archives, master, spark)
         settings = RunSettings(
             target,
-            options.check_master(chosen_master(master, spark)),
+            master,
             conf or (),
             checkpoint,
             properties or (),
@@ -317,6 +331,7 @@ def run(  # noqa: PLR0913, PLR0917  options
             reset_properties=options.check_reset(reset_properties, checkpoint),
             app_name=app_name,
             conf_set=conf_set,
+            archives=archives,
         )
         application = load_configured(context, target, properties, attributes)
         from ridgeline.cli.running.run_command import Run

@@ -18,6 +18,7 @@ DEFAULT_PROFILE_SECONDS = 30
 RUN_OPTIONS = (
     "--app",
     "--conf-set",
+    "--archives",
     "--master",
     "--conf",
     "--execution",
@@ -98,6 +99,7 @@ class RunSettings:
     reset_properties: bool = False
     app_name: str | None = None
     conf_set: str | None = None
+    archives: str | None = None
 
     def command(self, checkpoint: str) -> str:
         """The same command, continuing from a checkpoint.
@@ -111,6 +113,7 @@ class RunSettings:
             ("--conf-set", self.conf_set),
             ("--master", self.master if self.master != DEFAULT_MASTER else None),
             ("--execution", self.execution),
+            ("--archives", self.archives),
             ("--tls-cert", self.tls_cert),
             ("--tls-key", self.tls_key),
         ):

@@ -71,8 +71,7 @@ def test_the_cause_names_host_and_remedy(text, cause):
     told = explain(LOST + text, "spark://m:7077")
     assert cause in told
     assert "venv-pack" in told
-    assert "PYSPARK_PYTHON=./env/bin/python" in told
-    assert "--conf spark.archives=env.tar.gz#env" in told
+    assert "`ridgeline run ... --archives env.tar.gz`" in told
     assert explain(LOST + text, "local[2]").endswith(
         "; unset PYSPARK_PYTHON, or let it name the Python that runs this command"
     )

@@ -15,10 +15,7 @@ from ridgeline.engine.spark.cluster import is_local
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-PACKED = (
-    "`pip install venv-pack && venv-pack -o env.tar.gz`, then "
-    "`PYSPARK_PYTHON=./env/bin/python ridgeline run ... --conf spark.archives=env.tar.gz#env`"
-)
+PACKED = "`pip install venv-pack && venv-pack -o env.tar.gz`, then `ridgeline run ... --archives env.tar.gz`"
 _REMEDY = (
     f"give the workers the environment of the driver: {PACKED}; "
     f"or install the same in all of them and name its Python in "
