@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Annotated
 
@@ -501,6 +502,7 @@ commands.register(app)
 
 def main() -> None:
     """The console script."""
+    gc.freeze()  # what was imported stays: the collector need not go through it while more is imported
     try:
         app()
     finally:

@@ -50,16 +50,16 @@ def layers_of(target: str, conf_set: str | None) -> list[Layer]:
 
     Nothing for what is no package. Raises CommandError, ValidationError; PackageError for no such set.
     """
-    from ridgeline.settings.documents import read_included_first
-    from ridgeline.settings.files import document_layer
-    from ridgeline.settings.layers import PACKAGE
-
     file = Path(target) if Path(target).is_file() else Path(target.rpartition(":")[0])
     if not is_package(file.name):
         if conf_set is not None:
             msg = f"`--conf-set {conf_set}` names a part of a package, which `{target}` is not; leave it out"
             raise CommandError(msg)
         return []
+    from ridgeline.settings.documents import read_included_first
+    from ridgeline.settings.files import document_layer
+    from ridgeline.settings.layers import PACKAGE
+
     package, folder = _in_use(file.resolve())
     several = len(package.applications) > 1  # then a part of it may be for another one
     found = []

@@ -8,9 +8,7 @@ from pathlib import Path
 from ridgeline.api.errors import Fault, UntrustedError, ValidationError
 from ridgeline.engine.state import trust
 from ridgeline.plan.spec.form import Document, form_of
-from ridgeline.settings.documents import read_included_first
 from ridgeline.settings.layers import Layer, flat
-from ridgeline.settings.lines import lines_of
 
 SITE, USER, FILE = "site file", "user file", "conf file"
 ENVIRONMENT, COMMAND = "environment", "command line"
@@ -60,6 +58,8 @@ def _attribute_key(key: str) -> str:
 
 def file_layers(name: str, path: Path, *, strict: bool = True) -> list[Layer]:
     """The layers of a file: one for each that it includes, then its own. Raises ValidationError."""
+    from ridgeline.settings.documents import read_included_first  # its parsers are for who has a file
+
     return [
         document_layer(name, str(file), document, strict=strict, path=file)
         for file, document in read_included_first(path)
@@ -70,8 +70,11 @@ def document_layer(
     name: str, origin: str, document: Document, *, strict: bool = True, path: Path | None = None
 ) -> Layer:
     """The layer of a document. `path`: its file, for the lines of faults."""
-    line_of = lines_of(path) if path is not None else lambda _key: None
-    return Layer(name, origin, flat(document), strict=strict, line_of=line_of)
+    if path is None:
+        return Layer(name, origin, flat(document), strict=strict)
+    from ridgeline.settings.lines import lines_of
+
+    return Layer(name, origin, flat(document), strict=strict, line_of=lines_of(path))
 
 
 def _guarded(name: str, files: Sequence[Path], faults: list[Fault]) -> list[Layer]:

@@ -17,6 +17,10 @@ NOT_FOUND = (
     "Error while finding module specification for 'ridgeline.engine.spark.daemon' "
     "(ModuleNotFoundError: No module named 'ridgeline')"
 )
+NO_PORT = (
+    "EOFException occurred while reading the port number from ridgeline.engine.spark.daemon's stdout and "
+    "terminated with code: 1."
+)
 OTHER_PYTHON = (
     "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker "
     "has different version: 3.9 "
@@ -64,6 +68,18 @@ OTHER_PYTHON = (
                 "the workers have another Python than the driver: host `10.88.0.12` has Python 3.9, the "
                 "driver 3.11; "
             ),
+        ),
+        (
+            (
+                f"{FROM_WORKER}Traceback (most recent call last):\n  File ...\n    import pyarrow\n"
+                "  ImportError: libarrow.so: cannot open shared object file\nPYTHONPATH was:\n  /a\n"
+                f"java.io.EOFException: {NO_PORT}"
+            ),
+            "host `10.88.0.12`: its Python ended at its start: ImportError: libarrow.so: cannot open ",
+        ),
+        (
+            f"org.apache.spark.SparkException: {NO_PORT}",
+            "host `10.88.0.12`: its Python ended at its start and did not say why; ",
         ),
     ],
 )

@@ -189,4 +189,10 @@ def _explain(text: str) -> str:
         return (
             f"the workers have another Python than the driver: {where} has Python {theirs}, the driver {own}"
         )
+    died = re.search(r"Error from python worker:\s*\n(.*?)(?:\n\s*PYTHONPATH was:|\Z)", text, re.DOTALL)
+    if died and died.group(1).strip():
+        last = died.group(1).strip().splitlines()[-1].strip()
+        return f"the workers cannot run Ridgeline: {where}: its Python ended at its start: {last}"
+    if "EOFException occurred while reading the port number" in text:
+        return f"the workers cannot run Ridgeline: {where}: its Python ended at its start and did not say why"
     return ""
