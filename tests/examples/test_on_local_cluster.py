@@ -48,5 +48,5 @@ def test_results_equal_an_independent_computation(tmp_path):
         process.wait()
     text = log.read_text(errors="replace")
     assert code == 0, text[-5000:]
-    assert text.count(": right (") == 9, text[-5000:]
+    assert text.count(": right (") == 10, text[-5000:]
     print(text)
