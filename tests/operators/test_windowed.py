@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -13,8 +16,11 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, OperatorError, ValidationError
 from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.measure.events import SlotJoined, WindowCommitted
 from ridgeline.operators import Windowed, aggregate, session, sliding, tumbling
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
+from support.engine.on_spark import SparkRun
+from support.engine.slot_platform import kill, run_in_processes
 
 SPRING = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)
 """Half an hour before the clocks of Berlin go forward."""
@@ -54,8 +60,9 @@ def windowed(
     key: Any = "user",
     values: Any = None,
     extra: float = 0,
+    run: Callable[..., Any] = run_local,
     **options: Any,
-) -> LocalRun:
+) -> Any:
     app = Application("clicks", window="1s")
     source = app.add_operator("source", ListInput(Click, items, "time", lateness), partitions=sources)
     operator = Windowed(how, key=key, values=VALUES if values is None else values, lateness=extra)
@@ -65,7 +72,7 @@ def windowed(
     app.add_stream("clicks", source.output, operator.input)
     app.add_stream("results", operator.output, sink.input)
     app.add_stream("late", operator.late, late.input)
-    return run_local(app, **options)
+    return run(app, **options)
 
 
 def assigned(clicks: list[Click], size: int, slide: int) -> list[tuple[Any, ...]]:
@@ -244,6 +251,33 @@ def test_open_windows_survive_the_driver() -> None:
         run = windowed(STREAM, tumbling(60), lateness=5, values=COUNT, checkpoint=storage, windows=1)
         found[window] = counts(run, window)
     assert found == BY_HAND
+
+
+def test_killed_slots_change_no_result(tmp_path: Path) -> None:
+    """With partitions of the source and of the operator in processes of their own."""
+    items: list[Any] = []
+    for second in range(60):
+        items += [*(click("abcdef"[number], second - number % 5, number) for number in range(6)), END_WINDOW]
+    how, killed = tumbling(5), list[int]()
+
+    def each(found: SparkRun, event: WindowCommitted) -> None:
+        slots = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
+        due = len(killed) < 3 and event.window_id >= (3, 15, 40)[len(killed)]
+        if due and slots[len(killed) % len(slots)] not in killed:
+            killed.append(slots[len(killed) % len(slots)])
+            kill(killed[-1])
+
+    options: dict[str, Any] = {"lateness": 5, "sources": 2, "values": COUNT}
+    found = windowed(
+        items,
+        how,
+        **options,
+        partitions=3,
+        run=partial(run_in_processes, folder=tmp_path / "checkpoint", places=3, each=each, window="0s"),
+    )
+    assert killed
+    assert len(results(found)) > 60
+    assert results(found) == results(windowed(items, how, **options))
 
 
 def test_with_a_lateness_of_its_own_it_waits_longer() -> None:
