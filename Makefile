@@ -24,6 +24,14 @@ LOCKS := $(wildcard requirements/*.lock)
 FILES := --dist loadfile --no-loadscope-reorder
 # Files with tests of a mark: to collect all takes seconds in each process. `tests/support/marks.py` checks it.
 MARKED = $(shell grep -rlE --include='test_*.py' 'mark\.($(1))' tests)
+# What the last run of a part has failed in, of this part alone: two parts run at the same time.
+CACHE = -o cache_dir=.pytest_cache/$(1) --cache-clear
+# Tests on two busy cores can fail for want of time. What has failed runs once more, by itself, on the quiet
+# machine. What fails again has failed. The first failure is printed above: it may be a race worth mending.
+define AGAIN
+|| { code=$$?; [ $$code = 1 ] || exit $$code; echo "once more, one after the other, what has failed:"; \
+	$(BIN)/pytest -o cache_dir=.pytest_cache/$(1) --last-failed --last-failed-no-failures none --maxfail=5 -m "" $(2); }
+endef
 # Two targets at the same time: what each prints comes when it has ended, where make can do that (4.0).
 BOTH := $(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) BESIDE=1
 JRE_STAMP := $(if $(filter 1,$(JRE)),$(VENV)/.jre)
@@ -45,18 +53,21 @@ else
 endif
 
 test-quick:
-	$(BIN)/pytest -n auto --dist worksteal -m "not spark and not crash and not slow"
+	$(BIN)/pytest -n auto --dist worksteal $(call CACHE,quick) -m "not spark and not crash and not slow" \
+	$(call AGAIN,quick)
 
 test-spark:
-	$(BIN)/pytest -n 2 $(FILES) -m "spark and not crash and not slow" $(call MARKED,spark)
+	$(BIN)/pytest -n 2 $(FILES) $(call CACHE,spark) -m "spark and not crash and not slow" $(call MARKED,spark) \
+	$(call AGAIN,spark,$(call MARKED,spark))
 
 # Four processes on two cores: for two thirds of their time slow tests wait for what starts, dies or comes at a rate.
 test-slow: java $(VENV)/.dev ## Run what `make test` leaves out: crashes, real brokers and stores, tests of more than ten seconds
 ifdef ARGS
 	$(BIN)/pytest -m "crash or slow" $(ARGS)
 else
-	$(BIN)/pytest -n 4 $(FILES) -m "(crash or slow) and not alone" $(call MARKED,crash|slow)
-	$(BIN)/pytest -m alone $(call MARKED,alone)
+	$(BIN)/pytest -n 4 $(FILES) $(call CACHE,slow) -m "(crash or slow) and not alone" $(call MARKED,crash|slow) \
+	$(call AGAIN,slow,$(call MARKED,crash|slow))
+	$(BIN)/pytest $(call CACHE,alone) -m alone $(call MARKED,alone) $(call AGAIN,alone,$(call MARKED,alone))
 endif
 
 bench: java $(VENV)/.bench ## Run all benchmarks: up to half an hour (one: make bench NAME=hop; which there are: NAME=list)

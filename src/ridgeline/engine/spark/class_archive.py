@@ -1,8 +1,9 @@
 """An archive of Spark's loaded classes, kept from one JVM start to the next: a start takes half the time.
 
 The JVM maps such an archive when it starts. Started without one, it writes one when it ends (dynamic class
-data sharing, Java 13 and newer). It lies in the user's cache folder, some 70 MB, one for each Java, PySpark
-and set of options. A JVM ignores an archive that is not of its class path or build. Old ones are removed.
+data sharing, Java 13 and newer). That takes it 20 s of CPU time or more, so of several JVMs that start
+together only one does. The archive lies in the cache folder, some 70 MB, one for each Java, PySpark and
+set of options. A JVM ignores an archive that is not of its class path or build. Old ones are removed.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ _KEPT = 4
 _UNUSED_SECONDS = 3600.0
 """An archive that a start has used within this time is kept as well: its JVM may not have opened it yet."""
 _WRITING_SECONDS = 60.0
-"""What is not complete so long after it was written last was left by a JVM that was killed."""
+"""What is not complete so long after it was written last was left by a JVM that was killed, or runs long."""
 
 
 def archive_options(options: Sequence[str]) -> list[str]:
     """The options that have a JVM started with `options` use its archive, or write one if there is none yet.
 
     None where archives are switched off, the cache folder cannot be written, or (with a warning) others can
-    write to it.
+    write to it. None either while another JVM is to write the archive.
     """
     if os.environ.get(SWITCH) == "off":
         return []
@@ -57,14 +58,28 @@ def archive_options(options: Sequence[str]) -> list[str]:
         with suppress(FileNotFoundError):
             os.utime(archive)  # used now
         _remove_old(folder, archive)
+        if archive.is_file():
+            return [f"-XX:SharedArchiveFile={archive}", *_QUIET]
+        written = _claim(archive)
     except UntrustedError as error:
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
         return []
     except OSError:
         return []
-    if archive.is_file():
-        return [f"-XX:SharedArchiveFile={archive}", *_QUIET]
-    return [f"-XX:ArchiveClassesAtExit={folder / f'{name}.{os.getpid()}'}", *_QUIET]
+    return [] if written is None else [f"-XX:ArchiveClassesAtExit={written}", *_QUIET]
+
+
+def _claim(archive: Path) -> Path | None:
+    """The file that this process's JVM is to write, which tells others; None if another one is at it."""
+    pattern = f"{archive.stem}.*"
+    if any(archive.parent.glob(pattern)):
+        return None
+    own = archive.with_suffix(f".{os.getpid()}")
+    own.touch(mode=0o600)
+    if min(archive.parent.glob(pattern)) != own:
+        own.unlink(missing_ok=True)
+        return None
+    return own
 
 
 def _java() -> tuple[str, int]:
