@@ -77,16 +77,7 @@ def quiet_stderr() -> Iterator[None]:
 
     What operators print still reaches the terminal.
     """
-    real = os.dup(2)
-    reading, writing = os.pipe()
-
-    def forward() -> None:
-        with os.fdopen(reading, "rb") as lines, os.fdopen(real, "wb", buffering=0) as out:
-            for line in lines:
-                if not line.startswith(_NOISE):
-                    out.write(line)
-
-    threading.Thread(target=forward, name="ridgeline-stderr", daemon=True).start()
+    writing = _forward_to(2, "ridgeline-stderr", _NOISE)
     saved = os.dup(2)
     os.dup2(writing, 2)
     os.close(writing)
@@ -97,19 +88,36 @@ def quiet_stderr() -> Iterator[None]:
         os.close(saved)
 
 
+def _forward_to(descriptor: int, name: str, noise: tuple[bytes, ...]) -> int:
+    """The writing end of a pipe whose lines a thread copies to `descriptor`, without `noise`."""
+    real = os.dup(descriptor)
+    reading, writing = os.pipe()
+
+    def forward() -> None:
+        with os.fdopen(reading, "rb") as lines, os.fdopen(real, "wb", buffering=0) as out:
+            for line in lines:
+                if not line.startswith(noise):
+                    out.write(line)
+
+    threading.Thread(target=forward, name=name, daemon=True).start()
+    return writing
+
+
 @contextlib.contextmanager
-def heedless_of_sigterm() -> Iterator[None]:
+def independent_java() -> Iterator[None]:
     """Let the Java process that PySpark starts in this block ignore SIGTERM, as it does Ctrl-C.
 
     Who stops a service sends SIGTERM to all its processes (systemd, `timeout`), and Java would end in the
-    middle of the window.
+    middle of the window. Nor does it hold our standard output. Java may write its archive of classes for
+    20 s after our end, and a pipe such as `ridgeline run ... | tee log` would stay open so long.
     """
     from pyspark import java_gateway
 
     gateway: Any = java_gateway
     start = gateway.Popen
+    out = _forward_to(1, "ridgeline-stdout", ())
 
-    def start_heedless(command: Any, **options: Any) -> Any:
+    def start_independent(command: Any, **options: Any) -> Any:
         prepare = options.pop("preexec_fn", None)
 
         def ignore() -> None:
@@ -117,13 +125,14 @@ def heedless_of_sigterm() -> Iterator[None]:
                 prepare()
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
-        return start(command, preexec_fn=ignore, **options)
+        return start(command, preexec_fn=ignore, **{"stdout": out, **options})
 
-    gateway.Popen = start_heedless
+    gateway.Popen = start_independent
     try:
         yield
     finally:
         gateway.Popen = start
+        os.close(out)
 
 
 def start_context(
@@ -173,7 +182,7 @@ def start_context(
     spark_conf.setMaster(with_retries(master, extra)).setAppName(application)
     spark_conf.setAll([(name, value) for name, value in conf.items() if name != "spark.master"])
     try:
-        with quiet_stderr(), heedless_of_sigterm():
+        with quiet_stderr(), independent_java():
             context = SparkContext(conf=spark_conf)
         _quiet_end(context)
     except Exception as error:
