@@ -99,6 +99,7 @@ def test_json() -> None:
         "name": "balances",
         "source": "balances.balances",
         "sinks": ["top.balances", "balance_store.input"],
+        "persisted": [],
         "locality": None,
         "localities": [None, None],
         "schema": "Balance(account: int64, cents: int64)",

@@ -19,6 +19,7 @@ from ridgeline.api.attribute_types import (
 from ridgeline.api.attributes import Locality
 from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import Operator
+from ridgeline.api.persisting import Persist, persisting
 from ridgeline.api.points import InputPoint, OutputPoint
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ class AddedStream:
     locality: Locality | LocalityName | Mapping[Any, Locality | LocalityName] | None = None
     module: str = ""
     """As of `AddedOperator`."""
+    persisted: tuple[Any, ...] = ()
+    """Those of the `sinks` that only write the stream down."""
+    faults: tuple[tuple[str, str], ...] = ()
+    """What is wrong with `persist`, with the remedy each."""
 
 
 @dataclass
@@ -147,13 +152,31 @@ class Application:
         | LocalityName
         | Mapping[InputPoint[T] | InputProxy[T], Locality | LocalityName]
         | None = None,
+        persist: Persist | Mapping[InputPoint[T] | InputProxy[T], Persist] | None = None,
     ) -> None:
         """Join one output port to one or more input ports: `add_stream("words", split.words, count.words)`.
 
         `locality`: where the operators of the stream run; default: the planner decides. A mapping gives some
         of the sinks a locality of their own: `locality={count.words: "CONTAINER_LOCAL"}`.
+
+        `persist`: an output operator that writes the stream down beside its sinks. It is added under the name
+        `words_persisted`, unless it is in the application already. An input port chooses one of several. A
+        mapping writes down what single sinks get: `persist={count.words: FileOutput("words")}` adds
+        `count_words_persisted`.
         """
-        self.streams.append(AddedStream(name, source, sinks, locality))
+        given = persisting(self, str(name), sinks, persist)
+        for added, operator in given.added:
+            self.add_operator(added, operator)
+        self.streams.append(
+            AddedStream(
+                name,
+                source,
+                (*sinks, *given.ports),
+                locality,
+                persisted=given.ports,
+                faults=given.faults,
+            )
+        )
 
     @overload
     def set_attribute(self, target: Operator | Module, **attributes: Unpack[OperatorAttributes]) -> None: ...

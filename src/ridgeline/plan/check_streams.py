@@ -51,6 +51,8 @@ class _Reader:
         stream = DraftStream(where, None, [])
         given = self.localities(where, added)
         self.draft.streams.append(stream)
+        for what, remedy in added.faults:
+            self.draft.fault(where, what, remedy)
         if not added.sinks:
             self.draft.fault(
                 where, "the stream has no sinks", "name one or more input ports after its output port"
@@ -76,6 +78,8 @@ class _Reader:
             stream.sinks.append(end)
             point = sink.point if isinstance(sink, Through) else sink
             stream.localities.append(given.get(point))
+            if point in added.persisted:
+                stream.persisted.append(end)
             end.operator.entered.setdefault(end.port, stream)
 
     def localities(self, where: str, added: AddedStream) -> dict[Any, Locality | None]:
@@ -83,6 +87,7 @@ class _Reader:
         sinks = [sink.point if isinstance(sink, Through) else sink for sink in added.sinks]
         points = [sink for sink in sinks if isinstance(sink, InputPoint)]
         if not isinstance(added.locality, Mapping):
+            points = [point for point in points if point not in added.persisted]
             return dict.fromkeys(points, self.locality(where, added.locality))
         for key in added.locality:
             if key not in sinks and key is not FAULTY:

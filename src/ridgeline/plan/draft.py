@@ -96,12 +96,16 @@ class End:
 
 @dataclass(slots=True, eq=False)
 class DraftStream:
-    """A stream; ends that are faulty are left out. `localities`: of each sink."""
+    """A stream; ends that are faulty are left out. `localities`: of each sink.
+
+    `persisted`: the sinks that only write it down.
+    """
 
     name: str
     source: End | None
     sinks: list[End]
     localities: list[Locality | None] = field(default_factory=list)
+    persisted: list[End] = field(default_factory=list)
     schema: Schema | None = None
 
 

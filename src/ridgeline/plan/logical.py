@@ -50,18 +50,24 @@ class PortRef:
 
 @dataclass(frozen=True, slots=True)
 class LogicalStream:
-    """One output port joined to one or more input ports. `localities`: of each sink."""
+    """One output port joined to one or more input ports.
+
+    `localities`: of each sink. `persisted`: the sinks that only write the stream down.
+    """
 
     name: str
     source: PortRef
     sinks: tuple[PortRef, ...]
     schema: Schema
     localities: tuple[Locality | None, ...]
+    persisted: tuple[PortRef, ...] = ()
 
     @property
     def locality(self) -> Locality | None:
-        """The locality that all sinks have; None if there is none, or if they differ."""
-        return self.localities[0] if len(set(self.localities)) == 1 else None
+        """The locality that all sinks but those in `persisted` have; None if there is none or they differ."""
+        pairs = zip(self.sinks, self.localities, strict=True)
+        found = {locality for sink, locality in pairs if sink not in self.persisted}
+        return found.pop() if len(found) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,7 +263,14 @@ class _Joiner:
         if isinstance(locality, Mapping):
             rest = {key: value for key, value in locality.items() if key not in added.sinks}
             locality = localities | rest
-        joined = AddedStream(name, source.point, tuple(sinks), locality, scope.name)
+        joined = replace(
+            added,
+            name=name,
+            source=source.point,
+            sinks=tuple(sinks),
+            locality=locality,
+            module=scope.name,
+        )
         return _Joined(added.source, source, joined)
 
     def with_override(self, name: str, added: AddedStream) -> AddedStream:
@@ -347,6 +354,8 @@ def _merged(streams: list[_Joined]) -> list[AddedStream]:
             }
             or None,
             kept.stream.module,
+            tuple(point for joined in (kept, *others) for point in joined.stream.persisted),
+            tuple(fault for joined in (kept, *others) for fault in joined.stream.faults),
         )
         gone.update(id(joined) for joined in others)
     return [joined.stream for joined in streams if id(joined) not in gone]
@@ -357,6 +366,7 @@ def _localities(stream: AddedStream) -> dict[Any, Any]:
     if isinstance(stream.locality, Mapping):
         return dict(stream.locality)
     points = [sink.point if isinstance(sink, Through) else sink for sink in stream.sinks]
+    points = [point for point in points if point not in stream.persisted]
     return dict.fromkeys(points, stream.locality) if stream.locality is not None else {}
 
 

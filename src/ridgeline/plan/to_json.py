@@ -62,6 +62,7 @@ def _logical(logical: LogicalPlan) -> dict[str, object]:
                 "name": stream.name,
                 "source": str(stream.source),
                 "sinks": [str(sink) for sink in stream.sinks],
+                "persisted": [str(sink) for sink in stream.persisted],
                 "locality": locality_name(stream.locality),
                 "localities": [locality_name(locality) for locality in stream.localities],
                 "schema": stream.schema.describe(),

@@ -117,7 +117,9 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
         if stream.source is not None and stream.schema is not None:  # as in every valid draft
             source = PortRef(stream.source.operator.name, stream.source.port)
             sinks = tuple(PortRef(sink.operator.name, sink.port) for sink in stream.sinks)
-            streams.append(LogicalStream(stream.name, source, sinks, stream.schema, tuple(stream.localities)))
+            persisted = tuple(PortRef(end.operator.name, end.port) for end in stream.persisted)
+            localities = tuple(stream.localities)
+            streams.append(LogicalStream(stream.name, source, sinks, stream.schema, localities, persisted))
     return LogicalPlan(
         draft.application,
         draft.window_seconds,

@@ -49,6 +49,7 @@ def test_the_logical_plan_has_apex_s_names(client):
         "name": "payments",
         "source": {"operatorName": "source", "portName": "output"},
         "sinks": [{"operatorName": "balances", "portName": "payments"}],
+        "persisted": [],
         "locality": None,
         "localities": [None],
         "schema": "",

@@ -40,6 +40,23 @@ class ModuleSpec(_Section):
     attributes: Values = Field(default={}, description="Attributes of the operators inside.")
 
 
+class PersistSpec(_Section):
+    """An output operator that writes a stream down."""
+
+    class_: str = Field(alias="class", description="The import path of its class: `payments.Archive`.")
+    properties: Values = Field(default={}, description="Values of its properties.")
+    attributes: Values = Field(default={}, description="Attributes of the operator: `partitions: 3`.")
+
+
+def _is_text(value: object) -> str:
+    return "text" if isinstance(value, str) else "mapping"
+
+
+Persist = Annotated[
+    Annotated[str, Tag("text")] | Annotated[PersistSpec, Tag("mapping")], Discriminator(_is_text)
+]
+
+
 class SinkSpec(_Section):
     """One sink of a stream."""
 
@@ -47,10 +64,7 @@ class SinkSpec(_Section):
     locality: str | None = Field(
         default=None, description="Where its operator runs, if not as the stream says."
     )
-
-
-def _is_text(value: object) -> str:
-    return "text" if isinstance(value, str) else "mapping"
+    persist: Persist | None = Field(default=None, description="What writes down what this sink gets.")
 
 
 def _is_one(value: object) -> str:
@@ -67,6 +81,9 @@ class StreamSpec(_Section):
     from_: str = Field(alias="from", description="The output port: `check.valid`.")
     to: Sinks = Field(description="The input ports: `balances.payments`.")
     locality: str | None = Field(default=None, description="Where the operators of the stream run.")
+    persist: Persist | None = Field(
+        default=None, description="What writes the stream down: an output operator, or `operator.port`."
+    )
 
     def sinks(self) -> list[SinkSpec]:
         """All sinks in one form."""
@@ -200,7 +217,7 @@ def _keys_at(path: list[str]) -> list[str]:
     sections["affinity"] = AffinitySpec.model_fields
     fields = sections.get(path[0], {})
     if path[0] == "streams" and len(path) > 2:  # noqa: PLR2004  a sink: `streams.NAME.to...`
-        fields = SinkSpec.model_fields
+        fields = PersistSpec.model_fields if "persist" in path else SinkSpec.model_fields
     return [field.alias or name for name, field in fields.items()]
 
 
@@ -208,7 +225,15 @@ _HELP = {
     field.alias or name: (field.description or "").rstrip(".")
     for fields in (
         part.model_fields
-        for part in (AffinitySpec, ModuleSpec, OperatorSpec, SinkSpec, StreamSpec, Specification)
+        for part in (
+            AffinitySpec,
+            PersistSpec,
+            ModuleSpec,
+            OperatorSpec,
+            SinkSpec,
+            StreamSpec,
+            Specification,
+        )
     )
     for name, field in fields.items()
 }

@@ -18,6 +18,7 @@ from ridgeline.plan.spec.imports import ImportPathError, import_path
 from ridgeline.plan.spec.model import (
     ModuleSpec,
     OperatorSpec,
+    PersistSpec,
     Specification,
     StreamSpec,
     check_document,
@@ -91,6 +92,8 @@ class _Reader:
         self._faults = faults
         self._texts = texts
         self._made: dict[str, Any] = {}
+        self._persisters: dict[int, Any] = {}
+        """The attributes of the operators that write streams down, by the `id` of the operator."""
         named = ("operators.", "modules.")
         self._spoilt = {fault.where.split(".")[1] for fault in faults if fault.where.startswith(named)}
         attributes = self._values("attributes", specification.attributes)
@@ -208,6 +211,7 @@ class _Reader:
         return made
 
     def _add_stream(self, name: str, given: StreamSpec) -> None:
+        """Add a stream and what writes it down, or faults."""
         where = f"streams.{name}"
         source = self._end(f"{where}.from", given.from_, "output")
         sinks = [self._end(f"{where}.to", sink.port, "input") for sink in given.sinks()]
@@ -216,7 +220,32 @@ class _Reader:
             if any(sink.locality is not None for sink in given.sinks()):
                 named = [(point, sink.locality) for point, sink in zip(sinks, given.sinks(), strict=True)]
                 locality = {point: own or given.locality for point, own in named if own or given.locality}
-            self._app.add_stream(name, source, *sinks, locality=locality)
+            persist: Any = self._persist(f"{where}.persist", given.persist)
+            by_sink = {
+                point: self._persist(f"{where}.to.persist", sink.persist)
+                for point, sink in zip(sinks, given.sinks(), strict=True)
+                if sink.persist is not None
+            }
+            if by_sink and persist is not None:
+                what = "`persist` is given for the stream and for single sinks"
+                self._fault(f"{where}.persist", what, "give it for one of them")
+            before = len(self._app.operators)
+            self._app.add_stream(name, source, *sinks, locality=locality, persist=persist or by_sink or None)
+            for added in self._app.operators[before:]:
+                added.attributes = self._persisters.get(id(added.operator), {})
+                self._made[added.name] = added.operator
+
+    def _persist(self, where: str, given: PersistSpec | str | None) -> Any:
+        """The operator that writes a stream down, or an input port; None if there is none, or a fault."""
+        if given is None:
+            return None
+        if isinstance(given, str):
+            return self._end(where, given, "input")
+        kind = self._class(f"{where}.class", given.class_, Operator)
+        properties = self._values(f"{where}.properties", given.properties)
+        operator = None if kind is None else self._make(where, kind, properties)
+        self._persisters[id(operator)] = self._values(f"{where}.attributes", given.attributes)
+        return operator
 
     def _end(self, where: str, text: str, what: str) -> Any:
         """The port that `operator.port` names; None for a fault, or if its operator could not be made."""

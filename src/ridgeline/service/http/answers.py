@@ -80,6 +80,7 @@ class LogicalStreamAnswer(TypedDict):
     name: Annotated[str, "Name of the stream."]
     source: Annotated[LogicalPortRefAnswer, "The output port that it begins at."]
     sinks: Annotated[list[LogicalPortRefAnswer], "The input ports that it ends at."]
+    persisted: Annotated[list[LogicalPortRefAnswer], "Those of the sinks that only write it down."]
     locality: Annotated[str | None, "The locality of all its sinks; null if none, or if they differ."]
     localities: Annotated[list[str | None], "The locality of each sink; null if none was asked for."]
     schema: Annotated[str, "Schema of its tuples, as text."]

@@ -45,6 +45,7 @@ def logical_plan(plan: LogicalPlan) -> LogicalPlanAnswer:
                 "name": stream.name,
                 "source": _port_ref(stream.source),
                 "sinks": [_port_ref(sink) for sink in stream.sinks],
+                "persisted": [_port_ref(sink) for sink in stream.persisted],
                 "locality": locality_name(stream.locality),
                 "localities": [locality_name(locality) for locality in stream.localities],
                 "schema": stream.schema.describe(),

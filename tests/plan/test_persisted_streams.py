@@ -1,0 +1,154 @@
+"""Persisted streams: what writes a stream down is one more sink, added with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, InputPort, Module, Operator, OutputPort
+from ridgeline.operators import ConsoleOutput, FileOutput, Filter
+from ridgeline.plan import find_faults, plan_application, validate
+from ridgeline.plan.spec.reader import read_specification
+from ridgeline.plan.spec.writer import specification_of
+from ridgeline.plan.to_json import to_dict
+from ridgeline.testing import CollectorSink, ListInput, run_local
+
+
+class Number(NamedTuple):
+    value: int
+
+
+class Positive(Module):
+    numbers = InputPort(Number)
+    kept = OutputPort(Number)
+
+    def populate(self, app: Application) -> None:
+        first = app.add_operator("first", Filter(lambda number: number.value > 0))
+        second = app.add_operator("second", Filter(lambda number: number.value > 1))
+        app.add_stream("between", first.output, second.data, persist=CollectorSink(Number))
+        self.numbers.connect(first.data)
+        self.kept.connect(second.output)
+
+
+class Pair(Operator):
+    left = InputPort(Number)
+    right = InputPort(Number)
+
+    @left.process
+    def take_left(self, number: Number) -> None: ...
+
+    @right.process
+    def take_right(self, number: Number) -> None: ...
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    values=st.lists(st.integers(-5, 5), max_size=20),
+    partitions=st.integers(1, 3),
+    locality=st.sampled_from([None, "THREAD_LOCAL"]),
+)
+def test_a_persisted_stream_holds_each_tuple_once(
+    values: list[int], partitions: int, locality: str | None
+) -> None:
+    app = Application("numbers")
+    source = app.add_operator("source", ListInput(Number, [(value,) for value in values]))
+    kept = app.add_operator("kept", Filter(lambda number: number.value > 0), partitions=partitions)
+    sink = app.add_operator("sink", CollectorSink(Number))
+    together = locality if partitions == 1 else None
+    app.add_stream("numbers", source.output, kept.data, locality=together, persist=CollectorSink(Number))
+    app.add_stream("kept", kept.output, sink.input, persist={sink.input: CollectorSink(Number)})
+    run = run_local(app)
+    assert Counter(run.collected("numbers_persisted")) == Counter(map(Number, values))
+    assert Counter(run.collected("sink_input_persisted")) == Counter(run.collected("sink"))
+
+
+def test_an_operator_that_was_added_keeps_its_name_and_attributes() -> None:
+    app = Application("numbers")
+    source = app.add_operator("source", ListInput(Number, [(1,)]))
+    archive = app.add_operator("archive", CollectorSink(Number), memory_mb=100)
+    app.add_stream("numbers", source.output, persist=archive)
+    assert [added.name for added in app.operators] == ["source", "archive"]
+    assert run_local(app).collected("archive") == [Number(1)]
+
+
+def test_plans_say_what_only_writes_a_stream_down() -> None:
+    app = Application("numbers")
+    source = app.add_operator("source", ListInput(Number, [(1,)]), partitions=2)
+    sink = app.add_operator("sink", CollectorSink(Number), partitions=2)
+    app.add_stream("numbers", source.output, sink.input, persist=FileOutput("folder"))
+    app.set_attribute(sink.input, partition_parallel=True)
+    app.set_attribute("numbers", locality="THREAD_LOCAL")  # of the sinks, not of what writes it down
+    logical = validate(app)
+    assert [str(port) for port in logical.streams[0].persisted] == ["numbers_persisted.input"]
+    [stream] = to_dict(plan_application(app))["logical"]["streams"]
+    assert stream["persisted"] == ["numbers_persisted.input"]
+    assert stream["locality"] == "THREAD_LOCAL"
+    assert stream["localities"] == ["THREAD_LOCAL", None]
+
+
+def test_modules_may_persist_their_streams_and_be_persisted() -> None:
+    app = Application("numbers")
+    source = app.add_operator("source", ListInput(Number, [(0,), (1,), (2,)]))
+    positive = app.add_module("positive", Positive())
+    sink = app.add_operator("sink", CollectorSink(Number))
+    entering = {positive.numbers: CollectorSink(Number)}
+    app.add_stream("numbers", source.output, positive.numbers, persist=entering)
+    app.add_stream("kept", positive.kept, sink.input)
+    run = run_local(app)
+    assert run.collected("positive_numbers_persisted") == [Number(0), Number(1), Number(2)]
+    assert run.collected("positive.between_persisted") == [Number(1), Number(2)]
+    assert run.collected("sink") == [Number(2)]
+
+
+@pytest.mark.parametrize(
+    ("persist", "what"),
+    [
+        (5, "`persist` is 5, which takes no tuples"),
+        (FileOutput, "which takes no tuples"),
+        (Pair(), "`persist` is a `Pair`, which has 2 input ports"),
+        (Filter(bool), "whose output port `output` would lead nowhere"),
+        ({5: FileOutput("folder")}, "`persist` is given for 5, which is no sink of the stream"),
+    ],
+)
+def test_what_cannot_write_a_stream_down_is_a_fault(persist: object, what: str) -> None:
+    app = Application("numbers")
+    source = app.add_operator("source", ListInput(Number, [(1,)]))
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("numbers", source.output, sink.input, persist=persist)  # type: ignore[arg-type]
+    [fault] = find_faults(app)
+    assert fault.where == "numbers"
+    assert what in fault.what
+
+
+def test_specifications_persist_streams_and_sinks() -> None:
+    writer = {"class": "ridgeline.operators.FileOutput", "properties": {"path": "/folder"}}
+    document = {
+        "application": "dice",
+        "operators": {
+            "dice": {"class": "ridgeline.operators.RandomEventGenerator"},
+            "more": {"class": "ridgeline.operators.RandomEventGenerator"},
+            "sink": {"class": "ridgeline.operators.ConsoleOutput"},
+            "other": {"class": "ridgeline.operators.ConsoleOutput"},
+        },
+        "streams": {
+            "rolls": {
+                "from": "dice.integer_data",
+                "to": {"port": "sink.input", "persist": writer | {"attributes": {"memory_mb": 77}}},
+            },
+            "texts": {"from": "more.integer_data", "persist": "other.input", "to": []},
+        },
+    }
+    app = read_specification(document, "dice")
+    plan = validate(app)
+    assert [str(port) for stream in plan.streams for port in stream.persisted] == [
+        "sink_input_persisted.input",
+        "other.input",
+    ]
+    assert plan.operator("sink_input_persisted").attributes["memory_mb"] == 77
+    assert isinstance(plan.operator("other").operator, ConsoleOutput)
+    again = validate(read_specification(specification_of(app), "dice"))
+    assert [operator.name for operator in again.operators] == [operator.name for operator in plan.operators]
